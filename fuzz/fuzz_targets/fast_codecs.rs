@@ -18,7 +18,7 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
     let mut found = [0x00, 0xaa].map(|before| vec![before; len]);
     let ours = found.each_mut().map(|out| {
         Decoder::new(1 << 16)
-            .decode_into(chunk.layout(), &chunk.stored(), range.clone(), out)
+            .decode_into(chunk.layout(), &chunk.stored_parts(), range.clone(), out)
             .is_ok()
     });
     assert_eq!(ours[0], ours[1], "decoded whatever was there before");
@@ -33,7 +33,7 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
     if ours[0] {
         let mut decoder = Decoder::new(1 << 16);
         let opened =
-            decoder.open_range(chunk.layout(), &chunk.stored(), range).expect("decoded before");
+            decoder.open_range(chunk.layout(), &chunk.stored_parts(), range).expect("decoded before");
         let at = usize::from(data[0]).min(len);
         let mut part = vec![0; (len - at).min(usize::from(data[data.len() - 1]))];
         assert!(opened.copy(at, &mut part));

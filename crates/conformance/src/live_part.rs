@@ -292,7 +292,7 @@ impl StoreCheck<'_> {
             self.check_rows(report, &format!("{at}/objects {some:?}"), &query, keep).await;
         }
 
-        let half_open = Query::all().in_region(Region::from(bounds).half_open());
+        let half_open = Query::all().in_region(Region::from(bounds).into_half_open());
         let keep = |at: usize| cube.contains_half_open(&written.points[at]);
         self.check_rows(report, &format!("{at}/half open"), &half_open, keep).await;
 

@@ -134,7 +134,7 @@ async fn add_links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal
         let Some(family) = level.links(delta).await? else { continue };
         let mut ends = Vec::new();
         for segment in family.segments() {
-            let places = segment.cells().await?.in_order();
+            let places = segment.cells().await?.cell_order();
             for records in segment.read(&places, Caching::Once).await {
                 let records = records?;
                 for i in 0..records.len() {

@@ -104,7 +104,7 @@ pub(super) struct Coordinates {
 
 impl Coordinates {
     /// Creates the walk over the box between two corners, the second excluded. Without axes there is one coordinate.
-    pub(super) fn between(low: Axes, high: Axes) -> Self {
+    pub(super) fn new(low: Axes, high: Axes) -> Self {
         let some = low.as_slice().iter().zip(high.as_slice()).all(|(low, high)| low < high);
         Self { low, high, next: some.then_some(low) }
     }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn coordinates_in_c_order() {
         let walk = |low: &[u64], high: &[u64]| {
-            Coordinates::between(Axes::new(low).unwrap(), Axes::new(high).unwrap())
+            Coordinates::new(Axes::new(low).unwrap(), Axes::new(high).unwrap())
                 .map(|at| at.as_slice().to_vec())
                 .collect::<Vec<_>>()
         };

@@ -184,7 +184,7 @@ impl BlockSpans {
 
 fn parse_dictionary(cur: &mut Cursor<'_>, cbytes: u64) -> Result<(u64, u64), FormatError> {
     let at = cur.position();
-    let size = cur.one::<I32>("dictionary size")?.get();
+    let size = cur.item::<I32>("dictionary size")?.get();
     let room = cbytes.saturating_sub(cur.position()).min(DICTIONARY_MAX);
     let allowed = Expected::Between(1, room.into());
     if !allowed.allows(size.into()) {

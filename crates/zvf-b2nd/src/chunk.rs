@@ -68,10 +68,10 @@ impl ChunkHeader {
     /// contradicts the format or another field.
     pub fn parse(chunk: &[u8]) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::BloscChunk, chunk);
-        let [version, codec_version, flags, typesize] = *cur.one::<[u8; 4]>("version")?;
-        let nbytes = cur.one::<I32>("nbytes")?.get();
-        let blocksize = cur.one::<I32>("blocksize")?.get();
-        let cbytes = cur.one::<I32>("cbytes")?.get();
+        let [version, codec_version, flags, typesize] = *cur.item::<[u8; 4]>("version")?;
+        let nbytes = cur.item::<I32>("nbytes")?.get();
+        let blocksize = cur.item::<I32>("blocksize")?.get();
+        let cbytes = cur.item::<I32>("cbytes")?.get();
         let extended =
             if flags & EXTENDED == EXTENDED { Some(ExtendedFields::take(&mut cur)?) } else { None };
         Self::new(ChunkFields {

@@ -133,7 +133,7 @@ impl FixedHeader {
     /// width is not known, a size is negative, or header, chunks and tail do not fit into the frame.
     pub fn parse(frame: &[u8]) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::FrameHeader, frame);
-        let magic = *cur.one::<[u8; 10]>("magic")?;
+        let magic = *cur.item::<[u8; 10]>("magic")?;
         if magic != MAGIC {
             let [_, _, found @ .., _, _, _, _] = magic;
             let expected = Expected::Rule("9e a8 \"b2frame\" 00");
@@ -144,7 +144,7 @@ impl FixedHeader {
         msgpack::marker(&mut cur, "flags", 0xa4)?;
         let general_flags = parse_general_flags(&mut cur)?;
         let kind = parse_kind(&mut cur)?;
-        let [codec_flags, other_flags] = *cur.one::<[u8; 2]>("codec flags")?;
+        let [codec_flags, other_flags] = *cur.item::<[u8; 2]>("codec flags")?;
         let uncompressed_size = size_i64(&mut cur, "uncompressed_size")?;
         let compressed_size = size_i64(&mut cur, "compressed_size")?;
         let type_size = parse_type_size(&mut cur)?;
@@ -155,10 +155,10 @@ impl FixedHeader {
         let has_vlmetalayers = parse_bool(&mut cur, "has vlmetalayers")?;
         msgpack::marker(&mut cur, "ext header", 0xd8)?;
         msgpack::marker(&mut cur, "filter slots", 6)?;
-        let filters = *cur.one::<[u8; FILTER_SLOTS]>("filters")?;
-        let [compressor, codec_meta] = *cur.one::<[u8; 2]>("compressor")?;
-        let filter_metas = *cur.one::<[u8; FILTER_SLOTS]>("filter metas")?;
-        let [other_flags2, reserved] = *cur.one::<[u8; 2]>("other flags 2")?;
+        let filters = *cur.item::<[u8; FILTER_SLOTS]>("filters")?;
+        let [compressor, codec_meta] = *cur.item::<[u8; 2]>("compressor")?;
+        let filter_metas = *cur.item::<[u8; FILTER_SLOTS]>("filter metas")?;
+        let [other_flags2, reserved] = *cur.item::<[u8; 2]>("other flags 2")?;
 
         let fixed = Self {
             fields: FrameFields {
@@ -351,13 +351,13 @@ fn parse_bool(cur: &mut Cursor<'_>, field: &'static str) -> Result<bool, FormatE
 
 fn size_i32(cur: &mut Cursor<'_>, field: &'static str) -> Result<u32, FormatError> {
     let size = msgpack::i32(cur, field, 0xd2)?;
-    msgpack::unsigned(cur, field, size)?;
+    msgpack::to_unsigned(cur, field, size)?;
     Ok(size.value.unsigned_abs())
 }
 
 fn size_i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<u64, FormatError> {
     let size = msgpack::i64(cur, field)?;
-    msgpack::unsigned(cur, field, size)
+    msgpack::to_unsigned(cur, field, size)
 }
 
 const MAGIC: [u8; 10] = *b"\x9e\xa8b2frame\0";

@@ -256,11 +256,11 @@ fn parse_extents(
         *extent = match width {
             Width::Long => {
                 let found = msgpack::i64(cur, field)?;
-                msgpack::unsigned(cur, field, found)?
+                msgpack::to_unsigned(cur, field, found)?
             }
             Width::Short => {
                 let found = msgpack::i32(cur, field, 0xd2)?;
-                msgpack::unsigned(cur, field, found)?
+                msgpack::to_unsigned(cur, field, found)?
             }
         };
     }
@@ -274,7 +274,7 @@ fn parse_dtype<'a>(cur: &mut Cursor<'a>) -> Result<&'a [u8], FormatError> {
         return Err(cur.refuse(Class::BadTag, "dtype format", format.at, expected, format.value));
     }
     let len = msgpack::i32(cur, "dtype", 0xdb)?;
-    let len = msgpack::unsigned(cur, "dtype", len)?;
+    let len = msgpack::to_unsigned(cur, "dtype", len)?;
     cur.bytes("dtype", len)
 }
 

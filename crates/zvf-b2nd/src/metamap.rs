@@ -151,14 +151,14 @@ fn take_content(
 ) -> Result<(u64, &[u8]), FormatError> {
     let mut cur = Cursor::new(part, blob);
     let end = cur.remaining();
-    let at = msgpack::unsigned(&cur, "offset", offset)?;
+    let at = msgpack::to_unsigned(&cur, "offset", offset)?;
     if at < contents || at >= end {
         let expected = Expected::Between(contents.into(), i128::from(end).saturating_sub(1));
         return Err(cur.refuse(Class::OutOfBounds, "offset", offset.at, expected, at));
     }
     cur.bytes("content", at)?;
     let len = msgpack::i32(&mut cur, "content", 0xc6)?;
-    let len = msgpack::unsigned(&cur, "content", len)?;
+    let len = msgpack::to_unsigned(&cur, "content", len)?;
     Ok((cur.position(), cur.bytes("content", len)?))
 }
 

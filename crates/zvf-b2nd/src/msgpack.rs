@@ -36,7 +36,7 @@ pub(super) fn marker(
 /// Reads one byte with its own meaning.
 pub(super) fn byte(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u8>, FormatError> {
     let at = cur.position();
-    let value = *cur.one::<u8>(field)?;
+    let value = *cur.item::<u8>(field)?;
     Ok(At { at, value })
 }
 
@@ -44,7 +44,7 @@ pub(super) fn byte(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u8>, 
 pub(super) fn i16(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i16>, FormatError> {
     let at = cur.position();
     marker(cur, field, 0xd1)?;
-    Ok(At { at, value: cur.one::<I16>(field)?.get() })
+    Ok(At { at, value: cur.item::<I16>(field)?.get() })
 }
 
 /// Reads `form`, then a signed 32-bit integer: `d2`, or the length of bytes (`c6`) or of text (`db`).
@@ -55,14 +55,14 @@ pub(super) fn i32(
 ) -> Result<At<i32>, FormatError> {
     let at = cur.position();
     marker(cur, field, form)?;
-    Ok(At { at, value: cur.one::<I32>(field)?.get() })
+    Ok(At { at, value: cur.item::<I32>(field)?.get() })
 }
 
 /// Reads `d3`, then a signed 64-bit integer.
 pub(super) fn i64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<i64>, FormatError> {
     let at = cur.position();
     marker(cur, field, 0xd3)?;
-    Ok(At { at, value: cur.one::<I64>(field)?.get() })
+    Ok(At { at, value: cur.item::<I64>(field)?.get() })
 }
 
 /// Reads `form`, then an unsigned 16-bit integer: `cd`, or the count of a map (`de`) or array (`dc`).
@@ -73,25 +73,25 @@ pub(super) fn u16(
 ) -> Result<At<u16>, FormatError> {
     let at = cur.position();
     marker(cur, field, form)?;
-    Ok(At { at, value: cur.one::<U16>(field)?.get() })
+    Ok(At { at, value: cur.item::<U16>(field)?.get() })
 }
 
 /// Reads `ce`, then an unsigned 32-bit integer.
 pub(super) fn u32(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u32>, FormatError> {
     let at = cur.position();
     marker(cur, field, 0xce)?;
-    Ok(At { at, value: cur.one::<U32>(field)?.get() })
+    Ok(At { at, value: cur.item::<U32>(field)?.get() })
 }
 
 /// Reads `cf`, then an unsigned 64-bit integer.
 pub(super) fn u64(cur: &mut Cursor<'_>, field: &'static str) -> Result<At<u64>, FormatError> {
     let at = cur.position();
     marker(cur, field, 0xcf)?;
-    Ok(At { at, value: cur.one::<U64>(field)?.get() })
+    Ok(At { at, value: cur.item::<U64>(field)?.get() })
 }
 
 /// Converts a number that cannot be negative.
-pub(super) fn unsigned<T>(
+pub(super) fn to_unsigned<T>(
     cur: &Cursor<'_>,
     field: &'static str,
     found: At<T>,

@@ -50,8 +50,8 @@ impl Partition {
             let expected = Expected::Between(0, AXES);
             return Err(refuse(Class::BadShape, "ndim", NDIM_AT, expected, n));
         };
-        let chunkshape = same_rank("chunkshape", chunkshape, n, at.chunkshape_header())?;
-        let blockshape = same_rank("blockshape", blockshape, n, at.blockshape_header())?;
+        let chunkshape = axes_of_rank("chunkshape", chunkshape, n, at.chunkshape_header())?;
+        let blockshape = axes_of_rank("blockshape", blockshape, n, at.blockshape_header())?;
 
         let rows = shape.as_slice().iter().zip(chunkshape.as_slice()).zip(blockshape.as_slice());
         for (axis, ((s, c), b)) in (0_u64..).zip(rows) {
@@ -60,10 +60,10 @@ impl Partition {
 
         let blocks = chunkshape.zip(&blockshape, div_up);
         let padded = blocks.zip(&blockshape, u64::saturating_mul); // at most c + b, on each axis
-        cap("shape", &shape, at.shape_header(), ITEMS_MAX)?;
-        cap("chunkshape", &chunkshape, at.chunkshape_header(), CHUNK_MAX)?;
-        cap("blockshape", &blockshape, at.blockshape_header(), CHUNK_MAX)?;
-        cap("padded chunkshape", &padded, at.chunkshape_header(), CHUNK_MAX)?;
+        check_items("shape", &shape, at.shape_header(), ITEMS_MAX)?;
+        check_items("chunkshape", &chunkshape, at.chunkshape_header(), CHUNK_MAX)?;
+        check_items("blockshape", &blockshape, at.blockshape_header(), CHUNK_MAX)?;
+        check_items("padded chunkshape", &padded, at.chunkshape_header(), CHUNK_MAX)?;
         Ok(Self { shape, chunkshape, blockshape, padded })
     }
 
@@ -110,7 +110,12 @@ impl Partition {
     }
 }
 
-fn same_rank(field: &'static str, extents: &[u64], n: u64, at: u64) -> Result<Axes, FormatError> {
+fn axes_of_rank(
+    field: &'static str,
+    extents: &[u64],
+    n: u64,
+    at: u64,
+) -> Result<Axes, FormatError> {
     match Axes::new(extents) {
         Some(axes) if count(extents) == n => Ok(axes),
         Some(_) | None => {
@@ -141,7 +146,12 @@ fn check_axis(at: Positions, axis: u64, s: u64, c: u64, b: u64) -> Result<(), Fo
     Ok(())
 }
 
-fn cap(field: &'static str, extents: &Axes, at: u64, max_items: u64) -> Result<(), FormatError> {
+fn check_items(
+    field: &'static str,
+    extents: &Axes,
+    at: u64,
+    max_items: u64,
+) -> Result<(), FormatError> {
     match extents.product() {
         Some(items) if items <= max_items => Ok(()),
         Some(items) => {

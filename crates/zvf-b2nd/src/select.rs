@@ -95,7 +95,7 @@ impl BlockGeometry {
         let [low, high] = [(start, "start"), (stop, "stop")].map(|(corner, field)| {
             Axes::new(corner).filter(|axes| axes.len() == shape.len()).ok_or_else(|| {
                 let expected = Expected::Exactly(count(shape.as_slice()).into());
-                invalid(field, 0, expected, count(corner))
+                argument_error(field, 0, expected, count(corner))
             })
         });
         let (low, high) = (low?, high?);
@@ -103,7 +103,7 @@ impl BlockGeometry {
         for (axis, ((from, to), extent)) in (0_u64..).zip(ends) {
             let allowed = Expected::Between((*from).into(), (*extent).into());
             if !allowed.allows((*to).into()) {
-                return Err(invalid("stop", axis, allowed, *to));
+                return Err(argument_error("stop", axis, allowed, *to));
             }
         }
         let items = high.zip(&low, u64::saturating_sub).product();
@@ -268,7 +268,7 @@ impl Corners {
     /// Returns each part of extent `cut` that the box meets, with the box inside of that part.
     fn parts(self, cut: &Axes) -> impl Iterator<Item = (Axes, Self)> + use<> {
         let (cut, range) = (*cut, self.part_range(cut));
-        Coordinates::between(range.low, range.high).map(move |at| {
+        Coordinates::new(range.low, range.high).map(move |at| {
             let origin = at.zip(&cut, u64::saturating_mul);
             let low = self.low.zip(&origin, u64::saturating_sub);
             let high = self.high.zip(&origin, u64::saturating_sub).zip(&cut, u64::min);
@@ -357,7 +357,7 @@ impl Iterator for Runs {
     }
 }
 
-fn invalid(field: &'static str, axis: u64, expected: Expected, found: u64) -> FormatError {
+fn argument_error(field: &'static str, axis: u64, expected: Expected, found: u64) -> FormatError {
     FormatError::new(Class::InvalidArgument, Part::Blocks, field, axis, expected, found)
 }
 

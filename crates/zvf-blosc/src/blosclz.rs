@@ -160,11 +160,11 @@ mod tests {
             let data: Vec<u8> = steps.iter().flat_map(|(a, b, c)| [*a & 0x6f, *b, *c & 3]).collect();
             let mut out = [0; 512];
             let found = decode(&data, &mut out).map(|n| out[..n].to_vec());
-            prop_assert_eq!(found, slowly(&data, 512));
+            prop_assert_eq!(found, decode_bytewise(&data, 512));
         }
     }
 
-    fn slowly(data: &[u8], max_bytes: usize) -> Option<Vec<u8>> {
+    fn decode_bytewise(data: &[u8], max_bytes: usize) -> Option<Vec<u8>> {
         let (mut out, mut i, mut first) = (Vec::new(), 0, true);
         let next = |i: &mut usize| {
             *i += 1;

@@ -53,7 +53,7 @@ impl<'a> Chunk<'a> {
 
     /// Returns the bytes, for a [`Decoder`] that is reused for several chunks.
     #[must_use]
-    pub fn stored(&self) -> StoredParts<'a> {
+    pub fn stored_parts(&self) -> StoredParts<'a> {
         StoredParts::from_chunk(self.bytes)
     }
 
@@ -72,6 +72,6 @@ impl<'a> Chunk<'a> {
     ///
     /// As [`Decoder::decode_range`].
     pub fn decode_range(&self, range: Range<u64>, cap: u64) -> Result<Vec<u8>, BloscError> {
-        Decoder::new(cap).decode_range(&self.layout, &self.stored(), range)
+        Decoder::new(cap).decode_range(&self.layout, &self.stored_parts(), range)
     }
 }

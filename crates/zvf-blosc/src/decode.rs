@@ -92,7 +92,7 @@ impl Decoder {
         range: Range<u64>,
     ) -> Result<Vec<u8>, BloscError> {
         let len = layout.check_range(&range)?;
-        let mut out = vec![0; self.within_cap("decoded bytes", len)?];
+        let mut out = vec![0; self.check_cap("decoded bytes", len)?];
         self.decode_into(layout, stored, range, &mut out)?;
         Ok(out)
     }
@@ -121,10 +121,10 @@ impl Decoder {
                 repeat(nan, range.start, out);
             }
             Body::Special(Special::Value(bytes)) => {
-                let value = stored.need(layout.in_body(0..bytes.into()))?;
+                let value = stored.require_span(layout.body_range(0..bytes.into()))?;
                 repeat(value, range.start, out);
             }
-            Body::Raw => out.copy_from_slice(stored.need(layout.in_body(range))?),
+            Body::Raw => out.copy_from_slice(stored.require_span(layout.body_range(range))?),
             Body::Blocks => self.decode_blocks(layout, stored, range, out)?,
         }
         Ok(())
@@ -143,7 +143,7 @@ impl Decoder {
         range: Range<u64>,
     ) -> Result<OpenedRange<'d>, BloscError> {
         let len = layout.check_range(&range)?;
-        let len = self.within_cap("decoded bytes", len)?;
+        let len = self.check_cap("decoded bytes", len)?;
         let mut bytes = core::mem::take(&mut self.buffers.opened);
         bytes.resize(len, 0);
         let width = match Shuffled::find(layout, &range) {
@@ -162,7 +162,8 @@ impl Decoder {
         shuffled: &Shuffled,
         out: &mut [u8],
     ) -> Result<usize, BloscError> {
-        let dictionary = layout.dictionary().map_or(Ok(&[][..]), |span| stored.need(span))?;
+        let dictionary =
+            layout.dictionary().map_or(Ok(&[][..]), |span| stored.require_span(span))?;
         self.start(layout, dictionary)?;
         let Shuffled { j, shuffle, others } = *shuffled;
         let (start, stored) = stored_block(layout, stored, j)?;
@@ -214,7 +215,8 @@ impl Decoder {
         if blocks.is_empty() {
             return Ok(());
         }
-        let dictionary = layout.dictionary().map_or(Ok(&[][..]), |span| stored.need(span))?;
+        let dictionary =
+            layout.dictionary().map_or(Ok(&[][..]), |span| stored.require_span(span))?;
         let size = self.start(layout, dictionary)?;
         let Self { buffers: Buffers { filtered, partial, first, .. }, codecs, item_size, .. } =
             self;
@@ -252,12 +254,12 @@ impl Decoder {
 
     /// Prepares for the blocks of one chunk, and returns the size of a block.
     fn start(&mut self, layout: &Layout, dictionary: &[u8]) -> Result<usize, BloscError> {
-        let size = self.within_cap("block bytes", layout.header().blocksize().into())?;
+        let size = self.check_cap("block bytes", layout.header().blocksize().into())?;
         self.codecs.start(layout.header().codec(), dictionary)?;
         Ok(size)
     }
 
-    fn within_cap(&self, field: &'static str, len: u64) -> Result<usize, BloscError> {
+    fn check_cap(&self, field: &'static str, len: u64) -> Result<usize, BloscError> {
         let cap = Expected::AtMost(self.cap.into());
         match usize::try_from(len) {
             Ok(short) if len <= self.cap => Ok(short),
@@ -295,7 +297,7 @@ impl Block<'_> {
         filtered: &mut Vec<u8>,
         out: &mut [u8],
     ) -> Result<(), BloscError> {
-        let moves = slots.iter().filter(|slot| filter::moves(slot.filter)).count();
+        let moves = slots.iter().filter(|slot| filter::needs_buffer(slot.filter)).count();
         filtered.resize(if moves > 0 { out.len() } else { 0 }, 0);
 
         // Filters that move bytes alternate between the two buffers, and end in `out`.
@@ -305,10 +307,10 @@ impl Block<'_> {
             (filtered.as_mut_slice(), &mut *out)
         };
         stream::decode(codecs, self.layout.header(), self.j, self.stored, from)
-            .map_err(|fault| fault.in_block(self.j, self.start))?;
+            .map_err(|fault| fault.with_block(self.j, self.start))?;
         let block = self.filter_block();
         for slot in slots.iter().rev() {
-            if filter::moves(slot.filter) {
+            if filter::needs_buffer(slot.filter) {
                 block.undo_moving(*slot, from, to);
                 core::mem::swap(&mut from, &mut to);
             } else if slot.filter != Filter::None {
@@ -361,7 +363,7 @@ fn stored_block<'a>(
     j: u32,
 ) -> Result<(u64, &'a [u8]), BloscError> {
     let span = layout.span(j).ok_or_else(|| refuse_block("a block of the chunk", j))?;
-    Ok((span.start, stored.need(span)?))
+    Ok((span.start, stored.require_span(span)?))
 }
 
 fn refuse_block(rule: &'static str, j: u32) -> BloscError {

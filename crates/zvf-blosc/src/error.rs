@@ -140,7 +140,7 @@ impl Fault {
     }
 
     /// Adds the number of the block, whose stored bytes start at `start`.
-    pub(crate) fn in_block(self, block: u32, start: u64) -> BloscError {
+    pub(crate) fn with_block(self, block: u32, start: u64) -> BloscError {
         let Self { class, field, at, expected, found } = self;
         let offset = start.saturating_add(zvf_format::num::to_u64(at));
         BloscError::Block(Box::new(BlockFault { class, block, field, offset, expected, found }))

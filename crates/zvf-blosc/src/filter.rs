@@ -23,7 +23,7 @@ pub(crate) struct Block<'a> {
 }
 
 /// Returns whether its inverse needs a second buffer.
-pub(crate) const fn moves(filter: Filter) -> bool {
+pub(crate) const fn needs_buffer(filter: Filter) -> bool {
     matches!(filter, Filter::Shuffle | Filter::Bitshuffle)
 }
 

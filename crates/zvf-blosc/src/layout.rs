@@ -110,9 +110,9 @@ impl Layout {
         let mut spans = Vec::new();
         match self.header.body() {
             Body::Raw => {
-                spans.push(self.in_body(decoded.start..decoded.end.min(self.decoded_len())));
+                spans.push(self.body_range(decoded.start..decoded.end.min(self.decoded_len())));
             }
-            Body::Special(Special::Value(bytes)) => spans.push(self.in_body(0..bytes.into())),
+            Body::Special(Special::Value(bytes)) => spans.push(self.body_range(0..bytes.into())),
             Body::Blocks => {
                 spans.extend(self.dictionary.clone());
                 if self.header.needs_first_block() {
@@ -144,7 +144,7 @@ impl Layout {
     }
 
     /// Returns the range in the chunk of bytes after the header: of a raw copy, or of the value of all items.
-    pub(crate) fn in_body(&self, bytes: Range<u64>) -> Range<u64> {
+    pub(crate) fn body_range(&self, bytes: Range<u64>) -> Range<u64> {
         let header = u64::from(self.header.header_len());
         bytes.start.saturating_add(header)..bytes.end.saturating_add(header)
     }

@@ -14,7 +14,7 @@ use crate::filter;
 /// let bytes = b"\x02\x01\x31\x02\x08\0\0\0\x08\0\0\0\x20\0\0\0\x14\0\0\0\x08\0\0\0acegbdfh";
 /// let chunk = Chunk::parse(bytes)?;
 /// let mut decoder = Decoder::new(1024);
-/// let opened = decoder.open_range(chunk.layout(), &chunk.stored(), 0..8)?;
+/// let opened = decoder.open_range(chunk.layout(), &chunk.stored_parts(), 0..8)?;
 /// let mut item = [0; 2];
 /// assert_eq!((opened.copy(4, &mut item), &item), (true, b"ef"));
 /// assert!(!opened.copy(7, &mut item), "past the end");
@@ -85,7 +85,7 @@ mod tests {
             for range in [ends[0]..ends[1], block..(block + size).min(plain.len())] {
                 let byte_range = range.start as u64..range.end as u64;
                 let opened =
-                    decoder.open_range(chunk.layout(), &chunk.stored(), byte_range).unwrap();
+                    decoder.open_range(chunk.layout(), &chunk.stored_parts(), byte_range).unwrap();
                 prop_assert_eq!(opened.len(), range.len());
                 let mut part = part.map(|end| end.index(range.len() + 1));
                 part.sort();

@@ -46,7 +46,7 @@ impl<'a> StoredParts<'a> {
     }
 
     /// Returns the bytes of one required span.
-    pub(crate) fn need(&self, span: Range<u64>) -> Result<&'a [u8], BloscError> {
+    pub(crate) fn require_span(&self, span: Range<u64>) -> Result<&'a [u8], BloscError> {
         self.span(span.clone()).ok_or_else(|| {
             let len = span.end.saturating_sub(span.start);
             let (expected, found) = (Expected::Bytes(len), "a span that was not given");

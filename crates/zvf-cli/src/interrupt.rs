@@ -108,21 +108,21 @@ impl Interrupt {
 
     /// Sets `flag` on the first signal instead of stopping: the work that watches it ends by itself.
     pub(crate) fn ask_first(&self, flag: &Arc<AtomicBool>) {
-        *self.first() = Some(Arc::clone(flag));
+        *self.lock_flag() = Some(Arc::clone(flag));
     }
 
     /// Stops everything on the first signal, as without [`ask_first`](Self::ask_first).
     pub(crate) fn ask_nobody(&self) {
-        *self.first() = None;
+        *self.lock_flag() = None;
     }
 
     /// Sets the flag, if there is one that was not set; returns whether there was.
     fn set_flag(&self) -> bool {
-        let flag = self.first().take();
+        let flag = self.lock_flag().take();
         flag.is_some_and(|flag| !flag.swap(true, Ordering::Relaxed))
     }
 
-    fn first(&self) -> std::sync::MutexGuard<'_, Option<Arc<AtomicBool>>> {
+    fn lock_flag(&self) -> std::sync::MutexGuard<'_, Option<Arc<AtomicBool>>> {
         self.shared.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

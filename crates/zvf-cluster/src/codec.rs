@@ -80,7 +80,7 @@ struct ScanMessage {
     pruned_cells: u64,
 }
 
-fn malformed(what: &str, expected: &str, found: &str) -> DataFusionError {
+fn plan_error(what: &str, expected: &str, found: &str) -> DataFusionError {
     DataFusionError::Plan(format!(
         "a plan from another process: {what}: expected {expected}, found {found}"
     ))
@@ -92,7 +92,7 @@ fn to_json<T: Serialize>(message: &T, buf: &mut Vec<u8>) -> Result<()> {
 
 fn from_json<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes)
-        .map_err(|error| malformed(what, "the JSON of this version of zvf", &error.to_string()))
+        .map_err(|error| plan_error(what, "the JSON of this version of zvf", &error.to_string()))
 }
 
 /// Returns the address with an absolute path, which is valid in every process.
@@ -101,7 +101,7 @@ fn make_absolute(address: &StoreAddress) -> Result<StoreAddress> {
         return Ok(address.clone());
     }
     let path = std::path::absolute(Path::new(address.path()))?;
-    let path = path.to_str().ok_or_else(|| malformed("a path", "text", "other bytes"))?;
+    let path = path.to_str().ok_or_else(|| plan_error("a path", "text", "other bytes"))?;
     Ok(StoreAddress::new(path, address.storage_options().to_vec()))
 }
 
@@ -132,19 +132,19 @@ impl LogicalExtensionCodec for LogicalCodec {
         let TableMessage { store, table: name, level, kind, more_columns } =
             from_json("a table", json)?;
         let parse = |word: String| {
-            word.parse().map_err(|_error| malformed("a table", "a kind of geometry", &word))
+            word.parse().map_err(|_error| plan_error("a table", "a kind of geometry", &word))
         };
         let kind = kind.map(parse).transpose()?;
         let mut options = TableOptions { table: name, level, kind, ..TableOptions::default() };
         for word in &more_columns {
             if !options.add_columns(word) {
-                return Err(malformed("a table", "columns of this version of zvf", word));
+                return Err(plan_error("a table", "columns of this version of zvf", word));
             }
         }
         let opened = ZvfTable::open_blocking(store, options)?;
         if opened.schema() != schema {
             let found = "a store that was changed meanwhile: ask again";
-            return Err(malformed(&table.to_string(), "the columns of the statement", found));
+            return Err(plan_error(&table.to_string(), "the columns of the statement", found));
         }
         Ok(Arc::new(opened))
     }
@@ -226,11 +226,11 @@ fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -
     for group in &config.file_groups {
         let tasks = group.files().iter().map(|file| file.extensions.get::<Task>().cloned());
         let tasks = tasks.collect::<Option<Vec<Task>>>();
-        groups.push(tasks.ok_or_else(|| malformed("a part of a scan", "a task", "a file"))?);
+        groups.push(tasks.ok_or_else(|| plan_error("a part of a scan", "a task", "a file"))?);
     }
     let schema = protobuf::Schema::try_from(source.schema().as_ref())?.encode_to_vec();
     let length = u32::try_from(schema.len())
-        .map_err(|error| malformed("a schema", "less than 4 GiB", &error.to_string()))?;
+        .map_err(|error| plan_error("a schema", "less than 4 GiB", &error.to_string()))?;
     buf.extend_from_slice(SCAN_PREFIX);
     buf.extend_from_slice(&length.to_le_bytes());
     buf.extend_from_slice(&schema);
@@ -240,15 +240,16 @@ fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -
 }
 
 fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
-    let too_short = || malformed("a scan", "a schema and what is asked", "less");
+    let too_short = || plan_error("a scan", "a schema and what is asked", "less");
     let (length, rest) = message.split_first_chunk().ok_or_else(too_short)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_large| too_short())?;
     let (schema, json) = rest.split_at_checked(length).ok_or_else(too_short)?;
     let schema = protobuf::Schema::decode(schema)
-        .map_err(|error| malformed("a scan", "a schema", &error.to_string()))?;
+        .map_err(|error| plan_error("a scan", "a schema", &error.to_string()))?;
     let schema = Schema::try_from(&schema)?;
     let ScanMessage { store, scan, groups, limit, pruned_cells } = from_json("a scan", json)?;
-    let source = ZvfSource::at(store, scan, Arc::new(schema)).with_pruned_cells(pruned_cells);
+    let source =
+        ZvfSource::from_address(store, scan, Arc::new(schema)).with_pruned_cells(pruned_cells);
     let source = source.with_pool(Arc::clone(context.memory_pool()));
     // Partitions of one plan may run in several processes, so work stealing is off.
     Ok(data_source(source, groups, None, limit, true))

@@ -9,7 +9,7 @@ use zvf::model::{LevelReader, RowAttribute};
 use zvf::{Batch, Column, Kind, LevelId, ObjectId, Reader};
 
 use crate::table::{TableName, TableOptions};
-use crate::{bad_request, external, geometry};
+use crate::{bad_request, external_error, geometry};
 
 /// The origin of the values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Layout {
 
     async fn vertices(level: &LevelReader) -> Result<Self> {
         let empty = empty_vertices(level).await?;
-        let arrow = zvf::convert::record_batch(&empty).map_err(external)?.schema();
+        let arrow = zvf::convert::record_batch(&empty).map_err(external_error)?.schema();
         let mut layout = Self::default();
         let item = match arrow.fields().first().map(|field| field.data_type()) {
             Some(DataType::FixedSizeList(item, _)) => item.data_type().clone(),
@@ -180,7 +180,7 @@ impl Layout {
             let is_named = empty.field(&declared.name).is_none();
             layout.push(&declared.name, item.clone(), false, Origin::Axis { axis, is_named });
         }
-        if level.objects().await.map_err(external)?.is_some() {
+        if level.objects().await.map_err(external_error)?.is_some() {
             layout.push("object", DataType::Int64, true, Origin::Object(0));
         }
         if !level.node().meta().is_additive() {
@@ -195,16 +195,17 @@ impl Layout {
     }
 
     async fn objects(level: &LevelReader) -> Result<Self> {
-        if level.objects().await.map_err(external)?.is_none() {
-            return Err(missing_table(level, "objects"));
+        if level.objects().await.map_err(external_error)?.is_none() {
+            return Err(missing_table_error(level, "objects"));
         }
         let mut layout = Self::default();
         layout.push("object", DataType::Int64, false, Origin::Object(0));
         layout.push("row", DataType::UInt64, false, Origin::Own);
         layout.push("fragments", DataType::UInt64, true, Origin::Own);
         layout.push("chunks", DataType::UInt64, true, Origin::Own);
-        for name in level.object_attribute_names().await.map_err(external)?.names {
-            let Some(attribute) = level.object_attribute(&name).await.map_err(external)? else {
+        for name in level.object_attribute_names().await.map_err(external_error)?.names {
+            let Some(attribute) = level.object_attribute(&name).await.map_err(external_error)?
+            else {
                 continue;
             };
             layout.push_attribute("object", &name, &row_field(&attribute)?, true);
@@ -218,8 +219,9 @@ impl Layout {
             ("name", DataType::Utf8, true),
             ("members", DataType::UInt64, false),
         ]);
-        for name in level.group_attribute_names().await.map_err(external)?.names {
-            let Some(attribute) = level.group_attribute(&name).await.map_err(external)? else {
+        for name in level.group_attribute_names().await.map_err(external_error)?.names {
+            let Some(attribute) = level.group_attribute(&name).await.map_err(external_error)?
+            else {
                 continue;
             };
             layout.push_attribute("group", &name, &row_field(&attribute)?, true);
@@ -251,15 +253,15 @@ impl Layout {
     async fn links(level: &LevelReader, kind: Option<Kind>) -> Result<Self> {
         let kind = kind.or_else(|| level.kinds().first().copied());
         if !kind.is_some_and(Kind::has_links) {
-            return Err(missing_table(level, "links"));
+            return Err(missing_table_error(level, "links"));
         }
         if level.node().meta().is_additive() {
             let what = "a level that stands alone";
             return Err(bad_request("the links of a level", what, "one that adds to others"));
         }
-        let family = level.links(zvf::format::key::Delta::SAME).await.map_err(external)?;
+        let family = level.links(zvf::format::key::Delta::SAME).await.map_err(external_error)?;
         let width = family.as_ref().map_or(2, |family| family.link_width());
-        let has_objects = level.objects().await.map_err(external)?.is_some();
+        let has_objects = level.objects().await.map_err(external_error)?.is_some();
         let mut layout = Self::default();
         for end in 0..width {
             let name = end_name(end, width);
@@ -270,8 +272,8 @@ impl Layout {
             }
         }
         let Some(family) = family else { return Ok(layout) };
-        for name in level.link_attribute_names().await.map_err(external)?.names {
-            let Some(attribute) = family.attribute(&name).await.map_err(external)? else {
+        for name in level.link_attribute_names().await.map_err(external_error)?.names {
+            let Some(attribute) = family.attribute(&name).await.map_err(external_error)? else {
                 continue;
             };
             let empty = Column::empty(attribute.dtype(), attribute.width());
@@ -300,13 +302,13 @@ pub(crate) async fn open_level(
     kind: Option<Kind>,
 ) -> Result<LevelReader> {
     match kind {
-        Some(kind) => reader.level_of_kind(LevelId(level), kind).await.map_err(external),
-        None => reader.level(LevelId(level)).await.map_err(external),
+        Some(kind) => reader.level_of_kind(LevelId(level), kind).await.map_err(external_error),
+        None => reader.level(LevelId(level)).await.map_err(external_error),
     }
 }
 
 /// Returns the error for a table that the level does not have.
-fn missing_table(level: &LevelReader, what: &str) -> DataFusionError {
+fn missing_table_error(level: &LevelReader, what: &str) -> DataFusionError {
     let kinds: Vec<String> = level.kinds().iter().map(ToString::to_string).collect();
     let table = format!("the table {what} of level {}", level.level().0);
     bad_request(&table, &format!("a level with {what}"), &format!("one of {}", kinds.join(", ")))
@@ -318,16 +320,17 @@ async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
     let axes = u32::try_from(level.axes()).map_err(|error| bad(&error))?;
     let positions = Column::empty(level.dtype(), axes).map_err(|error| bad(&error))?;
     let mut batch = Batch::new(Kind::PointCloud, positions);
-    let mut names = level.attribute_names().await.map_err(external)?.names;
+    let mut names = level.attribute_names().await.map_err(external_error)?.names;
     if level.node().meta().is_additive() {
-        let chain = LevelReader::chain(level.store(), level.level()).await.map_err(external)?;
+        let chain =
+            LevelReader::chain(level.store(), level.level()).await.map_err(external_error)?;
         for chain_level in &chain {
-            let theirs = chain_level.attribute_names().await.map_err(external)?.names;
+            let theirs = chain_level.attribute_names().await.map_err(external_error)?.names;
             names.retain(|name| theirs.contains(name));
         }
     }
     for name in names {
-        let Some(reader) = level.attribute(&name).await.map_err(external)? else { continue };
+        let Some(reader) = level.attribute(&name).await.map_err(external_error)? else { continue };
         let empty = Column::empty(reader.dtype(), reader.width()).map_err(|error| bad(&error))?;
         batch = batch.with_field(reader.field(empty)).map_err(|error| bad(&error))?;
     }
@@ -336,7 +339,8 @@ async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
 
 /// Returns the Arrow field of a column.
 pub(crate) fn arrow_field(field: zvf::Field) -> Result<Field> {
-    let rows = zvf::convert::record_batch(&batch_from_fields(vec![field], 0)?).map_err(external)?;
+    let rows =
+        zvf::convert::record_batch(&batch_from_fields(vec![field], 0)?).map_err(external_error)?;
     let schema = rows.schema();
     let found = schema.fields().get(1);
     let found = found.ok_or_else(|| bad_request("a column", "a type", "none"))?;

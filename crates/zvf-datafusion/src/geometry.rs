@@ -80,7 +80,7 @@ pub(crate) fn line_column(
     let DataType::List(vertices) = data_type else {
         return Err(bad_request("a column of geometry", "lines", &data_type.to_string()));
     };
-    let rows = zvf::convert::record_batch(batch).map_err(crate::external)?;
+    let rows = zvf::convert::record_batch(batch).map_err(crate::external_error)?;
     let positions = rows.column(0).as_fixed_size_list();
     let axes = usize::try_from(positions.value_length())
         .map_err(|error| bad_request("the positions", "axes", &error.to_string()))?;

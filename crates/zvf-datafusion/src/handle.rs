@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use zvf::{IoStats, OpenOptions, Reader};
 
-use crate::external;
+use crate::external_error;
 
 /// The address of a store: all that another process needs to open it.
 ///
@@ -40,7 +40,7 @@ impl StoreAddress {
 
     /// Opens the store with `options`, except that the backend options are those of this address.
     async fn open(&self, options: &OpenOptions) -> Result<Reader> {
-        zvf::open(&self.path, self.open_options(options)).await.map_err(external)
+        zvf::open(&self.path, self.open_options(options)).await.map_err(external_error)
     }
 
     fn open_options(&self, options: &OpenOptions) -> OpenOptions {

@@ -24,7 +24,7 @@ use zvf::format::num::to_u64;
 use zvf::model::ObjectIndex;
 
 use crate::columns::{object_number, open_level};
-use crate::external;
+use crate::external_error;
 use crate::handle::StoreHandle;
 use crate::scan::{Scan, Task};
 
@@ -61,14 +61,14 @@ impl JoinSelection {
     ) -> Result<Option<Self>> {
         let reader = store.reader();
         let level = open_level(&reader, scan.level, scan.kind()?).await?;
-        let Some(index) = level.objects().await.map_err(external)? else { return Ok(None) };
+        let Some(index) = level.objects().await.map_err(external_error)? else { return Ok(None) };
         let Some(mut objects) = find_passing_ids(&index, filters).await? else { return Ok(None) };
         if let Some(named) = &scan.objects {
             let named: HashSet<i64> = named.iter().copied().collect();
             objects.retain(|id| named.contains(id));
         }
         let query = Scan { objects: Some(objects.clone()), ..scan.clone() }.vertex_query()?;
-        let chunks = reader.chunks(&query).await.map_err(external)?;
+        let chunks = reader.chunks(&query).await.map_err(external_error)?;
         Ok(Some(Self { objects, chunks }))
     }
 
@@ -97,7 +97,7 @@ async fn find_passing_ids(
     let mut start = 0;
     while start < index.slots() {
         let end = (start + BATCH_IDS).min(index.slots());
-        let ids = index.ids(start..end).await.map_err(external)?;
+        let ids = index.ids(start..end).await.map_err(external_error)?;
         let ids: Vec<i64> = ids.into_iter().map(object_number).collect();
         // The last value, null, stands for a vertex without an object.
         let column = ids.iter().copied().map(Some).chain([None]).collect::<Int64Array>();

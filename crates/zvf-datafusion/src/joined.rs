@@ -24,7 +24,7 @@ use crate::columns::{Layout, Origin, object_number, row_field};
 use crate::limits::{check_list_items, group_numbers};
 use crate::table::{TableName, TableOptions};
 use crate::values::attribute_values;
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// Prefix of columns of fragments.
 const FRAGMENT_PREFIX: &str = "fragment.";
@@ -61,17 +61,19 @@ impl Layout {
     }
 
     async fn push_fragment_attributes(&mut self, level: &LevelReader) -> Result<()> {
-        let mut names = level.fragment_attribute_names().await.map_err(external)?.names;
+        let mut names = level.fragment_attribute_names().await.map_err(external_error)?.names;
         if level.node().meta().is_additive() {
             // An answer merges several levels: only attributes that all of them have are columns.
-            let chain = LevelReader::chain(level.store(), level.level()).await.map_err(external)?;
+            let chain =
+                LevelReader::chain(level.store(), level.level()).await.map_err(external_error)?;
             for chain_level in &chain {
-                let theirs = chain_level.fragment_attribute_names().await.map_err(external)?.names;
+                let theirs =
+                    chain_level.fragment_attribute_names().await.map_err(external_error)?.names;
                 names.retain(|name| theirs.contains(name));
             }
         }
         for name in names {
-            let found = level.fragment_attribute(&name).await.map_err(external)?;
+            let found = level.fragment_attribute(&name).await.map_err(external_error)?;
             let Some(attribute) = found else { continue };
             let empty = Column::empty(attribute.dtype(), attribute.width());
             let empty =
@@ -85,15 +87,15 @@ impl Layout {
     }
 
     async fn push_group_attributes(&mut self, level: &LevelReader) -> Result<()> {
-        if level.groups().await.map_err(external)?.is_none() {
+        if level.groups().await.map_err(external_error)?.is_none() {
             return Err(bad_request("columns of groups", "a level with groups", "one without"));
         }
         let list = |item: DataType| DataType::List(Arc::new(Field::new_list_field(item, true)));
         self.push_new("groups", list(DataType::Int64), false, Origin::Groups)?;
         let name = format!("{GROUP_PREFIX}name");
         self.push_new(&name, list(DataType::Utf8), false, Origin::GroupNames)?;
-        for name in level.group_attribute_names().await.map_err(external)?.names {
-            let found = level.group_attribute(&name).await.map_err(external)?;
+        for name in level.group_attribute_names().await.map_err(external_error)?.names {
+            let found = level.group_attribute(&name).await.map_err(external_error)?;
             let Some(attribute) = found else { continue };
             let item = row_field(&attribute)?.data_type().clone();
             let mut column = format!("{GROUP_PREFIX}{name}");
@@ -137,11 +139,12 @@ pub(crate) struct Memberships {
 impl Memberships {
     /// Reads the memberships of a level, with the attributes that are columns of `layout`.
     pub(crate) async fn read(level: &LevelReader, layout: &Layout) -> Result<Self> {
-        let found = level.groups().await.map_err(external)?;
+        let found = level.groups().await.map_err(external_error)?;
         let groups = found.ok_or_else(|| bad_request("columns of groups", "groups", "none"))?;
         let all: Vec<u64> = group_numbers(&groups)?.collect();
         let (mut listed, mut ranges) = (Vec::new(), Vec::new());
-        for (group, members) in all.iter().zip(groups.members(&all).await.map_err(external)?) {
+        for (group, members) in all.iter().zip(groups.members(&all).await.map_err(external_error)?)
+        {
             match members {
                 Members::Ids(ids) => {
                     listed.extend(ids.into_iter().map(|id| (object_number(id), *group)));
@@ -155,7 +158,7 @@ impl Memberships {
         let mut attributes = HashMap::new();
         for column in &layout.columns {
             let Origin::GroupAttribute(name) = &column.origin else { continue };
-            let found = level.group_attribute(name).await.map_err(external)?;
+            let found = level.group_attribute(name).await.map_err(external_error)?;
             let attribute =
                 found.ok_or_else(|| bad_request("an attribute of groups", "one", name))?;
             attributes.insert(name.clone(), attribute_values(&attribute, &all).await?);

@@ -73,7 +73,7 @@ pub use zvf::OpenOptions;
 use datafusion::error::DataFusionError;
 
 /// Wraps an error of zvf in an error of DataFusion.
-pub(crate) fn external(error: impl Into<zvf::Error>) -> DataFusionError {
+pub(crate) fn external_error(error: impl Into<zvf::Error>) -> DataFusionError {
     DataFusionError::External(Box::new(error.into()))
 }
 

@@ -9,7 +9,7 @@ use datafusion::error::Result;
 use zvf::format::key::{ChunkKey, Delta};
 use zvf::model::LevelReader;
 
-use crate::external;
+use crate::external_error;
 
 /// Returns the chunks that store links with an end in one of `chunks`, ascending; `None` where not all cells of links are
 /// known.
@@ -20,7 +20,7 @@ pub(crate) async fn find_source_chunks(
     let mut sources: BTreeMap<Vec<i64>, ChunkKey> = BTreeMap::new();
     // Implied links have both ends in the chunk of their vertices.
     sources.extend(chunks.iter().map(|key| (key.components().to_vec(), *key)));
-    let Some(family) = level.links(Delta::SAME).await.map_err(external)? else {
+    let Some(family) = level.links(Delta::SAME).await.map_err(external_error)? else {
         return Ok(Some(sources.into_values().collect()));
     };
     if !family.is_complete() {
@@ -28,9 +28,9 @@ pub(crate) async fn find_source_chunks(
     }
     let targets: HashSet<&ChunkKey> = chunks.iter().collect();
     for segment in family.segments() {
-        let cells = segment.cells().await.map_err(external)?;
+        let cells = segment.cells().await.map_err(external_error)?;
         for place in 0..cells.len() {
-            let ends = cells.chunks(place).map_err(external)?;
+            let ends = cells.chunks(place).map_err(external_error)?;
             if !ends.iter().any(|end| targets.contains(end)) {
                 continue;
             }

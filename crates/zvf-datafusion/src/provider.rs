@@ -30,7 +30,7 @@ use crate::sink::StoreSink;
 use crate::source::{ZvfSource, data_source};
 use crate::statistics::{TableStatistics, scale};
 use crate::table::{TableName, TableOptions};
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// A table of a store.
 ///
@@ -178,7 +178,7 @@ impl ZvfTable {
             return Ok(());
         }
         let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
-        let Some(groups) = level.groups().await.map_err(external)? else { return Ok(()) };
+        let Some(groups) = level.groups().await.map_err(external_error)? else { return Ok(()) };
         let names = scan.group_names.take();
         let is_selected = |group: &u64| {
             let has_name =
@@ -203,7 +203,7 @@ impl ZvfTable {
             TableName::Objects if scan.objects.is_none() => {
                 // Count the rows now: some may have been added since the table was opened.
                 let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
-                let index = level.objects().await.map_err(external)?;
+                let index = level.objects().await.map_err(external_error)?;
                 let tasks = split_rows(index.map_or(0, |index| index.slots()), max_tasks);
                 Ok(TaskPlan { tasks, chunks: None })
             }
@@ -223,11 +223,14 @@ impl ZvfTable {
     ) -> Result<TaskPlan> {
         let reader = self.store.reader();
         let level = open_level(&reader, scan.level, self.options.kind).await?;
-        let all = reader.chunks(&scan.base_query()?.vertices_only()).await.map_err(external)?;
+        let all =
+            reader.chunks(&scan.base_query()?.vertices_only()).await.map_err(external_error)?;
         let total = to_u64(all.len());
         let ends = match (named, &scan.objects) {
             (Some(named), _) => Some(named),
-            (None, Some(_)) => Some(reader.chunks(&scan.vertex_query()?).await.map_err(external)?),
+            (None, Some(_)) => {
+                Some(reader.chunks(&scan.vertex_query()?).await.map_err(external_error)?)
+            }
             (None, None) => None,
         };
         let kept = match ends {
@@ -262,8 +265,8 @@ impl ZvfTable {
     ) -> Result<TaskPlan> {
         let reader = self.store.reader();
         let all = open_level(&reader, scan.level, self.options.kind).await?;
-        let total = all.chunks().await.map_err(external)?.len();
-        let mut keys = reader.chunks(&scan.vertex_query()?).await.map_err(external)?;
+        let total = all.chunks().await.map_err(external_error)?.len();
+        let mut keys = reader.chunks(&scan.vertex_query()?).await.map_err(external_error)?;
         if let Some(named) = &named {
             keys.retain(|key| named.contains(key));
         }
@@ -451,7 +454,7 @@ fn key_behind(key: &ChunkKey) -> Result<Option<String>> {
     let Some(place) = next.iter().rposition(|n| *n < i64::MAX) else { return Ok(None) };
     next[place] += 1;
     next[place + 1..].fill(i64::MIN);
-    Ok(Some(ChunkKey::new(&next).map_err(external)?.to_string()))
+    Ok(Some(ChunkKey::new(&next).map_err(external_error)?.to_string()))
 }
 
 /// Divides rows of the object index into at most `max_tasks` tasks.

@@ -7,7 +7,7 @@ use zvf::{Columns, Kind, LevelId, ObjectId, Query, UnknownIds};
 use datafusion::error::Result;
 
 use crate::table::{TableName, TableOptions};
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// A scan of one table: its columns and the conditions that the store evaluates.
 ///
@@ -118,7 +118,7 @@ impl Scan {
     pub(crate) fn vertex_query(&self) -> Result<Query> {
         let mut query = self.base_query()?.vertices_only().unknown_ids(UnknownIds::Skip);
         if let Some(text) = &self.predicate {
-            query = query.filter(text.parse().map_err(external)?);
+            query = query.filter(text.parse().map_err(external_error)?);
         }
         if let Some(ids) = &self.objects {
             query = query.of_objects(ids.iter().copied().map(ObjectId));
@@ -157,7 +157,7 @@ impl Task {
     pub(crate) fn keys(&self) -> Result<Option<(Option<ChunkKey>, Option<ChunkKey>)>> {
         let parse = |key: &Option<String>| -> Result<Option<ChunkKey>> {
             let parsed = key.as_deref().map(str::parse::<ChunkKey>);
-            parsed.transpose().map_err(external)
+            parsed.transpose().map_err(external_error)
         };
         match self {
             Self::Chunks { first, end, .. } => Ok(Some((parse(first)?, parse(end)?))),

@@ -44,7 +44,7 @@ use zvf::format::num::{saturating_usize, to_u64};
 
 use crate::columns::{Layout, Origin, TableColumn};
 use crate::handle::{StoreAddress, StoreHandle};
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// The file format of stores for `COPY`, under one file extension.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ struct StoreFormat {
 }
 
 /// Returns the error for a store that is read like a file.
-fn not_a_file() -> DataFusionError {
+fn not_a_file_error() -> DataFusionError {
     bad_request("a store", "a table of it, as zvf('PATH') has", "a file")
 }
 
@@ -159,7 +159,7 @@ impl FileFormat for StoreFormat {
         _store: &Arc<dyn ObjectStore>,
         _objects: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        Err(not_a_file())
+        Err(not_a_file_error())
     }
 
     async fn infer_stats(
@@ -177,7 +177,7 @@ impl FileFormat for StoreFormat {
         _state: &dyn Session,
         _config: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Err(not_a_file())
+        Err(not_a_file_error())
     }
 
     async fn create_writer_physical_plan(
@@ -200,7 +200,7 @@ impl FileFormat for StoreFormat {
         let scan = crate::scan::Scan::new(crate::TableName::Vertices, 0);
         let schema = Arc::clone(schema.table_schema());
         let address = StoreAddress::new("", Vec::new());
-        Arc::new(crate::source::ZvfSource::at(address, scan, schema))
+        Arc::new(crate::source::ZvfSource::from_address(address, scan, schema))
     }
 }
 
@@ -423,9 +423,9 @@ async fn create_store(address: &str, path: PathBuf, recipe: Recipe) -> Result<()
         tokio::task::spawn_blocking(scan).await
     };
     let join_error = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
-    let layout = scanned.map_err(join_error)?.map_err(external)?;
+    let layout = scanned.map_err(join_error)?.map_err(external_error)?;
     let go = &mut |_, _| ControlFlow::Continue(());
-    create(&path, address, &layout, &recipe, go).await.map_err(external)?;
+    create(&path, address, &layout, &recipe, go).await.map_err(external_error)?;
     Ok(())
 }
 

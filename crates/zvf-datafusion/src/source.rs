@@ -60,12 +60,12 @@ impl ZvfSource {
     #[must_use]
     pub fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Self {
         let address = store.address().clone();
-        Self { opened: Some(store), ..Self::at(address, scan, schema) }
+        Self { opened: Some(store), ..Self::from_address(address, scan, schema) }
     }
 
     /// Creates a source of the store at `address`, which the first task opens.
     #[must_use]
-    pub fn at(address: StoreAddress, scan: Scan, schema: SchemaRef) -> Self {
+    pub fn from_address(address: StoreAddress, scan: Scan, schema: SchemaRef) -> Self {
         Self {
             address,
             context: Arc::default(),

@@ -23,7 +23,7 @@ use zvf::format::num::to_u64;
 use zvf::model::LevelReader;
 
 use crate::columns::{Layout, Origin, TableColumn};
-use crate::external;
+use crate::external_error;
 use crate::table::TableName;
 
 /// The statistics of a table.
@@ -87,9 +87,11 @@ struct Counts {
 
 impl Counts {
     async fn read(level: &LevelReader, table: TableName) -> Result<Self> {
-        let objects = level.objects().await.map_err(external)?.map(|index| index.slots());
+        let objects = level.objects().await.map_err(external_error)?.map(|index| index.slots());
         let groups = match table {
-            TableName::Groups | TableName::Members => level.groups().await.map_err(external)?,
+            TableName::Groups | TableName::Members => {
+                level.groups().await.map_err(external_error)?
+            }
             TableName::Vertices | TableName::Objects | TableName::Links | TableName::Levels => None,
         };
         let groups = groups.map(|groups| groups.len());
@@ -100,19 +102,21 @@ impl Counts {
         let rows = match table {
             TableName::Vertices if meta.is_additive() => Precision::Absent,
             TableName::Vertices => {
-                u64::try_from(meta.vertex_count).map_or(Precision::Absent, inexact)
+                u64::try_from(meta.vertex_count).map_or(Precision::Absent, inexact_count)
             }
             // Without an index there is no object, and without a list of groups no group.
-            TableName::Objects if can_grow => inexact(objects.unwrap_or(0)),
-            TableName::Objects => exact(objects.unwrap_or(0)),
-            TableName::Groups => exact(groups.unwrap_or(0)),
+            TableName::Objects if can_grow => inexact_count(objects.unwrap_or(0)),
+            TableName::Objects => exact_count(objects.unwrap_or(0)),
+            TableName::Groups => exact_count(groups.unwrap_or(0)),
             // An estimate: one group for each object.
             TableName::Members => {
-                objects.filter(|_| groups.is_some()).map_or(Precision::Absent, inexact)
+                objects.filter(|_| groups.is_some()).map_or(Precision::Absent, inexact_count)
             }
             TableName::Links => {
-                let family = level.links(Delta::SAME).await.map_err(external)?;
-                family.and_then(|family| family.num_links()).map_or(Precision::Absent, inexact)
+                let family = level.links(Delta::SAME).await.map_err(external_error)?;
+                family
+                    .and_then(|family| family.num_links())
+                    .map_or(Precision::Absent, inexact_count)
             }
             TableName::Levels => Precision::Absent,
         };
@@ -130,7 +134,7 @@ impl Counts {
         match (&column.origin, table, name) {
             (Origin::Axis { axis, .. }, ..) => axis_statistics(level, *axis, column, base),
             (Origin::Object(_), ..) => {
-                let distinct_count = self.objects.map_or(Precision::Absent, inexact);
+                let distinct_count = self.objects.map_or(Precision::Absent, inexact_count);
                 ColumnStatistics { distinct_count, ..base }
             }
             (Origin::Own, TableName::Objects, "row") => {
@@ -144,12 +148,12 @@ impl Counts {
 }
 
 /// Returns an exact count; the engine answers from it, so one that is no `usize` is left out instead of clamped.
-fn exact(count: u64) -> Precision<usize> {
+fn exact_count(count: u64) -> Precision<usize> {
     usize::try_from(count).map_or(Precision::Absent, Precision::Exact)
 }
 
-fn inexact(count: u64) -> Precision<usize> {
-    exact(count).to_inexact()
+fn inexact_count(count: u64) -> Precision<usize> {
+    exact_count(count).to_inexact()
 }
 
 /// Returns statistics that only tell whether the column can hold nulls.
@@ -167,7 +171,7 @@ fn id_statistics(count: Option<u64>, is_exact: bool, base: ColumnStatistics) -> 
     let statistics = ColumnStatistics {
         min_value: Precision::Exact(ScalarValue::UInt64(Some(0))),
         max_value: Precision::Exact(ScalarValue::UInt64(Some(last))),
-        distinct_count: count.map_or(Precision::Absent, exact),
+        distinct_count: count.map_or(Precision::Absent, exact_count),
         ..base
     };
     if is_exact { statistics } else { statistics.to_inexact() }

@@ -8,14 +8,14 @@ use datafusion::error::Result;
 use zvf::model::RowAttribute;
 
 use crate::columns::batch_from_fields;
-use crate::external;
+use crate::external_error;
 
 /// Reads the values of an attribute for `rows`, null where they are absent.
 pub(crate) async fn attribute_values(attribute: &RowAttribute, rows: &[u64]) -> Result<ArrayRef> {
-    let values = attribute.rows(rows).await.map_err(external)?;
+    let values = attribute.rows(rows).await.map_err(external_error)?;
     let field = attribute.field(values.column().clone());
     let batch = batch_from_fields(vec![field], rows.len())?;
-    let batch = zvf::convert::record_batch(&batch).map_err(external)?;
+    let batch = zvf::convert::record_batch(&batch).map_err(external_error)?;
     let array = Arc::clone(batch.column(1));
     if values.absent_rows().is_empty() {
         return Ok(array);

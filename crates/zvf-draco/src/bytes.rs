@@ -25,7 +25,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at..).unwrap_or_default() // `take` stays inside
     }
 
-    pub(crate) fn bad(
+    pub(crate) fn read_error(
         &self,
         class: Class,
         expected: impl Into<String>,
@@ -39,7 +39,7 @@ impl<'a> Cursor<'a> {
         let taken = end.and_then(|end| Some((self.bytes.get(self.at..end)?, end)));
         let Some((taken, end)) = taken else {
             let expected = format!("{size} bytes of {what}");
-            return Err(self.bad(Class::Truncated, expected, self.rest().len().to_string()));
+            return Err(self.read_error(Class::Truncated, expected, self.rest().len().to_string()));
         };
         self.at = end;
         Ok(taken)
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         self.array(what).map(u8::from_le_bytes)
     }
 
-    pub(crate) fn signed(&mut self, what: &str) -> Result<i8, DracoError> {
+    pub(crate) fn signed_byte(&mut self, what: &str) -> Result<i8, DracoError> {
         Ok(self.byte(what)?.cast_signed())
     }
 
@@ -107,7 +107,7 @@ pub(crate) fn push_varint(mut value: u64, to: &mut Vec<u8>) {
 }
 
 /// Returns a number of `bits` ones; from 32 on all ones.
-pub(crate) const fn ones(bits: u32) -> u32 {
+pub(crate) const fn low_bit_mask(bits: u32) -> u32 {
     match 1_u32.checked_shl(bits) {
         Some(next) => next.wrapping_sub(1), // a power of two is not 0
         None => u32::MAX,
@@ -143,7 +143,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Returns the number of bytes read, including a partly read one.
-    pub(crate) const fn used(&self) -> usize {
+    pub(crate) const fn bytes_read(&self) -> usize {
         self.at.div_ceil(8)
     }
 }

@@ -183,7 +183,7 @@ impl Walk<'_> {
         corner == NONE || self.seen_faces.get(index(corner / 3)).copied().unwrap_or(true)
     }
 
-    fn see(&mut self, corner: u32) {
+    fn mark_seen(&mut self, corner: u32) {
         if let Some(is_seen) = self.seen_faces.get_mut(index(corner / 3)) {
             *is_seen = true;
         }
@@ -215,7 +215,7 @@ impl Walk<'_> {
             }
             let mut corner = corner;
             loop {
-                self.see(corner);
+                self.mark_seen(corner);
                 let right = self.mesh.opposite(next(corner));
                 if self.visit(corner)? && !self.mesh.is_at_edge(self.mesh.vertex(corner)) {
                     if right == NONE {
@@ -266,7 +266,7 @@ impl Walk<'_> {
                 continue;
             }
             loop {
-                self.see(corner);
+                self.mark_seen(corner);
                 self.visit(corner)?;
                 let right = self.mesh.opposite(next(corner));
                 let left = self.mesh.opposite(previous(corner));

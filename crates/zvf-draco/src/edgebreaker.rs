@@ -46,7 +46,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Connecti
         2 => true,
         other => {
             let expected = "traversal 0 or 2";
-            return Err(cursor.bad(Class::Unsupported, expected, other.to_string()));
+            return Err(cursor.read_error(Class::Unsupported, expected, other.to_string()));
         }
     };
     let start = cursor.at();
@@ -56,20 +56,24 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Connecti
     let (symbols, split_symbols) = (cursor.count("symbols")?, cursor.count("split symbols")?);
     if symbols > faces || split_symbols > symbols {
         let found = format!("{symbols} symbols, {split_symbols} of them splits");
-        return Err(cursor.bad(Class::Codec, format!("symbols of {faces} faces"), found));
+        return Err(cursor.read_error(Class::Codec, format!("symbols of {faces} faces"), found));
     }
     let corners = u32::try_from(faces).ok().and_then(|faces| faces.checked_mul(3));
     let Some(corners) = corners.map(index) else {
-        return Err(cursor.bad(Class::LimitExceeded, "corners of 32 bits", faces.to_string()));
+        return Err(cursor.read_error(
+            Class::LimitExceeded,
+            "corners of 32 bits",
+            faces.to_string(),
+        ));
     };
     // The largest number exceeds every limit, and as a limit it is none.
     if attributes.saturating_mul(faces) > limits.max_faces.saturating_mul(8) {
         let found = format!("{attributes} of {faces} faces");
-        return Err(cursor.bad(Class::LimitExceeded, "fewer seams of attributes", found));
+        return Err(cursor.read_error(Class::LimitExceeded, "fewer seams of attributes", found));
     }
     let Some(vertices) = vertices.checked_add(split_symbols) else {
         let found = format!("{vertices} and {split_symbols} of splits");
-        return Err(cursor.bad(Class::LimitExceeded, "vertices in memory", found));
+        return Err(cursor.read_error(Class::LimitExceeded, "vertices in memory", found));
     };
     let head = Head { vertices, faces, corners, attributes, symbols };
     let splits = read_splits(cursor)?;
@@ -95,7 +99,7 @@ fn read_splits(cursor: &mut Cursor<'_>) -> Result<Vec<Split>, DracoError> {
     let count = cursor.count("splits")?;
     if count > cursor.rest().len() / 2 {
         let found = cursor.rest().len().to_string();
-        return Err(cursor.bad(Class::Truncated, format!("{count} splits"), found));
+        return Err(cursor.read_error(Class::Truncated, format!("{count} splits"), found));
     }
     let mut splits: Vec<Split> = Vec::with_capacity(count);
     for _ in 0..count {
@@ -103,7 +107,11 @@ fn read_splits(cursor: &mut Cursor<'_>) -> Result<Vec<Split>, DracoError> {
         let source = cursor.count("a split")?.saturating_add(before); // compared with the symbols
         let delta = cursor.count("a split")?;
         let Some(target) = source.checked_sub(delta) else {
-            return Err(cursor.bad(Class::Codec, format!("at most {source}"), delta.to_string()));
+            return Err(cursor.read_error(
+                Class::Codec,
+                format!("at most {source}"),
+                delta.to_string(),
+            ));
         };
         splits.push(Split { source, target, is_right: false });
     }
@@ -163,7 +171,7 @@ impl<'a> Walk<'a> {
             let count = cursor.count("symbols of a valence")?;
             if count > head.faces {
                 let expected = format!("at most {} symbols", head.faces);
-                return Err(cursor.bad(Class::Codec, expected, count.to_string()));
+                return Err(cursor.read_error(Class::Codec, expected, count.to_string()));
             }
             *context = symbols::decode(cursor, count, 1)?;
         }
@@ -285,7 +293,7 @@ impl Mesh {
         }
     }
 
-    fn bad(&self, found: &str) -> DracoError {
+    fn walk_error(&self, found: &str) -> DracoError {
         DracoError::new(Class::Codec, self.byte, "the walk over a mesh", found)
     }
 
@@ -293,7 +301,7 @@ impl Mesh {
         let mut waiting: HashMap<usize, u32> = HashMap::new();
         for (number, source) in (0..self.symbols).zip((0..self.symbols).rev()) {
             let Some(symbol) = walk.symbol() else {
-                return Err(self.bad("fewer symbols than are counted"));
+                return Err(self.walk_error("fewer symbols than are counted"));
             };
             let done = match symbol {
                 Symbol::C => self.close_fan(),
@@ -302,16 +310,16 @@ impl Mesh {
                 Symbol::E => self.begin(),
             };
             if done.is_none() {
-                return Err(self.bad("a symbol that does not fit"));
+                return Err(self.walk_error("a symbol that does not fit"));
             }
             let Some(top) = self.active.last().copied() else {
-                return Err(self.bad("a walk without an active face"));
+                return Err(self.walk_error("a walk without an active face"));
             };
             if let Symbols::Valence(valence) = &mut walk.symbols {
                 let around =
                     [top, next(top), previous(top)].map(|corner| self.corners.vertex(corner));
                 if valence.count(around).is_none() {
-                    return Err(self.bad("a face without vertices"));
+                    return Err(self.walk_error("a face without vertices"));
                 }
             }
             if matches!(symbol, Symbol::C | Symbol::S) {
@@ -320,7 +328,7 @@ impl Mesh {
             while let Some(split) = splits.last().filter(|split| split.source >= source) {
                 let target = self.symbols.checked_sub(split.target).and_then(|n| n.checked_sub(1));
                 let (Some(target), true) = (target, split.source == source) else {
-                    return Err(self.bad("a split out of order"));
+                    return Err(self.walk_error("a split out of order"));
                 };
                 waiting.insert(target, if split.is_right { next(top) } else { previous(top) });
                 splits.pop();
@@ -359,7 +367,7 @@ impl Mesh {
     }
 
     /// Makes two free corners opposite.
-    fn meet(&mut self, a: u32, b: u32) -> Option<()> {
+    fn set_opposites(&mut self, a: u32, b: u32) -> Option<()> {
         let is_free = |corner| self.corners.opposite(corner) == NONE;
         if a == b || !is_free(a) || !is_free(b) {
             return None;
@@ -387,8 +395,8 @@ impl Mesh {
             return None;
         }
         let [tip, second, third] = self.new_face()?;
-        self.meet(a, second)?;
-        self.meet(b, third)?;
+        self.set_opposites(a, second)?;
+        self.set_opposites(b, third)?;
         self.set_vertex(tip, vertex)?;
         self.set_vertex(second, after_b)?;
         self.set_vertex(third, before_a)?;
@@ -403,7 +411,7 @@ impl Mesh {
         let [tip, second, third] = self.new_face()?;
         let (opposite, left, right) =
             if is_right { (third, second, tip) } else { (second, tip, third) };
-        self.meet(opposite, a)?;
+        self.set_opposites(opposite, a)?;
         self.new_vertex(opposite)?;
         self.set_vertex(right, before)?;
         self.set_left_most(before, right)?;
@@ -416,8 +424,8 @@ impl Mesh {
         self.active.extend(waiting);
         let a = *self.active.last()?;
         let [tip, second, third] = self.new_face()?;
-        self.meet(a, third)?;
-        self.meet(b, second)?;
+        self.set_opposites(a, third)?;
+        self.set_opposites(b, second)?;
         let merged = self.corners.vertex(previous(a));
         self.set_vertex(tip, merged)?;
         self.set_vertex(second, self.corners.vertex(next(a)))?;
@@ -461,7 +469,7 @@ impl Mesh {
     fn close(&mut self, walk: &mut Walk<'_>) -> Result<(), DracoError> {
         while let Some(corner) = self.active.pop() {
             if walk.start_faces.bit() && self.close_part(corner).is_none() {
-                return Err(self.bad("a last face that does not fit"));
+                return Err(self.walk_error("a last face that does not fit"));
             }
         }
         let faces = self.corners.vertex.len() / 3;
@@ -483,7 +491,7 @@ impl Mesh {
         let vertex_p = self.corners.vertex(next(c));
         let corners = self.new_face()?;
         for (corner, opposite) in corners.into_iter().zip([a, b, c]) {
-            self.meet(corner, opposite)?;
+            self.set_opposites(corner, opposite)?;
         }
         for (corner, vertex) in corners.into_iter().zip([vertex_x, vertex_p, vertex_n]) {
             self.set_vertex(corner, vertex)?;

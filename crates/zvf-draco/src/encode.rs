@@ -8,7 +8,7 @@ use zvf_format::num::{
     nearest_f32, saturating_u32, saturating_u32_from_usize, to_u64, trunc_u64, usize_from_u32,
 };
 
-use crate::bytes::{ones, push_varint};
+use crate::bytes::{low_bit_mask, push_varint};
 use crate::predict::NO_PREDICTION;
 use crate::sequential::step_of;
 use crate::{Component, DracoError};
@@ -54,7 +54,7 @@ impl Quantization {
 
     /// Returns the number of the last cell of an axis.
     fn last_cell(&self) -> u32 {
-        ones(u32::from(self.bits))
+        low_bit_mask(u32::from(self.bits))
     }
 
     /// Returns the coordinate that decoders compute for a cell of an axis that begins at `origin`.

@@ -25,12 +25,12 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry
     limits.check(points, 0, start)?;
     let decoders = cursor.byte("the count of decoders")?;
     if decoders != 1 {
-        return Err(cursor.bad(Class::Codec, "one decoder", decoders.to_string()));
+        return Err(cursor.read_error(Class::Codec, "one decoder", decoders.to_string()));
     }
     let count = cursor.count("attributes")?;
     if count > cursor.rest().len() / MIN_DESCRIPTION_BYTES {
         let found = cursor.rest().len().to_string();
-        return Err(cursor.bad(Class::Truncated, format!("{count} attributes"), found));
+        return Err(cursor.read_error(Class::Truncated, format!("{count} attributes"), found));
     }
     let mut all = Vec::new();
     for _ in 0..count {
@@ -40,7 +40,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry
             other if other.size() <= 4 && other != Component::Bool => 1,
             other => {
                 let expected = "float32 or integers of at most 32 bits";
-                return Err(cursor.bad(Class::Unsupported, expected, format!("{other:?}")));
+                return Err(cursor.read_error(Class::Unsupported, expected, format!("{other:?}")));
             }
         };
         all.push(Stored { attribute, coding, integers: Vec::new() });
@@ -48,7 +48,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, limits: Limits) -> Result<Geometry
     let axes = all.iter().map(Stored::width).fold(0, usize::saturating_add); // compared next
     if axes == 0 || axes > MAX_AXES {
         let expected = format!("1 to {MAX_AXES} values of a point");
-        return Err(cursor.bad(Class::LimitExceeded, expected, axes.to_string()));
+        return Err(cursor.read_error(Class::LimitExceeded, expected, axes.to_string()));
     }
     limits.check_values(sequential::count_values(&all, points), cursor.at())?;
     let flat = Tree::read(cursor, points, axes)?;
@@ -90,7 +90,7 @@ fn finish(
             for _ in 0..stored.width() {
                 let low = cursor.varint("a minimum")?;
                 let low = u32::try_from(low).map_err(|_overflow| {
-                    cursor.bad(Class::Overflow, "a minimum of 32 bits", low.to_string())
+                    cursor.read_error(Class::Overflow, "a minimum of 32 bits", low.to_string())
                 })?;
                 lows.push(zigzag(low));
             }
@@ -130,7 +130,11 @@ impl<'a> Numbers<'a> {
                 Self::Folded(all)
             }
             other => {
-                return Err(cursor.bad(Class::Unsupported, "level 0 to 6", other.to_string()));
+                return Err(cursor.read_error(
+                    Class::Unsupported,
+                    "level 0 to 6",
+                    other.to_string(),
+                ));
             }
         })
     }
@@ -158,7 +162,11 @@ impl<'a> Words<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, DracoError> {
         let size = usize_from_u32(cursor.word("the size of bits")?);
         if size == 0 || !size.is_multiple_of(4) {
-            return Err(cursor.bad(Class::Codec, "words of four bytes", format!("{size} bytes")));
+            return Err(cursor.read_error(
+                Class::Codec,
+                "words of four bytes",
+                format!("{size} bytes"),
+            ));
         }
         Ok(Self { bytes: cursor.take(size, "bits")?, at: 0 })
     }
@@ -203,11 +211,15 @@ impl<'a> Tree<'a> {
         let level = cursor.byte("the level")?;
         let bits = cursor.word("the bits of values")?;
         if bits > 32 {
-            return Err(cursor.bad(Class::BadShape, "at most 32 bits", bits.to_string()));
+            return Err(cursor.read_error(Class::BadShape, "at most 32 bits", bits.to_string()));
         }
         let again = cursor.word("points")?;
         if usize_from_u32(again) != points {
-            return Err(cursor.bad(Class::CountMismatch, points.to_string(), again.to_string()));
+            return Err(cursor.read_error(
+                Class::CountMismatch,
+                points.to_string(),
+                again.to_string(),
+            ));
         }
         if points == 0 {
             return Ok(Vec::new());
@@ -218,7 +230,7 @@ impl<'a> Tree<'a> {
         };
         let Some((table, total)) = count() else {
             let found = format!("{points} of {axes} values");
-            return Err(cursor.bad(Class::LimitExceeded, "points in memory", found));
+            return Err(cursor.read_error(Class::LimitExceeded, "points in memory", found));
         };
         let mut tree = Self {
             axes,
@@ -235,7 +247,11 @@ impl<'a> Tree<'a> {
         let done = tree.walk(again, total, &mut flat);
         if done.is_none() || flat.len() != total {
             let found = format!("{} values", flat.len());
-            return Err(cursor.bad(Class::Codec, format!("a tree of {points} points"), found));
+            return Err(cursor.read_error(
+                Class::Codec,
+                format!("a tree of {points} points"),
+                found,
+            ));
         }
         Ok(flat)
     }

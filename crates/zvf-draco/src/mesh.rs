@@ -135,24 +135,30 @@ impl Numbered {
     }
 
     fn read_decoder(&self, cursor: &mut Cursor<'_>) -> Result<Decoder, DracoError> {
-        let data = cursor.signed("attribute data")?;
+        let data = cursor.signed_byte("attribute data")?;
         let on_corners = match cursor.byte("what has the attribute")? {
             0 => false,
             1 => true,
             other => {
-                return Err(cursor.bad(Class::BadTag, "vertices or corners", other.to_string()));
+                return Err(cursor.read_error(
+                    Class::BadTag,
+                    "vertices or corners",
+                    other.to_string(),
+                ));
             }
         };
         let visit = match cursor.byte("the order of the walk")? {
             0 => Visit::DepthFirst,
             1 => Visit::Degree,
-            other => return Err(cursor.bad(Class::BadTag, "order 0 or 1", other.to_string())),
+            other => {
+                return Err(cursor.read_error(Class::BadTag, "order 0 or 1", other.to_string()));
+            }
         };
         let data = usize::try_from(data).ok();
         let is_known = data.is_none_or(|data| data < self.cut.len());
         if !is_known || on_corners && (data.is_none() || visit != Visit::DepthFirst) {
             let found = format!("data {data:?}, on corners: {on_corners}, {visit:?}");
-            return Err(cursor.bad(Class::Codec, "an attribute of this mesh", found));
+            return Err(cursor.read_error(Class::Codec, "an attribute of this mesh", found));
         }
         Ok(Decoder { data, on_corners, visit, attributes: Vec::new() })
     }
@@ -212,7 +218,7 @@ impl Numbered {
         let row = attribute.row_bytes();
         let Some(size) = self.count.checked_mul(row) else {
             let found = format!("{} points of {row} bytes", self.count);
-            return Err(cursor.bad(Class::LimitExceeded, "values in memory", found));
+            return Err(cursor.read_error(Class::LimitExceeded, "values in memory", found));
         };
         let mut values = Vec::with_capacity(size);
         for value in value_of_point {
@@ -220,7 +226,11 @@ impl Numbered {
             let row_values =
                 start.and_then(|start| attribute.values.get(start..start.checked_add(row)?));
             let Some(row_values) = row_values else {
-                return Err(cursor.bad(Class::CountMismatch, "a value of every point", "fewer"));
+                return Err(cursor.read_error(
+                    Class::CountMismatch,
+                    "a value of every point",
+                    "fewer",
+                ));
             };
             values.extend_from_slice(row_values);
         }

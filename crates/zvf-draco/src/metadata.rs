@@ -34,7 +34,7 @@ fn skip_entries(cursor: &mut Cursor<'_>) -> Result<(), DracoError> {
         cursor.take(size, "a name")?;
         if open.len() >= MAX_DEPTH {
             let expected = format!("at most {MAX_DEPTH} levels of metadata");
-            return Err(cursor.bad(Class::LimitExceeded, expected, "more"));
+            return Err(cursor.read_error(Class::LimitExceeded, expected, "more"));
         }
         open.push(read_own(cursor)?);
     }
@@ -61,7 +61,7 @@ fn check(cursor: &Cursor<'_>, count: usize) -> Result<(), DracoError> {
     if count <= left {
         return Ok(());
     }
-    Err(cursor.bad(Class::Truncated, format!("{count} entries"), format!("{left} bytes")))
+    Err(cursor.read_error(Class::Truncated, format!("{count} entries"), format!("{left} bytes")))
 }
 
 const MAX_DEPTH: usize = 64;

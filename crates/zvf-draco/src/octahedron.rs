@@ -4,7 +4,7 @@
 
 use zvf_format::num::nearest_f32;
 
-use crate::bytes::ones;
+use crate::bytes::low_bit_mask;
 
 /// A square with a number of positions on each side.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Square {
 impl Square {
     /// Creates the square for coordinates of 2 to 30 bits.
     pub(crate) const fn new(bits: u32) -> Self {
-        let modulus = ones(bits).cast_signed();
+        let modulus = low_bit_mask(bits).cast_signed();
         let max = modulus.saturating_sub(1); // it is 3 or more
         Self { max, center: max / 2, modulus }
     }
@@ -25,7 +25,7 @@ impl Square {
     /// Creates the square for the largest number of a transform: all ones.
     pub(crate) fn from_modulus(modulus: i32) -> Option<Self> {
         let bits = modulus.count_ones();
-        let is_ones = modulus == ones(bits).cast_signed();
+        let is_ones = modulus == low_bit_mask(bits).cast_signed();
         ((2..=30).contains(&bits) && is_ones).then(|| Self::new(bits))
     }
 
@@ -71,7 +71,7 @@ impl Square {
             let s = if y < 0 { z.abs() } else { max - z.abs() };
             (s, if z < 0 { y.abs() } else { max - y.abs() })
         };
-        self.canonical(s, t)
+        self.canonicalize(s, t)
     }
 
     /// Returns the canonical position of a direction.
@@ -79,7 +79,7 @@ impl Square {
         clippy::arithmetic_side_effects,
         reason = "positions are in the square, whose sides have 30 bits"
     )]
-    fn canonical(self, s: i64, t: i64) -> [i32; 2] {
+    fn canonicalize(self, s: i64, t: i64) -> [i32; 2] {
         let (max, center) = (i64::from(self.max), i64::from(self.center));
         let (s, t) = match (s, t) {
             (0, 0) => (max, max),

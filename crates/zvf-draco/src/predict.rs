@@ -51,14 +51,14 @@ pub(crate) fn read(
     width: usize,
     mesh: Option<&Mesh<'_>>,
 ) -> Result<Vec<i32>, DracoError> {
-    let method = cursor.signed("a prediction")?;
+    let method = cursor.signed_byte("a prediction")?;
     let transform = match method {
         NO_PREDICTION => None,
-        _ => Some(cursor.signed("a transform")?),
+        _ => Some(cursor.signed_byte("a transform")?),
     };
     let Some(count) = rows.checked_mul(width) else {
         let found = format!("{rows} of {width} integers");
-        return Err(cursor.bad(Class::LimitExceeded, "values in memory", found));
+        return Err(cursor.read_error(Class::LimitExceeded, "values in memory", found));
     };
     let symbols = if cursor.byte("a flag of compression")? > 0 {
         symbols::decode(cursor, count, width)?
@@ -74,7 +74,7 @@ pub(crate) fn read(
     let mesh = mesh.filter(|_| needs_mesh);
     if needs_mesh && mesh.is_none() {
         let expected = "no prediction, or that of differences";
-        return Err(cursor.bad(Class::Unsupported, expected, method.to_string()));
+        return Err(cursor.read_error(Class::Unsupported, expected, method.to_string()));
     }
     if rows == 0 {
         return Ok(Vec::new());
@@ -83,16 +83,24 @@ pub(crate) fn read(
     if let Transform::Octahedron { .. } = transform
         && width != 2
     {
-        return Err(cursor.bad(Class::BadShape, "two integers of a direction", width.to_string()));
+        return Err(cursor.read_error(
+            Class::BadShape,
+            "two integers of a direction",
+            width.to_string(),
+        ));
     }
     undo(&mut prediction, transform, differences, width, mesh)
-        .ok_or_else(|| cursor.bad(Class::Codec, "values that can be predicted", "others"))
+        .ok_or_else(|| cursor.read_error(Class::Codec, "values that can be predicted", "others"))
 }
 
 fn read_plain(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>, DracoError> {
     let width = usize::from(cursor.byte("bytes of a number")?);
     if !(1..=4).contains(&width) {
-        return Err(cursor.bad(Class::BadShape, "1 to 4 bytes of a number", width.to_string()));
+        return Err(cursor.read_error(
+            Class::BadShape,
+            "1 to 4 bytes of a number",
+            width.to_string(),
+        ));
     }
     let bytes = cursor.take(count.saturating_mul(width), "numbers")?; // compared with the bytes
     let number =
@@ -115,18 +123,18 @@ fn read_prediction<'a>(
         6 => Prediction::Before, // its bits follow the transform
         other => {
             let expected = "prediction 0, 1, 4, 5 or 6";
-            return Err(cursor.bad(Class::Unsupported, expected, other.to_string()));
+            return Err(cursor.read_error(Class::Unsupported, expected, other.to_string()));
         }
     };
     let transform = read_transform(cursor, transform)?;
     if method == 6 {
         if !matches!(transform, Transform::Octahedron { .. }) {
-            return Err(cursor.bad(Class::Codec, "directions on an octahedron", "others"));
+            return Err(cursor.read_error(Class::Codec, "directions on an octahedron", "others"));
         }
         prediction = Prediction::Direction { flips: BitStream::read(cursor)? };
     }
     if matches!(method, 5 | 6) && mesh.is_none_or(|mesh| mesh.positions.is_none()) {
-        return Err(cursor.bad(Class::Codec, "positions before what they predict", "none"));
+        return Err(cursor.read_error(Class::Codec, "positions before what they predict", "none"));
     }
     Ok((prediction, transform))
 }
@@ -139,7 +147,7 @@ fn read_transform(cursor: &mut Cursor<'_>, kind: i8) -> Result<Transform, DracoE
             let (low, high) = (low.cast_signed(), high.cast_signed());
             if low > high {
                 let found = format!("{low} to {high}");
-                return Err(cursor.bad(Class::Codec, "a range of values", found));
+                return Err(cursor.read_error(Class::Codec, "a range of values", found));
             }
             Ok(Transform::Wrapped { low, high })
         }
@@ -149,11 +157,15 @@ fn read_transform(cursor: &mut Cursor<'_>, kind: i8) -> Result<Transform, DracoE
                 cursor.word("the middle")?; // follows from the largest
             }
             let Some(square) = Square::from_modulus(modulus) else {
-                return Err(cursor.bad(Class::Codec, "a number of ones", modulus.to_string()));
+                return Err(cursor.read_error(
+                    Class::Codec,
+                    "a number of ones",
+                    modulus.to_string(),
+                ));
             };
             Ok(Transform::Octahedron { square, is_canonical: kind == 3 })
         }
-        other => Err(cursor.bad(Class::Unsupported, "transform 0 to 3", other.to_string())),
+        other => Err(cursor.read_error(Class::Unsupported, "transform 0 to 3", other.to_string())),
     }
 }
 
@@ -169,7 +181,7 @@ fn read_creases(
         let count = cursor.count("flags of creases")?;
         if count > max_flags {
             let expected = format!("at most {max_flags} flags");
-            return Err(cursor.bad(Class::Codec, expected, count.to_string()));
+            return Err(cursor.read_error(Class::Codec, expected, count.to_string()));
         }
         if count > 0 {
             let mut bits = BitStream::read(cursor)?;
@@ -183,7 +195,7 @@ fn read_orientations(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<bool>, 
     let count = usize_from_u32(cursor.word("orientations")?);
     if count > rows {
         let expected = format!("at most {rows} orientations");
-        return Err(cursor.bad(Class::Codec, expected, count.to_string()));
+        return Err(cursor.read_error(Class::Codec, expected, count.to_string()));
     }
     let mut bits = BitStream::read(cursor)?;
     let mut last = true;
@@ -400,7 +412,7 @@ fn dot(a: [i64; 3], b: [i64; 3]) -> i64 {
     a.iter().zip(b).fold(0_i64, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b)))
 }
 
-fn minus(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
+fn subtract(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
     [a[0].wrapping_sub(b[0]), a[1].wrapping_sub(b[1]), a[2].wrapping_sub(b[2])]
 }
 
@@ -433,10 +445,10 @@ fn texture(
         }
         let tip = position(mesh, row)?;
         let (start, end) = (position(mesh, after)?, position(mesh, before)?);
-        let edge = minus(end, start);
+        let edge = subtract(end, start);
         let length = dot(edge, edge).cast_unsigned();
         if length != 0 {
-            return compute_tip(n, p, minus(tip, start), edge, length, orientations);
+            return compute_tip(n, p, subtract(tip, start), edge, length, orientations);
         }
     }
     if after < row {
@@ -464,7 +476,7 @@ fn compute_tip(
         |n: i64, step: i64| Some(n.checked_mul(signed)?.wrapping_add(along.checked_mul(step)?));
     let foot = [project(n[0], step[0])?, project(n[1], step[1])?];
     let in_space = |edge: i64| along.checked_mul(edge)?.checked_div(signed);
-    let over = minus(tip, [in_space(edge[0])?, in_space(edge[1])?, in_space(edge[2])?]);
+    let over = subtract(tip, [in_space(edge[0])?, in_space(edge[1])?, in_space(edge[2])?]);
     let height = dot(over, over).cast_unsigned();
     let root = square_root(height.wrapping_mul(length)).cast_signed();
     let side = [step[1].wrapping_mul(root), step[0].wrapping_neg().wrapping_mul(root)];
@@ -494,8 +506,8 @@ fn direction(mesh: &Mesh<'_>, row: usize) -> Option<[i32; 3]> {
     let middle = of_corner(start)?;
     let mut sum = [0_i64; 3];
     let mut add = |corner: u32| {
-        let a = minus(of_corner(next(corner))?, middle);
-        let b = minus(of_corner(previous(corner))?, middle);
+        let a = subtract(of_corner(next(corner))?, middle);
+        let b = subtract(of_corner(previous(corner))?, middle);
         for (sum, part) in sum.iter_mut().zip(cross(a, b)) {
             *sum = sum.wrapping_add(part);
         }

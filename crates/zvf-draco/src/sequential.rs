@@ -10,7 +10,7 @@
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 
-use crate::bytes::{Cursor, ones};
+use crate::bytes::{Cursor, low_bit_mask};
 use crate::{
     Attribute, Component, DracoError, Geometry, Header, Limits, Meaning, octahedron, predict,
     symbols,
@@ -49,7 +49,11 @@ fn read_faces(
     points: usize,
 ) -> Result<Vec<[u32; 3]>, DracoError> {
     let Some(corners) = faces.checked_mul(3) else {
-        return Err(cursor.bad(Class::LimitExceeded, "corners in memory", faces.to_string()));
+        return Err(cursor.read_error(
+            Class::LimitExceeded,
+            "corners in memory",
+            faces.to_string(),
+        ));
     };
     let flat = match cursor.byte("the method of indices")? {
         0 => {
@@ -63,7 +67,7 @@ fn read_faces(
                     _ => last.saturating_add(step),
                 };
                 let index = u32::try_from(last).map_err(|_negative| {
-                    cursor.bad(Class::OutOfBounds, "an index", last.to_string())
+                    cursor.read_error(Class::OutOfBounds, "an index", last.to_string())
                 })?;
                 flat.push(index);
             }
@@ -71,7 +75,11 @@ fn read_faces(
         }
         1 => read_plain_indices(cursor, corners, points)?,
         other => {
-            return Err(cursor.bad(Class::BadTag, "method 0 or 1 of indices", other.to_string()));
+            return Err(cursor.read_error(
+                Class::BadTag,
+                "method 0 or 1 of indices",
+                other.to_string(),
+            ));
         }
     };
     Ok(flat.as_chunks::<3>().0.to_vec())
@@ -88,13 +96,17 @@ fn read_plain_indices(
         0x1_0000..0x20_0000 => {
             if corners > cursor.rest().len() {
                 let found = cursor.rest().len().to_string();
-                return Err(cursor.bad(Class::Truncated, format!("{corners} indices"), found));
+                return Err(cursor.read_error(
+                    Class::Truncated,
+                    format!("{corners} indices"),
+                    found,
+                ));
             }
             let index = |_| {
                 let index = cursor.varint("an index")?;
                 u32::try_from(index).map_err(|_wide| {
                     let expected = format!("points below {points}");
-                    cursor.bad(Class::OutOfBounds, expected, index.to_string())
+                    cursor.read_error(Class::OutOfBounds, expected, index.to_string())
                 })
             };
             return (0..corners).map(index).collect();
@@ -168,7 +180,7 @@ pub(crate) fn read_descriptions(cursor: &mut Cursor<'_>) -> Result<Vec<Stored>, 
     let count = cursor.count("attributes")?;
     if count > cursor.rest().len() / MIN_DESCRIPTION_BYTES {
         let found = cursor.rest().len().to_string();
-        return Err(cursor.bad(Class::Truncated, format!("{count} attributes"), found));
+        return Err(cursor.read_error(Class::Truncated, format!("{count} attributes"), found));
     }
     let mut all = Vec::new();
     for _ in 0..count {
@@ -179,7 +191,11 @@ pub(crate) fn read_descriptions(cursor: &mut Cursor<'_>) -> Result<Vec<Stored>, 
         stored.coding = cursor.byte("a coding")?;
         if stored.coding > 3 || stored.coding == 3 && stored.attribute.width != 3 {
             let found = format!("{} of {} values", stored.coding, stored.attribute.width);
-            return Err(cursor.bad(Class::Unsupported, "coding 0 to 3 of an attribute", found));
+            return Err(cursor.read_error(
+                Class::Unsupported,
+                "coding 0 to 3 of an attribute",
+                found,
+            ));
         }
     }
     Ok(all)
@@ -190,9 +206,9 @@ pub(crate) fn read_description(cursor: &mut Cursor<'_>) -> Result<Attribute, Dra
     let (width, _normalized) = (cursor.byte("a width")?, cursor.byte("a flag")?);
     let id = cursor.varint("an id")?;
     let Ok(id) = u32::try_from(id) else {
-        return Err(cursor.bad(Class::Overflow, "an id of 32 bits", id.to_string()));
+        return Err(cursor.read_error(Class::Overflow, "an id of 32 bits", id.to_string()));
     };
-    let bad = |what: &str, found: u8| cursor.bad(Class::BadTag, what, found.to_string());
+    let bad = |what: &str, found: u8| cursor.read_error(Class::BadTag, what, found.to_string());
     let meaning = Meaning::from_code(meaning).ok_or_else(|| bad("a meaning", meaning))?;
     let component = Component::from_code(component).ok_or_else(|| bad("a type", component))?;
     if width == 0 {
@@ -210,7 +226,11 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
             let size = attribute.component.size();
             if size > 4 {
                 let found = format!("{:?}", attribute.component);
-                return Err(cursor.bad(Class::Unsupported, "a type of at most 32 bits", found));
+                return Err(cursor.read_error(
+                    Class::Unsupported,
+                    "a type of at most 32 bits",
+                    found,
+                ));
             }
             let bytes =
                 integers.iter().flat_map(|value| value.to_le_bytes().into_iter().take(size));
@@ -220,7 +240,7 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
             let bits = cursor.byte("bits of a direction")?;
             if !(2..=30).contains(&bits) || attribute.component != Component::Float32 {
                 let found = format!("{bits} bits of {:?}", attribute.component);
-                return Err(cursor.bad(Class::BadShape, "2 to 30 bits of float32", found));
+                return Err(cursor.read_error(Class::BadShape, "2 to 30 bits of float32", found));
             }
             let square = octahedron::Square::new(u32::from(bits));
             let pairs = integers.as_chunks::<2>().0.iter();
@@ -235,11 +255,11 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
             let range = cursor.float("a range")?;
             let bits = cursor.byte("bits of quantisation")?;
             if !(1..=31).contains(&bits) {
-                return Err(cursor.bad(Class::BadShape, "1 to 31 bits", bits.to_string()));
+                return Err(cursor.read_error(Class::BadShape, "1 to 31 bits", bits.to_string()));
             }
             if attribute.component != Component::Float32 {
                 let found = format!("{:?}", attribute.component);
-                return Err(cursor.bad(Class::BadTag, "quantised float32", found));
+                return Err(cursor.read_error(Class::BadTag, "quantised float32", found));
             }
             let step = step_of(range, bits);
             let value =
@@ -252,7 +272,7 @@ pub(crate) fn finish(cursor: &mut Cursor<'_>, stored: Stored) -> Result<Attribut
 
 /// Returns the distance between neighbours on a grid of `bits` over `range`.
 pub(crate) fn step_of(range: f32, bits: u8) -> f32 {
-    range / nearest_f32(f64::from(ones(u32::from(bits))))
+    range / nearest_f32(f64::from(low_bit_mask(u32::from(bits))))
 }
 
 /// Meaning, type, width, a flag, an id; and a coding.

@@ -10,7 +10,7 @@ use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
 use crate::DracoError;
-use crate::bytes::{Bits, Cursor, ones};
+use crate::bytes::{Bits, Cursor, low_bit_mask};
 
 /// Decodes `count` numbers in rows of `width`.
 pub(crate) fn decode(
@@ -26,12 +26,18 @@ pub(crate) fn decode(
         1 => {
             let bits = cursor.byte("the bits of symbols")?;
             if !(1..=18).contains(&bits) {
-                return Err(cursor.bad(Class::BadTag, "1 to 18 bits of symbols", bits.to_string()));
+                return Err(cursor.read_error(
+                    Class::BadTag,
+                    "1 to 18 bits of symbols",
+                    bits.to_string(),
+                ));
             }
             let mut decoder = Decoder::new(cursor, u32::from(bits))?;
             Ok((0..count).map(|_| decoder.next()).collect())
         }
-        other => Err(cursor.bad(Class::BadTag, "scheme 0 or 1 of symbols", other.to_string())),
+        other => {
+            Err(cursor.read_error(Class::BadTag, "scheme 0 or 1 of symbols", other.to_string()))
+        }
     }
 }
 
@@ -48,7 +54,7 @@ fn decode_tagged(
     while all.len() < count {
         let length = tags.next();
         if length > 32 {
-            return Err(cursor.bad(
+            return Err(cursor.read_error(
                 Class::BadTag,
                 "at most 32 bits of a value",
                 length.to_string(),
@@ -58,12 +64,12 @@ fn decode_tagged(
             let value = bits.take(length);
             let Some(value) = value else {
                 let expected = format!("{length} bits of a value");
-                return Err(cursor.bad(Class::Truncated, expected, "the end of the stream"));
+                return Err(cursor.read_error(Class::Truncated, expected, "the end of the stream"));
             };
             all.push(value);
         }
     }
-    let used = bits.used();
+    let used = bits.bytes_read();
     cursor.take(used, "values")?;
     Ok(all)
 }
@@ -88,12 +94,16 @@ impl<'a> Decoder<'a> {
         let size = cursor.count("the size of symbols")?;
         let bytes = cursor.take(size, "symbols")?;
         let (bytes, state) = initial_state(bytes).ok_or_else(|| {
-            cursor.bad(Class::Codec, "the state of a range coder", format!("{size} bytes"))
+            cursor.read_error(Class::Codec, "the state of a range coder", format!("{size} bytes"))
         })?;
         let base = 4_u32 << precision_bits;
         let state = state.checked_add(base).filter(|state| *state / 256 < base);
         let Some(state) = state else {
-            return Err(cursor.bad(Class::Codec, "the state of a range coder", "a larger one"));
+            return Err(cursor.read_error(
+                Class::Codec,
+                "the state of a range coder",
+                "a larger one",
+            ));
         };
         Ok(Self { bytes, state, precision_bits, lookup, table })
     }
@@ -106,7 +116,7 @@ impl<'a> Decoder<'a> {
             self.state = (self.state << 8) | u32::from(*last);
             self.bytes = rest;
         }
-        let remainder = self.state & ones(self.precision_bits);
+        let remainder = self.state & low_bit_mask(self.precision_bits);
         // The probabilities add up to the precision: each remainder has a symbol, and each symbol an entry.
         let symbol = self.lookup.get(usize_from_u32(remainder)).copied().unwrap_or(0);
         let entry = self.table.get(usize_from_u32(symbol));
@@ -125,7 +135,7 @@ fn initial_state(bytes: &[u8]) -> Option<(&[u8], u32)> {
     let (rest, last) = bytes.split_at(start);
     let value = last.iter().rev().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
     let bits = u32::try_from(size).ok()?.checked_mul(8)?.checked_sub(2)?;
-    Some((rest, value & ones(bits)))
+    Some((rest, value & low_bit_mask(bits)))
 }
 
 /// Bits of a range coder (rABS), from the end of a run of bytes to its start.
@@ -147,7 +157,7 @@ impl<'a> BitStream<'a> {
             Some(Self { bytes, state, one })
         });
         begun.ok_or_else(|| {
-            cursor.bad(Class::Codec, "the state of a range coder", format!("{size} bytes"))
+            cursor.read_error(Class::Codec, "the state of a range coder", format!("{size} bytes"))
         })
     }
 
@@ -180,7 +190,7 @@ fn read_table(cursor: &mut Cursor<'_>, precision: u32) -> Result<Vec<(u32, u32)>
     // A run of 64 symbols that do not occur takes a byte.
     if count > cursor.rest().len().saturating_mul(64) {
         let expected = format!("a table of {count} symbols");
-        return Err(cursor.bad(Class::Truncated, expected, cursor.rest().len().to_string()));
+        return Err(cursor.read_error(Class::Truncated, expected, cursor.rest().len().to_string()));
     }
     let mut table = Vec::with_capacity(count);
     let mut sum = 0_u32;
@@ -190,7 +200,11 @@ fn read_table(cursor: &mut Cursor<'_>, precision: u32) -> Result<Vec<(u32, u32)>
         if token == 3 {
             let run = usize::from((first >> 2).saturating_add(1)); // at most 64
             if table.len().checked_add(run).is_none_or(|end| end > count) {
-                return Err(cursor.bad(Class::Codec, "a run within the table", run.to_string()));
+                return Err(cursor.read_error(
+                    Class::Codec,
+                    "a run within the table",
+                    run.to_string(),
+                ));
             }
             table.extend(std::iter::repeat_n((0, sum), run));
             continue;
@@ -201,11 +215,11 @@ fn read_table(cursor: &mut Cursor<'_>, precision: u32) -> Result<Vec<(u32, u32)>
         }
         table.push((probability, sum));
         sum = sum.checked_add(probability).filter(|sum| *sum <= precision).ok_or_else(|| {
-            cursor.bad(Class::Codec, format!("a sum of {precision}"), "a larger one")
+            cursor.read_error(Class::Codec, format!("a sum of {precision}"), "a larger one")
         })?;
     }
     if sum == precision {
         return Ok(table);
     }
-    Err(cursor.bad(Class::Codec, format!("probabilities of {precision}"), sum.to_string()))
+    Err(cursor.read_error(Class::Codec, format!("probabilities of {precision}"), sum.to_string()))
 }

@@ -321,7 +321,7 @@ fn row_value(file: &str, field: &Field, i: usize) -> Result<Json> {
         Ok(value) => Ok(to_json(&value)),
         Err(error) => {
             let message = format!("{file}: {} of row {i}: {error}", field.name);
-            Err(EditError::new(Class::OutOfBounds, message).caused_by(error))
+            Err(EditError::new(Class::OutOfBounds, message).with_cause(error))
         }
     };
     match field.column.width() {

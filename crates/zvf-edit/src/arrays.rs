@@ -156,7 +156,7 @@ impl Coding {
 /// Parses the document of the array at `path`.
 pub(crate) fn parse_array_doc(path: &str, text: &[u8]) -> Result<ArrayDoc> {
     ArrayDoc::parse(text).map_err(|error| {
-        EditError::new(Class::Encoding, format!("{path}: {error}")).caused_by(error)
+        EditError::new(Class::Encoding, format!("{path}: {error}")).with_cause(error)
     })
 }
 

@@ -262,7 +262,7 @@ fn dense_key(path: &str, part: usize, rank: usize) -> String {
 fn fill_bytes(path: &str, doc: &ArrayDoc, scalar: Scalar) -> Result<Vec<u8>> {
     scalar.encode_fill(doc.fill_value.fill()).map_err(|error| {
         let message = format!("{path}: fill_value is not read as {}", scalar.name());
-        EditError::new(Class::Unsupported, message).caused_by(error)
+        EditError::new(Class::Unsupported, message).with_cause(error)
     })
 }
 

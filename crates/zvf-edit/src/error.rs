@@ -62,7 +62,7 @@ impl EditError {
 
     /// Returns the error with `cause`, whose text the message contains.
     #[must_use]
-    pub fn caused_by(self, cause: impl Error + Send + Sync + 'static) -> Self {
+    pub fn with_cause(self, cause: impl Error + Send + Sync + 'static) -> Self {
         Self { cause: Some(Arc::new(cause)), ..self }
     }
 
@@ -150,24 +150,24 @@ impl Diagnose for EditError {
 
 impl From<FormatError> for EditError {
     fn from(error: FormatError) -> Self {
-        Self::new(error.class, error.to_string()).caused_by(error)
+        Self::new(error.class, error.to_string()).with_cause(error)
     }
 }
 
 impl From<StoreError> for EditError {
     fn from(error: StoreError) -> Self {
-        Self::new(error.class(), error.to_string()).caused_by(error)
+        Self::new(error.class(), error.to_string()).with_cause(error)
     }
 }
 
 impl From<serde_json::Error> for EditError {
     fn from(error: serde_json::Error) -> Self {
-        Self::new(Class::Encoding, error.to_string()).caused_by(error)
+        Self::new(Class::Encoding, error.to_string()).with_cause(error)
     }
 }
 
 /// Creates an error for a key that was changed without the journal.
-pub(crate) fn foreign_change(key: &str) -> EditError {
+pub(crate) fn foreign_change_error(key: &str) -> EditError {
     EditError::conflict(
         format!(
             "{key} is not what the last commit wrote: something that does not know the journal changed the store; look at it, then edit with --accept-foreign to go on from what is there"
@@ -177,7 +177,7 @@ pub(crate) fn foreign_change(key: &str) -> EditError {
 }
 
 /// Creates an error for a journal whose store was replaced.
-pub(crate) fn replaced_store(name: &str) -> EditError {
+pub(crate) fn replaced_store_error(name: &str) -> EditError {
     EditError::new(
         Class::Conflict,
         format!(
@@ -203,7 +203,7 @@ pub(crate) fn io_class(error: &io::Error) -> Class {
 
 impl From<io::Error> for EditError {
     fn from(error: io::Error) -> Self {
-        Self::new(io_class(&error), error.to_string()).caused_by(error)
+        Self::new(io_class(&error), error.to_string()).with_cause(error)
     }
 }
 

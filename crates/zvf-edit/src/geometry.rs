@@ -719,7 +719,7 @@ fn read_grid(level: &Json, zv: &Json) -> Result<(ChunkShape, Bins)> {
 
 /// Reads the chunk shape that the root states.
 pub(crate) fn root_chunk_shape(zv: &Json) -> Result<ChunkShape> {
-    let sizes = read_sizes(zv, "chunk_shape")?.ok_or_else(|| missing_sizes("chunk_shape"))?;
+    let sizes = read_sizes(zv, "chunk_shape")?.ok_or_else(|| missing_sizes_error("chunk_shape"))?;
     Ok(ChunkShape::new(&sizes)?)
 }
 
@@ -731,10 +731,10 @@ pub(crate) fn read_sizes(block: &Json, name: &str) -> Result<Option<Vec<f64>>> {
     }
     let floats =
         value.as_array().and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>());
-    floats.map(Some).ok_or_else(|| missing_sizes(name))
+    floats.map(Some).ok_or_else(|| missing_sizes_error(name))
 }
 
-fn missing_sizes(name: &str) -> EditError {
+fn missing_sizes_error(name: &str) -> EditError {
     EditError::new(
         zvf_format::Class::Encoding,
         format!("zarr.json: zarr_vectors.{name} is missing or no list of numbers"),

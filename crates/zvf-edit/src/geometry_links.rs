@@ -9,7 +9,7 @@ use zvf_model::Kind;
 use crate::arrays::Chunk;
 use crate::error::Result;
 use crate::geometry::Geometry;
-use crate::links::{End, missing_row};
+use crate::links::{End, missing_row_error};
 use crate::numbers::Vid;
 
 impl Geometry {
@@ -77,6 +77,6 @@ impl Geometry {
         self.load_chunk(number)?;
         let rows = &self.chunks[&number].rows;
         let found = num::checked_usize(row).and_then(|row| rows.get(row)).copied();
-        found.ok_or_else(|| missing_row(&self.path, chunk, row, rows.len()))
+        found.ok_or_else(|| missing_row_error(&self.path, chunk, row, rows.len()))
     }
 }

@@ -11,7 +11,7 @@ use zvf_format::num::to_u64;
 
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
-use crate::error::{EditError, Result, foreign_change};
+use crate::error::{EditError, Result, foreign_change_error};
 use crate::journal::{Guard, Journal};
 use crate::options::CommitOptions;
 use crate::place::Place;
@@ -240,7 +240,7 @@ pub(crate) fn plan_undo(
     if !journal.place.accepts_foreign
         && let Some(key) = journal.find_foreign(target, &keys)?
     {
-        return Err(foreign_change(&key));
+        return Err(foreign_change_error(&key));
     }
     let mut bounds = Json::Null;
     let (mut changes, mut before) = (Changes::new(), HashMap::new());

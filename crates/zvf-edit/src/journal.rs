@@ -36,7 +36,7 @@ use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
-use crate::error::{EditError, Result, foreign_change, replaced_store};
+use crate::error::{EditError, Result, foreign_change_error, replaced_store_error};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
 use crate::record::{CommitRecord, Entry, Span, StagedKeys};
@@ -222,7 +222,7 @@ impl Journal {
         let Some(text) = self.store.get("zarr.json")? else { return Ok(()) };
         let root: Json = serde_json::from_slice(&text)?;
         match root["attributes"]["zvf"]["journal"].is_null() {
-            true => Err(replaced_store(&self.place.to_string())),
+            true => Err(replaced_store_error(&self.place.to_string())),
             false => Ok(()),
         }
     }
@@ -326,7 +326,7 @@ impl Journal {
                 && let Some(now) = now
                 && !self.is_from_journal(entry.key, now, head)?
             {
-                return Err(foreign_change(entry.key)
+                return Err(foreign_change_error(entry.key)
                     .with_place(&format!("commit {} stands and is not applied", record.seq)));
             }
             match entry.new {

@@ -46,11 +46,11 @@ pub(crate) fn moved_end(path: &str, moves: &RowMoves, chunk: &Chunk, row: u64) -
     match usize::try_from(row).ok().and_then(|row| rows.get(row)) {
         Some(&NONE) => Ok(End::Removed),
         Some(now) => Ok(End::Row(chunk.clone(), u64::from(*now))),
-        None => Err(missing_row(path, chunk, row, rows.len())),
+        None => Err(missing_row_error(path, chunk, row, rows.len())),
     }
 }
 
-pub(crate) fn missing_row(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
+pub(crate) fn missing_row_error(path: &str, chunk: &[i64], row: u64, count: usize) -> EditError {
     EditError::new(
         Class::OutOfBounds,
         format!("{path}/links: a record names row {row} of chunk {chunk:?}, which has {count}"),
@@ -135,7 +135,7 @@ impl LinkFamily {
             )));
         }
         if *directed == true {
-            policy = policy.directed();
+            policy = policy.with_direction();
         }
         if store == "duplicate" {
             return Err(EditError::unsupported(format!(
@@ -207,7 +207,7 @@ impl LinkFamily {
         linked_shape: &ChunkShape,
         root: &ChunkShape,
     ) -> Result<Self> {
-        let anchor = Anchor::between_levels(
+        let anchor = Anchor::from_ratios(
             &level_shape.ratio_to(root)?,
             &linked_shape.ratio_to(root)?,
             self.policy.sid_ndim(),
@@ -287,7 +287,7 @@ impl LinkFamily {
         let mut found = Vec::new();
         for (row, (number, record)) in (0_u32..).zip(records.records()).enumerate() {
             let mut ends = Vec::with_capacity(width);
-            for (place, at) in record.in_input_order() {
+            for (place, at) in record.iter_in_input_order() {
                 let chunk = &chunks[place];
                 ends.push(match level_zero(place) {
                     true => end(chunk, at)?,

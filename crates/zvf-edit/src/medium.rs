@@ -49,7 +49,7 @@ pub(crate) struct PutRequest<'a> {
 pub(crate) type PreparedFiles = HashMap<String, PreparedFile>;
 
 fn with_key(key: &str) -> impl Fn(std::io::Error) -> EditError + '_ {
-    move |error| EditError::new(io_class(&error), format!("{key}: {error}")).caused_by(error)
+    move |error| EditError::new(io_class(&error), format!("{key}: {error}")).with_cause(error)
 }
 
 impl Medium {

@@ -79,7 +79,7 @@ impl Place {
 
     /// Returns the place with `disk` for changes of a folder.
     #[must_use]
-    pub fn on_disk(self, disk: Disk) -> Self {
+    pub fn with_disk(self, disk: Disk) -> Self {
         match self.location {
             Location::Folder(path, _) => Self { location: Location::Folder(path, disk), ..self },
             Location::Backend(..) | Location::Versions(..) => self,
@@ -101,7 +101,7 @@ impl Place {
     /// Returns the place without the probe for conditional puts. A test shows that this may lose commits.
     #[doc(hidden)]
     #[must_use]
-    pub fn trusting_conditions(self) -> Self {
+    pub fn without_probe(self) -> Self {
         Self { trusts_conditions: true, ..self }
     }
 

@@ -102,7 +102,7 @@ impl Transaction {
         };
         built.map_err(|error| {
             let message = format!("the levels cannot be built again: {error}");
-            EditError::new(error.class(), message).caused_by(error)
+            EditError::new(error.class(), message).with_cause(error)
         })?;
         *changes = copy.list_differences(journal)?.0;
         Ok(rebuilt)

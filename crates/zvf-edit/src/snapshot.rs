@@ -13,7 +13,7 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use crate::changes::Changes;
-use crate::error::{EditError, Result, foreign_change};
+use crate::error::{EditError, Result, foreign_change_error};
 use crate::journal::Journal;
 use crate::record::{Entry, Span};
 
@@ -130,18 +130,18 @@ impl Snapshot {
         }
         let Some(span) = span else {
             return if self.journal.store.is_folder() {
-                Err(foreign_change(key))
+                Err(foreign_change_error(key))
             } else {
                 Ok(None)
             };
         };
         let staged = format!("txn/{txid}/new");
         if self.journal.store.is_folder() {
-            return Err(foreign_change(key));
+            return Err(foreign_change_error(key));
         }
         match self.journal.side.get(&staged)? {
             Some(whole) => span.slice(&whole, &staged).map(Some),
-            None => Err(foreign_change(key)),
+            None => Err(foreign_change_error(key)),
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn writer_name() -> String {
 pub(crate) fn since_1970() -> Result<Duration> {
     SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| {
         let text = "the clock of this machine is before 1970; set it, as commits state their time";
-        EditError::new(Class::Unavailable, text).caused_by(error)
+        EditError::new(Class::Unavailable, text).with_cause(error)
     })
 }
 

@@ -249,7 +249,7 @@ impl Geometry {
             let new = became.and_then(|became| became.fragments.get(old as usize));
             let new = *new
                 .filter(|new| **new != NONE)
-                .ok_or_else(|| self.dangling_reference(chunk, old))?;
+                .ok_or_else(|| self.dangling_reference_error(chunk, old))?;
             for object in objects {
                 numbers.entry((object, chunk)).or_default().push((old, None, new));
             }
@@ -282,7 +282,7 @@ impl Geometry {
         Ok(result)
     }
 
-    fn dangling_reference(&self, chunk: u32, fragment: u32) -> EditError {
+    fn dangling_reference_error(&self, chunk: u32, fragment: u32) -> EditError {
         let key = &self.chunk_keys[chunk as usize];
         EditError::new(
             Class::CountMismatch,

@@ -46,7 +46,7 @@ pub(crate) struct Pinned {
 impl Pinned {
     /// Pins the current version of the address.
     pub(crate) fn open_latest(versions: &Arc<dyn Versions>) -> Result<Self> {
-        let id = block_on(versions.latest()).map_err(convert_error)?;
+        let id = block_on(versions.latest_version()).map_err(convert_error)?;
         Ok(Self::new(versions, id))
     }
 
@@ -111,7 +111,7 @@ impl Pinned {
 
     /// Returns the reason why commits are refused; `None` where they are not.
     pub(crate) fn read_only(&self) -> Option<String> {
-        self.versions.read_only()
+        self.versions.read_only_reason()
     }
 
     /// Commits changes. Returns their report.
@@ -245,7 +245,7 @@ fn commit_properties(
 fn convert_error(error: StoreError) -> EditError {
     let (class, text) = (error.class(), error.to_string());
     let message = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
-    EditError::new(class, message).caused_by(error)
+    EditError::new(class, message).with_cause(error)
 }
 
 /// Maximum length of the properties of a version, as they are read with every list of versions.

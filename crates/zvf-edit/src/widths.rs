@@ -109,5 +109,5 @@ fn checked_width(width: Option<u64>) -> Result<u32> {
 }
 
 fn unusable_width(error: MetadataError) -> EditError {
-    EditError::new(error.class(), error.to_string()).caused_by(error)
+    EditError::new(error.class(), error.to_string()).with_cause(error)
 }

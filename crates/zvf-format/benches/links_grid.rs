@@ -66,7 +66,7 @@ fn links(c: &mut Criterion) {
     for (name, width, family) in [
         ("place edges, undirected", 2, LinkPolicy::new(2, 3).unwrap()),
         ("place faces, undirected", 3, LinkPolicy::new(3, 3).unwrap()),
-        ("place faces, directed", 3, LinkPolicy::new(3, 3).unwrap().directed()),
+        ("place faces, directed", 3, LinkPolicy::new(3, 3).unwrap().with_direction()),
         (
             "place faces, duplicate",
             3,

@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     ///
     /// When fewer bytes are left than it has.
-    pub fn one<T>(&mut self, field: &'static str) -> Result<&'a T, FormatError>
+    pub fn item<T>(&mut self, field: &'static str) -> Result<&'a T, FormatError>
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
     {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!((cur.position(), cur.remaining(), cur.rest()), (8, 1, &[9][..]));
         let end = cur.end().unwrap_err();
         assert_eq!((end.class, end.offset, end.found), (Class::Trailing, 8, Found::Int(1)));
-        let error = cur.one::<I64>("one").unwrap_err();
+        let error = cur.item::<I64>("one").unwrap_err();
         assert_eq!((error.class, error.offset), (Class::Truncated, 8));
         assert_eq!((error.expected, error.found), (Expected::Bytes(8), Found::Int(1)));
     }

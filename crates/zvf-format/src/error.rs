@@ -210,7 +210,7 @@ impl Class {
 
     /// Returns whether the same request may succeed later without anything being changed.
     #[must_use]
-    pub const fn retryable(self) -> bool {
+    pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Throttled | Self::Timeout | Self::Unavailable | Self::Io)
     }
 
@@ -592,11 +592,11 @@ mod tests {
             (Class::Conflict, "Conflict", false, false),
         ] {
             assert_eq!(
-                (class.name(), class.is_damage(), class.retryable()),
+                (class.name(), class.is_damage(), class.is_retryable()),
                 (name, damage, retryable)
             );
         }
-        assert!(Class::ALL.iter().all(|class| !(class.is_damage() && class.retryable())));
+        assert!(Class::ALL.iter().all(|class| !(class.is_damage() && class.is_retryable())));
     }
 
     #[test]

@@ -61,6 +61,6 @@ pub use lint::Lints;
 /// Returns the used part of an array with room for the most items there can be. The type that holds both keeps `len`
 /// within the array.
 #[inline]
-fn used<T, const N: usize>(array: &[T; N], len: u8) -> &[T] {
+fn used_items<T, const N: usize>(array: &[T; N], len: u8) -> &[T] {
     array.get(..usize::from(len)).unwrap_or_default()
 }

@@ -30,7 +30,7 @@ impl Lints {
 
     /// Returns how many were found, those not kept included.
     #[must_use]
-    pub const fn found(&self) -> u64 {
+    pub const fn count(&self) -> u64 {
         self.found
     }
 
@@ -82,7 +82,7 @@ mod tests {
                 1_u8,
             ));
         }
-        assert_eq!((lints.found(), lints.iter().count()), (9, KEPT));
+        assert_eq!((lints.count(), lints.iter().count()), (9, KEPT));
         assert_eq!(lints.into_strict().unwrap_err().offset, 0);
     }
 }

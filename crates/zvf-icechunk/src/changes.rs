@@ -41,7 +41,7 @@ pub(crate) async fn apply(
     changes: &Changes,
 ) -> Result<(), StoreError> {
     let done = apply_in_order(store, Sorted::new(changes)).await;
-    done.map_err(|error| fault::of_store(address, Op::Write, &error))
+    done.map_err(|error| fault::store_error(address, Op::Write, &error))
 }
 
 async fn apply_in_order(store: &Store, changes: Sorted) -> Result<(), icechunk::store::StoreError> {
@@ -69,7 +69,8 @@ pub(crate) async fn put_all(
     store: &Store,
     objects: ObjectStream<'_>,
 ) -> Result<(), StoreError> {
-    let faulted = |error: icechunk::store::StoreError| fault::of_store(address, Op::Write, &error);
+    let faulted =
+        |error: icechunk::store::StoreError| fault::store_error(address, Op::Write, &error);
     let mut objects = objects;
     let mut chunks = FuturesUnordered::new();
     while let Some((key, bytes)) = objects.try_next().await? {

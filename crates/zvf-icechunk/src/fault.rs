@@ -11,35 +11,39 @@ use zvf_format::Class;
 use zvf_store::{Op, StoreError};
 
 /// Converts an error of a repository, at `address`.
-pub(crate) fn of_repository(
+pub(crate) fn repository_error(
     address: &str,
     op: Op,
     error: &icechunk::repository::RepositoryError,
 ) -> StoreError {
-    in_words(address, class_of_repository(&error.kind), op, &error.kind)
+    text_error(address, class_of_repository(&error.kind), op, &error.kind)
 }
 
 /// Converts an error of a session.
-pub(crate) fn of_session(
+pub(crate) fn session_error(
     address: &str,
     op: Op,
     error: &icechunk::session::SessionError,
 ) -> StoreError {
-    in_words(address, class_of_session(&error.kind), op, &error.kind)
+    text_error(address, class_of_session(&error.kind), op, &error.kind)
 }
 
 /// Converts an error of a session as a store of keys.
-pub(crate) fn of_store(address: &str, op: Op, error: &icechunk::store::StoreError) -> StoreError {
+pub(crate) fn store_error(
+    address: &str,
+    op: Op,
+    error: &icechunk::store::StoreError,
+) -> StoreError {
     let class = class_of_store(&error.kind);
-    in_words(address, class, op, &error.kind)
+    text_error(address, class, op, &error.kind)
 }
 
 /// Converts an error of the place where a repository lies.
-pub(crate) fn of_storage(address: &str, error: &icechunk::StorageError) -> StoreError {
-    in_words(address, class_of_storage(&error.kind), Op::Open, &error.kind)
+pub(crate) fn storage_error(address: &str, error: &icechunk::StorageError) -> StoreError {
+    text_error(address, class_of_storage(&error.kind), Op::Open, &error.kind)
 }
 
-fn in_words(address: &str, class: Class, op: Op, error: &dyn Display) -> StoreError {
+fn text_error(address: &str, class: Class, op: Op, error: &dyn Display) -> StoreError {
     let text = error.to_string();
     // What a server answered may hold addresses and secrets.
     let text = if text.starts_with(SERVER) { "the store refuses" } else { &text };

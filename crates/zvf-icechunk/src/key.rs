@@ -26,7 +26,7 @@ impl Key {
     }
 
     /// Returns the key of a document.
-    pub(crate) fn of_document(node: &Path) -> String {
+    pub(crate) fn document_key(node: &Path) -> String {
         match name_of(node) {
             name if name.is_empty() => DOCUMENT.to_owned(),
             name => format!("{name}/{DOCUMENT}"),
@@ -34,7 +34,7 @@ impl Key {
     }
 
     /// Returns the key of a chunk.
-    pub(crate) fn of_chunk(node: &Path, at: &ChunkIndices) -> String {
+    pub(crate) fn chunk_key(node: &Path, at: &ChunkIndices) -> String {
         let mut key = name_of(node);
         for part in [CHUNKS.to_owned()].into_iter().chain(at.0.iter().map(u32::to_string)) {
             if !key.is_empty() {
@@ -91,8 +91,8 @@ mod tests {
             let actual = Key::parse(key);
             assert_eq!(actual, expected, "{key}");
             match actual {
-                Some(Key::Document(node)) => assert_eq!(Key::of_document(&node), key),
-                Some(Key::Chunk(node, at)) => assert_eq!(Key::of_chunk(&node, &at), key),
+                Some(Key::Document(node)) => assert_eq!(Key::document_key(&node), key),
+                Some(Key::Chunk(node, at)) => assert_eq!(Key::chunk_key(&node, &at), key),
                 None => {}
             }
         }

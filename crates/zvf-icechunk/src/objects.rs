@@ -57,31 +57,34 @@ impl SnapshotObjects {
 
     /// Reads a part of an object that is there.
     async fn read(&self, key: &Key, range: std::ops::Range<u64>) -> Result<Bytes> {
-        let Key::Chunk(node, at) = key else { return Err(failed("a document was lost")) };
+        let Key::Chunk(node, at) = key else { return Err(generic_error("a document was lost")) };
         if range.is_empty() {
             return Ok(Bytes::new());
         }
         let byte_range = ByteRange::Bounded(range.clone());
         let reader =
-            self.session.get_chunk_reader(node, at, &byte_range).await.map_err(failed_by)?;
-        let bytes = reader.ok_or_else(|| failed("a chunk was lost"))?.await.map_err(failed_by)?;
+            self.session.get_chunk_reader(node, at, &byte_range).await.map_err(session_error)?;
+        let bytes = reader
+            .ok_or_else(|| generic_error("a chunk was lost"))?
+            .await
+            .map_err(session_error)?;
         match to_u64(bytes.len()) == range.end - range.start {
             true => Ok(bytes),
-            false => Err(failed("a chunk is cut short")),
+            false => Err(generic_error("a chunk is cut short")),
         }
     }
 
     /// Returns all nodes at and below `name`; an empty name is the root.
     async fn nodes(&self, name: &str) -> Result<Vec<NodeSnapshot>> {
-        let nodes = self.session.list_nodes(&NodePath::root()).await.map_err(failed_by)?;
+        let nodes = self.session.list_nodes(&NodePath::root()).await.map_err(session_error)?;
         let nodes: std::result::Result<Vec<_>, SessionError> = nodes.collect();
-        let mut nodes = nodes.map_err(failed_by)?;
+        let mut nodes = nodes.map_err(session_error)?;
         nodes.retain(|node| is_at_or_below(&name_of(&node.path), name));
         Ok(nodes)
     }
 
     /// Returns the array that a prefix lies inside of: its chunks are what is below.
-    async fn array_around(&self, prefix: &str) -> Result<Option<NodeSnapshot>> {
+    async fn enclosing_array(&self, prefix: &str) -> Result<Option<NodeSnapshot>> {
         let mut above = prefix;
         while let Some((shorter, _)) = above.rsplit_once('/') {
             above = shorter;
@@ -97,26 +100,26 @@ impl SnapshotObjects {
     async fn chunks(&self, array: &NodeSnapshot) -> Result<Vec<(String, u64)>> {
         let chunks = self.session.all_node_chunks(array).await;
         let chunks = chunks
-            .map_ok(|(node, chunk)| (Key::of_chunk(&node, &chunk.coord), chunk.payload.length()));
-        chunks.try_collect().await.map_err(failed_by)
+            .map_ok(|(node, chunk)| (Key::chunk_key(&node, &chunk.coord), chunk.payload.length()));
+        chunks.try_collect().await.map_err(session_error)
     }
 
     async fn has_chunks(&self, array: &NodeSnapshot) -> Result<bool> {
         let chunks = self.session.all_node_chunks(array).await;
         let mut chunks = std::pin::pin!(chunks);
-        chunks.next().await.transpose().map(|first| first.is_some()).map_err(failed_by)
+        chunks.next().await.transpose().map(|first| first.is_some()).map_err(session_error)
     }
 
     async fn list_all(&self, prefix: &str) -> Result<Vec<ObjectMeta>> {
         let mut found = Vec::new();
         for node in self.nodes(prefix).await? {
-            found.push((Key::of_document(&node.path), to_u64(node.user_data.len())));
+            found.push((Key::document_key(&node.path), to_u64(node.user_data.len())));
             if matches!(node.node_data, NodeData::Array { .. }) {
                 found.extend(self.chunks(&node).await?);
             }
         }
         if found.is_empty()
-            && let Some(array) = self.array_around(prefix).await?
+            && let Some(array) = self.enclosing_array(prefix).await?
         {
             found = self.chunks(&array).await?;
             found.retain(|(key, _)| is_at_or_below(key, prefix));
@@ -147,7 +150,7 @@ impl SnapshotObjects {
                     folders.insert(first.to_owned());
                 }
                 None => {
-                    let (key, size) = (Key::of_document(&node.path), to_u64(node.user_data.len()));
+                    let (key, size) = (Key::document_key(&node.path), to_u64(node.user_data.len()));
                     objects.push(self.object_meta(Path::parse(key)?, size));
                     let is_array = matches!(node.node_data, NodeData::Array { .. });
                     if is_array && self.has_chunks(&node).await? {
@@ -180,7 +183,9 @@ impl ObjectStore for SnapshotObjects {
         let range = match &options.range {
             _ if options.head => 0..0,
             None => 0..size,
-            Some(range) => range.as_range(size).map_err(|error| failed(&error.to_string()))?,
+            Some(range) => {
+                range.as_range(size).map_err(|error| generic_error(&error.to_string()))?
+            }
         };
         let bytes = match bytes {
             Some(bytes) => slice(&bytes, &range)?,
@@ -257,7 +262,8 @@ fn path_below<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 fn slice(bytes: &Bytes, range: &std::ops::Range<u64>) -> Result<Bytes> {
-    let place = |at: u64| usize::try_from(at).map_err(|_too_long| failed("the object is too long"));
+    let place =
+        |at: u64| usize::try_from(at).map_err(|_too_long| generic_error("the object is too long"));
     Ok(bytes.slice(place(range.start)?..place(range.end)?))
 }
 
@@ -266,7 +272,7 @@ fn none_if_absent<T>(found: std::result::Result<T, SessionError>) -> Result<Opti
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_absence(&error.kind) => Ok(None),
-        Err(error) => Err(failed_by(error)),
+        Err(error) => Err(session_error(error)),
     }
 }
 
@@ -279,13 +285,13 @@ const fn is_absence(kind: &SessionErrorKind) -> bool {
     )
 }
 
-fn failed_by(error: SessionError) -> Error {
-    failed(&error.kind.to_string())
+fn session_error(error: SessionError) -> Error {
+    generic_error(&error.kind.to_string())
 }
 
 /// Returns a fault of the repository. What its backend answered about a file of its own must not be taken for an answer
 /// about an object, so that only the words are kept.
-fn failed(text: &str) -> Error {
+fn generic_error(text: &str) -> Error {
     let text = text.replace("status code", "status");
     Error::Generic { store: "icechunk", source: text.into() }
 }

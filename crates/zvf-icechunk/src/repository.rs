@@ -72,7 +72,7 @@ impl IcechunkVersions {
                 .await
             }
         };
-        storage.map_err(|error| fault::of_storage(&self.address.text, &error))
+        storage.map_err(|error| fault::storage_error(&self.address.text, &error))
     }
 
     async fn repository(&self) -> Result<&Arc<Repository>, StoreError> {
@@ -89,7 +89,7 @@ impl IcechunkVersions {
                 }
                 let opened = Repository::open(self.storage().await?).execute().await;
                 let opened = opened.map_err(|error| {
-                    let error = fault::of_repository(&self.address.text, Op::Open, &error);
+                    let error = fault::repository_error(&self.address.text, Op::Open, &error);
                     if error.class() == Class::NotFound { missing() } else { error }
                 });
                 opened.map(Arc::new)
@@ -116,7 +116,7 @@ impl IcechunkVersions {
 
     async fn latest_id(&self) -> Result<SnapshotId, StoreError> {
         let repository = self.repository().await?;
-        let faulted = |error| fault::of_repository(&self.address.text, Op::Open, &error);
+        let faulted = |error| fault::repository_error(&self.address.text, Op::Open, &error);
         match &self.address.version {
             Version::Branch(name) => match repository.lookup_branch(name).await.map_err(faulted) {
                 Ok(id) => Ok(id),
@@ -150,7 +150,7 @@ impl IcechunkVersions {
         let repository = self.repository().await?;
         let session = repository.readonly_session(&VersionInfo::SnapshotId(id)).await;
         session.map_err(|error| {
-            let error = fault::of_repository(&self.address.text, Op::Open, &error);
+            let error = fault::repository_error(&self.address.text, Op::Open, &error);
             if error.class() != Class::NotFound && !error.to_string().contains("not found") {
                 return error;
             }
@@ -170,7 +170,7 @@ impl IcechunkVersions {
     }
 
     fn branch(&self) -> Result<&str, StoreError> {
-        match (self.read_only(), &self.address.version) {
+        match (self.read_only_reason(), &self.address.version) {
             (None, Version::Branch(name)) => Ok(name),
             // There is a reason for all but a branch.
             (reason, _) => Err(self.fail(Class::Unsupported, reason.unwrap_or_default())),
@@ -215,7 +215,7 @@ impl IcechunkVersions {
         if let SessionErrorKind::Conflict { .. } = &error.kind {
             return Err(self.branch_moved_error(base));
         }
-        let error = fault::of_session(&self.address.text, Op::Publish, &error);
+        let error = fault::session_error(&self.address.text, Op::Publish, &error);
         let found = async {
             let latest = self.latest_id().await?.to_string();
             let history = self.history(&latest).await?;
@@ -248,7 +248,7 @@ impl IcechunkVersions {
 
 #[async_trait]
 impl Versions for IcechunkVersions {
-    fn read_only(&self) -> Option<String> {
+    fn read_only_reason(&self) -> Option<String> {
         let what = match (&self.address.version, &self.address.location) {
             (Version::Tag(name), _) => format!("the tag {name:?} never changes"),
             (Version::Snapshot(id), _) => format!("the snapshot {id} never changes"),
@@ -260,7 +260,7 @@ impl Versions for IcechunkVersions {
         ))
     }
 
-    async fn latest(&self) -> Result<String, StoreError> {
+    async fn latest_version(&self) -> Result<String, StoreError> {
         Ok(self.latest_id().await?.to_string())
     }
 
@@ -273,7 +273,7 @@ impl Versions for IcechunkVersions {
 
     async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>, StoreError> {
         let id = self.snapshot_id(version)?;
-        let faulted = |error| fault::of_repository(&self.address.text, Op::Read, &error);
+        let faulted = |error| fault::repository_error(&self.address.text, Op::Read, &error);
         let repository = self.repository().await?;
         let ancestry = repository.ancestry(&VersionInfo::SnapshotId(id)).await.map_err(faulted)?;
         ancestry.map_ok(to_committed_version).try_collect().await.map_err(faulted)
@@ -283,7 +283,8 @@ impl Versions for IcechunkVersions {
         let version = |id: &str| self.snapshot_id(id).map(VersionInfo::SnapshotId);
         let (from, to) = (version(from)?, version(to)?);
         let diff = self.repository().await?.diff(&from, &to).await;
-        let diff = diff.map_err(|error| fault::of_session(&self.address.text, Op::Read, &error))?;
+        let diff =
+            diff.map_err(|error| fault::session_error(&self.address.text, Op::Read, &error))?;
         if !diff.moved_nodes.is_empty()
             || !diff.deleted_groups.is_empty()
             || !diff.deleted_arrays.is_empty()
@@ -293,9 +294,9 @@ impl Versions for IcechunkVersions {
         }
         let nodes =
             [&diff.new_groups, &diff.new_arrays, &diff.updated_groups, &diff.updated_arrays];
-        let documents = nodes.into_iter().flatten().map(Key::of_document);
+        let documents = nodes.into_iter().flatten().map(Key::document_key);
         let chunks = diff.updated_chunks.iter();
-        let chunks = chunks.flat_map(|(node, at)| at.iter().map(|at| Key::of_chunk(node, at)));
+        let chunks = chunks.flat_map(|(node, at)| at.iter().map(|at| Key::chunk_key(node, at)));
         let keys = documents.chain(chunks);
         Ok(match self.address.group.as_str() {
             "" => keys.collect(),
@@ -319,8 +320,8 @@ impl Versions for IcechunkVersions {
         let repository = self.repository().await?;
         let _lock = self.lock().await?;
         let session = repository.writable_session(branch).await;
-        let session =
-            session.map_err(|error| fault::of_repository(&self.address.text, Op::Write, &error))?;
+        let session = session
+            .map_err(|error| fault::repository_error(&self.address.text, Op::Write, &error))?;
         if session.snapshot_id().to_string() != base {
             return Err(self.branch_moved_error(base));
         }
@@ -346,7 +347,7 @@ impl Versions for IcechunkVersions {
         // Made beside its place, so that it is there when it is whole.
         let scratch = Scratch::create_next_to(path)?;
         let storage = icechunk::new_local_filesystem_storage(&scratch.0).await;
-        let storage = storage.map_err(|error| fault::of_storage(&self.address.text, &error))?;
+        let storage = storage.map_err(|error| fault::storage_error(&self.address.text, &error))?;
         // Opened before the first write, so that faults of writing show when it is synced.
         let held = File::open(&scratch.0).map_err(|error| StoreError::io(Op::Open, error))?;
         let id = self.create_in(storage, objects, note).await?;
@@ -370,7 +371,7 @@ impl IcechunkVersions {
         note: CommitNote,
     ) -> Result<String, StoreError> {
         let address = self.address.text.as_str();
-        let faulted = |error| fault::of_repository(address, Op::Write, &error);
+        let faulted = |error| fault::repository_error(address, Op::Write, &error);
         let made = Repository::create(storage).execute().await.map_err(faulted);
         let advise = |error: StoreError| {
             if error.class() == Class::AlreadyExists { self.target_exists_error() } else { error }
@@ -387,7 +388,7 @@ impl IcechunkVersions {
         let mut session = session.write().await;
         let properties: BTreeMap<_, _> = note.properties.into_iter().collect();
         let committed = session.commit(note.message).properties(properties).execute().await;
-        let id = committed.map_err(|error| fault::of_session(address, Op::Publish, &error))?;
+        let id = committed.map_err(|error| fault::session_error(address, Op::Publish, &error))?;
         Ok(id.to_string())
     }
 

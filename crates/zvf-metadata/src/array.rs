@@ -19,10 +19,10 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::Object;
-use super::codec::{CodecKind, CodecSpec, Sharding, chain, positive};
+use super::codec::{CodecKind, CodecSpec, Sharding, chain, positive_counts};
 use super::data_type::{DataType, FillValue, split_configuration};
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any, counts, list, object, text};
+use super::fields::{Fields, Put, any_value, counts, list, object, text};
 use super::group::node;
 use super::json::{self, Limits};
 use super::keys::KeyList;
@@ -101,19 +101,19 @@ impl ChunkKeyEncoding {
         let (name, configuration) = split_configuration(at, value)?;
         let inner = at.key("configuration");
         let mut fields = Fields::new(&inner, configuration);
-        let separator = fields.opt("separator", text)?;
+        let separator = fields.take("separator", text)?;
         let separator = separator.as_deref().unwrap_or(if name == "v2" { "." } else { "/" });
         let all = [Self::Default, Self::DefaultDots, Self::V2Dots, Self::V2Slashes];
         let found = all.into_iter().find(|one| one.words() == (name.as_str(), separator));
         found.ok_or_else(|| {
             let rule = "default or v2, with / or .";
-            MetadataError::rule(Class::Unsupported, at, rule, "another encoding").saying(&name)
+            MetadataError::rule(Class::Unsupported, at, rule, "another encoding").with_quote(&name)
         })
     }
 
     fn to_value(self) -> Value {
         let (name, separator) = self.words();
-        configured(name, Put::new().put("separator", separator))
+        join_configuration(name, Put::new().put("separator", separator))
     }
 }
 
@@ -200,7 +200,7 @@ impl ArrayDoc {
         let put = Put::new()
             .put("shape", self.shape.clone())
             .put("data_type", self.data_type.to_value())
-            .put("chunk_grid", configured("regular", chunks))
+            .put("chunk_grid", join_configuration("regular", chunks))
             .put("chunk_key_encoding", self.chunk_key_encoding.to_value())
             .put("fill_value", self.fill_value.to_value())
             .put("codecs", chain(&self.codecs))
@@ -220,27 +220,28 @@ impl ArrayDoc {
         nonempty_chunks: Option<KeyList>,
     ) -> Result<Self, MetadataError> {
         node(&mut fields, "array")?;
-        let shape = fields.req("shape", counts)?;
+        let shape = fields.require("shape", counts)?;
         if shape.len() > MAX_RANK {
             let at = At::Document.key("shape");
             let expected = Expected::AtMost(zvf_format::num::to_u64(MAX_RANK).into());
             return Err(MetadataError::new(Class::LimitExceeded, &at, expected, shape.len()));
         }
-        let data_type = fields.req("data_type", DataType::read)?;
-        let fill_value = fields.req("fill_value", |at, v| FillValue::read(at, v, &data_type))?;
-        fields.opt("storage_transformers", no_transformers)?;
-        let mut attributes = fields.opt("attributes", object)?.unwrap_or_default();
+        let data_type = fields.require("data_type", DataType::read)?;
+        let fill_value =
+            fields.require("fill_value", |at, v| FillValue::read(at, v, &data_type))?;
+        fields.take("storage_transformers", check_transformers)?;
+        let mut attributes = fields.take("attributes", object)?.unwrap_or_default();
         if nonempty_chunks.is_some() {
             attributes.shift_remove("nonempty_chunks"); // the parser left null in its place
         }
-        let encoding = fields.opt("chunk_key_encoding", ChunkKeyEncoding::read)?;
+        let encoding = fields.take("chunk_key_encoding", ChunkKeyEncoding::read)?;
         let array = Self {
-            chunk_shape: fields.req("chunk_grid", |at, v| regular(at, v, shape.len()))?,
+            chunk_shape: fields.require("chunk_grid", |at, v| regular_grid(at, v, shape.len()))?,
             shape,
             data_type,
             chunk_key_encoding: encoding.unwrap_or(ChunkKeyEncoding::Default),
             fill_value,
-            codecs: fields.req("codecs", |at, value| list(at, value, CodecSpec::read))?,
+            codecs: fields.require("codecs", |at, value| list(at, value, CodecSpec::read))?,
             nonempty_chunks,
             attributes,
             extras: fields.into_remaining(),
@@ -275,14 +276,14 @@ fn product(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
 }
 
-fn regular(at: &At<'_>, value: Value, rank: usize) -> Result<Vec<u64>, MetadataError> {
+fn regular_grid(at: &At<'_>, value: Value, rank: usize) -> Result<Vec<u64>, MetadataError> {
     let (name, configuration) = split_configuration(at, value)?;
     if name != "regular" {
         let error = MetadataError::rule(Class::Unsupported, at, "a regular grid", "another grid");
-        return Err(error.saying(&name));
+        return Err(error.with_quote(&name));
     }
     let at = at.key("configuration");
-    let chunk_shape = Fields::new(&at, configuration).req("chunk_shape", positive)?;
+    let chunk_shape = Fields::new(&at, configuration).require("chunk_shape", positive_counts)?;
     check_rank(&at.key("chunk_shape"), chunk_shape.len(), rank)?;
     Ok(chunk_shape)
 }
@@ -295,15 +296,15 @@ fn check_rank(at: &At<'_>, found: usize, rank: usize) -> Result<(), MetadataErro
     Err(MetadataError::new(Class::BadShape, at, expected, found))
 }
 
-fn no_transformers(at: &At<'_>, value: Value) -> Result<(), MetadataError> {
-    let found = list(at, value, any)?.len();
+fn check_transformers(at: &At<'_>, value: Value) -> Result<(), MetadataError> {
+    let found = list(at, value, any_value)?.len();
     if found == 0 {
         return Ok(());
     }
     Err(MetadataError::new(Class::Unsupported, at, Expected::Exactly(0), found))
 }
 
-fn configured(name: &str, configuration: Put) -> Value {
+fn join_configuration(name: &str, configuration: Put) -> Value {
     let none = Object::new();
     let put = Put::new().put("name", name).put("configuration", configuration.with_extras(&none));
     put.with_extras(&none).into()

@@ -22,7 +22,9 @@ impl Root {
     /// The first of these that does not hold.
     pub fn open_checks(&self) -> Result<(), MetadataError> {
         let mut faults = Vec::new();
-        for check in [version, required, axes, chunk_shape, bounds, geometry_types, base_bins] {
+        for check in
+            [version, required_capabilities, axes, chunk_shape, bounds, geometry_types, base_bins]
+        {
             check(self, &mut faults);
         }
         match faults.into_iter().next() {
@@ -38,14 +40,14 @@ pub(super) fn version(root: &Root, faults: &mut Vec<MetadataError>) {
 }
 
 /// Checks that every feature that a reader must have is known.
-pub(super) fn required(root: &Root, faults: &mut Vec<MetadataError>) {
+pub(super) fn required_capabilities(root: &Root, faults: &mut Vec<MetadataError>) {
     let block = At::Document.key("zarr_vectors");
     let list = block.key("required_capabilities");
     for (i, token) in root.zarr_vectors.required_capabilities.iter().enumerate() {
         if let Token::Other(word) = token {
             let rule = "a feature this version has";
             let error = MetadataError::rule(Class::Unsupported, &list.item(i), rule, "another");
-            faults.push(error.saying(word));
+            faults.push(error.with_quote(word));
         }
     }
 }
@@ -69,7 +71,7 @@ pub(super) fn axes(root: &Root, faults: &mut Vec<MetadataError>) {
             let at = list.item(i);
             let rule = "a name of its own";
             let error = MetadataError::rule(Class::Duplicate, &at.key("name"), rule, "it again");
-            faults.push(error.saying(&axis.name));
+            faults.push(error.with_quote(&axis.name));
         }
     }
 }
@@ -106,7 +108,7 @@ pub(super) fn geometry_types(root: &Root, faults: &mut Vec<MetadataError>) {
         if let Token::Other(word) = token {
             let rule = "a known geometry type";
             let error = MetadataError::rule(Class::BadTag, &list.item(i), rule, "another");
-            faults.push(error.saying(word));
+            faults.push(error.with_quote(word));
         }
     }
 }

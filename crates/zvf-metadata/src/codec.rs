@@ -148,9 +148,12 @@ impl CodecSpec {
     /// Makes the codec of Blosc.
     #[must_use]
     pub fn blosc(blosc: Blosc) -> Self {
-        let put = Put::new().opt("typesize", blosc.typesize).opt("cname", blosc.cname.as_deref());
-        let put = put.opt("clevel", blosc.clevel).opt("shuffle", blosc.shuffle.as_deref());
-        let put = put.opt("blocksize", blosc.blocksize);
+        let put = Put::new()
+            .put_some("typesize", blosc.typesize)
+            .put_some("cname", blosc.cname.as_deref());
+        let put =
+            put.put_some("clevel", blosc.clevel).put_some("shuffle", blosc.shuffle.as_deref());
+        let put = put.put_some("blocksize", blosc.blocksize);
         Self::new("blosc", CodecKind::Blosc(blosc), Some(put))
     }
 
@@ -203,7 +206,7 @@ impl CodecSpec {
     fn new(name: &str, kind: CodecKind, configuration: Option<Put>) -> Self {
         let none = Object::new();
         let put = Put::new().put("name", name);
-        let put = put.opt("configuration", configuration.map(|put| put.with_extras(&none)));
+        let put = put.put_some("configuration", configuration.map(|put| put.with_extras(&none)));
         Self { name: name.to_owned(), kind, spelled: put.with_extras(&none).into() }
     }
 
@@ -223,35 +226,35 @@ pub(super) fn chain(codecs: &[CodecSpec]) -> Value {
 
 fn kind(name: &str, mut fields: Fields<'_>) -> Result<CodecKind, MetadataError> {
     Ok(match name {
-        "bytes" => CodecKind::Bytes { big_endian: fields.opt("endian", endian)? },
+        "bytes" => CodecKind::Bytes { big_endian: fields.take("endian", endian)? },
         "vlen-bytes" => CodecKind::VlenBytes,
-        "transpose" => CodecKind::Transpose { order: fields.req("order", counts)? },
+        "transpose" => CodecKind::Transpose { order: fields.require("order", counts)? },
         "zstd" => CodecKind::Zstd {
-            level: fields.opt("level", int)?.unwrap_or(0), // 0 lets the compressor choose
-            checksum: fields.opt("checksum", flag)?.unwrap_or(false),
+            level: fields.take("level", int)?.unwrap_or(0), // 0 lets the compressor choose
+            checksum: fields.take("checksum", flag)?.unwrap_or(false),
         },
-        "gzip" => CodecKind::Gzip { level: fields.opt("level", int)?.unwrap_or(GZIP_LEVEL) },
+        "gzip" => CodecKind::Gzip { level: fields.take("level", int)?.unwrap_or(GZIP_LEVEL) },
         "blosc" => CodecKind::Blosc(Blosc {
-            cname: fields.opt("cname", text)?,
-            clevel: fields.opt("clevel", int)?,
-            shuffle: fields.opt("shuffle", text)?,
-            typesize: fields.opt("typesize", count)?,
-            blocksize: fields.opt("blocksize", count)?,
+            cname: fields.take("cname", text)?,
+            clevel: fields.take("clevel", int)?,
+            shuffle: fields.take("shuffle", text)?,
+            typesize: fields.take("typesize", count)?,
+            blocksize: fields.take("blocksize", count)?,
         }),
         "crc32c" => CodecKind::Crc32c,
         "sharding_indexed" => CodecKind::Sharding(Box::new(Sharding {
-            chunk_shape: fields.req("chunk_shape", positive)?,
-            codecs: fields.req("codecs", |at, value| list(at, value, CodecSpec::read))?,
+            chunk_shape: fields.require("chunk_shape", positive_counts)?,
+            codecs: fields.require("codecs", |at, value| list(at, value, CodecSpec::read))?,
             index_codecs: fields
-                .req("index_codecs", |at, value| list(at, value, CodecSpec::read))?,
-            index_at_start: fields.opt("index_location", location)?.unwrap_or(false),
+                .require("index_codecs", |at, value| list(at, value, CodecSpec::read))?,
+            index_at_start: fields.take("index_location", location)?.unwrap_or(false),
         })),
         _ => CodecKind::Unknown,
     })
 }
 
 /// Reads a list of whole numbers above 0.
-pub(super) fn positive(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
+pub(super) fn positive_counts(at: &At<'_>, value: Value) -> Result<Vec<u64>, MetadataError> {
     let counts = counts(at, value)?;
     match counts.iter().position(|&n| n == 0) {
         Some(i) => Err(MetadataError::rule(Class::BadShape, &at.item(i), "at least 1", 0_u8)),
@@ -278,7 +281,7 @@ fn parse_choice(
     if word == yes || word == no {
         return Ok(word == yes);
     }
-    Err(MetadataError::rule(Class::BadTag, at, rule, "another word").saying(&word))
+    Err(MetadataError::rule(Class::BadTag, at, rule, "another word").with_quote(&word))
 }
 
 /// The level of gzip where none is said.

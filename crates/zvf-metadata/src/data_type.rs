@@ -22,7 +22,9 @@ use serde_json::Value;
 use super::Object;
 use super::dtype::{Dtype, DtypeKind};
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any, count, flag, float, int, number, object, text, wrong_value};
+use super::fields::{
+    Fields, Put, any_value, count, flag, float, int, number, object, text, wrong_value_error,
+};
 use zvf_format::Class;
 
 /// The data type of an array.
@@ -99,7 +101,7 @@ impl DataType {
             UTF32 => {
                 let at = at.key("configuration");
                 let mut fields = Fields::new(&at, configuration);
-                let size = fields.req("length_bytes", count)?;
+                let size = fields.require("length_bytes", count)?;
                 if size == 0 || !size.is_multiple_of(4) {
                     let at = at.key("length_bytes");
                     let rule = "a multiple of 4 above 0";
@@ -110,7 +112,7 @@ impl DataType {
             PADDED_BYTES => {
                 let at = at.key("configuration");
                 let mut fields = Fields::new(&at, configuration);
-                let size = fields.req("length_bytes", count)?;
+                let size = fields.require("length_bytes", count)?;
                 if size == 0 {
                     let at = at.key("length_bytes");
                     return Err(MetadataError::rule(Class::BadShape, &at, "a count above 0", size));
@@ -226,7 +228,7 @@ impl FillValue {
                 Value::Array(bytes) if bytes.is_empty() => Fill::Empty,
                 Value::String(_) | Value::Array(_) => Fill::Other,
                 Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-                    return Err(wrong_value(at, "bytes", &value));
+                    return Err(wrong_value_error(at, "bytes", &value));
                 }
             },
             DataTypeKind::PaddedBytes(_) => match text(at, value)? {
@@ -236,12 +238,12 @@ impl FillValue {
             DataTypeKind::Fixed(dtype) => match dtype.kind {
                 DtypeKind::Text => Fill::Text(text(at, value)?),
                 DtypeKind::Bool => Fill::Bool(flag(at, value)?),
-                DtypeKind::Int => Fill::Int(signed(at, value, dtype.size)?),
-                DtypeKind::UInt => Fill::UInt(unsigned(at, value, dtype.size)?),
+                DtypeKind::Int => Fill::Int(signed_int(at, value, dtype.size)?),
+                DtypeKind::UInt => Fill::UInt(unsigned_int(at, value, dtype.size)?),
                 DtypeKind::Float => Fill::Float(bits(at, value, dtype.size)?),
             },
             DataTypeKind::Other(_) => {
-                any(at, value)?;
+                any_value(at, value)?;
                 Fill::Other
             }
         };
@@ -266,13 +268,13 @@ pub(super) fn split_configuration(
         | Value::Array(_)
         | Value::Object(_)) => {
             let mut fields = Fields::from_value(at, other)?;
-            let name = fields.req("name", text)?;
-            Ok((name, fields.opt("configuration", object)?.unwrap_or_default()))
+            let name = fields.require("name", text)?;
+            Ok((name, fields.take("configuration", object)?.unwrap_or_default()))
         }
     }
 }
 
-fn signed(at: &At<'_>, value: Value, size: u64) -> Result<i64, MetadataError> {
+fn signed_int(at: &At<'_>, value: Value, size: u64) -> Result<i64, MetadataError> {
     let n = int(at, value)?;
     let fits = match size {
         1 => i8::try_from(n).is_ok(),
@@ -280,10 +282,10 @@ fn signed(at: &At<'_>, value: Value, size: u64) -> Result<i64, MetadataError> {
         4 => i32::try_from(n).is_ok(),
         _ => true,
     };
-    if fits { Ok(n) } else { Err(overflow(at, n)) }
+    if fits { Ok(n) } else { Err(overflow_error(at, n)) }
 }
 
-fn unsigned(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
+fn unsigned_int(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
     let n = count(at, value)?;
     let fits = match size {
         1 => u8::try_from(n).is_ok(),
@@ -291,10 +293,10 @@ fn unsigned(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> 
         4 => u32::try_from(n).is_ok(),
         _ => true,
     };
-    if fits { Ok(n) } else { Err(overflow(at, n)) }
+    if fits { Ok(n) } else { Err(overflow_error(at, n)) }
 }
 
-fn overflow(at: &At<'_>, found: impl Into<zvf_format::Found>) -> MetadataError {
+fn overflow_error(at: &At<'_>, found: impl Into<zvf_format::Found>) -> MetadataError {
     MetadataError::rule(Class::Overflow, at, "a value of the data type", found)
 }
 
@@ -307,15 +309,15 @@ fn bits(at: &At<'_>, value: Value, size: u64) -> Result<u64, MetadataError> {
     let hex = word.strip_prefix("0x").filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
     let raw = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok());
     let wide = raw.and_then(|raw| match size {
-        2 => u16::try_from(raw).ok().map(half),
+        2 => u16::try_from(raw).ok().map(widen_half),
         4 => u32::try_from(raw).ok().map(|raw| f64::from(f32::from_bits(raw)).to_bits()),
         _ => Some(raw),
     });
-    wide.ok_or_else(|| wrong_value(at, "a number, NaN, Infinity or the bits of one", &value))
+    wide.ok_or_else(|| wrong_value_error(at, "a number, NaN, Infinity or the bits of one", &value))
 }
 
 /// Returns the 64-bit number that a 16-bit one stands for.
-fn half(raw: u16) -> u64 {
+fn widen_half(raw: u16) -> u64 {
     let sign = u64::from(raw >> 15) << 63;
     let exponent = u64::from(raw >> 10 & 0x1f);
     let mantissa = u64::from(raw & 0x3ff);
@@ -360,7 +362,7 @@ mod tests {
         Ok(value.fill)
     }
 
-    fn padded(n: u64) -> Value {
+    fn padded_bytes(n: u64) -> Value {
         json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": n}})
     }
 
@@ -373,8 +375,8 @@ mod tests {
             (json!({"name": "bytes"}), json!(null), Fill::Empty),
             (json!("bytes"), json!("AA=="), Fill::Other),
             (utf32, json!(""), Fill::Text(String::new())),
-            (padded(256), json!(""), Fill::Text(String::new())),
-            (padded(1), json!("AA=="), Fill::Other),
+            (padded_bytes(256), json!(""), Fill::Text(String::new())),
+            (padded_bytes(1), json!("AA=="), Fill::Other),
             (json!("bool"), json!(true), Fill::Bool(true)),
             (json!("int8"), json!(-128), Fill::Int(-128)),
             (json!("int64"), json!(i64::MIN), Fill::Int(i64::MIN)),
@@ -426,7 +428,7 @@ mod tests {
                  above 0, found 7",
             ),
             (
-                padded(0),
+                padded_bytes(0),
                 json!(""),
                 "BadShape in metadata, data_type.configuration.length_bytes: expected a count above 0, \
                  found 0",

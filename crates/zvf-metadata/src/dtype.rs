@@ -52,9 +52,9 @@ impl Dtype {
     /// `int64`, the type of ids and link rows.
     pub const INT64: Self = Self { kind: DtypeKind::Int, size: 8, big_endian: false };
 
-    pub(super) fn at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
+    pub(super) fn parse_at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
         dtype_by_name(text).or_else(|| dtype_by_code(text)).ok_or_else(|| {
-            MetadataError::rule(Class::BadTag, at, "an element type", "other text").saying(text)
+            MetadataError::rule(Class::BadTag, at, "an element type", "other text").with_quote(text)
         })
     }
 }
@@ -69,7 +69,7 @@ impl FromStr for Dtype {
     type Err = MetadataError;
 
     fn from_str(text: &str) -> Result<Self, MetadataError> {
-        Self::at(&At::Document.key("dtype"), text)
+        Self::parse_at(&At::Document.key("dtype"), text)
     }
 }
 

@@ -184,7 +184,7 @@ pub(super) fn ratios(
     axes.map(|(i, (&length, &unit))| {
         whole_ratio(length, unit).ok_or_else(|| {
             let error = MetadataError::rule(Class::BadShape, &at.item(i), rule, length / unit);
-            error.showing(format!("{} times", length / unit))
+            error.with_text(format!("{} times", length / unit))
         })
     })
     .collect()

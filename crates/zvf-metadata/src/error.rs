@@ -75,12 +75,12 @@ impl MetadataError {
     }
 
     /// Adds the words of the document, shortened.
-    pub(super) fn saying(self, words: &str) -> Self {
+    pub(super) fn with_quote(self, words: &str) -> Self {
         Self { text: quoted(words), ..self }
     }
 
     /// Adds words that are shown as they are.
-    pub(super) fn showing(self, words: String) -> Self {
+    pub(super) fn with_text(self, words: String) -> Self {
         Self { text: words, ..self }
     }
 
@@ -90,7 +90,7 @@ impl MetadataError {
     }
 
     /// Tells the fault from below the key that every path of a group document starts with.
-    pub(super) fn below_attributes(mut self) -> Self {
+    pub(super) fn strip_attributes(mut self) -> Self {
         if let Some(rest) = self.path.strip_prefix("attributes.") {
             self.path = rest.to_owned();
         }

@@ -35,7 +35,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes the value of `key`, which must be there.
-    pub(super) fn req<T>(
+    pub(super) fn require<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&At<'_>, Value) -> Result<T, MetadataError>,
@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes the value of `key`, or returns `None` where it is absent or null.
-    pub(super) fn opt<T>(
+    pub(super) fn take<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&At<'_>, Value) -> Result<T, MetadataError>,
@@ -99,7 +99,7 @@ impl Put {
     }
 
     /// Adds `key` where there is a value.
-    pub(super) fn opt(self, key: &str, value: Option<impl Into<Value>>) -> Self {
+    pub(super) fn put_some(self, key: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.put(key, value),
             None => self,
@@ -124,7 +124,7 @@ impl Put {
 
 /// Reads any value.
 #[expect(clippy::unnecessary_wraps, reason = "one signature for all readers")]
-pub(super) fn any(_at: &At<'_>, value: Value) -> Result<Value, MetadataError> {
+pub(super) fn any_value(_at: &At<'_>, value: Value) -> Result<Value, MetadataError> {
     Ok(value)
 }
 
@@ -136,7 +136,7 @@ pub(super) fn object(at: &At<'_>, value: Value) -> Result<Object, MetadataError>
         | Value::Bool(_)
         | Value::Number(_)
         | Value::String(_)
-        | Value::Array(_)) => Err(wrong_value(at, "an object", &other)),
+        | Value::Array(_)) => Err(wrong_value_error(at, "an object", &other)),
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn list<T>(
         | Value::Bool(_)
         | Value::Number(_)
         | Value::String(_)
-        | Value::Object(_)) => Err(wrong_value(at, "a list", &other)),
+        | Value::Object(_)) => Err(wrong_value_error(at, "a list", &other)),
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn text(at: &At<'_>, value: Value) -> Result<String, MetadataError> {
         | Value::Bool(_)
         | Value::Number(_)
         | Value::Array(_)
-        | Value::Object(_)) => Err(wrong_value(at, "a string", &other)),
+        | Value::Object(_)) => Err(wrong_value_error(at, "a string", &other)),
     }
 }
 
@@ -178,18 +178,18 @@ pub(super) fn flag(at: &At<'_>, value: Value) -> Result<bool, MetadataError> {
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_)
-        | Value::Object(_)) => Err(wrong_value(at, "true or false", &other)),
+        | Value::Object(_)) => Err(wrong_value_error(at, "true or false", &other)),
     }
 }
 
 /// Reads a number; documents hold only finite ones.
 pub(super) fn number(at: &At<'_>, value: Value) -> Result<f64, MetadataError> {
-    value.as_f64().ok_or_else(|| wrong_value(at, "a number", &value))
+    value.as_f64().ok_or_else(|| wrong_value_error(at, "a number", &value))
 }
 
 /// Reads a whole number.
 pub(super) fn int(at: &At<'_>, value: Value) -> Result<i64, MetadataError> {
-    as_integer(&value).ok_or_else(|| wrong_value(at, "a whole number of 64 bits", &value))
+    as_integer(&value).ok_or_else(|| wrong_value_error(at, "a whole number of 64 bits", &value))
 }
 
 /// Reads a whole number that is not negative.
@@ -223,9 +223,13 @@ pub(super) fn texts(at: &At<'_>, value: Value) -> Result<Vec<String>, MetadataEr
 }
 
 /// Makes the fault of a value that is not of the type it must be.
-pub(super) fn wrong_value(at: &At<'_>, expected: &'static str, found: &Value) -> MetadataError {
+pub(super) fn wrong_value_error(
+    at: &At<'_>,
+    expected: &'static str,
+    found: &Value,
+) -> MetadataError {
     let error = MetadataError::rule(Class::BadTag, at, expected, "another value");
-    error.showing(match found {
+    error.with_text(match found {
         Value::Null => "null".to_string(),
         Value::Bool(flag) => format!("{flag}"),
         Value::Number(number) => format!("{number}"),
@@ -305,7 +309,7 @@ mod tests {
                 "BadTag in metadata, level: expected an object, found true",
             ),
             (
-                list(&at, json!("x"), any).err(),
+                list(&at, json!("x"), any_value).err(),
                 "BadTag in metadata, level: expected a list, found \"x\"",
             ),
             (
@@ -323,14 +327,14 @@ mod tests {
         let value = json!({"zvf_array": "links", "a": null, "b": 1});
         let mut fields = Fields::from_value(&at, value).unwrap();
         fields.accept("zvf_array", "zv_array");
-        assert_eq!(fields.opt("zv_array", text).unwrap().as_deref(), Some("links"));
-        assert_eq!(fields.opt("a", text).unwrap(), None);
-        let missing = fields.req("c", text).unwrap_err();
+        assert_eq!(fields.take("zv_array", text).unwrap().as_deref(), Some("links"));
+        assert_eq!(fields.take("a", text).unwrap(), None);
+        let missing = fields.require("c", text).unwrap_err();
         assert_eq!(missing.to_string(), "BadTag in metadata, c: expected a value, found nothing");
         let remaining = fields.into_remaining();
         assert_eq!(remaining.keys().collect::<Vec<_>>(), ["b"]);
         let rebuilt =
-            Put::new().put("b", 2).flag("d", false).opt("e", Some(3)).with_extras(&remaining);
+            Put::new().put("b", 2).flag("d", false).put_some("e", Some(3)).with_extras(&remaining);
         assert_eq!(Value::Object(rebuilt), json!({"b": 2, "e": 3}));
     }
 }

@@ -57,7 +57,7 @@ impl GroupDoc {
     /// As [`GroupDoc::parse`].
     pub fn parse_within(text: &[u8], limits: &Limits) -> Result<Self, MetadataError> {
         let parsed = json::parse(text, limits, false);
-        let (value, _) = parsed.map_err(MetadataError::below_attributes)?;
+        let (value, _) = parsed.map_err(MetadataError::strip_attributes)?;
         Self::read(Fields::from_value(&At::Document, value)?)
     }
 
@@ -73,7 +73,7 @@ impl GroupDoc {
     pub(super) fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {
         node(&mut fields, "group")?;
         Ok(Self {
-            attributes: fields.opt("attributes", object)?.unwrap_or_default(),
+            attributes: fields.take("attributes", object)?.unwrap_or_default(),
             extras: fields.into_remaining(),
         })
     }
@@ -81,18 +81,18 @@ impl GroupDoc {
 
 /// Checks the two keys that every document has.
 pub(super) fn node(fields: &mut Fields<'_>, kind: &'static str) -> Result<(), MetadataError> {
-    fields.req("zarr_format", |at, value| match count(at, value)? {
+    fields.require("zarr_format", |at, value| match count(at, value)? {
         3 => Ok(()),
         other => {
             Err(MetadataError::new(Class::UnsupportedVersion, at, Expected::Exactly(3), other))
         }
     })?;
-    fields.req("node_type", |at, value| {
+    fields.require("node_type", |at, value| {
         let found = text(at, value)?;
         if found == kind {
             return Ok(());
         }
-        Err(MetadataError::rule(Class::BadTag, at, kind, "another node").saying(&found))
+        Err(MetadataError::rule(Class::BadTag, at, kind, "another node").with_quote(&found))
     })
 }
 

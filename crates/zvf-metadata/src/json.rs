@@ -149,14 +149,14 @@ impl Parser<'_> {
     /// Reads a value that is complete as soon as it starts, or returns `None` once a list or object is open.
     fn start(&mut self) -> Result<Option<Value>, MetadataError> {
         self.space();
-        let Some(byte) = self.peek() else { return Err(self.cut("a value")) };
-        let presence = byte == b'[' && self.at_presence();
+        let Some(byte) = self.peek() else { return Err(self.truncated_error("a value")) };
+        let presence = byte == b'[' && self.is_at_presence();
         if !presence && !matches!(self.open.last(), Some(Open::Presence(_))) {
             self.charge(1)?;
         }
         match byte {
             b'{' => {
-                self.deepen()?;
+                self.check_depth()?;
                 if self.closes(b'}') {
                     return Ok(Some(Value::Object(Object::new())));
                 }
@@ -166,8 +166,8 @@ impl Parser<'_> {
                 Ok(None)
             }
             b'[' if presence => {
-                self.deepen()?;
-                if let Some((keys, len)) = KeyList::printed(self.remaining_text()) {
+                self.check_depth()?;
+                if let Some((keys, len)) = KeyList::parse_printed(self.remaining_text()) {
                     let start = self.at;
                     self.at = self.at.saturating_add(len);
                     self.printed = Some(start..self.at);
@@ -182,7 +182,7 @@ impl Parser<'_> {
                 Ok(None)
             }
             b'[' => {
-                self.deepen()?;
+                self.check_depth()?;
                 if self.closes(b']') {
                     return Ok(Some(Value::Array(Vec::new())));
                 }
@@ -227,8 +227,8 @@ impl Parser<'_> {
                     return Ok(None);
                 }
                 Some(byte) if byte == end => self.at = self.at.saturating_add(1),
-                Some(_) => return Err(self.unexpected("a comma or the end")),
-                None => return Err(self.cut("a comma or the end")),
+                Some(_) => return Err(self.unexpected_error("a comma or the end")),
+                None => return Err(self.truncated_error("a comma or the end")),
             }
             value = match self.open.pop() {
                 None => return Ok(None), // something was open above
@@ -251,8 +251,8 @@ impl Parser<'_> {
         self.space();
         match self.peek() {
             Some(b'"') => {}
-            Some(_) => return Err(self.unexpected("a key")),
-            None => return Err(self.cut("a key")),
+            Some(_) => return Err(self.unexpected_error("a key")),
+            None => return Err(self.truncated_error("a key")),
         }
         self.charge(1)?;
         let name = self.string()?;
@@ -268,8 +268,8 @@ impl Parser<'_> {
                 self.at = self.at.saturating_add(1);
                 Ok(())
             }
-            Some(_) => Err(self.unexpected("a colon")),
-            None => Err(self.cut("a colon")),
+            Some(_) => Err(self.unexpected_error("a colon")),
+            None => Err(self.truncated_error("a colon")),
         }
     }
 
@@ -282,7 +282,7 @@ impl Parser<'_> {
             let run = rest.bytes().position(|b| matches!(b, b'"' | b'\\' | 0..0x20));
             let Some(run) = run else {
                 self.at = self.text.len();
-                return Err(self.cut("the end of a string"));
+                return Err(self.truncated_error("the end of a string"));
             };
             text.push_str(rest.get(..run).unwrap_or_default()); // `run` is at a character of one byte
             self.at = self.at.saturating_add(run);
@@ -292,7 +292,7 @@ impl Parser<'_> {
                     return Ok(text);
                 }
                 Some(b'\\') => text.push(self.escape()?),
-                _ => return Err(self.unexpected("no control characters in a string")),
+                _ => return Err(self.unexpected_error("no control characters in a string")),
             }
         }
     }
@@ -308,8 +308,8 @@ impl Parser<'_> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => return self.unicode(),
-            Some(_) => return Err(self.unexpected("an escape of JSON")),
-            None => return Err(self.cut("an escape")),
+            Some(_) => return Err(self.unexpected_error("an escape of JSON")),
+            None => return Err(self.truncated_error("an escape")),
         };
         self.at = self.at.saturating_add(2);
         Ok(plain)
@@ -331,7 +331,7 @@ impl Parser<'_> {
             other => (other, 6),
         };
         let Some(c) = unit.and_then(char::from_u32) else {
-            return Err(self.unexpected("a character in hexadecimal"));
+            return Err(self.unexpected_error("a character in hexadecimal"));
         };
         self.at = self.at.saturating_add(len);
         Ok(c)
@@ -350,7 +350,7 @@ impl Parser<'_> {
             return self.word();
         }
         let Some((len, whole)) = number_len(rest.as_bytes()) else {
-            return Err(self.unexpected("a number"));
+            return Err(self.unexpected_error("a number"));
         };
         let digits = rest.get(..len).unwrap_or_default(); // all of one byte
         let exact = if whole { exact_number(digits) } else { None };
@@ -360,7 +360,7 @@ impl Parser<'_> {
                 let near = digits.parse().ok().and_then(Number::from_f64);
                 near.ok_or_else(|| {
                     let rule = "a number that 64 bits can hold";
-                    self.fault(Class::Overflow, rule, "more").saying(digits)
+                    self.fault(Class::Overflow, rule, "more").with_quote(digits)
                 })?
             }
         };
@@ -379,9 +379,9 @@ impl Parser<'_> {
             "false" => Value::Bool(false),
             "NaN" | "Infinity" | "-Infinity" => {
                 let error = self.fault(Class::Encoding, "a finite number", "a bare word");
-                return Err(error.showing(word.to_owned()));
+                return Err(error.with_text(word.to_owned()));
             }
-            _ => return Err(self.unexpected("a value")),
+            _ => return Err(self.unexpected_error("a value")),
         };
         self.at = self.at.saturating_add(word.len());
         Ok(value)
@@ -414,7 +414,7 @@ impl Parser<'_> {
     }
 
     /// Returns whether the list that starts here is `attributes.nonempty_chunks`.
-    fn at_presence(&self) -> bool {
+    fn is_at_presence(&self) -> bool {
         let [Open::Object(_, first), Open::Object(_, second)] = self.open.as_slice() else {
             return false;
         };
@@ -430,7 +430,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn deepen(&self) -> Result<(), MetadataError> {
+    fn check_depth(&self) -> Result<(), MetadataError> {
         let depth = self.open.len().saturating_add(1);
         if depth > self.limits.depth {
             let expected = Expected::AtMost(num::to_u64(self.limits.depth).into());
@@ -439,13 +439,13 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn cut(&self, expected: &'static str) -> MetadataError {
+    fn truncated_error(&self, expected: &'static str) -> MetadataError {
         self.fault(Class::Truncated, expected, "the end of the text")
     }
 
-    fn unexpected(&self, expected: &'static str) -> MetadataError {
+    fn unexpected_error(&self, expected: &'static str) -> MetadataError {
         let words: String = self.remaining_text().chars().take(8).collect();
-        self.fault(Class::Encoding, expected, "other text").showing(quoted(&words))
+        self.fault(Class::Encoding, expected, "other text").with_text(quoted(&words))
     }
 
     fn fault(&self, class: Class, expected: &'static str, found: &'static str) -> MetadataError {

@@ -42,7 +42,7 @@ impl KeyList {
     /// Reads the list whose opening bracket `text` starts with, and counts the bytes it takes with its brackets.
     ///
     /// `None` where it is not printed as writers do: it may be a list all the same.
-    pub(super) fn printed(text: &str) -> Option<(Self, usize)> {
+    pub(super) fn parse_printed(text: &str) -> Option<(Self, usize)> {
         let end = text.find(']')?;
         let list = text.get(..end)?.trim_end_matches([' ', '\n', '\r', '\t']);
         let len = count_printed_keys(list.as_bytes())?;
@@ -198,7 +198,7 @@ mod tests {
         ];
         for (list, keys) in table {
             let text = alloc::format!("{list}], [\"7\"]");
-            let found = KeyList::printed(&text);
+            let found = KeyList::parse_printed(&text);
             assert_eq!(found.as_ref().map(|(_, len)| *len), keys.map(|_| list.len() + 1), "{list}");
             let Some((mut found, _)) = found else { continue };
             let keys: KeyList = keys.unwrap_or_default().iter().collect();

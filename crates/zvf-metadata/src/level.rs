@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use super::Object;
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any, flag, int, list, number, numbers, object, text, texts};
+use super::fields::{
+    Fields, Put, any_value, flag, int, list, number, numbers, object, text, texts,
+};
 use super::group::GroupDoc;
 use super::root::floats;
 use super::token::{LinksConvention, Refinement, Token};
@@ -126,11 +128,11 @@ impl LevelDoc {
     /// When a key that a reader needs is missing or of another type.
     pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
         let mut outer = Fields::new(&At::Document, group.attributes);
-        let block = outer.req(BLOCK, object)?;
+        let block = outer.require(BLOCK, object)?;
         let at = At::Document.key(BLOCK);
         let level = Self::read(Fields::new(&at, block))?;
         Ok(Self {
-            user_metadata: outer.opt("user_metadata", object)?,
+            user_metadata: outer.take("user_metadata", object)?,
             attributes: outer.into_remaining(),
             document: group.extras,
             ..level
@@ -168,7 +170,7 @@ impl LevelDoc {
         let put = Put::new().put(BLOCK, self.to_block());
         GroupDoc {
             attributes: put
-                .opt("user_metadata", self.user_metadata.clone())
+                .put_some("user_metadata", self.user_metadata.clone())
                 .with_extras(&self.attributes),
             extras: self.document.clone(),
         }
@@ -182,33 +184,33 @@ impl LevelDoc {
 
     fn read(mut fields: Fields<'_>) -> Result<Self, MetadataError> {
         fields.accept("bin_size", "bin_shape");
-        let mut flagged = |key| Ok(fields.opt(key, flag)?.unwrap_or(false));
+        let mut flagged = |key| Ok(fields.take(key, flag)?.unwrap_or(false));
         let preserves_object_ids = flagged("preserves_object_ids")?;
         let shared_fragments = flagged("shared_fragments")?;
         let fragments_tile = flagged("fragments_tile")?;
         let fragment_link_groups = flagged("fragment_link_groups")?;
-        let method = fields.opt("coarsening_method", text)?;
+        let method = fields.take("coarsening_method", text)?;
         Ok(Self {
-            level: fields.req("level", int)?,
-            object_sparsity: fields.opt("object_sparsity", number)?.unwrap_or(1.0),
-            vertex_count: fields.req("vertex_count", int)?,
+            level: fields.require("level", int)?,
+            object_sparsity: fields.take("object_sparsity", number)?.unwrap_or(1.0),
+            vertex_count: fields.require("vertex_count", int)?,
             coarsening_method: method.unwrap_or_else(|| NO_METHOD.to_owned()),
-            parent_level: fields.opt("parent_level", int)?,
-            arrays_present: fields.req("arrays_present", texts)?,
-            chunk_shape: fields.opt("chunk_shape", numbers)?,
-            chunk_dims: fields.opt("chunk_dims", texts)?,
-            chunk_attribute_name: fields.opt("chunk_attribute_name", text)?,
+            parent_level: fields.take("parent_level", int)?,
+            arrays_present: fields.require("arrays_present", texts)?,
+            chunk_shape: fields.take("chunk_shape", numbers)?,
+            chunk_dims: fields.take("chunk_dims", texts)?,
+            chunk_attribute_name: fields.take("chunk_attribute_name", text)?,
             chunk_attribute_values: fields
-                .opt("chunk_attribute_values", |at, value| list(at, value, any))?,
+                .take("chunk_attribute_values", |at, value| list(at, value, any_value))?,
             preserves_object_ids,
-            inherited_num_objects: fields.opt("inherited_num_objects", int)?,
+            inherited_num_objects: fields.take("inherited_num_objects", int)?,
             shared_fragments,
             fragments_tile,
-            bin_shape: fields.opt("bin_shape", numbers)?,
-            bin_ratio: fields.opt("bin_ratio", numbers)?,
-            refinement: fields.opt("refinement", Token::read)?,
+            bin_shape: fields.take("bin_shape", numbers)?,
+            bin_ratio: fields.take("bin_ratio", numbers)?,
+            refinement: fields.take("refinement", Token::read)?,
             fragment_link_groups,
-            links_convention: fields.opt("links_convention", Token::read)?,
+            links_convention: fields.take("links_convention", Token::read)?,
             extras: fields.into_remaining(),
             user_metadata: None,
             attributes: Object::new(),
@@ -224,19 +226,19 @@ impl LevelDoc {
             .put("coarsening_method", self.coarsening_method.as_str())
             .put("parent_level", self.parent_level)
             .put("arrays_present", self.arrays_present.clone())
-            .opt("chunk_shape", self.chunk_shape.as_deref().map(floats))
-            .opt("chunk_dims", self.chunk_dims.clone())
-            .opt("chunk_attribute_name", self.chunk_attribute_name.as_deref())
-            .opt("chunk_attribute_values", self.chunk_attribute_values.clone())
+            .put_some("chunk_shape", self.chunk_shape.as_deref().map(floats))
+            .put_some("chunk_dims", self.chunk_dims.clone())
+            .put_some("chunk_attribute_name", self.chunk_attribute_name.as_deref())
+            .put_some("chunk_attribute_values", self.chunk_attribute_values.clone())
             .flag("preserves_object_ids", self.preserves_object_ids)
-            .opt("inherited_num_objects", self.inherited_num_objects)
+            .put_some("inherited_num_objects", self.inherited_num_objects)
             .flag("shared_fragments", self.shared_fragments)
             .flag("fragments_tile", self.fragments_tile)
-            .opt("bin_shape", self.bin_shape.as_deref().map(floats))
-            .opt("bin_ratio", self.bin_ratio.as_deref().map(floats))
-            .opt("refinement", self.refinement.clone())
+            .put_some("bin_shape", self.bin_shape.as_deref().map(floats))
+            .put_some("bin_ratio", self.bin_ratio.as_deref().map(floats))
+            .put_some("refinement", self.refinement.clone())
             .flag("fragment_link_groups", self.fragment_link_groups)
-            .opt("links_convention", self.links_convention.clone())
+            .put_some("links_convention", self.links_convention.clone())
             .with_extras(&self.extras)
             .into()
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::Object;
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any, float, list, numbers, text};
+use super::fields::{Fields, Put, any_value, float, list, numbers, text};
 
 /// One axis of the store.
 ///
@@ -53,16 +53,16 @@ impl Axis {
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
-            name: fields.req("name", text)?,
-            kind: fields.opt("type", text)?.unwrap_or_else(|| "space".to_owned()),
-            unit: fields.opt("unit", text)?,
+            name: fields.require("name", text)?,
+            kind: fields.take("type", text)?.unwrap_or_else(|| "space".to_owned()),
+            unit: fields.take("unit", text)?,
             extras: fields.into_remaining(),
         })
     }
 
     pub(super) fn to_value(&self) -> Value {
         let put = Put::new().put("name", self.name.as_str()).put("type", self.kind.as_str());
-        put.opt("unit", self.unit.as_deref()).with_extras(&self.extras).into()
+        put.put_some("unit", self.unit.as_deref()).with_extras(&self.extras).into()
     }
 }
 
@@ -115,13 +115,13 @@ impl Multiscale {
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
-            version: fields.opt("version", text)?,
-            name: fields.opt("name", text)?,
-            axes: fields.req("axes", |at, value| list(at, value, Axis::read))?,
+            version: fields.take("version", text)?,
+            name: fields.take("name", text)?,
+            axes: fields.require("axes", |at, value| list(at, value, Axis::read))?,
             datasets: fields
-                .opt("datasets", |at, value| list(at, value, Dataset::read))?
+                .take("datasets", |at, value| list(at, value, Dataset::read))?
                 .unwrap_or_default(),
-            metadata: fields.opt("metadata", any)?,
+            metadata: fields.take("metadata", any_value)?,
             extras: fields.into_remaining(),
         })
     }
@@ -129,10 +129,10 @@ impl Multiscale {
     pub(super) fn to_value(&self) -> Value {
         let axes: Vec<_> = self.axes.iter().map(Axis::to_value).collect();
         let datasets: Vec<_> = self.datasets.iter().map(Dataset::to_value).collect();
-        let put = Put::new().opt("version", self.version.as_deref());
-        let put = put.opt("name", self.name.as_deref()).put("axes", axes);
+        let put = Put::new().put_some("version", self.version.as_deref());
+        let put = put.put_some("name", self.name.as_deref()).put("axes", axes);
         put.put("datasets", datasets)
-            .opt("metadata", self.metadata.clone())
+            .put_some("metadata", self.metadata.clone())
             .with_extras(&self.extras)
             .into()
     }
@@ -180,11 +180,11 @@ impl Dataset {
 
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let mut fields = Fields::from_value(at, value)?;
-        let transformations = fields.opt("coordinateTransformations", |at, value| {
+        let transformations = fields.take("coordinateTransformations", |at, value| {
             list(at, value, |_, value| Ok(Transformation::from_value(value)))
         })?;
         Ok(Self {
-            path: fields.req("path", text)?,
+            path: fields.require("path", text)?,
             transformations: transformations.unwrap_or_default(),
             extras: fields.into_remaining(),
         })

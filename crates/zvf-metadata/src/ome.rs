@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Object;
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any, list, text};
+use super::fields::{Fields, Put, any_value, list, text};
 use super::multiscales::Axis;
 
 /// The node.
@@ -80,12 +80,12 @@ impl Ome {
         let at = At::Document.key("ome");
         let mut fields = Fields::from_value(&at, value)?;
         Ok(Self {
-            version: fields.opt("version", text)?,
-            kind: fields.opt("type", text)?,
-            name: fields.opt("name", text)?,
-            attributes: fields.opt("attributes", any)?,
+            version: fields.take("version", text)?,
+            kind: fields.take("type", text)?,
+            name: fields.take("name", text)?,
+            attributes: fields.take("attributes", any_value)?,
             nodes: fields
-                .opt("nodes", |at, value| list(at, value, OmeNode::read))?
+                .take("nodes", |at, value| list(at, value, OmeNode::read))?
                 .unwrap_or_default(),
             extras: fields.into_remaining(),
         })
@@ -95,9 +95,9 @@ impl Ome {
     #[must_use]
     pub fn to_value(&self) -> Value {
         let nodes: Vec<_> = self.nodes.iter().map(OmeNode::to_value).collect();
-        let put = Put::new().opt("version", self.version.as_deref());
-        let put = put.opt("type", self.kind.as_deref()).opt("name", self.name.as_deref());
-        put.opt("attributes", self.attributes.clone())
+        let put = Put::new().put_some("version", self.version.as_deref());
+        let put = put.put_some("type", self.kind.as_deref()).put_some("name", self.name.as_deref());
+        put.put_some("attributes", self.attributes.clone())
             .put("nodes", nodes)
             .with_extras(&self.extras)
             .into()
@@ -125,8 +125,8 @@ impl OmeNode {
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
-            kind: fields.req("type", text)?,
-            name: fields.req("name", text)?,
+            kind: fields.require("type", text)?,
+            name: fields.require("name", text)?,
             extras: fields.into_remaining(),
         })
     }

@@ -13,7 +13,9 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use super::error::{At, MetadataError};
-use super::fields::{Fields, Put, any, count, float, int, list, number, numbers, object, text};
+use super::fields::{
+    Fields, Put, any_value, count, float, int, list, number, numbers, object, text,
+};
 use super::group::GroupDoc;
 use super::multiscales::{Axis, Multiscale};
 use super::token::{
@@ -87,8 +89,8 @@ impl Root {
     /// When a key that a reader needs is missing or of another type.
     pub fn from_group(group: GroupDoc) -> Result<Self, MetadataError> {
         let mut fields = Fields::new(&At::Document, group.attributes);
-        let zarr_vectors = fields.req("zarr_vectors", ZarrVectors::read)?;
-        let multiscales = fields.req("multiscales", |at, value| {
+        let zarr_vectors = fields.require("zarr_vectors", ZarrVectors::read)?;
+        let multiscales = fields.require("multiscales", |at, value| {
             let blocks = list(at, value, Multiscale::read)?;
             if blocks.is_empty() {
                 return Err(MetadataError::rule(Class::BadShape, at, "one block", "none"));
@@ -98,10 +100,10 @@ impl Root {
         Ok(Self {
             zarr_vectors,
             multiscales,
-            ome: fields.opt("ome", any)?,
-            user_metadata: fields.opt("user_metadata", object)?,
-            shard_layout: fields.opt("shard_layout", Token::read)?,
-            shard_size: fields.opt("shard_size", count)?,
+            ome: fields.take("ome", any_value)?,
+            user_metadata: fields.take("user_metadata", object)?,
+            shard_layout: fields.take("shard_layout", Token::read)?,
+            shard_size: fields.take("shard_size", count)?,
             extras: fields.into_remaining(),
             document: group.extras,
         })
@@ -130,11 +132,11 @@ impl Root {
     pub fn to_group(&self) -> GroupDoc {
         let blocks: Vec<_> = self.multiscales.iter().map(Multiscale::to_value).collect();
         let put = Put::new().put("zarr_vectors", self.zarr_vectors.to_value());
-        let put = put.put("multiscales", blocks).opt("ome", self.ome.clone());
-        let put = put.opt("user_metadata", self.user_metadata.clone());
-        let put = put.opt("shard_layout", self.shard_layout.clone());
+        let put = put.put("multiscales", blocks).put_some("ome", self.ome.clone());
+        let put = put.put_some("user_metadata", self.user_metadata.clone());
+        let put = put.put_some("shard_layout", self.shard_layout.clone());
         GroupDoc {
-            attributes: put.opt("shard_size", self.shard_size).with_extras(&self.extras),
+            attributes: put.put_some("shard_size", self.shard_size).with_extras(&self.extras),
             extras: self.document.clone(),
         }
     }
@@ -275,24 +277,26 @@ impl ZarrVectors {
         fields.accept("format_version", "zv_version");
         let tokens = |at: &At<'_>, value| list(at, value, Token::read);
         Ok(Self {
-            zv_version: fields.req("zv_version", Version::read)?,
-            format_capabilities: fields.opt("format_capabilities", tokens)?.unwrap_or_default(),
-            required_capabilities: fields.opt("required_capabilities", tokens)?.unwrap_or_default(),
-            chunk_shape: fields.req("chunk_shape", numbers)?,
-            bounds: fields.req("bounds", corners)?,
+            zv_version: fields.require("zv_version", Version::read)?,
+            format_capabilities: fields.take("format_capabilities", tokens)?.unwrap_or_default(),
+            required_capabilities: fields
+                .take("required_capabilities", tokens)?
+                .unwrap_or_default(),
+            chunk_shape: fields.require("chunk_shape", numbers)?,
+            bounds: fields.require("bounds", corners)?,
             geometry_types: fields
-                .req("geometry_types", |at, value| list(at, value, Token::read))?,
-            base_bin_shape: fields.opt("base_bin_shape", numbers)?,
-            crs: fields.opt("crs", any)?,
-            links_convention: fields.opt("links_convention", Token::read)?,
-            object_index_convention: fields.opt("object_index_convention", Token::read)?,
-            cross_chunk_strategy: fields.opt("cross_chunk_strategy", Token::read)?,
-            cross_level_depth: fields.opt("cross_level_depth", int)?,
-            cross_level_storage: fields.opt("cross_level_storage", Token::read)?,
-            reduction_factor: fields.opt("reduction_factor", int)?,
-            attribute_specs: fields.opt("attribute_specs", any)?,
-            coordinate_offset: fields.opt("coordinate_offset", numbers)?,
-            manifest_layout: fields.opt("manifest_layout", text)?,
+                .require("geometry_types", |at, value| list(at, value, Token::read))?,
+            base_bin_shape: fields.take("base_bin_shape", numbers)?,
+            crs: fields.take("crs", any_value)?,
+            links_convention: fields.take("links_convention", Token::read)?,
+            object_index_convention: fields.take("object_index_convention", Token::read)?,
+            cross_chunk_strategy: fields.take("cross_chunk_strategy", Token::read)?,
+            cross_level_depth: fields.take("cross_level_depth", int)?,
+            cross_level_storage: fields.take("cross_level_storage", Token::read)?,
+            reduction_factor: fields.take("reduction_factor", int)?,
+            attribute_specs: fields.take("attribute_specs", any_value)?,
+            coordinate_offset: fields.take("coordinate_offset", numbers)?,
+            manifest_layout: fields.take("manifest_layout", text)?,
             extras: fields.into_remaining(),
         })
     }
@@ -303,21 +307,21 @@ impl ZarrVectors {
         Put::new()
             .put("zv_version", alloc::format!("{}", self.zv_version))
             .put("format_capabilities", self.format_capabilities.clone())
-            .opt("required_capabilities", (!required.is_empty()).then(|| required.clone()))
+            .put_some("required_capabilities", (!required.is_empty()).then(|| required.clone()))
             .put("chunk_shape", floats(&self.chunk_shape))
             .put("bounds", vec![floats(low), floats(high)])
             .put("geometry_types", self.geometry_types.clone())
-            .opt("base_bin_shape", self.base_bin_shape.as_deref().map(floats))
-            .opt("crs", self.crs.clone())
-            .opt("attribute_specs", self.attribute_specs.clone())
-            .opt("links_convention", self.links_convention.clone())
-            .opt("object_index_convention", self.object_index_convention.clone())
-            .opt("cross_chunk_strategy", self.cross_chunk_strategy.clone())
-            .opt("cross_level_depth", self.cross_level_depth)
-            .opt("cross_level_storage", self.cross_level_storage.clone())
-            .opt("reduction_factor", self.reduction_factor)
-            .opt("coordinate_offset", self.coordinate_offset.as_deref().map(floats))
-            .opt("manifest_layout", self.manifest_layout.as_deref())
+            .put_some("base_bin_shape", self.base_bin_shape.as_deref().map(floats))
+            .put_some("crs", self.crs.clone())
+            .put_some("attribute_specs", self.attribute_specs.clone())
+            .put_some("links_convention", self.links_convention.clone())
+            .put_some("object_index_convention", self.object_index_convention.clone())
+            .put_some("cross_chunk_strategy", self.cross_chunk_strategy.clone())
+            .put_some("cross_level_depth", self.cross_level_depth)
+            .put_some("cross_level_storage", self.cross_level_storage.clone())
+            .put_some("reduction_factor", self.reduction_factor)
+            .put_some("coordinate_offset", self.coordinate_offset.as_deref().map(floats))
+            .put_some("manifest_layout", self.manifest_layout.as_deref())
             .with_extras(&self.extras)
             .into()
     }

@@ -123,12 +123,12 @@ pub struct MetadataFinding {
 pub fn validate(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataFinding> {
     let mut findings = Vec::new();
     let root_rules: [(MetadataRule, Check); 10] = [
-        (MetadataRule::M2, no_axes),
+        (MetadataRule::M2, axis_presence),
         (MetadataRule::M3, chunk_shape),
         (MetadataRule::M4, bounds),
         (MetadataRule::M4, corners),
         (MetadataRule::M5, conventions),
-        (MetadataRule::M6, some_geometry),
+        (MetadataRule::M6, geometry_presence),
         (MetadataRule::M7, base_bins),
         (MetadataRule::M14, root_invariants),
         (MetadataRule::M17, attribute_specs),
@@ -178,12 +178,12 @@ pub fn validate_attribute_name(name: &str) -> Option<MetadataError> {
     }
     let at = At::Document.key("name");
     let rule = "letters, digits and underscores";
-    Some(MetadataError::rule(Class::InvalidKey, &at, rule, "another name").saying(name))
+    Some(MetadataError::rule(Class::InvalidKey, &at, rule, "another name").with_quote(name))
 }
 
 type Check = fn(&Root, &mut Vec<MetadataError>);
 
-fn no_axes(root: &Root, faults: &mut Vec<MetadataError>) {
+fn axis_presence(root: &Root, faults: &mut Vec<MetadataError>) {
     if root.axes().is_empty() {
         axes(root, faults);
     }
@@ -220,11 +220,11 @@ fn check_vocabulary<K: Vocabulary>(
         let block = At::Document.key("zarr_vectors");
         let rule = "a known word";
         let error = MetadataError::rule(Class::BadTag, &block.key(key), rule, "another");
-        faults.push(error.saying(word));
+        faults.push(error.with_quote(word));
     }
 }
 
-fn some_geometry(root: &Root, faults: &mut Vec<MetadataError>) {
+fn geometry_presence(root: &Root, faults: &mut Vec<MetadataError>) {
     if root.zarr_vectors.geometry_types.is_empty() {
         let block = At::Document.key("zarr_vectors");
         let (at, expected) = (block.key("geometry_types"), Expected::AtLeast(1));
@@ -234,7 +234,7 @@ fn some_geometry(root: &Root, faults: &mut Vec<MetadataError>) {
 
 fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
     checks::version(root, faults);
-    checks::required(root, faults);
+    checks::required_capabilities(root, faults);
     if !root.axes().is_empty() {
         axes(root, faults);
         axis_kinds(root, faults);
@@ -253,7 +253,7 @@ fn root_invariants(root: &Root, faults: &mut Vec<MetadataError>) {
         }
     }
     if zv.object_index_convention == Some(Token::Known(ObjectIndexConvention::Identity))
-        && several_chunks(root)
+        && has_several_chunks(root)
     {
         let at = block.key("object_index_convention");
         let rule = "identity in stores of one chunk only";
@@ -283,12 +283,12 @@ fn axis_kinds(root: &Root, faults: &mut Vec<MetadataError>) {
             let at = list.item(i);
             let rule = "time before channel before others before space";
             let error = MetadataError::rule(Class::NonCanonical, &at.key("type"), rule, "another");
-            faults.push(error.saying(&after.kind));
+            faults.push(error.with_quote(&after.kind));
         }
     }
 }
 
-fn several_chunks(root: &Root) -> bool {
+fn has_several_chunks(root: &Root) -> bool {
     let [low, high] = &root.zarr_vectors.bounds;
     let corners = low.iter().zip(high).zip(&root.zarr_vectors.chunk_shape);
     let floor = |x: f64| zvf_format::num::floor_i64(x);
@@ -307,11 +307,11 @@ fn attribute_specs(root: &Root, faults: &mut Vec<MetadataError>) {
         let at = at.name(scope);
         if !["vertex", "object", "link"].contains(&scope.as_str()) {
             let rule = "vertex, object or link";
-            faults.push(MetadataError::rule(Class::BadTag, &at, rule, "another").saying(scope));
+            faults.push(MetadataError::rule(Class::BadTag, &at, rule, "another").with_quote(scope));
         }
         for (name, spec) in names {
             let at = at.name(name);
-            faults.extend(Dtype::at(&at.key("dtype"), &spec.dtype).err());
+            faults.extend(Dtype::parse_at(&at.key("dtype"), &spec.dtype).err());
             if spec.channels == 0 {
                 let (at, expected) = (at.key("channels"), Expected::AtLeast(1));
                 faults.push(MetadataError::new(Class::BadShape, &at, expected, 0_u8));
@@ -470,8 +470,9 @@ fn datasets(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataError> {
     for (name, _) in levels {
         if multiscale.dataset(name).is_none() {
             let rule = "an entry for each level";
-            faults
-                .push(MetadataError::rule(Class::CountMismatch, &list, rule, "none").saying(name));
+            faults.push(
+                MetadataError::rule(Class::CountMismatch, &list, rule, "none").with_quote(name),
+            );
         }
     }
     for (i, dataset) in multiscale.datasets.iter().enumerate() {
@@ -482,7 +483,7 @@ fn datasets(root: &Root, levels: &[(&str, &LevelDoc)]) -> Vec<MetadataError> {
             None => {
                 let rule = "the name of a level";
                 let error = MetadataError::rule(Class::CountMismatch, &at, rule, "another");
-                faults.push(error.saying(&dataset.path));
+                faults.push(error.with_quote(&dataset.path));
             }
         }
     }

@@ -104,20 +104,20 @@ impl AttributeSpec {
     fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let mut fields = Fields::from_value(at, value)?;
         Ok(Self {
-            dtype: fields.req("dtype", text)?,
-            channels: fields.opt("channels", count)?.unwrap_or(1),
-            categorical: fields.opt("categorical", flag)?.unwrap_or(false),
-            unit: fields.opt("unit", text)?,
-            description: fields.opt("description", text)?,
+            dtype: fields.require("dtype", text)?,
+            channels: fields.take("channels", count)?.unwrap_or(1),
+            categorical: fields.take("categorical", flag)?.unwrap_or(false),
+            unit: fields.take("unit", text)?,
+            description: fields.take("description", text)?,
             extras: fields.into_remaining(),
         })
     }
 
     fn to_value(&self) -> Value {
         let put = Put::new().put("dtype", self.dtype.as_str());
-        let put = put.opt("channels", (self.channels != 1).then_some(self.channels));
-        let put = put.flag("categorical", self.categorical).opt("unit", self.unit.as_deref());
-        put.opt("description", self.description.as_deref()).with_extras(&self.extras).into()
+        let put = put.put_some("channels", (self.channels != 1).then_some(self.channels));
+        let put = put.flag("categorical", self.categorical).put_some("unit", self.unit.as_deref());
+        put.put_some("description", self.description.as_deref()).with_extras(&self.extras).into()
     }
 }
 

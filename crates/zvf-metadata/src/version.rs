@@ -122,18 +122,19 @@ impl Version {
             let at = At::Document.key("zarr_vectors");
             let at = at.key("zv_version");
             let error = MetadataError::rule(Class::UnsupportedVersion, &at, "0.6 or later", "less");
-            error.showing(alloc::format!("{self}")).with_hint(Hint::OlderLayout)
+            error.with_text(alloc::format!("{self}")).with_hint(Hint::OlderLayout)
         })
     }
 
     pub(super) fn read(at: &At<'_>, value: Value) -> Result<Self, MetadataError> {
         let text: String = fields::text(at, value)?;
-        Self::at(at, &text)
+        Self::parse_at(at, &text)
     }
 
-    fn at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
-        let refuse =
-            || MetadataError::rule(Class::BadTag, at, "X.Y or X.Y.Z", "other text").saying(text);
+    fn parse_at(at: &At<'_>, text: &str) -> Result<Self, MetadataError> {
+        let refuse = || {
+            MetadataError::rule(Class::BadTag, at, "X.Y or X.Y.Z", "other text").with_quote(text)
+        };
         let mut version = Self { numbers: [0; 3], parts: 0 };
         let mut slots = version.numbers.iter_mut();
         for part in text.split('.') {
@@ -155,7 +156,7 @@ impl FromStr for Version {
     type Err = MetadataError;
 
     fn from_str(text: &str) -> Result<Self, MetadataError> {
-        Self::at(&At::Document.key("zv_version"), text)
+        Self::parse_at(&At::Document.key("zv_version"), text)
     }
 }
 

@@ -66,7 +66,7 @@ async fn ends(
     let mut found = HashMap::with_capacity(keys.len());
     let chunks = keys.iter().zip(blocks_by_chunk.values());
     for (fragments, (key, blocks)) in target.reader.fragments(&keys).await.into_iter().zip(chunks) {
-        found.insert(*key, of_chunk(&fragments?, blocks)?);
+        found.insert(*key, fragment_ends(&fragments?, blocks)?);
     }
     Ok(found)
 }
@@ -75,7 +75,7 @@ async fn ends(
 ///
 /// A block of a few bytes may claim any number of fragments, and a fragment any number of rows: the walk ends at the
 /// first fragment that the chunk does not have, and rows between the ends are not visited.
-fn of_chunk(
+fn fragment_ends(
     fragments: &ChunkFragments,
     blocks: &[BlockFragments<'_>],
 ) -> Result<HashMap<u64, (u64, u64)>, ModelError> {
@@ -114,7 +114,7 @@ mod tests {
         builder.push_range(0, 0).unwrap();
         let chunk = ChunkKey::new(&[4]).unwrap();
         let fragments = ChunkFragments::new(builder.encode().into(), &Key::root(), chunk).unwrap();
-        let ends = |count| of_chunk(&fragments, &[BlockFragments::Range { start: 0, count }]);
+        let ends = |count| fragment_ends(&fragments, &[BlockFragments::Range { start: 0, count }]);
         assert_eq!(ends(3).unwrap(), HashMap::from([(0, (5, (1 << 62) + 4)), (1, (9, 7))]));
         assert_eq!(ends(1 << 62).unwrap_err().class(), Class::OutOfBounds);
     }

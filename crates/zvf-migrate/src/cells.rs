@@ -195,7 +195,7 @@ async fn tiles(
 }
 
 /// Copies rows of a composite store.
-pub(crate) async fn other_vertices(
+pub(crate) async fn copy_other_vertices(
     target: &Target<'_>,
     below: &str,
     progress: &mut Progress<'_>,

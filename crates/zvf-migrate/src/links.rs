@@ -237,7 +237,7 @@ pub(crate) async fn write(
 ) -> Result<(), ModelError> {
     let Some(old) = target.reader.links(delta).await? else { return Ok(()) };
     // The policy that 0.9 writes for links between levels; their endpoints come in the given order.
-    let family = if delta == Delta::SAME { *old.policy() } else { old.policy().directed() };
+    let family = if delta == Delta::SAME { *old.policy() } else { old.policy().with_direction() };
     let mut records = Records::new(family);
     let mut values = Vec::with_capacity(attributes.len());
     for name in attributes {
@@ -284,7 +284,7 @@ impl Values {
         let found = self.reader.values(segment, places, read, Caching::Once).await;
         // Documents may state any width; the row is made only where one is absent.
         let nothing = if found.iter().any(|column| matches!(column, Ok(None))) {
-            rows::absent(self.reader.dtype(), self.reader.width())
+            rows::absent_row(self.reader.dtype(), self.reader.width())
                 .map_err(|error| error.with_array(self.reader.name()))?
         } else {
             Vec::new()

@@ -6,7 +6,7 @@ use zvf_store::CodecPipeline;
 ///
 /// ```
 /// let plain = zvf_migrate::Migration::default();
-/// assert_eq!((plain.shard, plain.codecs), (None, zvf_store::CodecPipeline::none()));
+/// assert_eq!((plain.shard, plain.codecs), (None, zvf_store::CodecPipeline::empty()));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migration {

@@ -27,7 +27,7 @@ pub(crate) async fn values(
         any_absent |= !some.absent_rows().is_empty();
         let present = (0..some.column().len()).filter(|row| some.is_present(*row));
         let present: Vec<&[u8]> = present.map(|row| some.column().row(row)).collect();
-        free.retain(|(_, item)| !present.iter().any(|row| means(dtype, row, item)));
+        free.retain(|(_, item)| !present.iter().any(|row| is_absent_row(dtype, row, item)));
     }
     let fill = match (any_absent, free.first()) {
         (true, None) => {
@@ -127,7 +127,7 @@ pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<()
 /// # Errors
 ///
 /// [`Class::LimitExceeded`] when it is larger than any row of a sound store: documents may state any size.
-pub(crate) fn absent(dtype: Dtype, width: u32) -> Result<Vec<u8>, ModelError> {
+pub(crate) fn absent_row(dtype: Dtype, width: u32) -> Result<Vec<u8>, ModelError> {
     let bytes = dtype.size.saturating_mul(width.into()); // compared with the cap
     if bytes > MAX_ABSENT_ROW_BYTES {
         let (what, expected) =
@@ -189,7 +189,7 @@ fn candidates(dtype: Dtype) -> Vec<(FillValue, Vec<u8>)> {
 }
 
 /// Returns whether a row of these bytes would read as absent.
-fn means(dtype: Dtype, row: &[u8], item: &[u8]) -> bool {
+fn is_absent_row(dtype: Dtype, row: &[u8], item: &[u8]) -> bool {
     let nan = |item: &[u8]| dtype.kind == DtypeKind::Float && is_nan(item);
     row.chunks_exact(item.len().max(1)).all(|found| found == item || (nan(item) && nan(found)))
 }
@@ -243,11 +243,11 @@ mod tests {
         for (name, _, item) in table {
             let dtype = name.parse::<Dtype>().unwrap();
             assert_eq!(candidates(dtype)[0].1, item, "{name}");
-            assert!(means(dtype, &[item, item].concat(), item), "{name}");
+            assert!(is_absent_row(dtype, &[item, item].concat(), item), "{name}");
         }
         assert!(candidates("bool".parse::<Dtype>().unwrap()).is_empty());
-        assert_eq!(absent("bool".parse::<Dtype>().unwrap(), 2).unwrap(), [0, 0]);
-        assert_eq!(absent("int8".parse::<Dtype>().unwrap(), 2).unwrap(), [0x80, 0x80]);
+        assert_eq!(absent_row("bool".parse::<Dtype>().unwrap(), 2).unwrap(), [0, 0]);
+        assert_eq!(absent_row("int8".parse::<Dtype>().unwrap(), 2).unwrap(), [0x80, 0x80]);
         let bytes = candidates("uint8".parse::<Dtype>().unwrap());
         assert_eq!((bytes.len(), bytes[255].1[0]), (256, 0));
     }
@@ -256,10 +256,10 @@ mod tests {
     fn rows_that_read_as_absent() {
         let float = Dtype::FLOAT32;
         let nan = f32::NAN.to_le_bytes();
-        assert!(means(float, &[1, 0, 0xc0, 0xff], &nan)); // another NaN
-        assert!(!means(float, &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f], &nan));
-        assert!(means("float16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
-        assert!(!means("uint16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
+        assert!(is_absent_row(float, &[1, 0, 0xc0, 0xff], &nan)); // another NaN
+        assert!(!is_absent_row(float, &[0, 0, 0, 0, 0, 0, 0xc0, 0x7f], &nan));
+        assert!(is_absent_row("float16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
+        assert!(!is_absent_row("uint16".parse::<Dtype>().unwrap(), &[1, 0x7c], &HALVES[0]));
     }
 
     #[test]
@@ -273,11 +273,11 @@ mod tests {
     #[test]
     fn absent_rows_of_any_stated_width_are_refused() {
         let float = "float64".parse::<Dtype>().unwrap();
-        assert_eq!(absent(float, 1 << 17).unwrap().len(), 1 << 20);
+        assert_eq!(absent_row(float, 1 << 17).unwrap().len(), 1 << 20);
         for (name, width) in
             [("float64", (1 << 17) + 1), ("float64", u32::MAX), ("<U4294967295", u32::MAX)]
         {
-            let error = absent(name.parse::<Dtype>().unwrap(), width).unwrap_err();
+            let error = absent_row(name.parse::<Dtype>().unwrap(), width).unwrap_err();
             assert_eq!(error.class(), Class::LimitExceeded, "{name} {width}");
         }
     }

@@ -79,7 +79,7 @@ impl Plan {
             What::Names => rows::names(store, build, path).await?,
             What::Values { of_groups } => {
                 let parametric = zvf_model::Parametric::open(store).await?;
-                let (dense, name) = (store.nodes().dense(path).await?, last(path));
+                let (dense, name) = (store.nodes().dense(path).await?, last_part(path));
                 let values = match &parametric {
                     Some(all) if *of_groups => all.group_attribute(name).await?,
                     Some(all) => all.object_attribute(name).await?,
@@ -115,7 +115,7 @@ async fn level(
         let below = path.split_once('/').map_or("", |(_, below)| below);
         match what {
             What::Vertices => vertices = cells::vertices(&target, progress).await?,
-            What::OtherVertices => cells::other_vertices(&target, below, progress).await?,
+            What::OtherVertices => cells::copy_other_vertices(&target, below, progress).await?,
             What::Column { name, of_fragments } => {
                 cells::column(&target, name, *of_fragments, progress).await?;
             }
@@ -125,7 +125,7 @@ async fn level(
             }
             What::Objects => objects::write(&target, progress).await?,
             What::Values { of_groups } => {
-                let (dense, name) = (node.dense(below).await?, last(path));
+                let (dense, name) = (node.dense(below).await?, last_part(path));
                 let values = match of_groups {
                     true => reader.group_attribute(name).await?,
                     false => reader.object_attribute(name).await?,
@@ -221,7 +221,7 @@ fn without_copied_documents(mut doc: GroupDoc) -> GroupDoc {
 }
 
 /// Returns the last part of a path.
-fn last(path: &str) -> &str {
+fn last_part(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 

@@ -66,7 +66,12 @@ struct Sums {
 impl Sums {
     async fn vertices(&self, old: &LevelReader, new: &LevelReader) -> Result<(), ModelError> {
         let Ok(before) = rows(old).await else { return Ok(()) };
-        self.equal(Class::CountMismatch, "vertices of the new store", before, rows(new).await?)
+        self.check_equal(
+            Class::CountMismatch,
+            "vertices of the new store",
+            before,
+            rows(new).await?,
+        )
     }
 
     async fn links(
@@ -81,7 +86,7 @@ impl Sums {
             let [before, after] = [&before, &after].map(|counts| counts.get(width).copied());
             let what = "links of the new store, of as many ends each";
             let [before, after] = [before, after].map(Option::unwrap_or_default); // none of that width
-            self.equal(Class::CountMismatch, what, before, after)?;
+            self.check_equal(Class::CountMismatch, what, before, after)?;
         }
         Ok(())
     }
@@ -91,11 +96,11 @@ impl Sums {
         let new_index = new.objects().await?;
         let slots = |index: &Option<ObjectIndex>| index.as_ref().map_or(0, ObjectIndex::slots);
         let what = "objects of the new store";
-        self.equal(Class::CountMismatch, what, slots(&old_index), slots(&new_index))?;
+        self.check_equal(Class::CountMismatch, what, slots(&old_index), slots(&new_index))?;
         let Ok(before) = positions(old, old_index.as_ref()).await else { return Ok(()) };
         let after = positions(new, new_index.as_ref()).await?;
         let what = "checksum of the positions of the new store, object by object";
-        self.equal(Class::Checksum, what, before, after)
+        self.check_equal(Class::Checksum, what, before, after)
     }
 
     async fn groups(
@@ -106,14 +111,14 @@ impl Sums {
         let Ok(old) = old else { return Ok(()) };
         let new = new?;
         let len = |groups: &Option<Groups>| groups.as_ref().map_or(0, Groups::len);
-        self.equal(Class::CountMismatch, "groups of the new store", len(&old), len(&new))?;
+        self.check_equal(Class::CountMismatch, "groups of the new store", len(&old), len(&new))?;
         let (Some(old), Some(new)) = (old, new) else { return Ok(()) };
         let Ok(before) = members(&old).await else { return Ok(()) };
         let what = "checksum of the members of groups of the new store";
-        self.equal(Class::Checksum, what, before, members(&new).await?)
+        self.check_equal(Class::Checksum, what, before, members(&new).await?)
     }
 
-    fn equal(
+    fn check_equal(
         &self,
         class: Class,
         what: &'static str,
@@ -291,7 +296,7 @@ mod tests {
     use super::*;
 
     /// Migrates `id` into a folder.
-    async fn migrated(id: &str) -> (tempfile::TempDir, String) {
+    async fn migrate(id: &str) -> (tempfile::TempDir, String) {
         let (old, dir) = (archives::Unpacked::new(id), tempfile::tempdir().unwrap());
         let address = dir.path().join("new.zarrvectors").to_str().unwrap().to_owned();
         let plan = Plan::build(&old.open().await).await.unwrap();
@@ -321,7 +326,7 @@ mod tests {
             (faces, None, None),
             (faces, Some("0/vertices/c/0/0/0"), Some("Checksum: checksum of the positions")),
         ] {
-            let (_dir, address) = migrated(source).await;
+            let (_dir, address) = migrate(source).await;
             if let Some(path) = path {
                 let path = std::path::Path::new(&address).join(path);
                 let mut bytes = std::fs::read(&path).unwrap();

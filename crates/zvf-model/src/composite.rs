@@ -101,7 +101,7 @@ impl ExtraGeometry {
         let columns = rows.read_all(keys, caching).await.into_iter().zip(keys);
         let positions = columns.map(|(column, key)| {
             column?.ok_or_else(|| {
-                crate::level::absent().with_array(self.vertices.path()).with_chunk(key)
+                crate::level::missing_cell_error().with_array(self.vertices.path()).with_chunk(key)
             })
         });
         positions.collect()

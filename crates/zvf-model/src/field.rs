@@ -88,7 +88,7 @@ impl Categories {
 
     /// Returns the code that stands for nothing.
     #[must_use]
-    pub const fn missing(&self) -> Option<i64> {
+    pub const fn missing_code(&self) -> Option<i64> {
         self.missing
     }
 

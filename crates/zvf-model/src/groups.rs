@@ -132,7 +132,7 @@ impl Groups {
     }
 
     /// Returns the groups of parametric objects.
-    pub(crate) async fn parametric(store: &Store) -> Result<Option<Self>, ModelError> {
+    pub(crate) async fn open_parametric(store: &Store) -> Result<Option<Self>, ModelError> {
         store.nodes().rows("parametric/groups").await?.map(Self::new).transpose()
     }
 

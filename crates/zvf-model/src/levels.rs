@@ -143,7 +143,7 @@ impl LevelLinks {
         for segment in self.family.segments() {
             let cells = segment.cells().await?;
             let mut places = Vec::new();
-            for place in cells.in_order() {
+            for place in cells.cell_order() {
                 let chunks = cells.chunks(place)?;
                 let near = if self.reversed { chunks.get(1..) } else { chunks.get(..1) };
                 if near.into_iter().flatten().any(is_requested) {

@@ -150,7 +150,7 @@ impl Parametric {
     /// When their document cannot be used.
     #[boxed]
     pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
-        Groups::parametric(&self.store).await
+        Groups::open_parametric(&self.store).await
     }
 
     /// Returns the attribute of shapes called `name`; `None` when there is none.

@@ -42,7 +42,7 @@ impl<'a> Addition<'a> {
         paths.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| a.cmp(b)));
         let mut list = format!("{marker}\n");
         for path in &paths {
-            let (device, inode) = node(&store.join(path)).map_err(PublishError::at(path))?;
+            let (device, inode) = node(&store.join(path)).map_err(PublishError::with_path(path))?;
             list.push_str(&format!("{device} {inode} {path}\n"));
         }
         disk.create(&scratch.join(SCRATCH_ADDED), &[list.into()])?;
@@ -57,7 +57,7 @@ impl<'a> Addition<'a> {
     pub(crate) fn commit(&self, disk: &Disk, sync: bool) -> Result<(), PublishError> {
         for path in &self.paths {
             let to = self.target.join(path);
-            disk.rename_new(&self.store.join(path), &to).map_err(PublishError::at(path))?;
+            disk.rename_new(&self.store.join(path), &to).map_err(PublishError::with_path(path))?;
             if sync {
                 // Before the next one, which may refer to it.
                 disk.sync_dir(to.parent().unwrap_or(self.target))?;
@@ -112,7 +112,7 @@ fn parse_line(line: &str) -> Option<((u64, u64), &str)> {
 fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<String>, PublishError> {
     let (mut folders, mut new_names) = (vec![String::new()], Vec::new());
     while let Some(folder) = folders.pop() {
-        let at = PublishError::at(&folder);
+        let at = PublishError::with_path(&folder);
         for entry in fs::read_dir(store.join(&folder)).map_err(&at)? {
             let entry = entry.map_err(&at)?;
             let path = join_path(&folder, &entry.file_name()).map_err(&at)?;
@@ -126,7 +126,7 @@ fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<Strin
             let is_dir = entry.file_type().map_err(&at)?.is_dir();
             match fs::metadata(&theirs) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => new_names.push(path),
-                Err(error) => return Err(PublishError::at(&path)(error)),
+                Err(error) => return Err(PublishError::with_path(&path)(error)),
                 Ok(found) if found.is_dir() && is_dir => folders.push(path),
                 Ok(found) if !found.is_dir() && !is_dir && is_equal(&ours, &theirs)? => {}
                 Ok(_) => return Err(PublishError::Changed { found: format!("another {path}") }),

@@ -239,7 +239,7 @@ impl Disk {
     /// When the system refuses.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let end = self.fault()?;
-        let linked = if self.linkless { Err(unsupported()) } else { fs::hard_link(from, to) };
+        let linked = if self.linkless { Err(unsupported_error()) } else { fs::hard_link(from, to) };
         if let Err(error) = linked {
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) {
                 return Err(error);
@@ -317,7 +317,8 @@ impl Disk {
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         let end = self.fault()?;
         if self.plain || !rename_without_replacing(from, to)? {
-            let linked = if self.linkless { Err(unsupported()) } else { fs::hard_link(from, to) };
+            let linked =
+                if self.linkless { Err(unsupported_error()) } else { fs::hard_link(from, to) };
             match linked {
                 Ok(()) => fs::remove_file(from)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
@@ -340,7 +341,7 @@ impl Disk {
     /// When it is not free, or files have no locks here.
     pub fn try_lock(&self, file: &File) -> Result<(), TryLockError> {
         if self.lockless {
-            return Err(TryLockError::Error(unsupported()));
+            return Err(TryLockError::Error(unsupported_error()));
         }
         file.try_lock()
     }
@@ -352,7 +353,7 @@ impl Disk {
     /// As [`try_lock`](Self::try_lock).
     pub fn try_lock_shared(&self, file: &File) -> Result<(), TryLockError> {
         if self.lockless {
-            return Err(TryLockError::Error(unsupported()));
+            return Err(TryLockError::Error(unsupported_error()));
         }
         file.try_lock_shared()
     }
@@ -468,7 +469,7 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn unsupported() -> io::Error {
+fn unsupported_error() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 

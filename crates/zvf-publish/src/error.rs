@@ -82,7 +82,7 @@ pub enum PublishError {
 
 impl PublishError {
     /// Returns a function for `map_err` that adds this path.
-    pub(crate) fn at(path: &str) -> impl Fn(io::Error) -> Self + '_ {
+    pub(crate) fn with_path(path: &str) -> impl Fn(io::Error) -> Self + '_ {
         move |source| Self::IoAt { path: path.to_owned(), source }
     }
 }

@@ -44,12 +44,12 @@ impl TargetIdentity {
                 let entry = entry?;
                 // A folder that disappears meanwhile changes the fingerprint, as it should.
                 let Ok(about) = fs::metadata(entry.path().join(marker)) else { continue };
-                inner.push((entry.file_name(), place(&about), about.len(), modified(&about)));
+                inner.push((entry.file_name(), place(&about), about.len(), modified_nanos(&about)));
             }
             inner.sort();
             text.extend(format!("{inner:?}").into_bytes());
         } else {
-            text.extend(format!("{} {}", about.len(), modified(&about)).into_bytes());
+            text.extend(format!("{} {}", about.len(), modified_nanos(&about)).into_bytes());
         }
         Ok(Some(Self { device, inode, fingerprint: fnv1a(&text) }))
     }
@@ -74,7 +74,7 @@ fn read_or_empty(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-fn modified(about: &fs::Metadata) -> u128 {
+fn modified_nanos(about: &fs::Metadata) -> u128 {
     let since = about.modified().map(|at| at.duration_since(std::time::SystemTime::UNIX_EPOCH));
     match since {
         Ok(Ok(since)) => since.as_nanos(),

@@ -63,7 +63,7 @@ fn hidden_stem(name: &OsStr) -> OsString {
 /// Returns the folder above a target and its name, when the name is short enough for those of siblings.
 pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
-        return Err(no_name(target));
+        return Err(no_name_error(target));
     };
     if name.len() > MAX_NAME_BYTES - JOURNAL_ENDING_BYTES {
         return Err(PublishError::NameTooLong { found: name.len() });
@@ -74,10 +74,10 @@ pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishErro
 
 /// Returns [`hidden_sibling`], or refuses a target without a name.
 pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, PublishError> {
-    hidden_sibling(target, word).ok_or_else(|| no_name(target))
+    hidden_sibling(target, word).ok_or_else(|| no_name_error(target))
 }
 
-fn no_name(target: &Path) -> PublishError {
+fn no_name_error(target: &Path) -> PublishError {
     PublishError::NoName(target.to_string_lossy().into_owned())
 }
 

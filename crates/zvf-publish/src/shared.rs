@@ -93,7 +93,9 @@ impl SharedStagingDir {
         let fresh = to.with_file_name(format!(".tmp-{}-{number}", process()));
         let written = self.disk.create(&fresh, parts);
         let written = written.and_then(|()| self.disk.rename(&fresh, &to));
-        written.inspect_err(|_| drop(fs::remove_file(&fresh))).map_err(PublishError::at(path))
+        written
+            .inspect_err(|_| drop(fs::remove_file(&fresh)))
+            .map_err(PublishError::with_path(path))
     }
 
     /// Returns the path of the folder until it is published.

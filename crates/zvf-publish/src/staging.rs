@@ -167,7 +167,7 @@ impl StagingDir {
 
     /// Returns whether it is added to an existing folder, of which the rest stays in its place.
     #[must_use]
-    pub const fn adds(&self) -> bool {
+    pub const fn is_addition(&self) -> bool {
         self.options.adds && self.identity.is_some()
     }
 
@@ -177,7 +177,7 @@ impl StagingDir {
     ///
     /// When it cannot be written.
     pub fn put(&self, path: &str, parts: &[Bytes]) -> Result<(), PublishError> {
-        self.disk().create(&self.store.join(path), parts).map_err(PublishError::at(path))
+        self.disk().create(&self.store.join(path), parts).map_err(PublishError::with_path(path))
     }
 
     /// Writes the file `path`, replacing one that was written before.
@@ -186,7 +186,7 @@ impl StagingDir {
     ///
     /// When it cannot be written.
     pub fn put_again(&self, path: &str, bytes: &Bytes) -> Result<(), PublishError> {
-        self.disk().remove(&self.store.join(path)).map_err(PublishError::at(path))?;
+        self.disk().remove(&self.store.join(path)).map_err(PublishError::with_path(path))?;
         self.put(path, std::slice::from_ref(bytes))
     }
 
@@ -211,10 +211,10 @@ impl StagingDir {
         for path in paths {
             let to = self.store.join(path);
             if let Some(folder) = to.parent().filter(|folder| !folder.is_dir()) {
-                self.disk().make_dirs(folder).map_err(PublishError::at(path))?;
+                self.disk().make_dirs(folder).map_err(PublishError::with_path(path))?;
             }
             let from = self.lock.target().join(path);
-            self.disk().link(&from, &to).map_err(PublishError::at(path))?;
+            self.disk().link(&from, &to).map_err(PublishError::with_path(path))?;
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ impl StagingDir {
     ///
     /// When it cannot be removed.
     pub fn remove(&self, path: &str) -> Result<(), PublishError> {
-        self.disk().remove_all(&self.store.join(path)).map_err(PublishError::at(path))
+        self.disk().remove_all(&self.store.join(path)).map_err(PublishError::with_path(path))
     }
 
     /// Creates hard links to the files below `path` in the new `folder`.
@@ -235,10 +235,10 @@ impl StagingDir {
     /// When a file can be neither linked nor copied.
     pub fn hard_link_to(&self, path: &str, folder: &Path) -> Result<(), PublishError> {
         let disk = self.disk();
-        disk.make_dir(folder).map_err(PublishError::at(path))?;
+        disk.make_dir(folder).map_err(PublishError::with_path(path))?;
         link_tree(disk, &self.store.join(path), folder, self.options.marker, &|_| false)?;
         if self.options.sync {
-            disk.sync_all(&self.held, folder).map_err(PublishError::at(path))?;
+            disk.sync_all(&self.held, folder).map_err(PublishError::with_path(path))?;
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl StagingDir {
     /// When a file can be neither linked nor copied.
     pub fn hard_link_from(&self, folder: &Path, path: &str) -> Result<Vec<String>, PublishError> {
         let to = self.store.join(path);
-        self.disk().make_dirs(&to).map_err(PublishError::at(path))?;
+        self.disk().make_dirs(&to).map_err(PublishError::with_path(path))?;
         link_tree(self.disk(), folder, &to, self.options.marker, &|_| false)
     }
 
@@ -265,7 +265,7 @@ impl StagingDir {
     pub fn publish(&self) -> Result<(), PublishError> {
         let (target, disk) = (self.lock.target(), self.disk());
         check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
-        if self.adds() {
+        if self.is_addition() {
             return self.publish_added();
         }
         if target.is_dir() {

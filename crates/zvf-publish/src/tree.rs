@@ -18,7 +18,7 @@ pub(crate) fn link_tree(
 ) -> Result<Vec<String>, PublishError> {
     let (mut folders, mut markers) = (vec![String::new()], Vec::new());
     while let Some(folder) = folders.pop() {
-        let at = PublishError::at(&folder);
+        let at = PublishError::with_path(&folder);
         if !folder.is_empty() {
             disk.make_dir(&to.join(&folder)).map_err(&at)?;
         }
@@ -35,7 +35,7 @@ pub(crate) fn link_tree(
                 folders.push(path);
                 continue;
             }
-            disk.link(&entry.path(), &to.join(&path)).map_err(PublishError::at(&path))?;
+            disk.link(&entry.path(), &to.join(&path)).map_err(PublishError::with_path(&path))?;
             if name == marker {
                 markers.push(path);
             }
@@ -69,7 +69,8 @@ pub(crate) fn carry_over(
         }
         let text = path.to_string_lossy();
         let made = if is_new { disk.make_dirs(&new.join(folder)).map(drop) } else { Ok(()) };
-        made.and_then(|()| disk.link(&old.join(path), &to)).map_err(PublishError::at(&text))?;
+        made.and_then(|()| disk.link(&old.join(path), &to))
+            .map_err(PublishError::with_path(&text))?;
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ impl FolderUpdate {
     ///
     /// When it cannot be read or written.
     pub fn back_up(&self, path: &str, folder: &Path) -> Result<(), PublishError> {
-        let at = PublishError::at(path);
+        let at = PublishError::with_path(path);
         let from = self.lock.target().join(path);
         let bytes = Bytes::from(fs::read(&from).map_err(&at)?);
         let to = folder.join(path);
@@ -82,7 +82,7 @@ impl FolderUpdate {
     ///
     /// When it cannot be written.
     pub fn put(&mut self, path: &str, bytes: &Bytes) -> Result<(), PublishError> {
-        let at = PublishError::at(path);
+        let at = PublishError::with_path(path);
         let file = self.scratch.join(self.files.len().to_string());
         self.lock.disk().create(&file, std::slice::from_ref(bytes)).map_err(&at)?;
         permissions::copy_node(&self.lock.target().join(path), &file).map_err(&at)?;
@@ -114,9 +114,9 @@ impl FolderUpdate {
             let replaced = check(&path).and_then(|()| {
                 let to = self.lock.target().join(&path);
                 let folder = to.parent().unwrap_or(self.lock.target()).to_owned();
-                let made = disk.make_dirs(&folder).map_err(PublishError::at(&path))?;
+                let made = disk.make_dirs(&folder).map_err(PublishError::with_path(&path))?;
                 folders.extend(made.iter().filter_map(|made| made.parent()).map(Path::to_owned));
-                disk.rename(&file, &to).map_err(PublishError::at(&path))?;
+                disk.rename(&file, &to).map_err(PublishError::with_path(&path))?;
                 if self.sync {
                     // Before the next one, which may refer to it.
                     disk.sync_dir(&folder).map_err(PublishError::Unknown)?;

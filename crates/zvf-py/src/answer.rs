@@ -68,7 +68,7 @@ impl Answer {
     }
 
     fn positions(&self) -> Buffer {
-        Buffer::of_positions(self.batch.positions())
+        Buffer::from_positions(self.batch.positions())
     }
 
     /// Returns name, values, categories, unit and description of each column.
@@ -82,7 +82,7 @@ impl Answer {
     }
 
     fn part_ids(&self) -> Buffer {
-        Buffer::of_numbers(self.batch.parts().objects().iter().map(|id| id.0))
+        Buffer::from_numbers(self.batch.parts().objects().iter().map(|id| id.0))
     }
 
     /// Cuts the answer into batches of at most `rows` vertices, which share its memory.
@@ -94,7 +94,7 @@ impl Answer {
     /// Returns the object of each vertex, -1 where it has none; nothing when it was not asked for.
     fn object_ids(&self) -> Option<Buffer> {
         let ids = self.batch.vertex_objects()?;
-        Some(Buffer::of_numbers(ids.iter().map(|id| id.map_or(-1, |id| id.0))))
+        Some(Buffer::from_numbers(ids.iter().map(|id| id.map_or(-1, |id| id.0))))
     }
 
     fn elements(&self) -> Option<Buffer> {
@@ -160,11 +160,11 @@ fn list_fields<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, Py
     for field in fields {
         let categories = field.categories.as_ref().map(|categories| {
             let values = categories.values().iter().map(|value| to_py(py, value));
-            values.collect::<PyResult<Vec<_>>>().map(|values| (values, categories.missing()))
+            values.collect::<PyResult<Vec<_>>>().map(|values| (values, categories.missing_code()))
         });
         let entry = (
             &*field.name,
-            Buffer::of_column(&field.column),
+            Buffer::from_column(&field.column),
             categories.transpose()?,
             field.unit.as_deref(),
             field.description.as_deref(),

@@ -102,7 +102,7 @@ impl Numbers<'_> {
             return Err(self.refuse(format!("rows of {} values and of {width}", self.width)));
         }
         let found = values.data_type();
-        let (code, size) = primitive(found)
+        let (code, size) = numpy_type(found)
             .ok_or_else(|| self.refuse(format!("{found}, which is not one of numbers or text")))?;
         if !array.is_empty() || self.rows == 0 {
             self.width = width;
@@ -191,7 +191,7 @@ impl Numbers<'_> {
     clippy::wildcard_enum_match_arm,
     reason = "types of numbers are listed, nothing else is one"
 )]
-fn primitive(data_type: &DataType) -> Option<(&'static str, usize)> {
+fn numpy_type(data_type: &DataType) -> Option<(&'static str, usize)> {
     use DataType as D;
     Some(match data_type {
         D::Boolean => ("b1", 1),

@@ -28,14 +28,14 @@ impl Buffer {
     }
 
     /// Returns the values of a column: one axis where a row has one value, else two.
-    pub(crate) fn of_column(column: &Column) -> Self {
+    pub(crate) fn from_column(column: &Column) -> Self {
         let width = usize_from_u32(column.width());
         let shape = if width == 1 { vec![column.len()] } else { vec![column.len(), width] };
         Self::new(column.bytes().clone(), type_string(column.dtype()), shape)
     }
 
     /// Returns positions: always two axes.
-    pub(crate) fn of_positions(column: &Column) -> Self {
+    pub(crate) fn from_positions(column: &Column) -> Self {
         let width = usize_from_u32(column.width());
         let shape = vec![column.len(), width];
         Self::new(column.bytes().clone(), type_string(column.dtype()), shape)
@@ -49,7 +49,7 @@ impl Buffer {
     }
 
     /// Returns numbers as 64-bit integers.
-    pub(crate) fn of_numbers(numbers: impl Iterator<Item = i64>) -> Self {
+    pub(crate) fn from_numbers(numbers: impl Iterator<Item = i64>) -> Self {
         let bytes: Vec<u8> = numbers.flat_map(i64::to_ne_bytes).collect();
         let len = bytes.len() / size_of::<i64>();
         Self::new(bytes.into(), "i8", vec![len])

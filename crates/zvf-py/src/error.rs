@@ -70,7 +70,7 @@ fn library(py: Python<'_>, error: &zvf::Error) -> PyErr {
             error.found(),
             error.hint(),
             &text,
-            Some(error.retryable()),
+            Some(error.is_retryable()),
         ),
     )
 }

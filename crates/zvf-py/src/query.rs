@@ -27,14 +27,16 @@ impl Query {
                 continue;
             }
             query = match &*word {
-                "box" => query.in_region(of_box(py, &value)?),
-                "half_open_box" => query.in_region(Region::from(of_box(py, &value)?).half_open()),
+                "box" => query.in_region(parse_box(py, &value)?),
+                "half_open_box" => {
+                    query.in_region(Region::from(parse_box(py, &value)?).into_half_open())
+                }
                 "ball" => {
                     let (centre, radius): (Vec<f64>, f64) = value.extract()?;
                     query.in_region(Region::ball(&centre, radius).map_err(|e| to_py_error(py, e))?)
                 }
-                "half_spaces" => query.in_region(of_half_spaces(py, value.extract()?)?),
-                "prism" => query.in_region(of_prism(py, value.extract()?)?),
+                "half_spaces" => query.in_region(parse_half_spaces(py, value.extract()?)?),
+                "prism" => query.in_region(parse_prism(py, value.extract()?)?),
                 "mode" => query.mode(mode(&value.extract::<String>()?)?),
                 "objects" => {
                     query.of_objects(value.extract::<Vec<i64>>()?.into_iter().map(ObjectId))
@@ -65,7 +67,7 @@ impl Query {
                     "skip" => UnknownIds::Skip,
                     "error" => UnknownIds::Error,
                     other => {
-                        return Err(not_one_of("unknown_objects", other, "report, skip, error"));
+                        return Err(choice_error("unknown_objects", other, "report, skip, error"));
                     }
                 }),
                 "allow_missing" if value.is_truthy()? => query.allow_missing(),
@@ -81,18 +83,20 @@ impl Query {
     }
 }
 
-fn of_box(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Bounds> {
+fn parse_box(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Bounds> {
     let (low, high): Corners = value.extract()?;
     Bounds::new(&low, &high).map_err(|error| to_py_error(py, error))
 }
 
-fn of_half_spaces(py: Python<'_>, spaces: Vec<(Vec<f64>, f64)>) -> PyResult<Region> {
+fn parse_half_spaces(py: Python<'_>, spaces: Vec<(Vec<f64>, f64)>) -> PyResult<Region> {
     let spaces: Result<Vec<_>, _> =
         spaces.iter().map(|(normal, offset)| HalfSpace::new(normal, *offset)).collect();
-    spaces.and_then(|spaces| Region::convex(&spaces)).map_err(|error| to_py_error(py, error))
+    spaces
+        .and_then(|spaces| Region::from_half_spaces(&spaces))
+        .map_err(|error| to_py_error(py, error))
 }
 
-fn of_prism(
+fn parse_prism(
     py: Python<'_>,
     (outline, axes, (low, high)): (Vec<[f64; 2]>, [usize; 2], Corners),
 ) -> PyResult<Region> {
@@ -101,7 +105,7 @@ fn of_prism(
 }
 
 fn mode(word: &str) -> PyResult<Mode> {
-    word.parse().map_err(|_unknown| not_one_of("mode", word, "inside, touch, clip, crop, cells"))
+    word.parse().map_err(|_unknown| choice_error("mode", word, "inside, touch, clip, crop, cells"))
 }
 
 fn order(word: &str) -> PyResult<Order> {
@@ -109,7 +113,7 @@ fn order(word: &str) -> PyResult<Order> {
         "storage" => Ok(Order::Storage),
         "objects" => Ok(Order::Objects),
         "original" => Ok(Order::Original),
-        other => Err(not_one_of("order", other, "storage, objects, original")),
+        other => Err(choice_error("order", other, "storage, objects, original")),
     }
 }
 
@@ -132,7 +136,7 @@ fn level(value: &Bound<'_, PyAny>) -> PyResult<LevelRule> {
         "max_bytes" => LevelRule::MaxBytes(whole()?),
         "max_error" => LevelRule::Error(limit),
         other => {
-            return Err(not_one_of(
+            return Err(choice_error(
                 "the rule of a level",
                 other,
                 "max_vertices, max_bytes, max_error",
@@ -141,6 +145,6 @@ fn level(value: &Bound<'_, PyAny>) -> PyResult<LevelRule> {
     })
 }
 
-fn not_one_of(what: &str, found: &str, known: &str) -> PyErr {
+fn choice_error(what: &str, found: &str, known: &str) -> PyErr {
     value_error(format!("{what}: expected one of {known}, found {found:?}"))
 }

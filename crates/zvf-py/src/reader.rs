@@ -200,7 +200,7 @@ impl Reader {
                 }
                 Ok(ids)
             })?;
-            let ids = Buffer::of_numbers(ids.into_iter().map(|id| id.0));
+            let ids = Buffer::from_numbers(ids.into_iter().map(|id| id.0));
             Ok(object(ids))
         })
     }

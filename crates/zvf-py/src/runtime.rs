@@ -205,7 +205,7 @@ impl Job {
         Ok(Self {
             control: Arc::default(),
             slot: Arc::default(),
-            process: Process::current()?,
+            process: Process::find_current()?,
             read: Mutex::new(read),
         })
     }
@@ -340,7 +340,7 @@ struct Process {
 }
 
 impl Process {
-    fn current() -> PyResult<Arc<Self>> {
+    fn find_current() -> PyResult<Arc<Self>> {
         static CURRENT: Mutex<Option<Arc<Process>>> = Mutex::new(None);
         static FIRST: OnceLock<u32> = OnceLock::new();
         let pid = std::process::id();

@@ -101,7 +101,7 @@ impl Words {
             schema = schema.with_codecs(codecs_from_json(py, codecs)?);
         }
         schema = if self.explicit { schema.with_explicit_edges() } else { schema };
-        schema = if self.directed { schema.directed() } else { schema };
+        schema = if self.directed { schema.with_directed_links() } else { schema };
         if let Some(name) = &self.name {
             schema = schema.with_name(name);
         }
@@ -155,7 +155,7 @@ fn parse_kind(py: Python<'_>, word: &str) -> PyResult<Kind> {
 /// Parses the codecs of a document: the name and configuration of each step.
 fn codecs_from_json(py: Python<'_>, text: &str) -> PyResult<CodecPipeline> {
     let steps: Vec<serde_json::Value> = serde_json::from_str(text).map_err(value_error)?;
-    let mut codecs = CodecPipeline::none();
+    let mut codecs = CodecPipeline::empty();
     for step in steps {
         let name = step.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
         let level = match whole_setting(&step, "level")? {
@@ -262,7 +262,7 @@ pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
 }
 
-fn nothing() -> Outcome {
+fn none_outcome() -> Outcome {
     Box::new(|py| Ok(py.None()))
 }
 
@@ -277,7 +277,7 @@ fn stopped_fault() -> Fault {
 }
 
 impl Writer {
-    fn with(
+    fn start_work(
         &self,
         work: impl FnOnce(&mut Native) -> Result<Outcome, Fault> + Send + 'static,
     ) -> PyResult<Job> {
@@ -336,10 +336,10 @@ impl Writer {
         }
         let part_fields = fields(part_columns)?;
         let stop = Arc::clone(&self.stop);
-        self.with(move |writer| {
+        self.start_work(move |writer| {
             if !part_fields.is_empty() {
                 writer.kind(kind)?.push_with_parts(&batch, &part_fields)?;
-                return Ok(nothing());
+                return Ok(none_outcome());
             }
             // In pieces: a stop takes effect between two of them.
             let unsplit = |error: BadBatch| Fault::Plain(Class::InvalidArgument, error.to_string());
@@ -351,7 +351,7 @@ impl Writer {
             let rest = pieces.try_for_each(|piece| writer.kind(kind)?.push(&piece));
             // A part of what was pushed is no store.
             rest.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-            Ok(nothing())
+            Ok(none_outcome())
         })
     }
 
@@ -362,9 +362,9 @@ impl Writer {
         columns: Vec<FieldArgument<'_>>,
     ) -> PyResult<Job> {
         let (rows, fields) = (rows.column()?, fields(columns)?);
-        self.with(move |writer| {
+        self.start_work(move |writer| {
             writer.push_elements(&rows, &fields)?;
-            Ok(nothing())
+            Ok(none_outcome())
         })
     }
 
@@ -380,33 +380,33 @@ impl Writer {
         let fields = fields(columns)?;
         let kind = kind.map_or(Ok(self.kind), |kind| parse_kind(py, kind))?;
         let ids: Vec<ObjectId> = ids.into_iter().map(ObjectId).collect();
-        self.with(move |writer| {
+        self.start_work(move |writer| {
             let mut writer = writer.kind(kind)?;
             if fields.is_empty() {
                 writer.declare_objects(&ids);
             } else {
                 writer.object_fields(&ids, &fields)?;
             }
-            Ok(nothing())
+            Ok(none_outcome())
         })
     }
 
     /// Adds a group of objects.
     #[pyo3(signature = (name, members))]
     fn group(&self, name: Option<String>, members: Vec<i64>) -> PyResult<Job> {
-        self.with(move |writer| {
+        self.start_work(move |writer| {
             let members = Members::Ids(members.into_iter().map(ObjectId).collect());
             writer.group(name.as_deref(), members);
-            Ok(nothing())
+            Ok(none_outcome())
         })
     }
 
     /// Adds attributes of groups, one row for each.
     fn group_columns(&self, columns: Vec<FieldArgument<'_>>) -> PyResult<Job> {
         let fields = fields(columns)?;
-        self.with(move |writer| {
+        self.start_work(move |writer| {
             fields.into_iter().for_each(|field| writer.group_field(field));
-            Ok(nothing())
+            Ok(none_outcome())
         })
     }
 
@@ -449,7 +449,7 @@ impl Writer {
         let inner = Arc::clone(&self.inner);
         let job = start(move |_| {
             drop(lock(&inner).take());
-            Ok(nothing())
+            Ok(none_outcome())
         })?;
         job.leave();
         Ok(())

@@ -71,7 +71,7 @@ impl Blocks {
             let Some(corners) = corners(keys, &chunks) else { continue };
             // Rows that a damaged store states may not fit: they are compared with `max_rows`.
             let count = chunks.iter().map(|at| rows[*at]).fold(0, u64::saturating_add);
-            let (axis, length) = longest(&corners, units);
+            let (axis, length) = longest_side(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
             if count <= max_rows || length == 0 {
                 let number = index_u32(blocks.boxes.len());
@@ -156,7 +156,7 @@ fn corners(keys: &[ChunkKey], chunks: &[usize]) -> Option<[Vec<i64>; 2]> {
 }
 
 /// Returns the longest side, and by how many units it is longer than one.
-fn longest([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
+fn longest_side([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
     // A side that does not fit is the longest all the same.
     let sides =
         low.iter().zip(high).zip(units).map(|((low, high), unit)| {

@@ -370,8 +370,8 @@ async fn build_levels(
             changed = made.rebuilt.into_iter().map(|(_, changed)| changed).collect();
         }
         let stuck = u128::from(report.vertices) * 20 > u128::from(all.vertices) * 19;
-        below = report.per_kind().map(LevelReport::size).collect();
-        errors = report.per_kind().map(|kind_report| kind_report.error).collect();
+        below = report.kind_reports().map(LevelReport::size).collect();
+        errors = report.kind_reports().map(|kind_report| kind_report.error).collect();
         reports.push(report);
         if folder.is_some() {
             parents.push(made.parents);

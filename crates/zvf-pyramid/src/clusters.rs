@@ -106,7 +106,7 @@ impl Clusters {
     }
 
     /// Returns how far the farthest vertex lies from the one that stands for it, and which one that is.
-    pub(crate) fn farthest(&self, from: &[f64], to: &[f64], axes: usize) -> LargestError {
+    pub(crate) fn largest_error(&self, from: &[f64], to: &[f64], axes: usize) -> LargestError {
         let errors =
             self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
                 rows.iter().fold((0.0, [].as_slice()), |max, row| {
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(aggregate(&floats, Aggregation::Sum, Some(&weights)), [5.0, 9.0]);
         let clusters = Clusters::new(&[0, 0], 1);
         assert_eq!(clusters.centers(&[0.0, 0.0, 4.0, 8.0], 2, Some(&[3, 1])), [1.0, 2.0]);
-        let farthest = clusters.farthest(&[0.0, 0.0, 3.0, 4.0], &[0.0, 0.0], 2);
+        let farthest = clusters.largest_error(&[0.0, 0.0, 3.0, 4.0], &[0.0, 0.0], 2);
         assert_eq!(farthest.to_json(), serde_json::json!({"error": 5.0, "vertex": [3.0, 4.0]}));
     }
 

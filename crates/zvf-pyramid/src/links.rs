@@ -282,7 +282,7 @@ impl<'a> Cells<'a> {
         let root = ChunkShape::new(&store.root().zarr_vectors.chunk_shape)?;
         let ratios =
             (from_level.chunk_shape().ratio_to(&root)?, to_level.chunk_shape().ratio_to(&root)?);
-        let anchor = Anchor::between_levels(&ratios.0, &ratios.1, from_level.key_rank())?;
+        let anchor = Anchor::from_ratios(&ratios.0, &ratios.1, from_level.key_rank())?;
         let ends = covered_chunks(store.root(), from_level.chunk_shape(), &keys)?;
         let (sinks, rows, waiting) = (BTreeMap::new(), FxHashMap::default(), Vec::new());
         let (chunk, held) = (0, 0);

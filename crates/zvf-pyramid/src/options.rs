@@ -192,7 +192,7 @@ impl Options {
     ///
     /// Settings of a kind must fit it; settings of all must fit one of them, and is nothing to those
     /// that it does not fit.
-    pub(crate) fn per_kind(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
+    pub(crate) fn kind_options(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
         self.check()?;
         if let Some((kind, _)) = self.kinds.iter().find(|(kind, _)| !kinds.contains(kind)) {
             let expected = "those of the store";
@@ -201,7 +201,7 @@ impl Options {
         let kind_options: Vec<Self> = kinds.iter().map(|kind| self.for_kind(*kind)).collect();
         let mut methods = Vec::new();
         for (kind, options) in kinds.iter().zip(&kind_options) {
-            methods.push((*kind, options.check_of(*kind)?));
+            methods.push((*kind, options.check_kind(*kind)?));
         }
         if let Some(method) = self.method.filter(|method| !kinds.iter().any(|k| method.fits(*k))) {
             let unfit: Vec<(Kind, Method)> = kinds.iter().map(|kind| (*kind, method)).collect();
@@ -268,7 +268,7 @@ impl Options {
     }
 
     /// Refuses settings that mean nothing for this kind; gives its method.
-    fn check_of(&self, kind: Kind) -> Result<Method, PyramidError> {
+    fn check_kind(&self, kind: Kind) -> Result<Method, PyramidError> {
         self.check()?;
         let method = self.method.unwrap_or(Method::default_for(kind));
         if !method.fits(kind) {
@@ -556,7 +556,7 @@ mod tests {
         let check = |change: &dyn Fn(&mut Options)| {
             let mut options = Options::default();
             change(&mut options);
-            options.per_kind(&[Kind::Graph]).unwrap_err().to_string()
+            options.kind_options(&[Kind::Graph]).unwrap_err().to_string()
         };
         for (actual, message) in [
             (check(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),

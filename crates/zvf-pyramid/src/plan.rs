@@ -133,7 +133,7 @@ impl PyramidPlan {
             _ => options.clone(),
         };
         let (mut plans, several) = (Vec::new(), named.len() > 1);
-        for ((kind, level), asked) in levels.iter().zip(options.per_kind(&named)?) {
+        for ((kind, level), asked) in levels.iter().zip(options.kind_options(&named)?) {
             let levels =
                 if plans.is_empty() { chain.as_slice() } else { std::slice::from_ref(level) };
             plans.push(KindPlan::plan((store, &reader), (*kind, levels), asked, several).await?);
@@ -292,7 +292,7 @@ impl KindPlan {
     }
 
     /// Returns level 0, as if it were made of itself.
-    pub(crate) fn first(&self) -> Step {
+    pub(crate) fn base_step(&self) -> Step {
         Step {
             level: 0,
             kind: None,

@@ -55,17 +55,17 @@ impl Random {
     }
 
     /// Returns a number from 0 to `max`, both possible, each as likely.
-    pub(crate) fn up_to(&mut self, max: u64) -> u64 {
+    pub(crate) fn number_up_to(&mut self, max: u64) -> u64 {
         match u32::try_from(max) {
             Ok(0) => 0,
             Ok(u32::MAX) => self.next_u32().into(),
-            Ok(max) => self.up_to_small(max).into(),
+            Ok(max) => self.number_up_to_u32(max).into(),
             Err(_) if max == u64::MAX => self.next_u64(),
-            Err(_) => self.up_to_large(max),
+            Err(_) => self.number_up_to_u64(max),
         }
     }
 
-    fn up_to_small(&mut self, max: u32) -> u32 {
+    fn number_up_to_u32(&mut self, max: u32) -> u32 {
         let count = max + 1; // `max` is less than all ones
         let least = (u32::MAX - max) % count;
         loop {
@@ -76,7 +76,7 @@ impl Random {
         }
     }
 
-    fn up_to_large(&mut self, max: u64) -> u64 {
+    fn number_up_to_u64(&mut self, max: u64) -> u64 {
         let count = max + 1;
         let least = (u64::MAX - max) % count;
         loop {
@@ -87,9 +87,9 @@ impl Random {
         }
     }
 
-    /// Returns a number from 0 to `max`, as [`up_to`](Self::up_to).
+    /// Returns a number from 0 to `max`, as [`number_up_to`](Self::number_up_to).
     fn index_up_to(&mut self, max: usize) -> usize {
-        saturating_usize(self.up_to(to_u64(max))) // fits, as `max` does
+        saturating_usize(self.number_up_to(to_u64(max))) // fits, as `max` does
     }
 
     /// Returns `k` of the numbers below `n`, ascending; all of them where `k` is not less.
@@ -215,9 +215,12 @@ mod tests {
     fn random_numbers_cover_their_bounds() {
         let mut random = Random::new(1);
         for max in [0, 1, 6, u64::from(u32::MAX), u64::from(u32::MAX) + 1, u64::MAX] {
-            assert!((0..200).all(|_| random.up_to(max) <= max), "{max}");
+            assert!((0..200).all(|_| random.number_up_to(max) <= max), "{max}");
         }
-        assert!((0..200).any(|_| random.up_to(1) == 1) && (0..200).any(|_| random.up_to(1) == 0));
+        assert!(
+            (0..200).any(|_| random.number_up_to(1) == 1)
+                && (0..200).any(|_| random.number_up_to(1) == 0)
+        );
         assert_eq!(
             (random.choose(4, 4), random.choose(4, 9)),
             (vec![0, 1, 2, 3], vec![0, 1, 2, 3])

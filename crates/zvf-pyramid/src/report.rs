@@ -151,7 +151,7 @@ impl fmt::Display for LevelReport {
 
 impl LevelReport {
     /// Returns what there is of each kind, the first one first.
-    pub(crate) fn per_kind(&self) -> impl Iterator<Item = &Self> {
+    pub(crate) fn kind_reports(&self) -> impl Iterator<Item = &Self> {
         let single = self.kinds.is_empty().then_some(self);
         single.into_iter().chain(self.kinds.iter().map(|(_, report)| report))
     }

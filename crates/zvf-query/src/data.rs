@@ -265,14 +265,14 @@ impl TryFrom<RegionData> for Region {
         match data {
             RegionData::Box { low, high, half_open } => {
                 let region = Self::from(Bounds::new(&floats(low), &floats(high))?);
-                Ok(if half_open { region.half_open() } else { region })
+                Ok(if half_open { region.into_half_open() } else { region })
             }
             RegionData::Ball { centre, radius } => Ok(Self::ball(&floats(centre), radius.into())?),
             RegionData::HalfSpaces(spaces) => {
                 let spaces = spaces.into_iter();
                 let spaces =
                     spaces.map(|space| HalfSpace::new(&floats(space.normal), space.offset.into()));
-                Ok(Self::convex(&spaces.collect::<Result<Vec<_>, _>>()?)?)
+                Ok(Self::from_half_spaces(&spaces.collect::<Result<Vec<_>, _>>()?)?)
             }
             RegionData::Prism { outline, on, low, high } => {
                 let outline: Vec<_> =

@@ -92,7 +92,7 @@ impl LevelCache {
     ) -> Result<AttributeReader, QueryError> {
         match self.vertex_attribute(name, near).await? {
             Some(found) => Ok(found),
-            None => Err(no_such("vertex", name, &self.names().await?).into()),
+            None => Err(unknown_column_error("vertex", name, &self.names().await?).into()),
         }
     }
 
@@ -105,7 +105,7 @@ impl LevelCache {
             Some(found) => Ok(found),
             None => {
                 let names = self.level.fragment_attribute_names().await?.names;
-                Err(no_such("fragment", name, &names).into())
+                Err(unknown_column_error("fragment", name, &names).into())
             }
         }
     }
@@ -119,7 +119,7 @@ impl LevelCache {
             Some(found) => Ok(found),
             None => {
                 let names = self.level.object_attribute_names().await?.names;
-                Err(no_such("object", name, &names).into())
+                Err(unknown_column_error("object", name, &names).into())
             }
         }
     }
@@ -150,7 +150,7 @@ impl LevelCache {
             Some(found) => Ok(found),
             None => {
                 let names = self.level.link_attribute_names().await?.names;
-                Err(no_such("link", name, &names).into())
+                Err(unknown_column_error("link", name, &names).into())
             }
         }
     }
@@ -178,7 +178,7 @@ fn insert_found<T: Clone>(cache: &ColumnCache<T>, name: &str, found: Option<T>) 
 }
 
 /// Returns the error for an unknown column.
-pub(crate) fn no_such(scope: &'static str, name: &str, names: &[String]) -> BadQuery {
+pub(crate) fn unknown_column_error(scope: &'static str, name: &str, names: &[String]) -> BadQuery {
     let available = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     BadQuery::NoSuchColumn { scope, name: name.to_owned(), available }
 }

@@ -90,7 +90,7 @@ impl Canvas {
         let mut step = 0.0;
         while step <= steps {
             let t = start + (end - start) * step / steps;
-            let [x, y, near] = at(from, along, t);
+            let [x, y, near] = point_along(from, along, t);
             let ink = if self.mixes {
                 Ink::number(first.as_number() + (last.as_number() - first.as_number()) * t)
             } else if t <= 0.5 {
@@ -219,7 +219,7 @@ fn light(a: [f64; 3], b: [f64; 3], c: [f64; 3]) -> u8 {
     }
 }
 
-fn at([x, y, z]: [f64; 3], [dx, dy, dz]: [f64; 3], t: f64) -> [f64; 3] {
+fn point_along([x, y, z]: [f64; 3], [dx, dy, dz]: [f64; 3], t: f64) -> [f64; 3] {
     [x + dx * t, y + dy * t, z + dz * t]
 }
 

@@ -16,9 +16,9 @@ pub type Rgb = [u8; 3];
 /// use zvf_render::ColourMap;
 ///
 /// let map: ColourMap = "grey".parse()?;
-/// assert_eq!(map.at(0.0), [0, 0, 0]);
-/// assert_eq!(map.at(1.0), [255, 255, 255]);
-/// assert_eq!(map.at(7.0), [255, 255, 255]); // beyond the end is the end
+/// assert_eq!(map.colour(0.0), [0, 0, 0]);
+/// assert_eq!(map.colour(1.0), [255, 255, 255]);
+/// assert_eq!(map.colour(7.0), [255, 255, 255]); // beyond the end is the end
 /// # Ok::<(), zvf_render::RenderError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl ColourMap {
 
     /// Returns the colour at a fraction from 0 to 1, clamped.
     #[must_use]
-    pub fn at(self, share: f64) -> Rgb {
+    pub fn colour(self, share: f64) -> Rgb {
         let stops = self.stops();
         let ends = stops.iter().skip(1);
         let mut left = share.clamp(0.0, 1.0) * f64_from_u64(to_u64(ends.len()));
@@ -93,7 +93,7 @@ impl FromStr for ColourMap {
 }
 
 /// Returns a colour for an identity: always the same, and different from those of neighbouring ids.
-pub(crate) fn of_identity(id: u64) -> Rgb {
+pub(crate) fn identity_colour(id: u64) -> Rgb {
     // The finaliser of SplitMix64, which separates neighbours.
     let mut mixed = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -104,13 +104,13 @@ pub(crate) fn of_identity(id: u64) -> Rgb {
 }
 
 /// Returns the colour of a text, by a hash of its bytes.
-pub(crate) fn of_text(text: &str) -> Rgb {
+pub(crate) fn text_colour(text: &str) -> Rgb {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    of_identity(text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv))
+    identity_colour(text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv))
 }
 
 /// Returns a colour darkened to `shade` / 255.
-pub(crate) fn shaded(colour: Rgb, shade: u8) -> Rgb {
+pub(crate) fn shade_colour(colour: Rgb, shade: u8) -> Rgb {
     colour.map(|part| round_u8(f64::from(part) * f64::from(shade) / 255.0))
 }
 
@@ -181,7 +181,7 @@ mod tests {
             (ColourMap::Magma, -5.0, [0, 0, 4]),
             (ColourMap::Magma, 5.0, [252, 253, 191]),
         ] {
-            assert_eq!(map.at(share), colour, "{map} at {share}");
+            assert_eq!(map.colour(share), colour, "{map} at {share}");
         }
         for &map in ColourMap::ALL {
             assert_eq!(map.word().parse::<ColourMap>().unwrap(), map);
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(from_hue(hue, 1.0, 1.0), colour, "{hue}");
         }
         assert_eq!(from_hue(0.3, 0.0, 0.5), [128, 128, 128]);
-        assert_eq!(shaded([100, 200, 255], 51), [20, 40, 51]);
+        assert_eq!(shade_colour([100, 200, 255], 51), [20, 40, 51]);
     }
 
     #[test]
@@ -212,10 +212,11 @@ mod tests {
         let differ = |a: Rgb, b: Rgb| {
             a.iter().zip(b).map(|(a, b)| u32::from(a.abs_diff(b))).sum::<u32>() > 60
         };
-        let count = (0..100).filter(|id| differ(of_identity(*id), of_identity(id + 1))).count();
+        let count =
+            (0..100).filter(|id| differ(identity_colour(*id), identity_colour(id + 1))).count();
         assert!(count > 85, "{count} of 100");
-        assert_eq!(of_text("axon"), of_text("axon"));
-        assert_ne!(of_text("axon"), of_text("soma"));
+        assert_eq!(text_colour("axon"), text_colour("axon"));
+        assert_ne!(text_colour("axon"), text_colour("soma"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use zvf_format::num::nearest_f32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Field, ObjectId, Value};
 
-use crate::colour::{PLAIN, Rgb, UNKNOWN, of_identity, of_text};
+use crate::colour::{PLAIN, Rgb, UNKNOWN, identity_colour, text_colour};
 
 /// A number or a colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,15 +75,15 @@ impl Inks {
                 let near = placed.iter().map(|[_, _, near]| Ink::number(*near));
                 (Self::Vertices(near.collect()), Meaning::Numbers)
             }
-            Source::Object => (Self::Vertices(of_objects(batch)), Meaning::Colours),
+            Source::Object => (Self::Vertices(object_inks(batch)), Meaning::Colours),
             Source::Attribute(name) => {
                 let vertex_field = batch.field(name);
                 let bare = name.strip_prefix("link.").unwrap_or(name);
                 let elements = batch.elements().into_iter().flat_map(|elements| elements.fields());
                 let element_field = elements.into_iter().find(|field| *field.name == *bare);
                 match (vertex_field, element_field) {
-                    (Some(field), _) => (Self::Vertices(of_field(field)), meaning(field)),
-                    (None, Some(field)) => (Self::Elements(of_field(field)), meaning(field)),
+                    (Some(field), _) => (Self::Vertices(field_inks(field)), meaning(field)),
+                    (None, Some(field)) => (Self::Elements(field_inks(field)), meaning(field)),
                     (None, None) => (Self::One(Ink::colour(UNKNOWN)), Meaning::Colours),
                 }
             }
@@ -92,7 +92,7 @@ impl Inks {
 
     /// Returns the ink of a vertex, as a corner of an element where it is one. Where elements have inks, a vertex alone has
     /// none.
-    pub(crate) fn at(&self, vertex: usize, element: Option<usize>) -> Ink {
+    pub(crate) fn vertex_ink(&self, vertex: usize, element: Option<usize>) -> Ink {
         let found = match self {
             Self::One(ink) => Some(ink),
             Self::Vertices(inks) => inks.get(vertex),
@@ -102,9 +102,9 @@ impl Inks {
     }
 }
 
-fn of_objects(batch: &Batch) -> Vec<Ink> {
+fn object_inks(batch: &Batch) -> Vec<Ink> {
     let ink = |id: Option<ObjectId>| {
-        Ink::colour(id.map_or(UNKNOWN, |id| of_identity(id.0.cast_unsigned())))
+        Ink::colour(id.map_or(UNKNOWN, |id| identity_colour(id.0.cast_unsigned())))
     };
     if let Some(owners) = batch.vertex_objects() {
         return owners.iter().map(|owner| ink(*owner)).collect();
@@ -134,7 +134,7 @@ fn is_colour(field: &Field) -> bool {
     bytes && matches!(field.column.width(), 3 | 4)
 }
 
-fn of_field(field: &Field) -> Vec<Ink> {
+fn field_inks(field: &Field) -> Vec<Ink> {
     let rows = 0..field.column.len();
     if meaning(field) == Meaning::Numbers {
         return numbers(field);
@@ -145,7 +145,7 @@ fn of_field(field: &Field) -> Vec<Ink> {
     }
     let colour = |row| match field.value(row, 0) {
         Ok(Value::Null) | Err(_) => UNKNOWN,
-        Ok(value) => of_text(&value.to_string()),
+        Ok(value) => text_colour(&value.to_string()),
     };
     rows.map(|row| Ink::colour(colour(row))).collect()
 }
@@ -187,10 +187,14 @@ mod tests {
                 false,
             ),
             (field("uint8", 4, &[1, 2, 3, 4]), vec![Ink::colour([1, 2, 3])], false),
-            (codes, [of_text("soma"), of_text("axon"), UNKNOWN].map(Ink::colour).to_vec(), false),
+            (
+                codes,
+                [text_colour("soma"), text_colour("axon"), UNKNOWN].map(Ink::colour).to_vec(),
+                false,
+            ),
         ] {
             assert_eq!(meaning(&field) == Meaning::Numbers, means, "{field:?}");
-            assert_eq!(of_field(&field), expected, "{field:?}");
+            assert_eq!(field_inks(&field), expected, "{field:?}");
         }
     }
 
@@ -199,11 +203,11 @@ mod tests {
         let points = Column::new(Dtype::FLOAT32, 1, vec![0; 12].into()).unwrap();
         let parts = Parts::new(vec![0, 1, 3], vec![ObjectId(4), ObjectId(-9)]).unwrap();
         let batch = Batch::new(Kind::Polyline, points).with_parts(parts).unwrap();
-        let four = of_identity(4);
-        let nine = of_identity(9_u64.wrapping_neg());
-        assert_eq!(of_objects(&batch), [four, nine, nine].map(Ink::colour));
+        let four = identity_colour(4);
+        let nine = identity_colour(9_u64.wrapping_neg());
+        assert_eq!(object_inks(&batch), [four, nine, nine].map(Ink::colour));
         let owners = vec![None, Some(ObjectId(4)), None];
         let batch = batch.with_vertex_objects(owners).unwrap();
-        assert_eq!(of_objects(&batch), [UNKNOWN, four, UNKNOWN].map(Ink::colour));
+        assert_eq!(object_inks(&batch), [UNKNOWN, four, UNKNOWN].map(Ink::colour));
     }
 }

@@ -46,7 +46,7 @@ impl Painter {
         self.meaning = meaning;
         self.canvas.mix(meaning == Meaning::Numbers);
         let corner = |vertex: usize, element: Option<usize>| -> Option<Corner> {
-            Some((*placed.get(vertex)?, inks.at(vertex, element)))
+            Some((*placed.get(vertex)?, inks.vertex_ink(vertex, element)))
         };
         match batch.elements() {
             Some(elements) => self.elements(elements, &corner, placed.len()),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use png::{BitDepth, ColorType, Compression, Encoder};
 
 use crate::canvas::{Canvas, Pixel};
-use crate::colour::{ColourMap, Rgb, UNKNOWN, round_u8, shaded};
+use crate::colour::{ColourMap, Rgb, UNKNOWN, round_u8, shade_colour};
 use crate::error::RenderError;
 use crate::ink::{Ink, Meaning};
 use crate::options::{Ground, Options};
@@ -59,7 +59,7 @@ impl Picture {
         let mut bytes = Vec::with_capacity(canvas.size().area() * 4);
         for pixel in canvas.pixels() {
             let colour = match (is_drawn(pixel), options.ground) {
-                (true, _) => shaded(colours.resolve(pixel.ink), pixel.shade),
+                (true, _) => shade_colour(colours.resolve(pixel.ink), pixel.shade),
                 (false, Ground::Colour(ground)) => ground,
                 (false, Ground::Transparent) => [0; 3],
             };
@@ -148,7 +148,7 @@ struct Colours {
 
 impl Colours {
     fn new(map: ColourMap, meaning: Meaning, [low, high]: [f64; 2]) -> Self {
-        let steps = || (0..=u8::MAX).map(|step| map.at(f64::from(step) / 255.0)).collect();
+        let steps = || (0..=u8::MAX).map(|step| map.colour(f64::from(step) / 255.0)).collect();
         let table = (meaning == Meaning::Numbers).then(steps);
         Self { table, low, extent: high - low }
     }

@@ -71,7 +71,7 @@ impl Place {
     #[must_use]
     pub fn name(&self) -> String {
         match &self.0 {
-            Kind::Folder(path) => last_of(path),
+            Kind::Folder(path) => last_component(path),
             // The prefix is not empty.
             Kind::Backend { prefix, .. } => prefix.filename().unwrap_or_default().to_owned(),
         }
@@ -85,7 +85,7 @@ impl Place {
                 let path = path.trim_end_matches('/');
                 path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
             }
-            _ => last_of(&folder(address)),
+            _ => last_component(&folder(address)),
         }
     }
 
@@ -116,7 +116,7 @@ fn folder(address: &str) -> PathBuf {
 }
 
 /// Returns the last component of a path; nothing for the root of the file system.
-fn last_of(path: &FilePath) -> String {
+fn last_component(path: &FilePath) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 

@@ -55,10 +55,10 @@ impl Plan {
 pub async fn plan(store: &Store, name: &str) -> Result<Plan, StoreError> {
     let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
     let report = validate(store, &options, &Observer::default()).await?;
-    of_report(store, name, report).await
+    plan_from_report(store, name, report).await
 }
 
-async fn of_report(store: &Store, name: &str, report: Report) -> Result<Plan, StoreError> {
+async fn plan_from_report(store: &Store, name: &str, report: Report) -> Result<Plan, StoreError> {
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);
     let more = all - to_u64(report.findings.len());

@@ -56,7 +56,7 @@ pub async fn apply_remote(
         return Ok(None);
     }
     let log = store.list_with_delimiter(Some(&kept.clone().join("log"))).await;
-    if !log.map_err(|source| refused("log", source))?.objects.is_empty() {
+    if !log.map_err(|source| to_repair_error("log", source))?.objects.is_empty() {
         return Err(RepairError::HasJournal);
     }
     let place = begin(store, kept, plan).await?;
@@ -80,7 +80,7 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
         match put(store, &file, &text, PutMode::Create).await {
             Ok(()) => {}
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => continue,
-            Err(source) => return Err(refused(&path, source)),
+            Err(source) => return Err(to_repair_error(&path, source)),
         }
         let again = put(store, &file, &text, PutMode::Create).await;
         let stale = UpdateVersion { e_tag: Some(NO_TAG.to_owned()), version: Some("0".to_owned()) };
@@ -88,7 +88,9 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
         for heeded in [again, stale] {
             match heeded {
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
-                Err(source) if !passes(&source) => return Err(refused(&path, source)),
+                Err(source) if !is_transient(&source) => {
+                    return Err(to_repair_error(&path, source));
+                }
                 Ok(()) | Err(_) => {
                     drop(store.delete(&file).await); // the file has no use
                     return Err(RepairError::NoConditionalPut { path });
@@ -123,7 +125,7 @@ async fn compare_and_back_up(
     }
     let copy = join(place, &change.path);
     let copied = put(store, &copy, &bytes, PutMode::Overwrite).await;
-    copied.map_err(|source| refused(&change.path, source))?;
+    copied.map_err(|source| to_repair_error(&change.path, source))?;
     Ok(PutMode::Update(version))
 }
 
@@ -142,15 +144,15 @@ async fn replace(
             return Ok(());
         };
         tries += 1;
-        if passes(&source) {
+        if is_transient(&source) {
             doubt = true;
         } else if !doubt || !is_condition(&source) {
-            return Err(refused(&change.path, source));
+            return Err(to_repair_error(&change.path, source));
         }
         match read(store, place, &change.path).await? {
             Some((bytes, _)) if bytes == change.after => return Ok(()),
-            _ if is_condition(&source) => return Err(refused(&change.path, source)),
-            _ if tries >= TRIES => return Err(refused(&change.path, source)),
+            _ if is_condition(&source) => return Err(to_repair_error(&change.path, source)),
+            _ if tries >= TRIES => return Err(to_repair_error(&change.path, source)),
             _ => pause(tries).await,
         }
     }
@@ -169,7 +171,7 @@ async fn put(
         let payload = PutPayload::from(bytes.clone());
         match store.put_opts(place, payload, options.clone()).await {
             Ok(_) => return Ok(()),
-            Err(error) if passes(&error) && tries < TRIES => {
+            Err(error) if is_transient(&error) && tries < TRIES => {
                 tries += 1;
                 pause(tries).await;
             }
@@ -198,11 +200,11 @@ async fn read(
         };
         match got {
             Ok(got) => return Ok(got),
-            Err(error) if passes(&error) && tries < TRIES => {
+            Err(error) if is_transient(&error) && tries < TRIES => {
                 tries += 1;
                 pause(tries).await;
             }
-            Err(error) => return Err(refused(path, error)),
+            Err(error) => return Err(to_repair_error(path, error)),
         }
     }
 }
@@ -225,7 +227,7 @@ fn join(prefix: &Path, path: &str) -> Path {
 }
 
 /// Returns whether the same request may succeed later, and may have been carried out.
-fn passes(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     matches!(error, Error::Generic { .. })
 }
 
@@ -238,7 +240,7 @@ async fn pause(tries: u32) {
     tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tries)).await;
 }
 
-fn refused(path: &str, source: Error) -> RepairError {
+fn to_repair_error(path: &str, source: Error) -> RepairError {
     let path = path.to_owned();
     if is_condition(&source) || matches!(source, Error::NotFound { .. }) {
         RepairError::Changed { path }

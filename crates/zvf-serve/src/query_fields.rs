@@ -96,7 +96,7 @@ pub(crate) fn parse_query(
         if region.is_some() {
             return Err(Refusal::bad_request("half_space and another region cannot be together"));
         }
-        let convex = Region::convex(&spaces);
+        let convex = Region::from_half_spaces(&spaces);
         region = Some(convex.map_err(|error| refuse("half_space", "", &error.to_string()))?);
     }
     if given_names.contains("bbox") && given_names.contains("ball") {

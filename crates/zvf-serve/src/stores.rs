@@ -88,7 +88,7 @@ async fn open_latest(
     versions: &dyn Versions,
     options: &OpenOptions,
 ) -> Result<(Reader, Bytestore), zvf::Error> {
-    let Backend { store, prefix, .. } = versions.open(&versions.latest().await?).await?;
+    let Backend { store, prefix, .. } = versions.open(&versions.latest_version().await?).await?;
     let opened = Store::from_object_store(Arc::clone(&store), &prefix, options.clone()).await?;
     Ok((Reader::new(opened), Bytestore::Remote { objects: store, prefix }))
 }

@@ -145,7 +145,7 @@ impl Sending<'_> {
         let mut encoder = Encoder::new(format, buffer.clone(), &axes);
         let mut batches = self.reader.stream(query.clone());
         let (mut rows, mut is_empty) = (0, true);
-        while let Some(batch) = self.within_deadline(batches.next()).await? {
+        while let Some(batch) = self.await_until_deadline(batches.next()).await? {
             let batch = batch.map_err(|error| self.store.refuse(&error.into()))?;
             rows += batch.len() as u64;
             if rows > self.max_rows {
@@ -160,7 +160,7 @@ impl Sending<'_> {
         }
         if is_empty {
             // Without a batch, the columns are those of an empty answer.
-            let empty = self.within_deadline(self.reader.run(&query)).await?;
+            let empty = self.await_until_deadline(self.reader.run(&query)).await?;
             let empty = empty.map_err(|error| self.store.refuse(&error.into()))?;
             encoder.write(&empty.batch).map_err(refuse_unencodable)?;
         }
@@ -171,7 +171,7 @@ impl Sending<'_> {
         Ok(())
     }
 
-    async fn within_deadline<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
+    async fn await_until_deadline<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
         tokio::time::timeout(self.deadline, work).await.map_err(|_elapsed| {
             let status = StatusCode::GATEWAY_TIMEOUT;
             Refusal::new(status, "Timeout", "the request took too long")

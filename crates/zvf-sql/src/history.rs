@@ -56,7 +56,7 @@ impl History {
     }
 
     /// Returns the newest statements with their numbers, the newest last.
-    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn newest_statements(&self, count: usize) -> impl Iterator<Item = (usize, &str)> {
         let skipped = self.statements.len().saturating_sub(count);
         let numbered = self.statements.iter().enumerate().skip(skipped);
         numbered.map(|(index, statement)| (index + 1, statement.as_str()))
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(reloaded.get(0), Some("SELECT 3;"));
         assert_eq!(reloaded.get(2), Some("SELECT '\\n',\n 2;"));
         assert_eq!(reloaded.get(4), None);
-        let newest: Vec<_> = reloaded.newest(2).collect();
+        let newest: Vec<_> = reloaded.newest_statements(2).collect();
         assert_eq!(newest, [(2, "SELECT '\\n',\n 2;"), (3, "SELECT 3;")]);
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &SessionContext, arguments: &Arguments) -> Resu
             }
             Input::History => {
                 let mut out = io::stdout().lock();
-                for (number, statement) in history.newest(MAX_SHOWN_STATEMENTS) {
+                for (number, statement) in history.newest_statements(MAX_SHOWN_STATEMENTS) {
                     writeln!(out, "{number:5}  {}", statement.replace('\n', "\n       "))?;
                 }
                 text.clear();

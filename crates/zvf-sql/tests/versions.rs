@@ -77,7 +77,7 @@ async fn versions_are_tables_and_rows_are_committed_to_a_branch() {
     }
     let options = OpenOptions { versions: Some(zvf_icechunk::hook()), ..OpenOptions::default() };
     let versions = Store::versions(&address, &options).unwrap().unwrap();
-    let latest = versions.latest().await.unwrap();
+    let latest = versions.latest_version().await.unwrap();
     assert_eq!(
         versions.history(&latest).await.unwrap().len(),
         2 + root_commits(&*versions, &first).await

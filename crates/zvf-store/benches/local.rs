@@ -26,7 +26,7 @@ fn small_files(c: &mut Criterion) {
         let paths: Vec<_> = names.iter().map(|name| root.join(name)).collect();
         let under = Key::root().join("level/vertices/c").unwrap();
         let keys: Vec<_> = names.iter().map(|name| under.child(name).unwrap()).collect();
-        let reader = Reader::local(dir.path()).unwrap();
+        let reader = Reader::open_local(dir.path()).unwrap();
         let one = Builder::new_current_thread().build().unwrap();
         let many = Builder::new_multi_thread().worker_threads(2).build().unwrap();
 

@@ -72,8 +72,8 @@ fn chains() -> Vec<(&'static str, CodecPipeline)> {
         })
     };
     vec![
-        ("none", CodecPipeline::none()),
-        ("crc32c", CodecPipeline::none().with_crc32c()),
+        ("none", CodecPipeline::empty()),
+        ("crc32c", CodecPipeline::empty().with_crc32c()),
         ("zstd", CodecPipeline::zstd(0)),
         ("zstd_crc32c", CodecPipeline::zstd(5).with_crc32c()),
         ("gzip", CodecPipeline::gzip(6)),

@@ -111,7 +111,7 @@ impl Cache {
                 let count = places.len();
                 let mut fetched = fetch(places).await;
                 let found = fetched.len();
-                fetched.resize_with(count, || Err(too_few(count, found)));
+                fetched.resize_with(count, || Err(too_few_error(count, found)));
                 claims.publish(fetched, keep, &mut answers);
             }
             let mut abandoned = false;
@@ -129,7 +129,10 @@ impl Cache {
                 break;
             }
         }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(too_few(1, 0)))).collect()
+        answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or_else(|| Err(too_few_error(1, 0))))
+            .collect()
     }
 
     /// Evicts everything; what is being fetched now is still handed out, and not kept.
@@ -314,7 +317,7 @@ fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
     }
 }
 
-fn too_few(expected: usize, found: usize) -> StoreError {
+fn too_few_error(expected: usize, found: usize) -> StoreError {
     let expected = Expected::AtLeast(to_u64(expected).into());
     let (class, found) = (Class::CountMismatch, zvf_format::Found::from(found));
     StoreError::invalid_value(class, Op::Read, "answers of a batch", expected, found)
@@ -334,7 +337,7 @@ mod tests {
     }
 
     /// Returns the content of a slot: absent every tenth, an error at 13, otherwise its number.
-    fn stored(slot: Option<u64>) -> Answer {
+    fn slot_content(slot: Option<u64>) -> Answer {
         match slot.unwrap() {
             13 => Err(StoreError::limit(Op::Read, "thirteen", 1, 13)),
             n if n % 10 == 0 => Ok(None),
@@ -358,7 +361,7 @@ mod tests {
         let answers = cache
             .read_many(1, &slots, keep, |places| {
                 fetched.lock().unwrap().extend(places.iter().filter_map(|at| slots[*at]));
-                std::future::ready(places.into_iter().map(|at| stored(slots[at])).collect())
+                std::future::ready(places.into_iter().map(|at| slot_content(slots[at])).collect())
             })
             .await;
         (to_texts(&answers), fetched.into_inner().unwrap())
@@ -447,14 +450,15 @@ mod tests {
                     let answers = cache
                         .read_many(1, &slots, Keep::Yes, |places| {
                             fetches.fetch_add(places.len(), Ordering::Relaxed);
-                            let answers = places.into_iter().map(|at| stored(slots[at])).collect();
+                            let answers =
+                                places.into_iter().map(|at| slot_content(slots[at])).collect();
                             async {
                                 tokio::time::sleep(Duration::from_millis(10)).await;
                                 answers
                             }
                         })
                         .await;
-                    let expected: Vec<_> = slots.iter().map(|slot| stored(*slot)).collect();
+                    let expected: Vec<_> = slots.iter().map(|slot| slot_content(*slot)).collect();
                     assert_eq!(to_texts(&answers), to_texts(&expected));
                 })
             })
@@ -544,7 +548,8 @@ mod tests {
                         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                         let numbers = [x >> 58, (x >> 50) & 63, (x >> 40) & 63];
                         let answers = runtime.block_on(read_slots(cache, Keep::Yes, &numbers)).0;
-                        let expected: Vec<_> = slots(numbers).into_iter().map(stored).collect();
+                        let expected: Vec<_> =
+                            slots(numbers).into_iter().map(slot_content).collect();
                         assert_eq!(answers, to_texts(&expected));
                         assert!(cache.bytes() <= 40 * (ENTRY_OVERHEAD_BYTES + 2));
                     }

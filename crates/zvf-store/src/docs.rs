@@ -128,7 +128,7 @@ impl Docs {
     /// Returns whether every document that was read is still the same, in the same file: a folder that changes places
     /// with another may bring the same documents with other cells. A presence list that was not requested is not read
     /// for this while its file was not written to.
-    pub(crate) async fn unchanged(&self, source: &Source) -> Result<bool, StoreError> {
+    pub(crate) async fn is_unchanged(&self, source: &Source) -> Result<bool, StoreError> {
         let docs: Vec<(Key, Doc)> = {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots
@@ -205,7 +205,7 @@ impl Outline {
     }
 
     async fn read_whole(&self) -> Result<CachedDoc, StoreError> {
-        let changed = || StoreError::changed(Change::Version).with_key(&self.document);
+        let changed = || StoreError::from_change(Change::Version).with_key(&self.document);
         // The file is released once this was done.
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let file = file.ok_or_else(changed)?;

@@ -31,7 +31,7 @@ use crate::key::Key;
 ///
 /// let error = Key::root().child("a/b").unwrap_err();
 /// assert_eq!(error.class(), Class::InvalidKey);
-/// assert!(!error.retryable());
+/// assert!(!error.is_retryable());
 /// ```
 #[derive(Clone)]
 pub struct StoreError(Box<Inner>);
@@ -96,12 +96,12 @@ impl StoreError {
     }
 
     /// Returns the error for what publishing in a directory of this machine refuses.
-    fn publish(class: Class, error: PublishError) -> Self {
+    fn from_publish(class: Class, error: PublishError) -> Self {
         Self::new(Op::Publish, Fault::Publish { class, error })
     }
 
     /// Returns the same fault, of a request that may have been carried out.
-    pub(crate) fn unknown(error: Self) -> Self {
+    pub(crate) fn commit_unknown(error: Self) -> Self {
         Self::new(Op::Publish, Fault::Unknown { source: Box::new(error) })
     }
 
@@ -112,7 +112,7 @@ impl StoreError {
 
     /// Returns the error for an object that is not the one that was read before, or whose bytes do not fit what was
     /// announced.
-    pub(crate) fn changed(change: Change) -> Self {
+    pub(crate) fn from_change(change: Change) -> Self {
         Self::new(Op::Read, Fault::Changed { change })
     }
 
@@ -221,8 +221,8 @@ impl StoreError {
 
     /// Returns whether the same request may succeed later without anything being changed.
     #[must_use]
-    pub fn retryable(&self) -> bool {
-        self.class().retryable()
+    pub fn is_retryable(&self) -> bool {
+        self.class().is_retryable()
     }
 
     /// Returns what the operating system answered, where that is the fault.
@@ -292,7 +292,7 @@ impl From<PublishError> for StoreError {
                     found.as_str(),
                 )
             }
-            other => Self::publish(publish_class(&other), other),
+            other => Self::from_publish(publish_class(&other), other),
         }
     }
 }
@@ -659,9 +659,9 @@ mod tests {
                 "Codec, zstd: the stream does not decode; the stored bytes are damaged: restore this object from a copy", Class::Codec, false),
             (StoreError::io(Op::Read, io::Error::from_raw_os_error(5)).with_key(&Key::root()),
                 "Io, ", Class::Io, true),
-            (StoreError::changed(Change::Version),
+            (StoreError::from_change(Change::Version),
                 "FileChanged, the object was replaced while it was being read", Class::FileChanged, false),
-            (StoreError::changed(Change::length(5, 4)),
+            (StoreError::from_change(Change::length(5, 4)),
                 "FileChanged, reply: expected 5 bytes, found 4", Class::FileChanged, false),
             (StoreError::backend(Class::Throttled, Op::Read, BackendAnswer::Status(429), backend()),
                 "Throttled, the store answered 429", Class::Throttled, true),
@@ -678,7 +678,7 @@ mod tests {
                 "{line}"
             );
             assert!(!line.contains('\n'));
-            assert_eq!((error.class(), error.retryable()), (class, retryable), "{line}");
+            assert_eq!((error.class(), error.is_retryable()), (class, retryable), "{line}");
         }
     }
 

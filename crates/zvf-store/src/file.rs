@@ -103,7 +103,7 @@ impl RangedFile {
                 let backend = url::build(scheme, &url, path, options)?;
                 Self::from_backend(backend, Budget::new(options), options).await
             }
-            Place::Versions(address) => Err(crate::source::not_a_file(&address)),
+            Place::Versions(address) => Err(crate::source::not_a_file_error(&address)),
         }
     }
 
@@ -241,7 +241,7 @@ impl RangedFile {
         let mut answers = source.read_many(&gets).await.into_iter();
         let answer = |range: &Range<u64>| {
             if !asked(range) {
-                return empty(size, range).map_err(|error| error.with_key(key));
+                return read_empty(size, range).map_err(|error| error.with_key(key));
             }
             if in_head(range) {
                 return part(head, range).map_err(|error| error.with_key(key));
@@ -267,7 +267,7 @@ impl RangedFile {
     #[boxed]
     pub async fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let answer = self.read_many(&[range]).await.pop();
-        answer.unwrap_or_else(|| Err(past_the_end(0, 0)))
+        answer.unwrap_or_else(|| Err(past_end_error(0, 0)))
     }
 
     /// Checks whether a mapped file is the one that was mapped, up to now. Nothing else can change behind bytes
@@ -297,19 +297,19 @@ impl RangedFile {
 }
 
 fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes, StoreError> {
-    empty(to_u64(whole.len()), range)?; // inside
+    read_empty(to_u64(whole.len()), range)?; // inside
     Ok(whole.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 
 /// Returns no bytes, when `range` lies in a file of `size` bytes.
-fn empty(size: u64, range: &Range<u64>) -> Result<Bytes, StoreError> {
+fn read_empty(size: u64, range: &Range<u64>) -> Result<Bytes, StoreError> {
     if range.start > range.end || range.end > size {
-        return Err(past_the_end(size, range.end).with_span(range.start, range.end));
+        return Err(past_end_error(size, range.end).with_span(range.start, range.end));
     }
     Ok(Bytes::new())
 }
 
-fn past_the_end(size: u64, end: u64) -> StoreError {
+fn past_end_error(size: u64, end: u64) -> StoreError {
     let expected = Expected::AtLeast(end.into());
     StoreError::invalid_value(Class::Truncated, Op::Read, "size", expected, Found::from(size))
 }
@@ -342,7 +342,7 @@ mod tests {
             RangedFile::open(path.to_str().unwrap(), &options).await.unwrap(),
             RangedFile::from_object_store(memory, &"x/a.bin".into(), &options).await.unwrap(),
             #[cfg(all(unix, feature = "map"))]
-            RangedFile::from_map(crate::map::tests::mapped(&path)).unwrap(),
+            RangedFile::from_map(crate::map::tests::map_file(&path)).unwrap(),
         ];
         for file in files {
             assert_eq!((file.len(), file.is_empty()), (10, false));

@@ -22,7 +22,7 @@ impl Reader {
     /// # Errors
     ///
     /// When the directory cannot be opened.
-    pub fn local(path: &Path) -> Result<Self, StoreError> {
+    pub fn open_local(path: &Path) -> Result<Self, StoreError> {
         let options = OpenOptions::default();
         let address = path.to_string_lossy();
         Ok(Self(Source::open(&address, &Budget::new(&options), &options)?))

@@ -111,7 +111,7 @@ mod tests {
                     let names: Vec<String> =
                         prefix.map(str::to_owned).into_iter().chain(texts).collect();
                     let expected = key.descend(names.iter().map(String::as_str));
-                    let found = key.below_numbers(prefix, numbers);
+                    let found = key.descend_numbers(prefix, numbers);
                     assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{key} {names:?}");
                 }
             }

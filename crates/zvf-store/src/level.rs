@@ -37,11 +37,11 @@ pub struct LevelNode {
 
 impl LevelNode {
     pub(crate) async fn open(opened: &Arc<Opened>, number: u32) -> Result<Self, StoreError> {
-        Self::at(opened, Key::root().child(&number.to_string())?, number).await
+        Self::open_at(opened, Key::root().child(&number.to_string())?, number).await
     }
 
     /// Returns the group at `key` as level `number`.
-    async fn at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self, StoreError> {
+    async fn open_at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self, StoreError> {
         let group = match opened.shared.node(&key).await?.as_deref() {
             Some(Node::Group(group)) => group.clone(),
             None => return Err(StoreError::missing(&key, "this level was asked for")),
@@ -168,7 +168,7 @@ impl LevelNode {
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
     #[boxed]
     pub async fn geometry(&self, name: &str) -> Result<Self, StoreError> {
-        Self::at(&self.opened, self.child_key(name)?, self.number).await
+        Self::open_at(&self.opened, self.child_key(name)?, self.number).await
     }
 
     /// Returns the key of `name` below this level; an empty name is the level itself.

@@ -129,7 +129,8 @@ impl LoneArray {
     #[boxed]
     pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let Inner { source, array, chunk_bytes, .. } = &*self.0;
-        let read = array.chunks(source, wanted, Caps::exactly(*chunk_bytes), Caching::Keep).await;
+        let read =
+            array.chunks(source, wanted, Caps::from_chunk_len(*chunk_bytes), Caching::Keep).await;
         let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
             if to_u64(bytes.len()) != *chunk_bytes {
                 let (what, expected) = ("bytes", Expected::Exactly((*chunk_bytes).into()));

@@ -14,7 +14,7 @@
 //! ```text
 //! at open      fstat: device, inode, size, mtime, ctime, links are kept
 //! read         fstat, copy, fstat, note of the handler: all as at open, or FileChanged
-//! view         borrows; still_valid() asks the same, after use
+//! view         borrows; is_unchanged() asks the same, after use
 //! ```
 //!
 //! Losing its name sets the ctime of a file too. So a ctime that comes with another number of links is
@@ -51,7 +51,7 @@ use crate::signal::{MAX_WATCHED, Watch};
 /// let file = unsafe { zvf_store::map::MappedFile::map(&path) }?;
 /// assert_eq!(file.read(2, 3)?, "234");
 /// let view = file.view(2, 3)?;
-/// assert!(&view[..] == b"234" && view.still_valid());
+/// assert!(&view[..] == b"234" && view.is_unchanged());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -166,7 +166,7 @@ impl MappedFile {
     }
 
     /// Returns the `len` bytes from `start`, where they lie. After use ask the view whether it is
-    /// [still valid](View::still_valid), and discard what came of it when it is not.
+    /// [unchanged](View::is_unchanged), and discard what came of it when it is not.
     ///
     /// # Errors
     ///
@@ -224,7 +224,8 @@ impl Promise {
             None
         } else {
             let mut options = MmapOptions::new();
-            options.len(usize::try_from(about.len()).map_err(|_wide| too_large(about.len()))?);
+            options
+                .len(usize::try_from(about.len()).map_err(|_wide| too_large_error(about.len()))?);
             // SAFETY: the file is open for reading. While the map lives, which is as long as the handle or a
             // view, nobody changes it: the caller promised that, or nobody is able to.
             let map = match unsafe { options.map(&file) } {
@@ -254,7 +255,7 @@ impl Inner {
         let about = self.file.metadata().map_err(|error| StoreError::io(Op::Read, error))?;
         let hit = self.map.as_ref().and_then(|map| map.watch.as_ref()).is_some_and(Watch::was_hit);
         if hit || !self.stamp.is_same(&FileStamp::from_metadata(&about)) {
-            return Err(StoreError::changed(Change::Version));
+            return Err(StoreError::from_change(Change::Version));
         }
         Ok(())
     }
@@ -270,7 +271,7 @@ pub struct View {
 impl View {
     /// Returns whether the file is the one that was mapped, up to now: what was read here is what was there.
     #[must_use]
-    pub fn still_valid(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         self.file.check().is_ok()
     }
 }
@@ -324,7 +325,7 @@ impl FileStamp {
     }
 }
 
-fn too_large(size: u64) -> StoreError {
+fn too_large_error(size: u64) -> StoreError {
     StoreError::limit(Op::Open, "bytes of a mapped file", to_u64(usize::MAX), size)
 }
 
@@ -352,7 +353,7 @@ pub(crate) mod tests {
         unsafe { MappedFile::map(path) }
     }
 
-    pub(crate) fn mapped(path: &Path) -> MappedFile {
+    pub(crate) fn map_file(path: &Path) -> MappedFile {
         try_mapped(path).unwrap()
     }
 
@@ -365,7 +366,7 @@ pub(crate) mod tests {
     #[test]
     fn bytes_are_read_from_their_offsets() {
         let (_dir, path) = file(b"0123456789");
-        let file = mapped(&path);
+        let file = map_file(&path);
         assert_eq!((file.len(), file.is_empty()), (10, false));
         for (start, len, expected) in
             [(0, 10, "0123456789"), (2, 3, "234"), (10, 0, ""), (0, 0, "")]
@@ -383,7 +384,7 @@ pub(crate) mod tests {
     #[test]
     fn unmappable_files_are_refused_or_empty() {
         let (dir, path) = file(b"");
-        let empty = mapped(&path);
+        let empty = map_file(&path);
         assert!(empty.is_empty() && empty.read(0, 0).unwrap().is_empty());
         assert_eq!(empty.read(0, 1).unwrap_err().class(), Class::Truncated);
         let open = |path: &Path| try_mapped(path).unwrap_err().class();
@@ -394,25 +395,25 @@ pub(crate) mod tests {
     #[test]
     fn a_new_version_under_the_name_leaves_the_old_one_intact() {
         let (dir, path) = file(b"old bytes");
-        let file = mapped(&path);
+        let file = map_file(&path);
         let view = file.view(0, 3).unwrap();
         let replacement = dir.path().join("other");
         fs::write(&replacement, b"new").unwrap();
         fs::rename(&replacement, &path).unwrap();
         assert_eq!(&view[..], b"old");
-        assert!(view.still_valid());
+        assert!(view.is_unchanged());
         assert_eq!(file.read(4, 5).unwrap(), "bytes");
-        assert_eq!(mapped(&path).read(0, 3).unwrap(), "new");
+        assert_eq!(map_file(&path).read(0, 3).unwrap(), "new");
     }
 
     #[test]
     fn a_file_that_changes_is_noticed() {
         let (_dir, path) = file(&[7; 100]);
-        let file = mapped(&path);
+        let file = map_file(&path);
         let view = file.view(0, 10).unwrap();
-        assert!(view.still_valid());
+        assert!(view.is_unchanged());
         fs::OpenOptions::new().append(true).open(&path).unwrap().set_len(200).unwrap();
-        assert!(!view.still_valid());
+        assert!(!view.is_unchanged());
         assert_eq!(
             file.read(0, 10).unwrap_err().to_string(),
             "FileChanged, the object was replaced while it was being read"
@@ -423,7 +424,7 @@ pub(crate) mod tests {
     fn bytes_written_in_place_are_noticed_even_with_the_old_time() {
         let (_dir, path) = file(&[7; 100]);
         let time = fs::metadata(&path).unwrap().modified().unwrap();
-        let file = mapped(&path);
+        let file = map_file(&path);
         std::thread::sleep(std::time::Duration::from_millis(20));
         let writer = fs::OpenOptions::new().write(true).open(&path).unwrap();
         std::os::unix::fs::FileExt::write_at(&writer, &[8], 5).unwrap();
@@ -493,14 +494,14 @@ pub(crate) mod tests {
         install_sigbus_handler().unwrap();
         let (_dir, path) = file(&vec![7; 1 << 20]);
         let (_other_dir, other_file) = file(&vec![8; 1 << 20]);
-        let file = mapped(&path);
-        let other_file = mapped(&other_file);
+        let file = map_file(&path);
+        let other_file = map_file(&other_file);
         let view = file.view(0, 1 << 20).unwrap();
         assert!(view.iter().all(|byte| *byte == 7));
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
         // Without the handler this ends the process.
         assert!(std::hint::black_box(&view).iter().all(|byte| *byte == 0 || *byte == 7));
-        assert!(!view.still_valid());
+        assert!(!view.is_unchanged());
         assert_eq!(file.read(0, 1).unwrap_err().class(), Class::FileChanged);
         // After it has grown to its old size it still differs from the mapped file.
         fs::write(&path, vec![7; 1 << 20]).unwrap();
@@ -513,7 +514,7 @@ pub(crate) mod tests {
         if std::env::var_os("ZVF_STORE_SIGBUS").is_some() {
             let (_dir, path) = file(&vec![7; 1 << 20]);
             // Mapped before the handler was installed, so the handler does not know it.
-            let view = mapped(&path).view(0, 1 << 20).unwrap();
+            let view = map_file(&path).view(0, 1 << 20).unwrap();
             install_sigbus_handler().unwrap();
             fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
             let sum: u64 = std::hint::black_box(&view).iter().map(|byte| u64::from(*byte)).sum();

@@ -85,11 +85,11 @@ pub(crate) async fn cells(
     let core = match (node.as_deref(), shared.family) {
         (Some(Node::Array(doc)), _) => CellsCore::from_array(shared, key, doc)?,
         (Some(Node::Group(_)), LayoutFamily::C) => {
-            return Err(wrong_node(key, "an array", "a group"));
+            return Err(wrong_node_error(key, "an array", "a group"));
         }
         (Some(Node::Group(doc)), _) => {
             if let Some(layout) = doc.attributes.get("layout") {
-                return Err(unknown_layout(key, layout));
+                return Err(unknown_layout_error(key, layout));
             }
             let rank = endpoints_rank(key, &doc.attributes).unwrap_or(rank);
             CellsCore::from_group(shared, key, doc.attributes.clone(), rank)
@@ -118,12 +118,12 @@ pub(crate) async fn rows(opened: &Opened, key: &Key) -> Result<Option<Rows>, Sto
             Some(layout) => {
                 let is_known = |text: &str| VLEN_MANIFESTS.contains(&text);
                 if !layout.as_str().is_some_and(is_known) {
-                    return Err(unknown_layout(key, layout));
+                    return Err(unknown_layout_error(key, layout));
                 }
                 manifests(shared, key, group).await?
             }
             None if is_flat(shared.family, group) => RowsCore::from_group(key, group)?,
-            None => return Err(wrong_node(key, "an array of rows", "a group")),
+            None => return Err(wrong_node_error(key, "an array of rows", "a group")),
         },
     };
     Ok(Some(Rows::new(shared, keep_first(&opened.rows, key, core))))
@@ -138,7 +138,7 @@ async fn manifests(
     match shared.node(&key).await?.as_deref() {
         None => Err(StoreError::missing(&key, "the object index names this layout")),
         Some(Node::Array(doc)) => RowsCore::from_array(shared, &key, doc, &group.attributes),
-        Some(Node::Group(_)) => Err(wrong_node(&key, "an array", "a group")),
+        Some(Node::Group(_)) => Err(wrong_node_error(&key, "an array", "a group")),
     }
 }
 
@@ -160,7 +160,7 @@ pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArra
 pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>, StoreError> {
     match shared.node(key).await?.as_deref() {
         Some(Node::Group(doc)) => Ok(Some(doc.clone())),
-        Some(Node::Array(_)) => Err(wrong_node(key, "a group", "an array")),
+        Some(Node::Array(_)) => Err(wrong_node_error(key, "a group", "an array")),
         None if is_implicit(shared, key).await? => Ok(Some(GroupDoc::default())),
         None => Ok(None),
     }
@@ -240,12 +240,12 @@ fn keep_first<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key, core: T) -> Ar
     Arc::clone(opened.entry(key.clone()).or_insert_with(|| Arc::new(core)))
 }
 
-fn unknown_layout(key: &Key, layout: &serde_json::Value) -> StoreError {
+fn unknown_layout_error(key: &Key, layout: &serde_json::Value) -> StoreError {
     let name = layout.as_str().unwrap_or("another value");
     StoreError::unsupported(Op::Parse, "layout", name).with_key(key)
 }
 
-fn wrong_node(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
+fn wrong_node_error(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
     let (expected, found) = (Expected::Rule(rule), zvf_format::Found::Text(found));
     StoreError::invalid_value(Class::BadTag, Op::Parse, "node", expected, found).with_key(key)
 }

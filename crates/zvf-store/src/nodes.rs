@@ -57,7 +57,7 @@ impl<'a> Nodes<'a> {
     /// When the node is an array, or its document cannot be read.
     #[boxed]
     pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>, StoreError> {
-        node::group(self.store.shared(), &Key::root().join(path)?).await
+        node::group(self.store.shared_state(), &Key::root().join(path)?).await
     }
 
     /// Returns the rows at `path`, such as `parametric/names`; `None` when there are none.
@@ -67,7 +67,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::rows`](crate::LevelNode::rows).
     #[boxed]
     pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
-        node::rows(self.store.opened(), &Key::root().join(path)?).await
+        node::rows(self.store.opened_state(), &Key::root().join(path)?).await
     }
 
     /// Returns the items at `path`, such as `parametric/objects`; `None` when there are none.
@@ -77,7 +77,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::dense`](crate::LevelNode::dense).
     #[boxed]
     pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
-        node::dense(self.store.opened(), &Key::root().join(path)?).await
+        node::dense(self.store.opened_state(), &Key::root().join(path)?).await
     }
 
     /// Returns the document of the node at `path`, array or group; an empty path is the root, `None` is no node.
@@ -87,7 +87,7 @@ impl<'a> Nodes<'a> {
     /// When the document cannot be read.
     #[boxed]
     pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
-        self.store.shared().node(&parse_path(path)?).await
+        self.store.shared_state().node(&parse_path(path)?).await
     }
 
     /// Returns every stored object below `path` with its size, by key; an empty path is the whole store.
@@ -99,10 +99,10 @@ impl<'a> Nodes<'a> {
     #[boxed]
     pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
         let key = parse_path(path)?;
-        if !self.store.shared().source.can_list() {
+        if !self.store.shared_state().source.can_list() {
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
-        self.store.shared().source.list(&key).await
+        self.store.shared_state().source.list(&key).await
     }
 
     /// Returns every stored object with its key, documents first, for copying the store as it is. Few are in memory at
@@ -170,7 +170,7 @@ impl<'a> Nodes<'a> {
     /// As [`LevelNode::children`](crate::LevelNode::children).
     #[boxed]
     pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
-        node::children(self.store.shared(), &parse_path(path)?).await
+        node::children(self.store.shared_state(), &parse_path(path)?).await
     }
 
     /// Returns the names of the objects directly below the node at `path`, its document among them.
@@ -192,10 +192,10 @@ impl<'a> Nodes<'a> {
     #[boxed]
     pub async fn entries(&self, path: &str) -> Result<Entries, StoreError> {
         let key = parse_path(path)?;
-        if !self.store.shared().source.can_list() {
+        if !self.store.shared_state().source.can_list() {
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
-        let children = self.store.shared().source.children(&key).await?;
+        let children = self.store.shared_state().source.children(&key).await?;
         let (folders, files): (Vec<_>, Vec<_>) =
             children.into_iter().partition(|child| child.is_dir);
         let names = |list: Vec<Child>| list.into_iter().map(|child| child.name).collect();

@@ -102,7 +102,7 @@ impl Store {
     /// Returns whether the store is one file: a pack is read like a store, and has no objects of its own.
     #[must_use]
     pub fn is_packed(&self) -> bool {
-        matches!(self.shared().source, Source::Pack(_))
+        matches!(self.shared_state().source, Source::Pack(_))
     }
 
     /// Returns the file of this machine that `address` names, when it is that of a packed store, by its name.
@@ -124,14 +124,14 @@ impl Store {
     ///
     /// `FileChanged`, naming the file: what was made of its bytes is to be discarded.
     pub fn check_maps(&self) -> Result<(), StoreError> {
-        self.shared().source.check()
+        self.shared_state().source.check()
     }
 
     /// Returns whether reads go through the interface of object stores and may wait for a network: they take a
     /// tokio runtime. Reads of files of this machine return without waiting where there is none.
     #[must_use]
     pub fn is_remote(&self) -> bool {
-        self.shared().source.is_remote()
+        self.shared_state().source.is_remote()
     }
 
     /// Returns whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
@@ -147,7 +147,7 @@ impl Store {
     /// Returns the directory of this machine that the store was opened in.
     #[cfg(feature = "local")]
     pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
-        if let Source::Local(local) = &self.shared().source { local.folder() } else { None }
+        if let Source::Local(local) = &self.shared_state().source { local.folder() } else { None }
     }
 
     /// Returns the backend that `address` names, and where on it the store lies, for callers that replace single objects;
@@ -281,7 +281,7 @@ impl Store {
             let key = Key::root().child(&first)?.child(VERTICES)?;
             // A document that is bad shows when the level is asked for; one that cannot be had now says
             // nothing about the structure.
-            let node = match self.shared().outline(&key).await {
+            let node = match self.shared_state().outline(&key).await {
                 Err(error) if !is_content_fault(&error) => return Err(error),
                 node => node.ok(),
             };
@@ -310,31 +310,31 @@ impl Store {
     /// Returns the root document.
     #[must_use]
     pub fn root(&self) -> &Root {
-        &self.shared().root
+        &self.shared_state().root
     }
 
     /// Returns the root document as it is stored.
     #[must_use]
     pub fn root_json(&self) -> Bytes {
-        self.shared().docs.text(&Key::root()).unwrap_or_default() // opening read it
+        self.shared_state().docs.text(&Key::root()).unwrap_or_default() // opening read it
     }
 
     /// Returns the format version that the store says it is of.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.shared().root.zarr_vectors.zv_version
+        self.shared_state().root.zarr_vectors.zv_version
     }
 
     /// Returns the layout family of that version.
     #[must_use]
     pub fn family(&self) -> LayoutFamily {
-        self.shared().family
+        self.shared_state().family
     }
 
     /// Returns the levels that the root document lists, ascending.
     #[must_use]
     pub fn level_numbers(&self) -> Vec<u32> {
-        let datasets = self.shared().root.multiscale().map(|block| block.datasets.as_slice());
+        let datasets = self.shared_state().root.multiscale().map(|block| block.datasets.as_slice());
         let mut numbers: Vec<u32> = datasets
             .unwrap_or_default()
             .iter()
@@ -353,11 +353,11 @@ impl Store {
     #[boxed]
     pub async fn list_levels(&self) -> Result<Vec<u32>, StoreError> {
         let root = Key::root();
-        if !self.shared().source.can_list() {
-            self.shared().notices.add(Notice::CannotEnumerate { key: root });
+        if !self.shared_state().source.can_list() {
+            self.shared_state().notices.add(Notice::CannotEnumerate { key: root });
             return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
         }
-        let listing = node::children(self.shared(), &root).await?;
+        let listing = node::children(self.shared_state(), &root).await?;
         let mut numbers: Vec<u32> =
             listing.names.iter().filter_map(|name| level_number(name)).collect();
         numbers.sort_unstable();
@@ -378,13 +378,13 @@ impl Store {
     /// are refused there.
     #[must_use]
     pub fn can_list(&self) -> bool {
-        self.shared().source.can_list()
+        self.shared_state().source.can_list()
     }
 
     /// Returns what a reader should know and that is no error.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
-        self.shared().notices.all()
+        self.shared_state().notices.all()
     }
 
     /// Returns the cells of the array at `key`; `None` when there is none.
@@ -392,18 +392,18 @@ impl Store {
         node::cells(&self.opened, key, 0).await
     }
 
-    pub(crate) fn opened(&self) -> &Opened {
+    pub(crate) fn opened_state(&self) -> &Opened {
         &self.opened
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared_state(&self) -> &Shared {
         &self.opened.shared
     }
 
     /// Returns some objects as they are, in their order.
     pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>, StoreError> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
-        let answers = self.shared().source.read_many(&gets).await.into_iter().zip(keys);
+        let answers = self.shared_state().source.read_many(&gets).await.into_iter().zip(keys);
         let objects = answers.map(|(got, key)| {
             let got = got.map_err(|error| error.with_key(key))?;
             got.map(|got| got.bytes).ok_or_else(|| StoreError::missing(key, "it was listed"))
@@ -414,24 +414,24 @@ impl Store {
     /// Returns what was asked of the backend so far, by this handle and its clones.
     #[must_use]
     pub fn io_stats(&self) -> IoStats {
-        self.shared().source.stats()
+        self.shared_state().source.stats()
     }
 
     /// Returns the number of bytes of decoded chunks and rows that are kept now.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
-        self.shared().cache.bytes()
+        self.shared_state().cache.bytes()
     }
 
     /// Evicts all decoded chunks and rows; documents and indexes stay.
     pub fn clear_cache(&self) {
-        self.shared().cache.clear();
+        self.shared_state().cache.clear();
     }
 
     /// Returns the limits of this handle.
     #[must_use]
     pub fn budget(&self) -> &Budget {
-        &self.shared().budget
+        &self.shared_state().budget
     }
 
     /// Looks again at what has the address of this store, and gives a new handle when that is another one by
@@ -457,7 +457,7 @@ impl Store {
     }
 
     async fn revalidate_once(&self) -> Result<Option<Self>, StoreError> {
-        let (shared, options) = (self.shared(), self.options.clone());
+        let (shared, options) = (self.shared_state(), self.options.clone());
         let source = if let Source::Pack(pack) = &shared.source {
             match pack.reopen(&options).await? {
                 None => return Ok(None),
@@ -466,7 +466,7 @@ impl Store {
         } else {
             let replaced = shared.source.is_replaced();
             let source = shared.source.reopen()?;
-            if !replaced && shared.docs.unchanged(&source).await? {
+            if !replaced && shared.docs.is_unchanged(&source).await? {
                 return Ok(None);
             }
             source
@@ -478,7 +478,7 @@ impl Store {
     /// a directory of this machine. What was read of this one stays true; what was not may be gone.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
-        self.shared().source.is_replaced()
+        self.shared_state().source.is_replaced()
     }
 }
 
@@ -521,11 +521,11 @@ const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";
 const FRAGMENTS: &str = "vertex_fragments";
 
-const fn shareable<T: Clone + Send + Sync + 'static>() {}
+const fn assert_shareable<T: Clone + Send + Sync + 'static>() {}
 const _: () = {
-    shareable::<Store>();
-    shareable::<LevelNode>();
-    shareable::<Cells>();
-    shareable::<Rows>();
-    shareable::<DenseArray>();
+    assert_shareable::<Store>();
+    assert_shareable::<LevelNode>();
+    assert_shareable::<Cells>();
+    assert_shareable::<Rows>();
+    assert_shareable::<DenseArray>();
 };

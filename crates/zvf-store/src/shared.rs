@@ -64,7 +64,7 @@ impl Shared {
 
     /// Returns what is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
     /// places in `slots` it is given.
-    pub(crate) async fn through_cache<F: Future<Output = Vec<Answer>>>(
+    pub(crate) async fn read_through_cache<F: Future<Output = Vec<Answer>>>(
         &self,
         id: u32,
         slots: &[Option<u64>],

@@ -218,7 +218,7 @@ fn errno_place() -> *mut i32 {
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-static PLACES: [Place; MAX_WATCHED] = [const { Place::free() }; MAX_WATCHED];
+static PLACES: [Place; MAX_WATCHED] = [const { Place::new() }; MAX_WATCHED];
 
 #[cfg(test)]
 mod tests {
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn slots_are_released_and_run_out() {
         install_sigbus_handler().unwrap();
-        let place = Place::free();
+        let place = Place::new();
         assert!(!place.holds(0) && !place.holds(1));
         place.write(4096, 8192);
         for (address, expected) in [(4095, false), (4096, true), (8191, true), (8192, false)] {

@@ -24,14 +24,14 @@ use crate::source::Backend;
 #[async_trait]
 pub trait Versions: fmt::Debug + Send + Sync {
     /// Returns why nothing can be committed here, in words; none where something can.
-    fn read_only(&self) -> Option<String>;
+    fn read_only_reason(&self) -> Option<String>;
 
     /// Returns the id of the version that the address names now.
     ///
     /// # Errors
     ///
     /// When there is no repository, or it has no such version; the error says which there are.
-    async fn latest(&self) -> Result<String, StoreError>;
+    async fn latest_version(&self) -> Result<String, StoreError>;
 
     /// Opens the objects of a version.
     ///

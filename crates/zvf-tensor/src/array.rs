@@ -168,7 +168,7 @@ impl Array {
 /// let file = TensorFile::from_bytes(bytes.into())?;
 /// let view = file.tensor("a")?.dense_view(&Slice::all())?.expect("one chunk is always dense");
 /// assert_eq!(view.values::<f32>().unwrap()[4], -1.0);
-/// assert!(view.still_valid());
+/// assert!(view.is_unchanged());
 /// # Ok(())
 /// # }
 /// ```
@@ -191,7 +191,7 @@ impl View {
         Self { file, element, shape, strides: None, bytes }
     }
 
-    pub(crate) fn strided(
+    pub(crate) fn with_strides(
         file: RangedFile,
         element: TensorDtype,
         view: &StridedView,
@@ -238,7 +238,7 @@ impl View {
 
     /// Returns whether the file is still the one that was opened: check after use, and discard results if it is not.
     #[must_use]
-    pub fn still_valid(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         self.file.check().is_ok()
     }
 }

@@ -185,14 +185,14 @@ pub async fn gather(
     let compression = match options.compressor {
         None => Compression::None,
         Some(Compressor::Zstd) => Compression::Zstd(options.level.clamp(1, 9).into()),
-        Some(other) => return Err(unsupported("zstd, in a .tet file", other.name())),
+        Some(other) => return Err(unsupported_error("zstd, in a .tet file", other.name())),
     };
     let mut tensors = Vec::with_capacity(arrays.len());
     for (name, array) in arrays {
-        let dtype = array.dtype().ok_or_else(|| untyped(array))?;
+        let dtype = array.dtype().ok_or_else(|| untyped_error(array))?;
         let Some(element) = element_of(dtype) else {
             let found = dtype.to_string();
-            return Err(unsupported("a type of .tet files", &found).with_dataset(name));
+            return Err(unsupported_error("a type of .tet files", &found).with_dataset(name));
         };
         let chunk: Vec<u64> =
             options.chunk_shape.as_deref().unwrap_or(array.chunk_shape()).to_vec();
@@ -212,7 +212,7 @@ pub async fn gather(
             let ends = tile.lo().iter().zip(tile.extents());
             let stop: Vec<u64> = ends.map(|(lo, n)| lo + n).collect();
             let items = array.read(tile.lo(), &stop, &options.memory).await?;
-            writer.put_chunk(&little(items, array.dtype()))?;
+            writer.put_chunk(&to_little_endian(items, array.dtype()))?;
             done += 1;
             on_progress(done, total);
             pause().await;
@@ -278,7 +278,7 @@ async fn to_zarr(
     options: &ConvertOptions,
     mut on_progress: impl FnMut(u64, u64),
 ) -> Result<(), TensorError> {
-    let dtype = array.dtype().ok_or_else(|| untyped(array))?;
+    let dtype = array.dtype().ok_or_else(|| untyped_error(array))?;
     let (chunk, block) = cut(array, options);
     let per: Vec<u64> =
         chunk.iter().zip(&block).map(|(chunk, block)| chunk.div_ceil((*block).max(1))).collect();
@@ -306,7 +306,8 @@ async fn to_zarr(
         let ends = start.iter().zip(&shard).zip(array.shape());
         // A partition keeps the sum of an extent and one of its chunks below 2^63.
         let stop: Vec<u64> = ends.map(|((at, n), end)| (at + n).min(*end)).collect();
-        let items = little(array.read(&start, &stop, &options.memory).await?, Some(dtype));
+        let items =
+            to_little_endian(array.read(&start, &stop, &options.memory).await?, Some(dtype));
         let selection = geometry.select(&start, &stop)?;
         let mut first = None;
         for part in selection.chunks().flat_map(|chunk| chunk.blocks()) {
@@ -376,7 +377,7 @@ fn document(
 /// Returns the codecs of its chunks.
 fn codecs_of(dtype: Dtype, options: &ConvertOptions) -> CodecPipeline {
     match (options.compressor, options.shuffle) {
-        (None, _) => CodecPipeline::none(),
+        (None, _) => CodecPipeline::empty(),
         (Some(Compressor::Zstd), Shuffle::None) => CodecPipeline::zstd(options.level.into()),
         (Some(compressor), filter) => CodecPipeline::blosc(BloscSettings {
             compressor,
@@ -419,7 +420,7 @@ fn halve_longest_axis(shape: &[u64], size: u64, max_bytes: u64) -> Vec<u64> {
 }
 
 /// Converts items to little-endian.
-fn little(items: Bytes, dtype: Option<Dtype>) -> Bytes {
+fn to_little_endian(items: Bytes, dtype: Option<Dtype>) -> Bytes {
     let Some(dtype) = dtype.filter(|dtype| dtype.big_endian) else { return items };
     // Numbers have at most 8 bytes.
     let unit = if dtype.kind == DtypeKind::Text { TEXT_UNIT } else { saturating_usize(dtype.size) };
@@ -428,12 +429,12 @@ fn little(items: Bytes, dtype: Option<Dtype>) -> Bytes {
     bytes.into()
 }
 
-fn untyped(array: &AnyArray) -> TensorError {
+fn untyped_error(array: &AnyArray) -> TensorError {
     let found = array.numpy_dtype().unwrap_or_else(|| format!("{} bytes", array.item_size()));
-    unsupported("items that are numbers or text", &found)
+    unsupported_error("items that are numbers or text", &found)
 }
 
-fn unsupported(rule: &'static str, found: &str) -> TensorError {
+fn unsupported_error(rule: &'static str, found: &str) -> TensorError {
     TensorError::invalid_value(Class::Unsupported, "conversion", Expected::Rule(rule), found)
 }
 

@@ -45,11 +45,11 @@ impl Memory {
 /// Returns the available memory, where the system reports it.
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    available(&text)
+    parse_available(&text)
 }
 
 /// Parses the bytes of available memory.
-fn available(text: &str) -> Option<u64> {
+fn parse_available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     number.checked_mul(1024)
@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn system_memory_is_read() {
-        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:     5 kB\n"), Some(5 << 10));
-        assert_eq!(available("MemTotal: 9 kB\n"), None);
-        assert_eq!(available("MemAvailable: many\n"), None);
+        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:     5 kB\n"), Some(5 << 10));
+        assert_eq!(parse_available("MemTotal: 9 kB\n"), None);
+        assert_eq!(parse_available("MemAvailable: many\n"), None);
     }
 
     #[test]

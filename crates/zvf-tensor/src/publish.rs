@@ -54,7 +54,7 @@ impl AtomicTensorFile {
         gate: &CommitGate,
     ) -> Result<Self, TensorError> {
         let options = FileOptions { replace, gate: gate.clone(), ..FileOptions::default() };
-        Ok(Self(AtomicFile::create(&Disk::default(), path, options).map_err(failed)?))
+        Ok(Self(AtomicFile::create(&Disk::default(), path, options).map_err(publish_error)?))
     }
 
     /// Returns the file to write to.
@@ -69,7 +69,7 @@ impl AtomicTensorFile {
     /// When it cannot be synced, something took the name, what is replaced was changed meanwhile (`Conflict`), or the
     /// name cannot be given.
     pub fn publish(self) -> Result<(), TensorError> {
-        self.0.publish().map_err(failed)
+        self.0.publish().map_err(publish_error)
     }
 }
 
@@ -92,7 +92,7 @@ impl NewFolder {
             let lock = TargetLock::acquire(&Disk::default(), path)?;
             StagingDir::begin(lock, options)
         };
-        Ok(Self(begin().map_err(failed)?))
+        Ok(Self(begin().map_err(publish_error)?))
     }
 
     /// Returns the path where its files are created.
@@ -102,11 +102,11 @@ impl NewFolder {
 
     /// Renames it to its path.
     pub(crate) fn publish(self) -> Result<(), TensorError> {
-        self.0.publish().map_err(failed)
+        self.0.publish().map_err(publish_error)
     }
 }
 
-fn failed(error: PublishError) -> TensorError {
+fn publish_error(error: PublishError) -> TensorError {
     StoreError::from(error).into()
 }
 

@@ -24,7 +24,7 @@ impl Region {
     }
 
     /// Returns the intersection; without common items it is empty, not negative.
-    pub(crate) fn common(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         let start: Vec<u64> = self.axes().zip(other.axes()).map(|(a, b)| a.0.max(b.0)).collect();
         let stop = self.axes().zip(other.axes()).zip(&start);
         let stop = stop.map(|((a, b), start)| a.1.min(b.1).max(*start)).collect();
@@ -33,7 +33,7 @@ impl Region {
 
     /// Returns the part inside of an array.
     pub(crate) fn clamp_to(&self, shape: &[u64]) -> Self {
-        self.common(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
+        self.intersection(&Self { start: vec![0; shape.len()], stop: shape.to_vec() })
     }
 
     /// Returns whether it is a box of an array.
@@ -45,12 +45,12 @@ impl Region {
 
     /// Returns whether they intersect.
     pub(crate) fn meets(&self, other: &Self) -> bool {
-        self.common(other).items() > 0
+        self.intersection(other).items() > 0
     }
 
     /// Returns whether it contains `other`.
     pub(crate) fn holds(&self, other: &Self) -> bool {
-        self.common(other) == *other
+        self.intersection(other) == *other
     }
 
     /// Returns the index of an item in this box.
@@ -66,7 +66,7 @@ impl Region {
 /// Copies items of `item` bytes from one box to another, where they intersect.
 pub(crate) fn paste(item: usize, from: (&[u8], &Region), to: (&mut [u8], &Region)) {
     let ((source, from), (target, to)) = (from, to);
-    let common = from.common(to);
+    let common = from.intersection(to);
     if common.items() == 0 {
         return;
     }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn boxes_are_intersected() {
         let (a, b) = (region(&[0, 2], &[4, 5]), region(&[3, 0], &[9, 3]));
-        assert_eq!(a.common(&b), region(&[3, 2], &[4, 3]));
+        assert_eq!(a.intersection(&b), region(&[3, 2], &[4, 3]));
         assert!(a.meets(&b) && !a.holds(&b) && a.holds(&region(&[3, 2], &[4, 3])));
         assert!(!a.meets(&region(&[4, 2], &[5, 3])));
         assert_eq!(a.items(), 12);

@@ -95,8 +95,8 @@ impl Slice {
     /// `stop_label`, or an axis has a number and a label for one end.
     pub fn from_json(text: &str) -> Result<Self, TensorError> {
         let axes: Vec<Map<String, Value>> =
-            serde_json::from_str(text).map_err(|_not_json| refused(JSON, text))?;
-        axes.iter().map(Cut::of_json).collect::<Result<_, _>>().map(|cuts| Self { cuts })
+            serde_json::from_str(text).map_err(|_not_json| slice_error(JSON, text))?;
+        axes.iter().map(Cut::from_json).collect::<Result<_, _>>().map(|cuts| Self { cuts })
     }
 
     /// Returns the cuts; none for all of a tensor.
@@ -125,7 +125,7 @@ impl Slice {
             None => Ok(default),
             Some(Bound::Index(at)) => Ok(*at),
             Some(Bound::Label(text)) => {
-                label(axis, text).ok_or_else(|| refused("a label of the axis", text))
+                label(axis, text).ok_or_else(|| slice_error("a label of the axis", text))
             }
         };
         let axis = |(axis, (cut, extent)): (usize, (&Cut, &u64))| {
@@ -140,12 +140,12 @@ impl Slice {
 }
 
 impl Cut {
-    fn of_json(axis: &Map<String, Value>) -> Result<Self, TensorError> {
+    fn from_json(axis: &Map<String, Value>) -> Result<Self, TensorError> {
         let mut cut = Self::default();
         for (key, value) in axis {
-            let number = || value.as_u64().ok_or_else(|| refused("a whole number", key));
+            let number = || value.as_u64().ok_or_else(|| slice_error("a whole number", key));
             let label = || {
-                let text = value.as_str().ok_or_else(|| refused("a text", key))?;
+                let text = value.as_str().ok_or_else(|| slice_error("a text", key))?;
                 Ok::<_, TensorError>(Bound::Label(text.into()))
             };
             let slot = match key.as_str() {
@@ -157,21 +157,23 @@ impl Cut {
                     cut.step = Some(number()?);
                     None
                 }
-                other => return Err(refused(JSON, other)),
+                other => return Err(slice_error(JSON, other)),
             };
             if slot.is_some() {
-                return Err(refused("a number or a label, not both", key));
+                return Err(slice_error("a number or a label, not both", key));
             }
         }
         Ok(cut)
     }
 
-    fn of_text(text: &str) -> Result<Self, TensorError> {
+    fn from_text(text: &str) -> Result<Self, TensorError> {
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();
         match parts.as_slice() {
             [at] => {
-                let Some(Bound::Index(at)) = bound(at)? else { return Err(refused(TEXT, text)) };
-                let end = at.checked_add(1).ok_or_else(|| refused(TEXT, text))?;
+                let Some(Bound::Index(at)) = bound(at)? else {
+                    return Err(slice_error(TEXT, text));
+                };
+                let end = at.checked_add(1).ok_or_else(|| slice_error(TEXT, text))?;
                 let (start, stop) = (Bound::Index(at), Bound::Index(end));
                 Ok(Self { start: Some(start), stop: Some(stop), step: None })
             }
@@ -179,11 +181,11 @@ impl Cut {
             [start, stop, step] => {
                 let step = match *step {
                     "" => None,
-                    step => Some(step.parse().map_err(|_not_a_number| refused(TEXT, step))?),
+                    step => Some(step.parse().map_err(|_not_a_number| slice_error(TEXT, step))?),
                 };
                 Ok(Self { start: bound(start)?, stop: bound(stop)?, step })
             }
-            _ => Err(refused(TEXT, text)),
+            _ => Err(slice_error(TEXT, text)),
         }
     }
 }
@@ -193,7 +195,7 @@ impl FromStr for Slice {
 
     /// Parses the form of the command line.
     fn from_str(text: &str) -> Result<Self, TensorError> {
-        text.split(',').map(Cut::of_text).collect::<Result<_, _>>().map(|cuts| Self { cuts })
+        text.split(',').map(Cut::from_text).collect::<Result<_, _>>().map(|cuts| Self { cuts })
     }
 }
 
@@ -204,10 +206,10 @@ fn bound(text: &str) -> Result<Option<Bound>, TensorError> {
     if let Some(label) = text.strip_prefix('@') {
         return Ok(Some(Bound::Label(label.into())));
     }
-    text.parse().map(|at| Some(Bound::Index(at))).map_err(|_not_a_number| refused(TEXT, text))
+    text.parse().map(|at| Some(Bound::Index(at))).map_err(|_not_a_number| slice_error(TEXT, text))
 }
 
-fn refused(rule: &'static str, found: &str) -> TensorError {
+fn slice_error(rule: &'static str, found: &str) -> TensorError {
     TensorError::request("slice", rule, found)
 }
 

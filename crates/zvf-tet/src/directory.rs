@@ -108,11 +108,17 @@ impl<'a> Directory<'a> {
         index_at: Option<u64>,
     ) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::TetDirectory, bytes);
-        let blob_len = cur.one::<U64>("dataset_blob_len").map_err(in_file)?.get();
+        let blob_len = cur.item::<U64>("dataset_blob_len").map_err(add_file_offset)?.get();
         let room = file_len.saturating_sub(AT_RECORDS);
         if blob_len > room {
             let (class, expected) = (Class::OutOfBounds, Expected::AtMost(room.into()));
-            return Err(in_file(cur.refuse(class, "dataset_blob_len", 0, expected, blob_len)));
+            return Err(add_file_offset(cur.refuse(
+                class,
+                "dataset_blob_len",
+                0,
+                expected,
+                blob_len,
+            )));
         }
         let max_count = blob_len / SMALLEST_RECORD;
         if u64::from(dataset_count) > max_count {
@@ -127,18 +133,18 @@ impl<'a> Directory<'a> {
             let (field, at) = ("chunk_index_offset", AT_INDEX_OFFSET);
             return Err(FormatError::new(class, part, field, at, expected, found));
         }
-        let blob = cur.bytes("records", blob_len).map_err(in_file)?;
+        let blob = cur.bytes("records", blob_len).map_err(add_file_offset)?;
 
         let mut records = Cursor::new(Part::TetDirectory, blob);
         for id in 0..dataset_count {
             Dataset::parse(&mut records, id)?;
         }
-        records.end().map_err(in_blob)?;
+        records.end().map_err(add_blob_offset)?;
         Ok(Self { blob, count: dataset_count })
     }
 
     /// Returns the directory of a file without datasets, where no byte of it is stored.
-    pub(super) const fn none() -> Self {
+    pub(super) const fn empty() -> Self {
         Self { blob: &[], count: 0 }
     }
 
@@ -215,25 +221,25 @@ impl<'a> Iterator for Datasets<'a> {
 impl<'a> Dataset<'a> {
     fn parse(cur: &mut Cursor<'a>, id: u32) -> Result<Self, FormatError> {
         let at = cur.position();
-        let head = cur.one::<Head>("record").map_err(in_blob)?;
+        let head = cur.item::<Head>("record").map_err(add_blob_offset)?;
         let rank = head.ndim.get();
         if !RANKS.allows(rank.into()) {
             let at = at.saturating_add(IN_NDIM);
-            return Err(in_blob(cur.refuse(Class::BadShape, "ndim", at, RANKS, rank)));
+            return Err(add_blob_offset(cur.refuse(Class::BadShape, "ndim", at, RANKS, rank)));
         }
         let name_at = cur.position();
-        let name = cur.bytes("name", head.name_len.get().into()).map_err(in_blob)?;
+        let name = cur.bytes("name", head.name_len.get().into()).map_err(add_blob_offset)?;
         let name = core::str::from_utf8(name).map_err(|e| {
             let at = name_at.saturating_add(num::to_u64(e.valid_up_to()));
             let (expected, found) = (Expected::Rule("UTF-8"), "other bytes");
-            in_blob(cur.refuse(Class::Encoding, "name", at, expected, found))
+            add_blob_offset(cur.refuse(Class::Encoding, "name", at, expected, found))
         })?;
         // Where no position is aligned, the padding is longer than the bytes that are left.
         let padding =
             super::align8(cur.position()).unwrap_or(u64::MAX).saturating_sub(cur.position());
-        let padding = cur.array("padding", padding).map_err(in_blob)?;
-        let shape = cur.array("shape", rank.into()).map_err(in_blob)?;
-        let chunk_shape = cur.array("chunk_shape", rank.into()).map_err(in_blob)?;
+        let padding = cur.array("padding", padding).map_err(add_blob_offset)?;
+        let shape = cur.array("shape", rank.into()).map_err(add_blob_offset)?;
+        let chunk_shape = cur.array("chunk_shape", rank.into()).map_err(add_blob_offset)?;
         Ok(Self {
             id,
             at: AT_RECORDS.saturating_add(at),
@@ -336,7 +342,7 @@ impl<'a> Dataset<'a> {
     }
 
     /// Returns the fault of having the name of an earlier dataset.
-    pub(super) fn same_name(&self) -> FormatError {
+    pub(super) fn same_name_error(&self) -> FormatError {
         let (class, at) =
             (Class::Duplicate, self.at.saturating_add(num::to_u64(size_of::<Head>())));
         let expected = Expected::Rule("a name of its own");
@@ -371,12 +377,12 @@ pub(super) fn encode<'a>(
 }
 
 /// Counts from the start of the file instead of from `dataset_blob_len`.
-fn in_file(error: FormatError) -> FormatError {
+fn add_file_offset(error: FormatError) -> FormatError {
     error.with_base_offset(Superblock::LEN)
 }
 
 /// Counts from the start of the file instead of from the first record.
-fn in_blob(error: FormatError) -> FormatError {
+fn add_blob_offset(error: FormatError) -> FormatError {
     error.with_base_offset(AT_RECORDS)
 }
 

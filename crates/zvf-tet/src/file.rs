@@ -188,7 +188,7 @@ fn directory<'a>(
     file_len: u64,
 ) -> Result<Directory<'a>, FormatError> {
     if superblock.dataset_count() == 0 {
-        return Ok(Directory::none());
+        return Ok(Directory::empty());
     }
     let bytes =
         num::checked_usize(Superblock::LEN).and_then(|from| prefix.get(from..)).unwrap_or(&[]);
@@ -202,7 +202,7 @@ fn index<'a>(
     payload_end: u64,
 ) -> Result<Index<'a>, FormatError> {
     if superblock.dataset_count() == 0 {
-        return Ok(Index::none());
+        return Ok(Index::empty());
     }
     let (offset, length) = (superblock.chunk_index_offset(), superblock.chunk_index_length());
     // The superblock was compared with the length of the file.

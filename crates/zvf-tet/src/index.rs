@@ -98,7 +98,7 @@ impl<'a> Index<'a> {
     /// Reads header and rows, which are as many as the header says.
     fn parts(bytes: &'a [u8]) -> Result<(&'a Head, Items<'a, Row>), FormatError> {
         let mut cur = Cursor::new(Part::TetIndex, bytes);
-        let head = cur.one::<Head>("header")?;
+        let head = cur.item::<Head>("header")?;
         if head.magic != MAGIC {
             let expected = Expected::Rule("TIDX");
             return Err(cur.refuse(Class::BadMagic, "magic", 0, expected, head.magic));
@@ -125,7 +125,7 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the index of a file without datasets, where no byte of it is stored.
-    pub(super) const fn none() -> Self {
+    pub(super) const fn empty() -> Self {
         let rows = Items { items: &[], at: HEADER };
         Self { rows, budget: MemoryBudget::DEFAULT, reserved: [0; 2] }
     }

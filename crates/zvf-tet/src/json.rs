@@ -185,15 +185,15 @@ enum Fault {
 
 /// Sets the highest bit of the first byte that ends what stands for itself: a quote, a backslash, or a control
 /// character. Bytes after that may be marked, too.
-const fn ends(word: u64) -> u64 {
-    const fn parse_below(word: u64, limit: u64) -> u64 {
+const fn mark_ends(word: u64) -> u64 {
+    const fn mark_below(word: u64, limit: u64) -> u64 {
         word.wrapping_sub(limit) & !word & ONES << 7
     }
     const ONES: u64 = 0x0101_0101_0101_0101;
     const QUOTE: u64 = 0x2222_2222_2222_2222;
     const BACKSLASH: u64 = 0x5c5c_5c5c_5c5c_5c5c;
     const SPACE: u64 = 0x2020_2020_2020_2020;
-    parse_below(word, SPACE) | parse_below(word ^ QUOTE, ONES) | parse_below(word ^ BACKSLASH, ONES)
+    mark_below(word, SPACE) | mark_below(word ^ QUOTE, ONES) | mark_below(word ^ BACKSLASH, ONES)
 }
 
 /// A position in a text; after a fault, where it is.
@@ -333,7 +333,7 @@ impl<'a> Scan<'a> {
     fn skip_plain_bytes(&mut self) {
         let (words, tail) = self.text.get(self.at..).unwrap_or(&[]).as_chunks();
         for word in words {
-            let ends = ends(u64::from_le_bytes(*word));
+            let ends = mark_ends(u64::from_le_bytes(*word));
             let plain = num::usize_from_u32(ends.trailing_zeros() / u8::BITS);
             self.at = self.at.saturating_add(plain);
             if ends != 0 {

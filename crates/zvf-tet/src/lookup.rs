@@ -83,10 +83,10 @@ impl<'a> Lookup<'a> {
         // Without a row, only a dataset without tiles is in order.
         let first = guess.or_else(|| rows.iter().position(is_of_dataset)).unwrap_or(0);
         let geometry = *geometry;
-        let place = match in_order(rows, first, id, &geometry) {
+        let place = match is_in_order(rows, first, id, &geometry) {
             true => Place::InOrder(first),
             #[cfg(feature = "alloc")]
-            false => Place::Sorted(sorted(rows, id, geometry.rank()).into()),
+            false => Place::Sorted(sort_rows(rows, id, geometry.rank()).into()),
             #[cfg(not(feature = "alloc"))]
             false => Place::Anywhere,
         };
@@ -200,7 +200,7 @@ impl<'a> TetView<'a> {
 }
 
 /// Returns whether there is one row for each tile from `first` on, in grid order.
-fn in_order(rows: &[Row], first: usize, id: u32, geometry: &TileGeometry) -> bool {
+fn is_in_order(rows: &[Row], first: usize, id: u32, geometry: &TileGeometry) -> bool {
     let end = num::checked_usize(geometry.tile_count()).and_then(|tiles| first.checked_add(tiles));
     let Some(rows) = end.and_then(|end| rows.get(first..end)) else {
         return false;
@@ -228,7 +228,7 @@ pub(super) fn count_up(coords: &mut [u64; MAX_RANK], counts: &[u64]) {
 
 /// Returns the numbers of the rows of a dataset, in order of their coordinates.
 #[cfg(feature = "alloc")]
-fn sorted(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
+fn sort_rows(rows: &[Row], id: u32, rank: usize) -> Vec<u32> {
     let dataset_rows =
         (0..=u32::MAX).zip(rows).filter(|(_, row)| row.dataset_id() == u64::from(id));
     let mut numbers: Vec<u32> = dataset_rows.map(|(number, _)| number).collect();

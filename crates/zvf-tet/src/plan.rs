@@ -121,7 +121,7 @@ impl<'l, 'a> Plan<'l, 'a> {
             .tile_at(coords)
             .ok_or_else(|| self.lookup.refuse(Class::OutOfBounds, "none in the grid"))?;
         if row.raw_byte_len() != tile.byte_len() {
-            return Err(wrong_length(&tile, row));
+            return Err(length_error(&tile, row));
         }
         Ok(TouchedTile { row, tile, selection: self.selection })
     }
@@ -168,7 +168,7 @@ impl<'a> Iterator for TouchedTiles<'_, 'a> {
 }
 
 /// Returns the fault of a row that claims another length than its tile has.
-pub(super) fn wrong_length(tile: &Tile, row: &Row) -> FormatError {
+pub(super) fn length_error(tile: &Tile, row: &Row) -> FormatError {
     let expected = Expected::Exactly(tile.byte_len().into());
     let (class, at) = (Class::CountMismatch, super::index::IN_RAW);
     let found = row.raw_byte_len();

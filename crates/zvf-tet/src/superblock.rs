@@ -53,7 +53,7 @@ impl Superblock {
             let expected = Expected::Bytes(Self::LEN);
             return Err(cur.refuse(Class::Truncated, "superblock", 0, expected, file_len));
         }
-        let raw = cur.one::<Raw>("superblock")?;
+        let raw = cur.item::<Raw>("superblock")?;
         if raw.magic != MAGIC {
             let expected = Expected::Rule("TETR");
             return Err(cur.refuse(Class::BadMagic, "magic", 0, expected, raw.magic));

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 use super::geometry::axes;
 use super::index::{AT_ENTRY_COUNT, HEADER, IN_CHUNK_INDEX, IN_OFFSET};
-use super::plan::wrong_length;
+use super::plan::length_error;
 use super::{Dataset, MAX_RANK, Row, Severity, TetFinding, TetRule, TetView, TileGeometry};
 use zvf_format::{Class, Expected, FormatError, Lints, Part, num};
 
@@ -138,7 +138,7 @@ impl<'a> TetView<'a> {
             if let [a, b] = pair
                 && a.name() == b.name()
             {
-                push_finding(report, b.same_name())?;
+                push_finding(report, b.same_name_error())?;
             }
         }
         ControlFlow::Continue(())
@@ -147,12 +147,12 @@ impl<'a> TetView<'a> {
     #[cfg(not(feature = "alloc"))]
     fn check_names(&self, report: &mut Report<'_>) -> ControlFlow<()> {
         if num::usize_from_u32(self.directory().len()) > MAX_PAIRWISE_COMPARED {
-            return push_finding(report, unsupported("names", "so many datasets"));
+            return push_finding(report, unsupported_error("names", "so many datasets"));
         }
         for dataset in &self.directory() {
             let earlier = self.directory().find(dataset.name());
             if earlier.is_some_and(|earlier| earlier.id() < dataset.id()) {
-                push_finding(report, dataset.same_name())?;
+                push_finding(report, dataset.same_name_error())?;
             }
         }
         ControlFlow::Continue(())
@@ -175,7 +175,7 @@ impl<'a> TetView<'a> {
                 } else if datasets.gave_up {
                     return push_finding(
                         report,
-                        unsupported("chunk_index", "so many rows in another order"),
+                        unsupported_error("chunk_index", "so many rows in another order"),
                     );
                 }
                 continue;
@@ -193,7 +193,7 @@ impl<'a> TetView<'a> {
         if u32::try_from(self.index().rows().len()).is_err() {
             return push_finding(
                 report,
-                unsupported("chunk_index", "so many rows in another order"),
+                unsupported_error("chunk_index", "so many rows in another order"),
             );
         }
         let mut ranks: Vec<u8> = Vec::new();
@@ -216,7 +216,7 @@ impl<'a> TetView<'a> {
             if let [a, b] = pair
                 && compare(*a, *b).is_eq()
             {
-                push_finding(report, self.duplicate(u64::from(*b)))?;
+                push_finding(report, self.duplicate_error(u64::from(*b)))?;
             }
         }
         ControlFlow::Continue(())
@@ -228,21 +228,21 @@ impl<'a> TetView<'a> {
         if rows.len() > MAX_PAIRWISE_COMPARED {
             return push_finding(
                 report,
-                unsupported("chunk_index", "so many rows in another order"),
+                unsupported_error("chunk_index", "so many rows in another order"),
             );
         }
         let mut datasets = ById::new(self);
         for (i, row) in rows.iter().enumerate() {
             let rank = datasets.geometry(row.dataset_id()).map_or(MAX_RANK, TileGeometry::rank);
             if rows.iter().take(i).any(|earlier| order(earlier, row, rank).is_eq()) {
-                push_finding(report, self.duplicate(num::to_u64(i)))?;
+                push_finding(report, self.duplicate_error(num::to_u64(i)))?;
             }
         }
         ControlFlow::Continue(())
     }
 
     /// Returns the fault of a row for a tile that has one.
-    fn duplicate(&self, number: u64) -> FormatError {
+    fn duplicate_error(&self, number: u64) -> FormatError {
         let at = self.row_offset(number).saturating_add(IN_CHUNK_INDEX);
         let expected = Expected::Rule("one row for each tile");
         fault(Class::Duplicate, "chunk_index", at, expected, "another one")
@@ -300,7 +300,7 @@ impl<'a> TetView<'a> {
         if self.index().rows().len() > MAX_PAIRWISE_COMPARED {
             return push_finding(
                 report,
-                unsupported("payload_offset", "so many payloads in another order"),
+                unsupported_error("payload_offset", "so many payloads in another order"),
             );
         }
         for (i, (at, row)) in self.rows_with_offsets().enumerate() {
@@ -429,7 +429,7 @@ fn check_row(
     }
     match geometry.tile_at(coords) {
         Some(tile) if tile.byte_len() != row.raw_byte_len() => {
-            push_finding(report, wrong_length(&tile, row).with_base_offset(at))
+            push_finding(report, length_error(&tile, row).with_base_offset(at))
         }
         _ => ControlFlow::Continue(()),
     }
@@ -447,7 +447,7 @@ fn push_finding(report: &mut Report<'_>, error: FormatError) -> ControlFlow<()> 
 }
 
 /// Returns the finding of a check that takes sorting, for which there is no memory or no room in the numbers.
-fn unsupported(field: &'static str, found: &'static str) -> FormatError {
+fn unsupported_error(field: &'static str, found: &'static str) -> FormatError {
     let expected = Expected::Rule("few, or in order");
     fault(Class::Unsupported, field, 0, expected, found)
 }

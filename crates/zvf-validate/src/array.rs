@@ -273,7 +273,7 @@ pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Resul
     let names = match run.store.nodes().files(path).await {
         Ok(names) => names,
         Err(error) if is_content(&error) => {
-            run.unlisted(&S16, path); // a backend that cannot list
+            run.report_unlisted(&S16, path); // a backend that cannot list
             return Ok(());
         }
         Err(error) => return Err(error.into()),
@@ -310,7 +310,7 @@ async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u
             Ok(None)
         }
         Err(error) if is_content(&error) => {
-            run.unlisted(&C28, path);
+            run.report_unlisted(&C28, path);
             Ok(None)
         }
         Err(error) => Err(error.into()),

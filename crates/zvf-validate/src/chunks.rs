@@ -79,7 +79,7 @@ impl ChunkTable {
     pub(crate) fn new(keys: &Arc<KeyTable>) -> Self {
         let n = keys.len();
         Self {
-            index: dense(keys).unwrap_or_default(), // else keys are searched
+            index: dense_index(keys).unwrap_or_default(), // else keys are searched
             keys: Arc::clone(keys),
             rows: Vec::with_capacity(n),
             fragments: Vec::with_capacity(n),
@@ -216,7 +216,7 @@ pub(crate) fn row_id(chunk: u64, row: u64) -> u64 {
 }
 
 /// Returns an index without gaps, where it takes a few numbers for each key at most.
-fn dense(keys: &KeyTable) -> Option<Index> {
+fn dense_index(keys: &KeyTable) -> Option<Index> {
     let mut rows = keys.rows();
     let mut low = rows.next()?.to_vec();
     let mut high = low.clone();

@@ -102,7 +102,7 @@ impl Finding {
     }
 
     /// Adds a count that is `right` and says something else.
-    pub(crate) fn counted(mut self, subject: &str, right: u64, found: u64) -> Self {
+    pub(crate) fn with_count(mut self, subject: &str, right: u64, found: u64) -> Self {
         self = self.with_details(subject, right, found);
         self.right = Some(right);
         self

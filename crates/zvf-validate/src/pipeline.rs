@@ -15,7 +15,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_store::{Cells, StoreError};
 
 use crate::parts::{Share, Stage, Work};
-use crate::pool::on_pool;
+use crate::pool::run_on_pool;
 use crate::stop::Stop;
 
 /// The result of reading a cell.
@@ -69,7 +69,7 @@ where
             None => (None, None),
             Some((range, batch)) => {
                 let check = Arc::clone(&check);
-                (Some(range), Some(on_pool(move || check(batch))))
+                (Some(range), Some(run_on_pool(move || check(batch))))
             }
         };
         // The work is started first: a local read holds this thread.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use tokio::sync::oneshot;
 
 /// Runs `work` on the current pool; returns its result.
-pub(crate) async fn on_pool<T: Send + 'static>(
+pub(crate) async fn run_on_pool<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, wait) = oneshot::channel();

@@ -272,7 +272,7 @@ async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>,
             names.push(name.to_owned());
         }
     }
-    run.unlisted(&S16, path);
+    run.report_unlisted(&S16, path);
     Ok(names)
 }
 

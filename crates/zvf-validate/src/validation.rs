@@ -46,7 +46,7 @@ impl Validation {
     }
 
     /// Reports that `rule` was not checked for `path`: there are `found` items, and at most `max_kept` are kept.
-    pub(crate) fn too_many(
+    pub(crate) fn report_too_many(
         &mut self,
         rule: &'static Rule,
         path: &str,
@@ -70,13 +70,13 @@ impl Validation {
             Err(error) => return Err(error.into()),
         };
         if !listing.complete {
-            self.unlisted(rule, path);
+            self.report_unlisted(rule, path);
         }
         Ok(listing.names)
     }
 
     /// Reports that the nodes below `path` could not be listed.
-    pub(crate) fn unlisted(&mut self, rule: &'static Rule, path: &str) {
+    pub(crate) fn report_unlisted(&mut self, rule: &'static Rule, path: &str) {
         self.found.skip(Finding::new(rule, path).with_details("names", "a listing", "none"));
     }
 

@@ -35,19 +35,23 @@ impl CellRequest {
     /// When a field is missing or of another type.
     pub fn parse(text: &str) -> Result<Self, WasmError> {
         let fields = parse_object(text)?;
-        let cell = required(&fields, "cell")?.as_array().ok_or_else(|| bad("cell", "a list"))?;
-        let cell = cell.iter().map(|n| n.as_i64().ok_or_else(|| bad("cell", "whole numbers")));
+        let cell = require_field(&fields, "cell")?
+            .as_array()
+            .ok_or_else(|| field_error("cell", "a list"))?;
+        let cell =
+            cell.iter().map(|n| n.as_i64().ok_or_else(|| field_error("cell", "whole numbers")));
         let axes = match fields.get("axes").and_then(Value::as_array) {
             None => vec![0, 1, 2],
             Some(axes) => {
                 let axes = axes.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok()));
                 let axes = axes.collect::<Option<Vec<usize>>>();
-                axes.filter(|axes| axes.len() <= 3).ok_or_else(|| bad("axes", "at most three"))?
+                axes.filter(|axes| axes.len() <= 3)
+                    .ok_or_else(|| field_error("axes", "at most three"))?
             }
         };
         Ok(Self {
-            kind: parse_kind(required(&fields, "kind")?)?,
-            level: parse_level(required(&fields, "level")?)?,
+            kind: parse_kind(require_field(&fields, "kind")?)?,
+            level: parse_level(require_field(&fields, "level")?)?,
             cell: cell.collect::<Result<_, _>>()?,
             condition: text_field(&fields, "where").filter(|text| !text.trim().is_empty()),
             columns: texts(&fields, "columns"),
@@ -86,14 +90,15 @@ impl Question {
                 side.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>()
             };
             let (Some(low), Some(high)) = (side(0), side(1)) else {
-                return Err(bad("bbox", "[low, high]"));
+                return Err(field_error("bbox", "[low, high]"));
             };
-            let bounds =
-                Bounds::new(&low, &high).map_err(|error| bad("bbox", &error.to_string()))?;
+            let bounds = Bounds::new(&low, &high)
+                .map_err(|error| field_error("bbox", &error.to_string()))?;
             query = query.in_region(bounds);
             if let Some(mode) = text_field(&fields, "mode") {
                 let expected = "inside, touch, clip, crop or cells";
-                query = query.mode(mode.parse::<Mode>().map_err(|_unknown| bad("mode", expected))?);
+                query = query
+                    .mode(mode.parse::<Mode>().map_err(|_unknown| field_error("mode", expected))?);
             }
         }
         if let Some(ids) = fields.get("objects").and_then(Value::as_array) {
@@ -138,12 +143,12 @@ fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate, WasmEr
 pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, WasmError> {
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) | Err(_) => Err(bad("the request", "an object of JSON")),
+        Ok(_) | Err(_) => Err(field_error("the request", "an object of JSON")),
     }
 }
 
-fn required<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a Value, WasmError> {
-    fields.get(name).ok_or_else(|| bad(name, "to be there"))
+fn require_field<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a Value, WasmError> {
+    fields.get(name).ok_or_else(|| field_error(name, "to be there"))
 }
 
 fn parse_kind(value: &Value) -> Result<Kind, WasmError> {
@@ -153,12 +158,12 @@ fn parse_kind(value: &Value) -> Result<Kind, WasmError> {
 
 fn parse_level(value: &Value) -> Result<LevelId, WasmError> {
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    number.map(LevelId).ok_or_else(|| bad("level", "a number"))
+    number.map(LevelId).ok_or_else(|| field_error("level", "a number"))
 }
 
 fn parse_limit(value: &Value) -> Result<u32, WasmError> {
     let limit = value.as_u64().and_then(|limit| u32::try_from(limit).ok());
-    limit.filter(|limit| *limit > 0).ok_or_else(|| bad("limit", "a number above 0"))
+    limit.filter(|limit| *limit > 0).ok_or_else(|| field_error("limit", "a number above 0"))
 }
 
 /// Parses an id: a decimal string, because numbers of JavaScript end at 2^53.
@@ -167,7 +172,7 @@ pub(crate) fn parse_id(value: &Value) -> Result<ObjectId, WasmError> {
         Value::String(text) => text.parse().ok(),
         other => other.as_i64(),
     };
-    number.map(ObjectId).ok_or_else(|| bad("objects", "decimal ids"))
+    number.map(ObjectId).ok_or_else(|| field_error("objects", "decimal ids"))
 }
 
 fn text_field(fields: &Map<String, Value>, name: &str) -> Option<String> {
@@ -179,6 +184,6 @@ fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn bad(name: &str, expected: &str) -> WasmError {
+fn field_error(name: &str, expected: &str) -> WasmError {
     WasmError::Request(format!("{name}: expected {expected}"))
 }

@@ -92,7 +92,8 @@ impl Attribute {
             name: self.name.to_string(),
             dtype: self.dtype.to_string(),
             width: self.width,
-            categories: categories.map(|c| (c.values().iter().map(json).collect(), c.missing())),
+            categories: categories
+                .map(|c| (c.values().iter().map(json).collect(), c.missing_code())),
             unit: text(&self.unit),
             description: text(&self.description),
             categorical: self.categorical,
@@ -181,7 +182,7 @@ impl Attribute {
         let dictionary = self.categories.as_ref().map(|categories| Dictionary {
             categories: categories.values().iter().map(json).collect(),
             ordered: false,
-            missing: categories.missing(),
+            missing: categories.missing_code(),
         });
         ColumnEncoding { dtype: self.dtype, dictionary, recode: None }
     }

@@ -214,7 +214,7 @@ impl Diagnose for WriteError {
             Self::Format(error) => error.diagnosis(),
             Self::Metadata(error) => error.diagnosis(),
             Self::Model(error) => error.diagnosis(),
-            Self::Scratch(error) => diagnose(of_system(error.kind())).with_cause(error),
+            Self::Scratch(error) => diagnose(io_class(error.kind())).with_cause(error),
             Self::Outside { .. } | Self::NoSuchVertex { .. } => diagnose(Class::OutOfBounds),
             Self::TooMuch { .. } => diagnose(Class::LimitExceeded),
             Self::Stopped => diagnose(Class::Cancelled),
@@ -249,7 +249,7 @@ pub(crate) fn count_u32(what: &'static str, count: usize) -> Result<u32, WriteEr
 }
 
 /// Returns the class of what the operating system answered.
-fn of_system(kind: io::ErrorKind) -> Class {
+fn io_class(kind: io::ErrorKind) -> Class {
     let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     if full.contains(&kind) {
         Class::NoSpace

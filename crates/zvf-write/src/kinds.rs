@@ -78,7 +78,7 @@ impl Kinds {
     }
 
     /// Returns the writer for the first kind.
-    pub(crate) fn any_first(&mut self) -> KindWriter<'_> {
+    pub(crate) fn first_writer(&mut self) -> KindWriter<'_> {
         let next = (!self.others.is_empty()).then_some(&mut self.next);
         KindWriter { ingest: &mut self.first, next }
     }
@@ -134,7 +134,7 @@ impl Kinds {
         build.group(&geometry.path("geometry_index"), &index).await?;
         groups.write_groups(build, geometry, kind).await?;
         level.bounds = bounds.unwrap_or(level.bounds);
-        level.report = Report::of_kinds(reports);
+        level.report = Report::from_kinds(reports);
         Ok(level)
     }
 }
@@ -304,7 +304,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ids");
         let records = |ids: &[i64]| -> Vec<u8> {
-            ids.iter().copied().flat_map(crate::stages::ascending).collect()
+            ids.iter().copied().flat_map(crate::stages::sort_key).collect()
         };
         std::fs::write(&path, records(&[-5, 4, 9])).unwrap();
         let ids_of = |ids: &[i64]| Ids::from(StepOutput::Held(records(ids).into()));

@@ -33,7 +33,7 @@ impl Links {
         store: LinkStore,
     ) -> Result<Self, WriteError> {
         let family = LinkPolicy::new(width, rank)?;
-        let family = if directed { family.directed() } else { family };
+        let family = if directed { family.with_direction() } else { family };
         let family = family.with_storage(match store {
             LinkStore::Canonical => LinkStorage::Canonical,
             LinkStore::Duplicate => LinkStorage::Duplicate,

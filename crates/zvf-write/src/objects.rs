@@ -208,7 +208,7 @@ pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
 }
 
 /// Returns so many values that mean "none".
-pub(crate) fn absent(dtype: Dtype, values: usize) -> Vec<u8> {
+pub(crate) fn absent_values(dtype: Dtype, values: usize) -> Vec<u8> {
     let size = saturating_usize(dtype.size); // of a column
     let value: Vec<u8> = match (dtype.kind, size) {
         (DtypeKind::Float, 2) => half::f16::NAN.to_le_bytes().to_vec(),

@@ -12,7 +12,7 @@ use zvf_format::num::to_u64;
 
 use crate::WriteError;
 use crate::spill_folder::SpillFolder;
-use crate::stages::{ExternalSorter, KWayMerge, Output, StepOutput, ascending_u64, number_u64};
+use crate::stages::{ExternalSorter, KWayMerge, Output, StepOutput, number_u64, sort_key_u64};
 use crate::stop::StopFlag;
 
 /// Takes pairs in any order.
@@ -61,7 +61,7 @@ impl PairSorter {
     pub fn push(&mut self, a: u64, b: u64) -> Result<(), WriteError> {
         self.count += 1;
         if let Some((sorter, _)) = &mut self.spilled {
-            return sorter.push(&[&ascending_u64(a), &ascending_u64(b)]);
+            return sorter.push(&[&sort_key_u64(a), &sort_key_u64(b)]);
         }
         self.held.push((a, b));
         if to_u64(self.held.len()) * PAIR <= self.folder.memory() {
@@ -71,7 +71,7 @@ impl PairSorter {
         let mut sorter =
             ExternalSorter::new(path.clone(), 16, self.folder.memory(), &StopFlag::default());
         for (a, b) in std::mem::take(&mut self.held) {
-            sorter.push(&[&ascending_u64(a), &ascending_u64(b)])?;
+            sorter.push(&[&sort_key_u64(a), &sort_key_u64(b)])?;
         }
         self.spilled = Some((sorter, path));
         Ok(())
@@ -119,8 +119,8 @@ impl Pairs {
     pub fn save(&self, path: &Path) -> Result<(), WriteError> {
         let mut out = Output::create(path.to_owned(), &StopFlag::default())?;
         self.for_each(|a, b| {
-            out.write(&ascending_u64(a))?;
-            out.write(&ascending_u64(b))
+            out.write(&sort_key_u64(a))?;
+            out.write(&sort_key_u64(b))
         })?;
         out.finish().map(drop)
     }

@@ -40,7 +40,7 @@ pub struct Report {
 
 impl Report {
     /// Sums up several kinds; notices are those of the first, which every reader finds.
-    pub(crate) fn of_kinds(kinds: Vec<(Kind, Self)>) -> Self {
+    pub(crate) fn from_kinds(kinds: Vec<(Kind, Self)>) -> Self {
         let sum =
             |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
         Self {

@@ -166,7 +166,7 @@ pub(crate) fn counting_sort(
     chunks: usize,
 ) -> (Vec<u32>, Vec<Segment>) {
     if chunks / 4 > numbers.len() {
-        return sparsely(numbers, order);
+        return sparse_sort(numbers, order);
     }
     let mut counts = vec![0_u32; chunks];
     for number in numbers {
@@ -191,7 +191,7 @@ pub(crate) fn counting_sort(
 }
 
 /// Returns the same for few rows in one of many chunks.
-fn sparsely(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
+fn sparse_sort(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
     let chunk_of = |row: &u32| numbers[usize_from_u32(*row)];
     let mut rows: Vec<u32> = order.collect();
     rows.sort_by_key(chunk_of);

@@ -27,7 +27,7 @@ use crate::draco::DracoPositions;
 /// let axes = Axis::spatial(3).unwrap();
 /// let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[100.0; 3])?)?
 ///     .with_bins(&[25.0; 3])?;
-/// assert_eq!(schema.bins().per_chunk(), [4, 4, 4]);
+/// assert_eq!(schema.bins().bins_per_chunk(), [4, 4, 4]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl Schema {
 
     /// Returns the same with links that have a direction: they are stored as given, and never turned round.
     #[must_use]
-    pub fn directed(self) -> Self {
+    pub fn with_directed_links(self) -> Self {
         Self { directed: true, ..self }
     }
 

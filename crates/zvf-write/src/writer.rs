@@ -174,7 +174,7 @@ impl Writer {
     /// When the column does not hold vertex numbers, or the attributes are not those of the first elements.
     /// [`Writer::finish`] reports vertex numbers that were never pushed.
     pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
-        self.kinds.any_first().push_elements(vertices, fields)
+        self.kinds.first_writer().push_elements(vertices, fields)
     }
 
     /// Returns the number of vertices so far: the running number of the next one.
@@ -189,12 +189,12 @@ impl Writer {
     ///
     /// When a field has another number of rows than there are ids.
     pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
-        self.kinds.any_first().object_fields(ids, fields)
+        self.kinds.first_writer().object_fields(ids, fields)
     }
 
     /// Declares that objects exist, with or without vertices.
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
-        self.kinds.any_first().declare_objects(ids);
+        self.kinds.first_writer().declare_objects(ids);
     }
 
     /// Returns the writer for geometry of `kind`, where the schema names several.

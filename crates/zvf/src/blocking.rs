@@ -56,7 +56,7 @@ impl BlockingRuntime {
             .thread_name("zvf")
             .enable_all()
             .build();
-        let runtime = Owned(Some(built.map_err(Error::no_runtime)?));
+        let runtime = Owned(Some(built.map_err(Error::no_runtime_error)?));
         Ok(Self { runtime: Some(Arc::new(runtime)) })
     }
 
@@ -219,7 +219,7 @@ impl Reader {
 /// Refuses to wait on a thread that a runtime is using.
 fn refuse_inside() -> Result<(), Error> {
     match Handle::try_current() {
-        Ok(_) => Err(Error::would_block()),
+        Ok(_) => Err(Error::would_block_error()),
         Err(_) => Ok(()),
     }
 }

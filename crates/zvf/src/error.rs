@@ -97,8 +97,8 @@ impl Error {
 
     /// Returns whether the same request may succeed later without anything being changed.
     #[must_use]
-    pub fn retryable(&self) -> bool {
-        self.class().retryable()
+    pub fn is_retryable(&self) -> bool {
+        self.class().is_retryable()
     }
 
     /// Adds advice that the layers below could not give, unless there is some.
@@ -125,13 +125,13 @@ impl Error {
 
     /// Returns the error for work that its progress callback stopped.
     #[cfg(any(feature = "validate", all(feature = "convert", feature = "write")))]
-    pub(crate) fn stopped() -> Self {
+    pub(crate) fn stopped_error() -> Self {
         Self::new(Class::Cancelled, "write", "Cancelled, stopped".to_owned())
     }
 
     /// Returns the error for two files of one input whose columns are not the same.
     #[cfg(all(feature = "convert", feature = "write"))]
-    pub(crate) fn other_columns(expected: &str, found: &str) -> Self {
+    pub(crate) fn other_columns_error(expected: &str, found: &str) -> Self {
         let class = Class::InvalidArgument;
         let text = format!("{class}, the input: expected {expected}, found {found}");
         let mut error = Self::new(class, "convert", text);
@@ -148,7 +148,7 @@ impl Error {
 
     /// Returns the error for a vertex that lies nowhere.
     #[cfg(all(feature = "convert", feature = "write"))]
-    pub(crate) fn not_finite(vertex: u64, found: &str) -> Self {
+    pub(crate) fn not_finite_error(vertex: u64, found: &str) -> Self {
         let class = Class::InvalidArgument;
         let text = format!("{class}, vertex {vertex}: expected finite coordinates, found {found}");
         Self::new(class, "convert", text)
@@ -156,7 +156,7 @@ impl Error {
 
     /// Returns the error for a file that held another number of vertices when it was looked at.
     #[cfg(all(feature = "convert", feature = "write"))]
-    pub(crate) fn changed(file: &str, expected: u64, found: u64) -> Self {
+    pub(crate) fn changed_count_error(file: &str, expected: u64, found: u64) -> Self {
         let class = Class::FileChanged;
         let text =
             format!("{class}, {file}: expected {expected} vertices as before, found {found}");
@@ -165,7 +165,7 @@ impl Error {
 
     /// Returns the error for a file that is not what it was when the plan was made.
     #[cfg(all(feature = "convert", feature = "write"))]
-    pub(crate) fn not_as_planned(file: &str) -> Self {
+    pub(crate) fn changed_file_error(file: &str) -> Self {
         let class = Class::FileChanged;
         let text = format!("{class}, {file}: expected the file as it was planned, found another");
         let mut error = Self::new(class, "convert", text);
@@ -174,7 +174,7 @@ impl Error {
     }
 
     /// Returns the error for a call that would wait for a network on a thread that drives other tasks.
-    pub(crate) fn would_block() -> Self {
+    pub(crate) fn would_block_error() -> Self {
         let mut error = Self::new(
             Class::InvalidArgument,
             "wait",
@@ -185,7 +185,7 @@ impl Error {
     }
 
     /// Returns the error for a blocking API without its runtime.
-    pub(crate) fn no_runtime(source: std::io::Error) -> Self {
+    pub(crate) fn no_runtime_error(source: std::io::Error) -> Self {
         let text = format!("Io, the runtime for remote stores does not start: {}", source.kind());
         let mut error = Self::new(Class::Io, "open", text);
         error.0.layer = Some(source.into());
@@ -348,11 +348,11 @@ mod tests {
             (Some("0/vertices/c/0/0"), None, None)
         );
         assert_eq!(
-            (error.class(), error.op(), error.retryable()),
+            (error.class(), error.op(), error.is_retryable()),
             (Class::NotFound, "read", false)
         );
         let slow = StoreError::io(Op::Read, std::io::ErrorKind::TimedOut.into());
-        assert!(Error::from(slow).retryable());
+        assert!(Error::from(slow).is_retryable());
         let wide = Error::from(zvf_model::Bounds::new(&[2.0], &[1.0]).unwrap_err());
         assert_eq!((wide.class(), wide.op()), (Class::InvalidArgument, "query"));
     }

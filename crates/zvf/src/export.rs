@@ -169,8 +169,9 @@ impl Export {
                     };
                     let Some(part) = part else {
                         self.stage = Stage::Objects(0);
-                        if parts.missing() > 0 {
-                            self.notes.push(format!("{} chunks are missing", parts.missing()));
+                        if parts.missing_count() > 0 {
+                            self.notes
+                                .push(format!("{} chunks are missing", parts.missing_count()));
                         }
                         continue;
                     };

@@ -68,7 +68,7 @@ impl Source {
     /// Copies everything that is listed.
     async fn copy_all(&mut self) -> Result<(), Error> {
         let listed: Vec<_> =
-            self.store.list(Some(&self.prefix)).try_collect().await.map_err(unreadable)?;
+            self.store.list(Some(&self.prefix)).try_collect().await.map_err(read_error)?;
         let mut keys = Vec::new();
         for object in listed {
             let Some(parts) = object.location.prefix_match(&self.prefix) else { continue };
@@ -146,7 +146,7 @@ impl Source {
             for name in
                 self.copy_many(cells(level)?.iter().map(|cell| join(&key, cell)).collect()).await?
             {
-                let list = std::fs::read(self.folder.join(name)).map_err(unwritable)?;
+                let list = std::fs::read(self.folder.join(name)).map_err(write_error)?;
                 // A malformed list tells no ids: whoever reads the folder refuses it.
                 let count = list.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
                 let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8));
@@ -204,9 +204,9 @@ impl Source {
             })?;
             let path = self.folder.join(&key);
             if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(unwritable)?;
+                std::fs::create_dir_all(parent).map_err(write_error)?;
             }
-            std::fs::write(&path, &bytes).map_err(unwritable)?;
+            std::fs::write(&path, &bytes).map_err(write_error)?;
             found.push(key);
         }
         Ok(found)
@@ -217,7 +217,7 @@ impl Source {
         if self.copy_many(vec![key.to_owned()]).await?.is_empty() {
             return Ok(None);
         }
-        let text = std::fs::read(self.folder.join(key)).map_err(unwritable)?;
+        let text = std::fs::read(self.folder.join(key)).map_err(write_error)?;
         let parsed = serde_json::from_slice(&text);
         parsed
             .map(Some)
@@ -239,9 +239,9 @@ async fn read_object(
     }
     let path = key.split('/').fold(prefix.clone(), |path, part| path.join(part));
     match store.get(&path).await {
-        Ok(found) => Ok(Some(found.bytes().await.map_err(unreadable)?)),
+        Ok(found) => Ok(Some(found.bytes().await.map_err(read_error)?)),
         Err(object_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(unreadable(error)),
+        Err(error) => Err(read_error(error)),
     }
 }
 
@@ -291,11 +291,11 @@ fn join(below: &str, name: &str) -> String {
     if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") }
 }
 
-fn unreadable(error: object_store::Error) -> Error {
+fn read_error(error: object_store::Error) -> Error {
     StoreError::io(Op::Read, std::io::Error::other(error)).into()
 }
 
-fn unwritable(error: std::io::Error) -> Error {
+fn write_error(error: std::io::Error) -> Error {
     StoreError::io(Op::Write, error).into()
 }
 

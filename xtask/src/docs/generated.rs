@@ -30,7 +30,7 @@ fn faults() -> Result<String, std::fmt::Error> {
     let mut page = String::from(FAULTS);
     for &class in Class::ALL {
         let hint = class.hint().map_or("", |hint| hint.text());
-        let retry = if class.retryable() { "yes" } else { "" };
+        let retry = if class.is_retryable() { "yes" } else { "" };
         writeln!(page, "| `{class}` | {} | {retry} | {hint} |", exit_code::exit_code(class))?;
     }
     Ok(page)

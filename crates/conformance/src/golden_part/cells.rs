@@ -209,7 +209,10 @@ async fn check_documentation(
                 categories.values().iter().map(facts::value_to_json).collect::<Vec<_>>()
             })),
         ),
-        ("fill_code", json!(attribute.categories().and_then(|categories| categories.missing()))),
+        (
+            "fill_code",
+            json!(attribute.categories().and_then(|categories| categories.missing_code())),
+        ),
         ("unit", json!(field.unit.as_deref())),
         ("description", json!(field.description.as_deref())),
         ("channel_names", json!(channels)),

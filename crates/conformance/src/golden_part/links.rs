@@ -176,7 +176,7 @@ type Part = (Vec<usize>, Vec<LinkRecords>);
 async fn read_records(family: &LinkFamily) -> anyhow::Result<(Vec<Record>, Vec<Part>)> {
     let (mut all, mut parts) = (Vec::new(), Vec::new());
     for segment in family.segments() {
-        let places = segment.cells().await?.in_order();
+        let places = segment.cells().await?.cell_order();
         let cells = segment.read(&places, Caching::Once).await;
         let cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut segment_records = Vec::new();

@@ -97,7 +97,7 @@ impl Case {
                 .unwrap();
         }
         if self.has_option("directed") {
-            schema = schema.directed();
+            schema = schema.with_directed_links();
         }
         if self.has_option("duplicate") {
             schema = schema.with_links(LinkStore::Duplicate);
@@ -106,7 +106,7 @@ impl Case {
             schema = schema.with_explicit_edges();
         }
         let codecs =
-            if self.has_option("zstd") { CodecPipeline::zstd(3) } else { CodecPipeline::none() };
+            if self.has_option("zstd") { CodecPipeline::zstd(3) } else { CodecPipeline::empty() };
         schema = schema.with_codecs(if self.has_option("crc32c") {
             codecs.with_crc32c()
         } else {

@@ -58,7 +58,7 @@ impl Script {
         model.dirs.insert(ROOT, BTreeMap::new());
         model.load_directory(&parent, ROOT, &mut next)?;
         let disk = Disk::with_recording();
-        let place = Place::from(target.as_path()).on_disk(disk.clone());
+        let place = Place::from(target.as_path()).with_disk(disk.clone());
         let edited = subject.edit(&place);
         anyhow::ensure!(edited.is_ok(), "{}: {edited:?}", subject.id);
         let calls = disk.calls();
@@ -103,7 +103,7 @@ impl Script {
         let scratch = archives::scratch();
         write_model(&disk, scratch.path()).map_err(|error| with_crash(error.to_string()))?;
         let target = scratch.path().join(NAME);
-        let place = Place::from(target.as_path()).on_disk(Disk::with_recording());
+        let place = Place::from(target.as_path()).with_disk(Disk::with_recording());
         apply_committed(&place).map_err(with_crash)?;
         let found = read_tree(&target);
         let acknowledged = crash >= self.returned;

@@ -90,7 +90,7 @@ fn add_group(
     backend: &Arc<FaultStore>,
     appears: Option<(usize, bytes::Bytes)>,
 ) -> anyhow::Result<(usize, Place)> {
-    let at = place_in_backend(backend).trusting_conditions();
+    let at = place_in_backend(backend).without_probe();
     let mut editor = Editor::open(&at, Path::new("."), CommitOptions::default())?;
     editor.line(1, &json!({"op": "group.add", "name": "slow"}).to_string())?;
     backend.forget();

@@ -153,10 +153,10 @@ pub enum Special {
 
 impl ExtendedFields {
     pub(super) fn take(cur: &mut Cursor<'_>) -> Result<Self, FormatError> {
-        let filters = *cur.one::<[u8; FILTER_SLOTS]>("filters")?;
-        let [compressor, codec_meta] = *cur.one::<[u8; 2]>("compressor")?;
-        let filter_metas = *cur.one::<[u8; FILTER_SLOTS]>("filter metas")?;
-        let [flags2, blosc2_flags] = *cur.one::<[u8; 2]>("flags 2")?;
+        let filters = *cur.item::<[u8; FILTER_SLOTS]>("filters")?;
+        let [compressor, codec_meta] = *cur.item::<[u8; 2]>("compressor")?;
+        let filter_metas = *cur.item::<[u8; FILTER_SLOTS]>("filter metas")?;
+        let [flags2, blosc2_flags] = *cur.item::<[u8; 2]>("flags 2")?;
         Ok(Self { filters, compressor, codec_meta, filter_metas, flags2, blosc2_flags })
     }
 }

@@ -150,7 +150,7 @@ proptest! {
         }
         prop_assert_eq!((chunks, blocks), (selection.chunks_touched(), selection.blocks_touched()));
 
-        let items = Coordinates::between(selection.corners.low, selection.corners.high);
+        let items = Coordinates::new(selection.corners.low, selection.corners.high);
         let mut expected = Vec::new();
         for item in items {
             let (chunk, block, from) = expected_position(&geometry, item.as_slice());

@@ -95,12 +95,12 @@ fn byte_delta_wants_the_size_of_an_item() {
         (8, [1; 8]),
     ] {
         let mut decoder = Decoder::new(CAP).with_item_size(item_size);
-        assert_eq!(decoder.decode_all(parsed.layout(), &parsed.stored()).unwrap(), decoded);
+        assert_eq!(decoder.decode_all(parsed.layout(), &parsed.stored_parts()).unwrap(), decoded);
     }
     bytes[24] = 4; // the chunk says so itself
     let parsed = Chunk::parse(&bytes).unwrap();
     let mut decoder = Decoder::new(CAP).with_item_size(8);
-    let decoded = decoder.decode_all(parsed.layout(), &parsed.stored()).unwrap();
+    let decoded = decoder.decode_all(parsed.layout(), &parsed.stored_parts()).unwrap();
     assert_eq!(decoded, [1, 2, 1, 2, 1, 2, 1, 2]);
 }
 
@@ -122,7 +122,7 @@ fn bitshuffle_of_blosc_1_skips_ragged_blocks() {
 fn each_check_of_a_request_has_its_message() {
     let bytes = chunk(b"\x08\0\0\0as it is");
     let parsed = Chunk::parse(&bytes).unwrap();
-    let (layout, stored) = (parsed.layout(), parsed.stored());
+    let (layout, stored) = (parsed.layout(), parsed.stored_parts());
     let mut decoder = Decoder::new(CAP);
     let (start, stop) = (5, 4);
     let mut dictionary = chunk(b"\x04\0\0\0dict\0\0\0\0");

@@ -138,7 +138,7 @@ impl Encoder {
             }
             positions.extend_from_slice(&stored_len(out.len())?.to_le_bytes());
             let first = (number > 0).then_some(first);
-            let filtered = self.filtered(bytes, first, settings);
+            let filtered = self.apply_filters(bytes, first, settings);
             let is_split = splits && filtered.len() == block;
             let stream = if is_split { items } else { filtered.len() };
             for stream in filtered.chunks(stream.max(1)) {
@@ -159,7 +159,7 @@ impl Encoder {
     }
 
     /// Applies the filters to the block, in a reused buffer.
-    fn filtered(
+    fn apply_filters(
         &mut self,
         block: &[u8],
         first: Option<&[u8]>,
@@ -173,7 +173,7 @@ impl Encoder {
         let typesize = usize::from(settings.typesize);
         let about = filter::Block { version: VERSION, typesize, item_size: None, first };
         for slot in settings.filters {
-            if filter::moves(slot.filter) {
+            if filter::needs_buffer(slot.filter) {
                 about.apply_moving(slot, &from, &mut to);
                 core::mem::swap(&mut from, &mut to);
             } else {

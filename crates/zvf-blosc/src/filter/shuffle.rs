@@ -26,13 +26,13 @@ pub(crate) fn undo_part(width: usize, from: &[u8], at: usize, to: &mut [u8]) {
     let head = begun.map_or(0, |begun| lanes.width.saturating_sub(begun));
     let (head, rest) = to.split_at_mut_checked(head.min(to.len())).unwrap_or_default();
     let first = at.saturating_add(head.len());
-    lanes.single(at, head);
+    lanes.copy_bytes(at, head);
     let items = first.checked_div(lanes.width).unwrap_or(0);
     let room = rest.len().checked_div(lanes.width).unwrap_or(0);
     let items = items..items.saturating_add(room).min(lanes.n.max(items));
     let whole = items.len().saturating_mul(lanes.width);
     let (whole, tail) = rest.split_at_mut_checked(whole).unwrap_or_default();
-    lanes.single(first.saturating_add(whole.len()), tail);
+    lanes.copy_bytes(first.saturating_add(whole.len()), tail);
     lanes.join(items, whole);
 }
 
@@ -58,7 +58,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Collects the bytes from `at` on, one by one.
-    fn single(self, at: usize, to: &mut [u8]) {
+    fn copy_bytes(self, at: usize, to: &mut [u8]) {
         for (at, byte) in (at..).zip(to) {
             let item = at.checked_div(self.width).filter(|item| *item < self.n);
             let place = item.map_or(at, |item| {

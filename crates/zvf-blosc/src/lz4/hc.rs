@@ -24,13 +24,13 @@ pub(crate) fn encode(bytes: &[u8], level: u8, out: &mut Vec<u8>) -> Option<usize
     // The last match begins at most here.
     let last = bytes.len().checked_sub(LAST_MATCH);
     while last.is_some_and(|last| at <= last) {
-        let Some(mut found) = places.longest(at) else {
+        let Some(mut found) = places.find_longest(at) else {
             at = at.saturating_add(1);
             continue;
         };
         let mut next = at.saturating_add(1);
         while last.is_some_and(|last| next <= last)
-            && let Some(longer) = places.longest(next).filter(|later| later.len > found.len)
+            && let Some(longer) = places.find_longest(next).filter(|later| later.len > found.len)
         {
             (at, found) = (next, longer);
             next = at.saturating_add(1);
@@ -68,7 +68,7 @@ impl<'a> Places<'a> {
     }
 
     /// Returns the longest match at `at`, the nearest of several.
-    fn longest(&mut self, at: usize) -> Option<Match> {
+    fn find_longest(&mut self, at: usize) -> Option<Match> {
         self.learn(at);
         let (end, mut best) = (self.bytes.len().checked_sub(LAST_LITERALS)?, None::<Match>);
         let remaining = self.bytes.get(at..end)?;
@@ -119,7 +119,7 @@ impl<'a> Places<'a> {
 /// Appends literals, followed by the distance and length of the match.
 fn sequence(literals: &[u8], found: Option<(u16, usize)>, out: &mut Vec<u8>) {
     let more = found.map_or(0, |(_, len)| len.saturating_sub(SHORTEST)); // a match is not shorter
-    out.push(half(literals.len()) << 4 | half(more));
+    out.push(token_half(literals.len()) << 4 | token_half(more));
     length(literals.len(), out);
     out.extend_from_slice(literals);
     if let Some((distance, _)) = found {
@@ -129,7 +129,7 @@ fn sequence(literals: &[u8], found: Option<(u16, usize)>, out: &mut Vec<u8>) {
 }
 
 /// Returns the half of the token for `n`.
-fn half(n: usize) -> u8 {
+fn token_half(n: usize) -> u8 {
     u8::try_from(n).unwrap_or(FULL).min(FULL)
 }
 

@@ -61,7 +61,7 @@ impl Coding {
 
     fn build_codecs(&self, codec: Codec) -> CodecPipeline {
         let codecs = match codec {
-            Codec::None => CodecPipeline::none(),
+            Codec::None => CodecPipeline::empty(),
             Codec::Zstd(level) => CodecPipeline::zstd(level),
             Codec::Gzip(level) => CodecPipeline::gzip(level),
             Codec::Blosc(level) => CodecPipeline::blosc(BloscSettings {

@@ -213,7 +213,7 @@ impl Convert {
             _ => query,
         };
         let mut notes: Vec<String> =
-            self.narrow.unreadable(session, &reader).await?.into_iter().collect();
+            self.narrow.describe_unreadable(session, &reader).await?.into_iter().collect();
         if kinds.len() > 1 && !several_kinds {
             let other_kinds: Vec<&str> = kinds.drain(1..).map(Kind::token).collect();
             let names = other_kinds.join(", ");

@@ -132,7 +132,7 @@ fn print(
         // One kind is one layout; several are a list.
         let mut all: Vec<_> = layouts.iter().map(layout_json).collect();
         let layout = if all.len() == 1 { all.pop() } else { Some(json!(all)) };
-        let value = json!({"layout": layout, "made": made.map(made_json), "losses": unread});
+        let value = json!({"layout": layout, "made": made.map(report_json), "losses": unread});
         table::json(&value, out)?;
     } else if let Some((report, store)) = made {
         writeln!(out, "{report}")?;
@@ -187,7 +187,7 @@ pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
     })
 }
 
-pub(crate) fn made_json((report, store): (&Report, &str)) -> serde_json::Value {
+pub(crate) fn report_json((report, store): (&Report, &str)) -> serde_json::Value {
     json!({
         "store": store,
         "vertices": report.vertices,

@@ -39,7 +39,7 @@ impl Diff {
         let (a, b) = match (commit, self.c) {
             (Some(from), to) => (side(&self.a, Some(from))?, side(&self.a, to)?),
             (None, None) => {
-                let ((a, from), (b, to)) = (at_commit(&self.a), at_commit(&self.b));
+                let ((a, from), (b, to)) = (split_commit(&self.a), split_commit(&self.b));
                 (side(a, from)?, side(b, to)?)
             }
             (None, Some(_)) => {
@@ -59,7 +59,7 @@ impl Diff {
 }
 
 /// Parses `STORE@N` into the store and the commit.
-fn at_commit(text: &str) -> (&str, Option<u64>) {
+fn split_commit(text: &str) -> (&str, Option<u64>) {
     match text.rsplit_once('@') {
         Some((store, head)) if !std::path::Path::new(text).exists() => match head.parse() {
             Ok(head) => (store, Some(head)),

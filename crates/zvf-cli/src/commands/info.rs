@@ -217,7 +217,7 @@ fn levels(levels: &[LevelSummary], out: &mut dyn Write) -> anyhow::Result<()> {
             table::floats(&level.chunk_shape),
             level.dtype.clone().unwrap_or_else(|| "-".to_owned()),
             codecs.trim_end().to_owned(),
-            made_by(level),
+            describe_origin(level),
         ]);
     }
     Ok(table.print("  ", out)?)
@@ -231,7 +231,7 @@ fn name(level: &LevelSummary) -> String {
     }
 }
 
-fn made_by(level: &LevelSummary) -> String {
+fn describe_origin(level: &LevelSummary) -> String {
     let Some(parent) = level.parent else {
         let next = u64::from(level.level) + 1;
         return if level.additive {

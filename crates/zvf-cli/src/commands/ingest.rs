@@ -14,7 +14,7 @@ use zvf::ingest::{Ingest as Building, PlannedIngest, folder, remove_finished};
 use zvf::store::BuildOptions;
 use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 
-use crate::commands::create::{layout_json, made_json};
+use crate::commands::create::{layout_json, report_json};
 use crate::commands::how::{CreateOptions, writing_options};
 use crate::commands::task::Chosen;
 use crate::outcome::{Outcome, Usage};
@@ -260,7 +260,7 @@ impl Finish {
         };
         drop(bar);
         if session.json() {
-            let made = report.as_ref().map(|report| made_json((report, store)));
+            let made = report.as_ref().map(|report| report_json((report, store)));
             table::json(&json!({"made": made}), out)?;
             return Ok(Outcome::Clean);
         }

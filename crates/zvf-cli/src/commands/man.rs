@@ -29,7 +29,7 @@ impl Man {
             None => Page::new(command),
             Some(name) => match command.find_subcommand(name) {
                 Some(found) => Page::new(found.clone()).title(format!("zvf-{name}")),
-                None => return Err(unknown(&command, name).into()),
+                None => return Err(unknown_command_error(&command, name).into()),
             },
         };
         page.render(out)?;
@@ -37,7 +37,7 @@ impl Man {
     }
 }
 
-fn unknown(command: &clap::Command, name: &str) -> Usage {
+fn unknown_command_error(command: &clap::Command, name: &str) -> Usage {
     let subcommands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
     Usage::new(format!("there is no subcommand {name:?}"))
         .with_hint(format!("there is {}", subcommands.join(", ")))

@@ -138,7 +138,7 @@ impl Narrow {
 
     /// Returns what of the level cannot be read: where vertices are stored in another order, attributes and links
     /// cannot be assigned to them.
-    pub(crate) async fn unreadable(
+    pub(crate) async fn describe_unreadable(
         &self,
         session: &Session,
         reader: &Reader,

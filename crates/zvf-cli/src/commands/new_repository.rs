@@ -28,7 +28,7 @@ impl NewRepository {
     ) -> anyhow::Result<Option<Self>> {
         let versions = Store::versions(address, &session.options(Timeouts::BATCH));
         let Some(versions) = versions.map_err(zvf::Error::from)? else { return Ok(None) };
-        match versions.latest().await {
+        match versions.latest_version().await {
             Err(error) if error.class() == Class::NotFound => {}
             Err(error) => return Err(zvf::Error::from(error).into()),
             Ok(_) => {

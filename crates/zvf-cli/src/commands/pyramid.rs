@@ -84,20 +84,20 @@ pub(crate) struct Pyramid {
     until_bytes: Option<u64>,
     /// The method of simplification: cluster, subset, simplify, decimate, collapse or keep [default: by kind]. Where
     /// there are several kinds: for those it fits, or for one, as in mesh=cluster.
-    #[arg(long = "method", value_name = "[KIND=]METHOD", value_parser = of_kind::<Method>)]
+    #[arg(long = "method", value_name = "[KIND=]METHOD", value_parser = parse_setting::<Method>)]
     methods: Vec<OfOne<Method>>,
     /// For level 1, in world units: the edge of a cell, or a tolerance [default: measured].
-    #[arg(long = "cell-size", visible_alias = "tolerance", alias = "size", value_name = "[KIND=]SIZE", value_parser = of_kind::<f64>)]
+    #[arg(long = "cell-size", visible_alias = "tolerance", alias = "size", value_name = "[KIND=]SIZE", value_parser = parse_setting::<f64>)]
     sizes: Vec<OfOne<f64>>,
     /// The growth of that value from level to level [default: 4 for tolerances, 2 for cells].
     #[arg(long, value_name = "FACTOR")]
     growth: Option<f64>,
     /// The share that subset, decimate and collapse keep at each level.
-    #[arg(long = "ratio", alias = "keep", value_name = "[KIND=]SHARE", value_parser = of_kind::<f64>)]
+    #[arg(long = "ratio", alias = "keep", value_name = "[KIND=]SHARE", value_parser = parse_setting::<f64>)]
     keeps: Vec<OfOne<f64>>,
     /// Keep one object in N at each level: a divisor, where object_sparsity of the format is the share that is kept,
     /// 1/N [default: 1].
-    #[arg(long, value_name = "[KIND=]N", value_parser = of_kind::<f64>)]
+    #[arg(long, value_name = "[KIND=]N", value_parser = parse_setting::<f64>)]
     sparsity: Vec<OfOne<f64>>,
     /// Which objects are kept: random, length, largest:NAME, smallest:NAME, coverage, thinning or groups.
     #[arg(long = "sparsity-strategy", alias = "strategy", value_parser = word::<Strategy>, default_value = "random")]
@@ -202,7 +202,7 @@ impl Pyramid {
         let vertices = self.count_vertices(session, address).await?;
         let below = Arc::new(Mutex::new((1, vertices))); // level under construction, vertices of the level below
         let options =
-            Options { on_rows: Some(self.on_rows(&progress, &below)), ..self.options(session) };
+            Options { on_rows: Some(self.rows_hook(&progress, &below)), ..self.options(session) };
         let mut notices = Vec::new();
         let on_event = |event: PyramidEvent<'_>| {
             if let PyramidEvent::Level(report) = event {
@@ -314,7 +314,7 @@ impl Pyramid {
     }
 
     /// Returns the hook that reports how many vertices of the level below were read.
-    fn on_rows(
+    fn rows_hook(
         &self,
         progress: &Arc<Progress>,
         below: &Arc<Mutex<(u32, Option<u64>)>>,
@@ -382,11 +382,11 @@ impl Pyramid {
     fn options(&self, session: &Session) -> Options {
         let defaults = Options::default();
         Options {
-            method: of_all(&self.methods),
-            size: of_all(&self.sizes),
+            method: last_common_setting(&self.methods),
+            size: last_common_setting(&self.sizes),
             growth: self.growth,
-            keep: of_all(&self.keeps),
-            sparsity: of_all(&self.sparsity).unwrap_or(defaults.sparsity),
+            keep: last_common_setting(&self.keeps),
+            sparsity: last_common_setting(&self.sparsity).unwrap_or(defaults.sparsity),
             kinds: self.kinds(),
             strategy: self.strategy.clone(),
             seed: self.seed,
@@ -477,7 +477,7 @@ fn word<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
 /// A setting of all kinds, or of one.
 type OfOne<T> = (Option<Kind>, T);
 
-fn of_kind<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String> {
+fn parse_setting<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String> {
     let (kind, value) = match text.split_once('=') {
         Some((kind, value)) => (Some(word(kind)?), value),
         None => (None, text),
@@ -486,7 +486,7 @@ fn of_kind<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String
 }
 
 /// Returns the last setting of all kinds.
-fn of_all<T: Copy>(settings: &[OfOne<T>]) -> Option<T> {
+fn last_common_setting<T: Copy>(settings: &[OfOne<T>]) -> Option<T> {
     settings.iter().rev().find(|(kind, _)| kind.is_none()).map(|(_, value)| *value)
 }
 

@@ -59,7 +59,7 @@ impl Task {
     }
 }
 
-fn unknown_job() -> anyhow::Error {
+fn unknown_job_error() -> anyhow::Error {
     Usage::new("a plan of work that this build does not know").into()
 }
 
@@ -73,7 +73,7 @@ async fn tasks(session: &Session, address: &str) -> anyhow::Result<Tasks> {
 }
 
 /// Makes an address absolute, for processes that work in another folder.
-pub(crate) fn absolute(address: &str) -> anyhow::Result<String> {
+pub(crate) fn make_absolute(address: &str) -> anyhow::Result<String> {
     let path = address.strip_prefix("file://").unwrap_or(address);
     if path.contains("://") {
         return Ok(path.to_owned());

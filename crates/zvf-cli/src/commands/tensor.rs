@@ -372,7 +372,7 @@ impl Get {
                 };
                 let array = tensor.slice(&slice, &memory).await;
                 let array = array.map_err(Error::from).with_context(failed)?;
-                self.put(session, out, &Values::of_array(&array))?;
+                self.put(session, out, &Values::from_array(&array))?;
             }
             File::Blocks(array) => {
                 let values = array.slice(&slice, &memory).await;

@@ -104,7 +104,7 @@ fn dictionary_array(
         number_type(column.dtype()).filter(|_| is_integer).ok_or_else(|| unsupported_type(name))?;
     let labels = dictionary_values(categories);
     let dictionary = DataType::Dictionary(key.into(), labels.data_type().clone().into());
-    let nulls = categories.missing().map(|missing| valid_rows(column, missing));
+    let nulls = categories.missing_code().map(|missing| valid_rows(column, missing));
     let data = ArrayData::builder(dictionary)
         .len(count_values(column))
         .add_buffer(Buffer::from(column.bytes().clone()))
@@ -150,7 +150,7 @@ fn dictionary_values(categories: &Categories) -> ArrayRef {
 
 /// Returns whether the categories declare a missing value, whether or not a row has it.
 fn may_be_null(categories: &Categories) -> bool {
-    categories.missing().is_some() || categories.values().contains(&Value::Null)
+    categories.missing_code().is_some() || categories.values().contains(&Value::Null)
 }
 
 /// Returns the row and the index of every value of a column, in order.

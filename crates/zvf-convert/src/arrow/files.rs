@@ -97,7 +97,7 @@ impl<W: Write> ArrowWriter<W> {
                 writer.write(&rows).map_err(from_arrow_error)?;
                 State::Stream(writer)
             }
-            State::New(_) | State::Broken => return Err(writer_failed_before()),
+            State::New(_) | State::Broken => return Err(failed_writer_error()),
         };
         Ok(())
     }
@@ -112,12 +112,12 @@ impl<W: Write> ArrowWriter<W> {
             State::New(out) => Ok(out),
             State::File(writer) => writer.into_inner().map_err(from_arrow_error),
             State::Stream(writer) => writer.into_inner().map_err(from_arrow_error),
-            State::Broken => Err(writer_failed_before()),
+            State::Broken => Err(failed_writer_error()),
         }
     }
 }
 
-fn writer_failed_before() -> ConvertError {
+fn failed_writer_error() -> ConvertError {
     io::Error::other("writing failed before").into()
 }
 

@@ -112,7 +112,7 @@ impl JoinedReader {
         self.vertices += self.own_vertices;
         self.own_vertices = 0;
         if self.next_id == i64::MAX {
-            return Err(numbers_exhausted("the ids of objects"));
+            return Err(number_overflow_error("the ids of objects"));
         }
         self.shift = self.next_id;
         self.reader = reader;
@@ -121,7 +121,7 @@ impl JoinedReader {
 
     fn shift_id(&mut self, id: ObjectId) -> Result<ObjectId, ConvertError> {
         let id = id.0.checked_add(self.shift);
-        let id = id.ok_or_else(|| numbers_exhausted("the ids of objects"))?;
+        let id = id.ok_or_else(|| number_overflow_error("the ids of objects"))?;
         self.next_id = self.next_id.max(id.saturating_add(1)); // at the maximum, `advance` fails
         Ok(ObjectId(id))
     }
@@ -135,7 +135,7 @@ impl JoinedReader {
             Piece::Elements { rows, fields } => {
                 let shifted = element_vertices(&rows)?.map(|n| n.checked_add(self.vertices));
                 let shifted = shifted.collect::<Option<Vec<i64>>>();
-                let shifted = shifted.ok_or_else(|| numbers_exhausted("the vertices"))?;
+                let shifted = shifted.ok_or_else(|| number_overflow_error("the vertices"))?;
                 let rows = number_column(Dtype::INT64, rows.width(), &shifted, |n| n.to_le_bytes());
                 Piece::Elements { rows: rows?, fields }
             }
@@ -167,7 +167,7 @@ impl JoinedReader {
 }
 
 /// Returns the error for a shifted number that overflows.
-fn numbers_exhausted(what: &str) -> ConvertError {
+fn number_overflow_error(what: &str) -> ConvertError {
     let place = Place::Named(what.to_owned());
     let expected = format!("fewer than {} over all inputs", i64::MAX);
     let bad = BadInput::new(Class::LimitExceeded, "several inputs", place, expected, "more");

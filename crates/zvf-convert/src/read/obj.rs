@@ -93,7 +93,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let header = Header {
         elements: elements.map(|width| ElementHeader { width, fields: Vec::new() }),
         vertices: Some(counts.vertices),
-        left_out: counts.left_out(keyword),
+        left_out: counts.list_left_out(keyword),
         ..header
     };
     let mut pieces = begin(keyword)?;
@@ -143,7 +143,7 @@ impl LineCounts {
     }
 
     /// Describes what is not read. `keyword` is the one of the elements that are read.
-    fn left_out(&self, keyword: Option<&str>) -> Vec<String> {
+    fn list_left_out(&self, keyword: Option<&str>) -> Vec<String> {
         let mut all: Vec<(u64, &str)> =
             self.left_out.iter().map(|(what, count)| (*count, *what)).collect();
         for (word, count, what) in [("f", self.faces, "faces"), ("l", self.lines, "lines")] {

@@ -58,7 +58,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         objects: true,
         elements: kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() }),
         vertices: u64::try_from(positions.len()).ok(),
-        left_out: nodes.left_out(),
+        left_out: nodes.list_left_out(),
         ..Header::new(kind, default_axes(3), positions.slice(0..0)).with_unit("micrometer")
     };
     let cuts = find_cuts(&owners);
@@ -232,7 +232,7 @@ impl Nodes {
         Ok(owners)
     }
 
-    fn left_out(&self) -> Vec<String> {
+    fn list_left_out(&self) -> Vec<String> {
         let note = self.has_extra_values.then(|| "values after the seventh of a line".to_owned());
         note.into_iter().collect()
     }

@@ -185,7 +185,7 @@ fn slice_row(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
     }
     let (dtype, width) = (field.column.dtype(), field.column.width());
     let mut value = vec![0; saturating_usize(dtype.size)];
-    if let Some(code) = field.categories.as_ref().and_then(zvf_model::Categories::missing) {
+    if let Some(code) = field.categories.as_ref().and_then(zvf_model::Categories::missing_code) {
         value.iter_mut().zip(code.to_le_bytes()).for_each(|(slot, byte)| *slot = byte);
     }
     let row = value.repeat(usize_from_u32(width));

@@ -138,7 +138,7 @@ fn add_frame(
                 let labels: Vec<String> =
                     categories.values().iter().map(ToString::to_string).collect();
                 add_texts(&mut inner, "categories", &labels);
-                add_codes(&mut inner, field, categories.missing())?;
+                add_codes(&mut inner, field, categories.missing_code())?;
                 group.add_group(inner.finish());
             }
             None if field.column.dtype().kind == DtypeKind::Text => {

@@ -12,12 +12,12 @@ use super::{Rows, ScanContext, nulls, numbers};
 use crate::columns::{Origin, object_number, open_level};
 use crate::limits::group_numbers;
 use crate::values::attribute_values;
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// Reads the groups, in one batch.
 pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
     let level = open(&context).await?;
-    let Some(groups) = level.groups().await.map_err(external)? else {
+    let Some(groups) = level.groups().await.map_err(external_error)? else {
         return Ok(stream::empty().boxed());
     };
     let all = select_groups(&context, &groups)?;
@@ -26,7 +26,7 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
         let name = column.field.name().as_str();
         columns.push(match (&column.origin, name) {
             (Origin::Attribute(name), _) => {
-                match level.group_attribute(name).await.map_err(external)? {
+                match level.group_attribute(name).await.map_err(external_error)? {
                     Some(attribute) => attribute_values(&attribute, &all).await?,
                     None => nulls(column.field.data_type(), all.len()),
                 }
@@ -36,7 +36,7 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
                 Arc::new(all.iter().map(|group| groups.name(*group)).collect::<StringArray>())
             }
             (Origin::Own, "members") => {
-                let members = groups.members(&all).await.map_err(external)?;
+                let members = groups.members(&all).await.map_err(external_error)?;
                 numbers(members.iter().map(Members::len).collect())
             }
             _ => return Err(bad_request("a column of groups", "another", name)),
@@ -61,15 +61,15 @@ fn select_groups(context: &ScanContext, groups: &Groups) -> Result<Vec<u64>> {
 /// Reads the members of all groups, group by group. Of a range of ids, only the ids that the level has are members.
 pub(super) async fn members(context: ScanContext) -> Result<Rows> {
     let level = open(&context).await?;
-    let Some(groups) = level.groups().await.map_err(external)? else {
+    let Some(groups) = level.groups().await.map_err(external_error)? else {
         return Ok(stream::empty().boxed());
     };
     let all = select_groups(&context, &groups)?;
-    let members = groups.members(&all).await.map_err(external)?;
+    let members = groups.members(&all).await.map_err(external_error)?;
     let is_range = |members: &Members| matches!(members, Members::Range { .. });
-    let ids = match (members.iter().any(is_range), level.objects().await.map_err(external)?) {
+    let ids = match (members.iter().any(is_range), level.objects().await.map_err(external_error)?) {
         (true, Some(index)) => {
-            let mut ids = index.ids(0..index.slots()).await.map_err(external)?;
+            let mut ids = index.ids(0..index.slots()).await.map_err(external_error)?;
             ids.sort_unstable();
             ids
         }

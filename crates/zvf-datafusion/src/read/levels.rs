@@ -9,7 +9,7 @@ use futures_util::stream::{self, StreamExt as _};
 use zvf::inspect::LevelSummary;
 
 use super::{Rows, ScanContext};
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// Reads all levels, in one batch.
 pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
@@ -17,13 +17,13 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
     let store = reader.store();
     let mut all = Vec::new();
     for number in store.level_numbers() {
-        let mut level = LevelSummary::read(store, number).await.map_err(external)?;
+        let mut level = LevelSummary::read(store, number).await.map_err(external_error)?;
         if let Some(fault) = &level.fault {
             return Err(bad_request(&format!("level {number}"), "one that can be read", fault));
         }
         if level.kind.is_none() {
             let opened = reader.level(zvf::LevelId(number)).await;
-            let opened = opened.map_err(external)?;
+            let opened = opened.map_err(external_error)?;
             level.kind = opened.kinds().first().map(ToString::to_string);
         }
         let extra_kinds = std::mem::take(&mut level.beside);

@@ -12,13 +12,13 @@ use super::vertices::{chunk_names, decode_places};
 use super::{Rows, ScanContext, nulls};
 use crate::columns::{Origin, object_number, open_level};
 use crate::scan::Task;
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// Reads the links of a task.
 pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     let reader = context.store.reader();
     let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
-    let chunks = level.chunks().await.map_err(external)?;
+    let chunks = level.chunks().await.map_err(external_error)?;
     let mut query = task.narrow_links(context.scan.base_query()?)?.with_places();
     let names: Vec<String> =
         context.layout.attributes().map(|name| format!("link.{name}")).collect();
@@ -30,7 +30,7 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     }
     let batches = reader.stream(query);
     let rows = batches.map(move |batch| {
-        let batch = batch.map_err(external)?;
+        let batch = batch.map_err(external_error)?;
         match batch.elements() {
             Some(elements) => record_batch(&context, &batch, elements, &chunks),
             None => context.batch(
@@ -59,7 +59,7 @@ fn record_batch(
         place.ok_or_else(|| bad_request("the end of a link", "a vertex of the answer", "another"))
     };
     let owners = batch.vertex_objects();
-    let values = zvf::convert::element_record_batch(batch, 0).map_err(external)?;
+    let values = zvf::convert::element_record_batch(batch, 0).map_err(external_error)?;
     let ends = |end: usize| elements.iter().filter_map(move |element| element.get(end).copied());
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
     for column in &context.layout.columns {

@@ -17,13 +17,13 @@ use crate::columns::{Origin, object_number, open_level};
 use crate::geometry::line_column;
 use crate::scan::Task;
 use crate::values::attribute_values;
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// Reads the objects of a task.
 pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     let reader = context.store.reader();
     let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
-    let Some(index) = level.objects().await.map_err(external)? else {
+    let Some(index) = level.objects().await.map_err(external_error)? else {
         return Ok(stream::empty().boxed());
     };
     let has_lines = context.layout.has(|origin| *origin == Origin::Geometry);
@@ -32,7 +32,7 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
         (Some(ids), _) => {
             let ids: Vec<ObjectId> = ids.iter().copied().map(ObjectId).collect();
             let mut rows: Vec<u64> =
-                index.find(&ids).await.map_err(external)?.into_iter().flatten().collect();
+                index.find(&ids).await.map_err(external_error)?.into_iter().flatten().collect();
             rows.sort_unstable();
             rows.dedup();
             let parts: Vec<Vec<u64>> = rows.chunks(batch_rows).map(<[u64]>::to_vec).collect();
@@ -73,7 +73,7 @@ async fn batch(
         context.layout.columns.iter().any(has_name)
     };
     let manifests = match has_own("fragments") || has_own("chunks") {
-        true => index.manifests(rows).await.map_err(external)?,
+        true => index.manifests(rows).await.map_err(external_error)?,
         false => Vec::new(),
     };
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
@@ -81,17 +81,17 @@ async fn batch(
         let name = column.field.name().as_str();
         columns.push(match (&column.origin, name) {
             (Origin::Attribute(name), _) => {
-                match level.object_attribute(name).await.map_err(external)? {
+                match level.object_attribute(name).await.map_err(external_error)? {
                     Some(attribute) => attribute_values(&attribute, rows).await?,
                     None => nulls(column.field.data_type(), rows.len()),
                 }
             }
             (Origin::Object(_), _) => {
-                let ids = index.ids_of(rows).await.map_err(external)?;
+                let ids = index.ids_of(rows).await.map_err(external_error)?;
                 Arc::new(Int64Array::from_iter_values(ids.into_iter().map(object_number)))
             }
             (Origin::Geometry, _) => {
-                let ids = index.ids_of(rows).await.map_err(external)?;
+                let ids = index.ids_of(rows).await.map_err(external_error)?;
                 read_lines(context, column.field.data_type(), &ids).await?
             }
             (Origin::Own, "row") => numbers(rows.to_vec()),
@@ -114,7 +114,7 @@ async fn read_lines(
     distinct.sort_unstable();
     distinct.dedup();
     let query = context.scan.base_query()?.of_objects(distinct).unknown_ids(UnknownIds::Skip);
-    let answer = context.store.reader().run(&query).await.map_err(external)?;
+    let answer = context.store.reader().run(&query).await.map_err(external_error)?;
     line_column(data_type, ids, &answer.batch)
 }
 
@@ -129,12 +129,12 @@ fn count_each(
 
 /// Returns the number of fragments of an object.
 fn count_fragments(manifest: &ObjectManifest) -> Result<Option<u64>> {
-    Ok(manifest.view().map_err(external)?.len())
+    Ok(manifest.view().map_err(external_error)?.len())
 }
 
 /// Returns the number of distinct chunks of an object. A block may claim any number of fragments, so blocks are counted.
 fn count_chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
-    let blocks = manifest.view().map_err(external)?.blocks();
+    let blocks = manifest.view().map_err(external_error)?.blocks();
     let blocks = blocks.filter(|block| !block.fragments.is_empty());
     let keys = blocks.map(|block| block.chunk.iter().map(|at| at.get()).collect());
     let distinct: HashSet<Vec<i64>> = keys.collect();

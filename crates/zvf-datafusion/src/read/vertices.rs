@@ -16,7 +16,7 @@ use crate::columns::{Origin, open_level};
 use crate::geometry::point_column;
 use crate::joined::{fragment_column, is_group_column};
 use crate::scan::Task;
-use crate::{bad_request, external};
+use crate::{bad_request, external_error};
 
 /// Reads the vertices of a task.
 pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
@@ -26,7 +26,7 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     }
     let reader = context.store.reader();
     if context.layout.columns.is_empty() {
-        let counts = reader.count(&query).await.map_err(external)?;
+        let counts = reader.count(&query).await.map_err(external_error)?;
         return Ok(stream::iter(context.empty_batches(counts.vertices)).boxed());
     }
     let names: Vec<String> =
@@ -43,11 +43,11 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     if context.layout.has(|origin| matches!(origin, Origin::Chunk(_) | Origin::Row(_))) {
         query = query.with_places();
         let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
-        chunks = Some(level.chunks().await.map_err(external)?);
+        chunks = Some(level.chunks().await.map_err(external_error)?);
     }
     let batches = reader.stream(query);
     let rows = batches.map(move |batch| {
-        let batch = batch.map_err(external)?;
+        let batch = batch.map_err(external_error)?;
         record_batch(&context, &batch, chunks.as_deref())
     });
     Ok(rows.boxed())
@@ -67,7 +67,7 @@ fn record_batch(
     batch: &Batch,
     chunks: Option<&KeyTable>,
 ) -> Result<RecordBatch> {
-    let rows = zvf::convert::record_batch(batch).map_err(external)?;
+    let rows = zvf::convert::record_batch(batch).map_err(external_error)?;
     let positions = rows.column(0).as_fixed_size_list();
     let axes = positions.value_length().try_into();
     let axes = axes.map_err(|_negative| bad_request("the positions", "axes", "less than none"))?;

@@ -64,7 +64,7 @@ impl FragmentIndexBuilder {
     /// [`Class::Overflow`] when a row is past `i64::MAX`; [`Class::LimitExceeded`] when the fragments, or
     /// the rows of all lists together, would be more than 2^32 - 1.
     pub fn push_rows(&mut self, rows: &[u64]) -> Result<(), FormatError> {
-        if let Some(start) = consecutive(rows) {
+        if let Some(start) = find_range_start(rows) {
             return self.push_range(start, num::to_u64(rows.len()));
         }
         if let Some(row) = rows.iter().find(|row| i64::try_from(**row).is_err()) {
@@ -133,7 +133,7 @@ impl FragmentIndexBuilder {
 }
 
 /// Returns the first of `rows` when they ascend by one and can be stored as a range.
-fn consecutive(rows: &[u64]) -> Option<u64> {
+fn find_range_start(rows: &[u64]) -> Option<u64> {
     let start = *rows.first()?;
     let ascends = rows.array_windows().all(|[a, b]| a.checked_add(1) == Some(*b));
     (ascends && fits(start, num::to_u64(rows.len()))).then_some(start)

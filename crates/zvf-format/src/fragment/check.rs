@@ -13,7 +13,7 @@ use crate::num;
 
 /// Reads the header: F and R.
 pub(super) fn header(cur: &mut Cursor<'_>) -> Result<[u32; 2], FormatError> {
-    let header = cur.one::<Header>("header")?;
+    let header = cur.item::<Header>("header")?;
     if header.magic != MAGIC {
         let expected = Expected::Rule("47 46 56 5a");
         let error = cur.refuse(Class::BadMagic, "magic", 0, expected, header.magic);

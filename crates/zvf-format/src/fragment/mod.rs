@@ -219,7 +219,7 @@ impl<'a> FragmentIndex<'a> {
     #[must_use]
     pub fn rows_total(&self) -> Option<u64> {
         let listed = num::to_u64(self.indices.len());
-        self.ranges.iter().try_fold(listed, |sum, [_, count]| sum.checked_add(natural(*count)))
+        self.ranges.iter().try_fold(listed, |sum, [_, count]| sum.checked_add(to_unsigned(*count)))
     }
 
     /// Returns the first row number that no fragment reaches, as all above it: 0 when there are no
@@ -239,8 +239,8 @@ impl<'a> FragmentIndex<'a> {
     pub fn tiles(&self, n_rows: u64) -> bool {
         let mut next = 0;
         let joined = self.ranges.iter().all(|[start, count]| {
-            let here = natural(*start) == next;
-            next = next.saturating_add(natural(*count)); // below 2^63 where it matters
+            let here = to_unsigned(*start) == next;
+            next = next.saturating_add(to_unsigned(*count)); // below 2^63 where it matters
             here
         });
         let ranges_only = self.ranges.len() == num::usize_from_u32(self.fragments);
@@ -333,7 +333,7 @@ const fn used_bits(fragments: u32) -> u64 {
 }
 
 /// Returns a number that `parse` found not to be negative.
-const fn natural(n: I64) -> u64 {
+const fn to_unsigned(n: I64) -> u64 {
     n.get().cast_unsigned()
 }
 

@@ -10,7 +10,7 @@ use core::slice;
 
 use zerocopy::little_endian::{I64, U32, U64};
 
-use super::{FragmentIndex, natural};
+use super::{FragmentIndex, to_unsigned};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::num;
 
@@ -190,7 +190,7 @@ impl Iterator for Numbers<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             Source::Range(range) => range.next(),
-            Source::List(list) => list.next().copied().map(natural),
+            Source::List(list) => list.next().copied().map(to_unsigned),
         }
     }
 
@@ -204,7 +204,7 @@ impl Iterator for Numbers<'_> {
     fn fold<B, F: FnMut(B, u64) -> B>(self, init: B, f: F) -> B {
         match self.0 {
             Source::Range(range) => range.fold(init, f),
-            Source::List(list) => list.copied().map(natural).fold(init, f),
+            Source::List(list) => list.copied().map(to_unsigned).fold(init, f),
         }
     }
 
@@ -212,7 +212,7 @@ impl Iterator for Numbers<'_> {
     fn last(self) -> Option<u64> {
         match self.0 {
             Source::Range(mut range) => range.next_back(),
-            Source::List(mut list) => list.next_back().copied().map(natural),
+            Source::List(mut list) => list.next_back().copied().map(to_unsigned),
         }
     }
 }
@@ -221,5 +221,5 @@ impl FusedIterator for Numbers<'_> {}
 
 /// Returns a stored range, which `parse` has checked.
 pub(super) const fn range([start, count]: &[I64; 2]) -> Fragment<'static> {
-    Fragment::Range { start: natural(*start), count: natural(*count) }
+    Fragment::Range { start: to_unsigned(*start), count: to_unsigned(*count) }
 }

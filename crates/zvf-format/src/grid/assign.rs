@@ -5,7 +5,7 @@
 //! by multiplication that is then put right. All of it is exact while quotients stay below 2^51. A
 //! block with a position beyond that, or a NaN, is done one by one.
 
-use super::{Bins, ChunkShape, same_axes};
+use super::{Bins, ChunkShape, check_axis_count};
 use crate::error::FormatError;
 use crate::num;
 
@@ -42,7 +42,7 @@ impl Bins {
         chunks: &mut [[i64; D]],
         bins: Option<&mut [u64]>,
     ) -> Result<(), FormatError> {
-        same_axes("position", self.chunk_shape().axes(), D)?;
+        check_axis_count("position", self.chunk_shape().axes(), D)?;
         let tables = (self.count() < WHOLE_BELOW).then(|| Tables::<D>::new(self));
         let mut unasked = [0; BLOCK];
         let mut bins = bins.map(|bins| bins.chunks_mut(BLOCK));
@@ -59,14 +59,14 @@ impl Bins {
             if !exact {
                 // inside the slice
                 let first = block.saturating_mul(num::to_u64(size_of::<[[T; D]; BLOCK]>()));
-                self.one_by_one(positions, chunks, bins)
+                self.assign_each(positions, chunks, bins)
                     .map_err(|error| error.with_base_offset(first))?;
             }
         }
         Ok(())
     }
 
-    fn one_by_one<T: Copy + Into<f64>, const D: usize>(
+    fn assign_each<T: Copy + Into<f64>, const D: usize>(
         &self,
         positions: &[[T; D]],
         chunks: &mut [[i64; D]],
@@ -130,7 +130,7 @@ struct Tables<const D: usize> {
 impl<const D: usize> Tables<D> {
     fn new(bins: &Bins) -> Self {
         let (mut bin, mut per_chunk) = ([1.0; D], [1.0; D]);
-        let axes = bins.bin_shape().iter().zip(bins.per_chunk());
+        let axes = bins.bin_shape().iter().zip(bins.bins_per_chunk());
         for ((bin, per_chunk), (size, n)) in bin.iter_mut().zip(&mut per_chunk).zip(axes) {
             (*bin, *per_chunk) = (*size, num::f64_from_i64(*n));
         }
@@ -158,7 +158,7 @@ impl<const D: usize> Tables<D> {
             // At most one off; what is left of the bin says in which direction.
             let near = floor(bin * inverse);
             let left = bin - near * n;
-            let (down, up) = (one_if(left < 0.0), one_if(left >= *n));
+            let (down, up) = (f64_from_bool(left < 0.0), f64_from_bool(left >= *n));
             *local = left + (down - up) * n;
             *chunk = to_i64(near + (up - down));
         }
@@ -177,10 +177,10 @@ impl<const D: usize> Tables<D> {
 /// Returns the largest whole number not above `x`, which is below [`LIMIT`].
 fn floor(x: f64) -> f64 {
     let nearest = (x + ROUND) - ROUND;
-    nearest - one_if(nearest > x)
+    nearest - f64_from_bool(nearest > x)
 }
 
-fn one_if(condition: bool) -> f64 {
+fn f64_from_bool(condition: bool) -> f64 {
     if condition { 1.0 } else { 0.0 }
 }
 

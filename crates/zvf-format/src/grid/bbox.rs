@@ -3,9 +3,11 @@
 //! A box may be as large as `f64` goes, infinities included; what it covers is cut to integers before
 //! anything is counted.
 
-use super::{ChunkRange, ChunkShape, MAX_AXES, check_axes, floor_clamped, refuse, same_axes};
+use super::{
+    ChunkRange, ChunkShape, MAX_AXES, check_axes, check_axis_count, floor_clamped, refuse,
+};
 use crate::error::{Class, Expected, FormatError};
-use crate::used;
+use crate::used_items;
 
 /// All positions between two corners, both included.
 ///
@@ -32,7 +34,7 @@ impl BoundingBox {
     /// below the lower one.
     pub fn new(low: &[f64], high: &[f64]) -> Result<Self, FormatError> {
         let axes = check_axes("box", low.len())?;
-        same_axes("box", low.len(), high.len())?;
+        check_axis_count("box", low.len(), high.len())?;
         let mut all = Self { low: [0.0; MAX_AXES], high: [0.0; MAX_AXES], axes };
         let corners = all.low.iter_mut().zip(&mut all.high);
         for ((low, high), (from, to)) in corners.zip(low.iter().zip(high)) {
@@ -52,13 +54,13 @@ impl BoundingBox {
     /// Returns the lower corner.
     #[must_use]
     pub fn low(&self) -> &[f64] {
-        used(&self.low, self.axes)
+        used_items(&self.low, self.axes)
     }
 
     /// Returns the upper corner.
     #[must_use]
     pub fn high(&self) -> &[f64] {
-        used(&self.high, self.axes)
+        used_items(&self.high, self.axes)
     }
 
     /// Returns how many axes there are.
@@ -90,7 +92,7 @@ impl ChunkShape {
     ///
     /// When the box has another rank.
     pub fn chunks_meeting(&self, bbox: &BoundingBox) -> Result<ChunkRange, FormatError> {
-        same_axes("box", self.axes(), bbox.axes())?;
+        check_axis_count("box", self.axes(), bbox.axes())?;
         Ok(ChunkRange::from_fn(self.axes, |axis| bbox.reach(axis, *self.sizes().get(axis)?)))
     }
 }

@@ -4,10 +4,12 @@
 //! a chunk is then so many bins in a row. That is how writers assign them, and where it disagrees with
 //! the chunk of the position, the bin decides.
 
-use super::{BoundingBox, ChunkRange, ChunkShape, MAX_AXES, floor, refuse, same_axes, whole_ratio};
+use super::{
+    BoundingBox, ChunkRange, ChunkShape, MAX_AXES, check_axis_count, floor, refuse, whole_ratio,
+};
 use crate::error::{Class, Expected, FormatError};
 use crate::key::{ChunkKey, MAX_RANK};
-use crate::{num, used};
+use crate::{num, used_items};
 
 /// A chunk shape divided into bins.
 ///
@@ -35,7 +37,7 @@ impl Bins {
     /// When the ranks differ, a size is not finite or not above zero, the chunk is not a whole number
     /// of bins (within 1e-9), or there are 2^63 bins or more.
     pub fn new(chunk: &ChunkShape, bin_shape: &[f64]) -> Result<Self, FormatError> {
-        same_axes("bin_shape", chunk.axes(), bin_shape.len())?;
+        check_axis_count("bin_shape", chunk.axes(), bin_shape.len())?;
         let bin = ChunkShape::new(bin_shape).map_err(|mut error| {
             error.field = "bin_shape";
             error
@@ -76,8 +78,8 @@ impl Bins {
 
     /// Returns how many bins a chunk has on each axis; none is below one.
     #[must_use]
-    pub fn per_chunk(&self) -> &[i64] {
-        used(&self.per_chunk, self.chunk.axes)
+    pub fn bins_per_chunk(&self) -> &[i64] {
+        used_items(&self.per_chunk, self.chunk.axes)
     }
 
     /// Returns how many bins a chunk has.
@@ -94,9 +96,9 @@ impl Bins {
     /// When the position has another rank, a NaN, or a coordinate so far out that its bin has no
     /// number of 64 bits.
     pub fn locate(&self, position: &[f64]) -> Result<(ChunkKey, u64), FormatError> {
-        same_axes("position", self.chunk.axes(), position.len())?;
+        check_axis_count("position", self.chunk.axes(), position.len())?;
         let (mut components, mut flat) = ([0; MAX_RANK], 0);
-        let axes = position.iter().zip(self.bin_shape()).zip(self.per_chunk());
+        let axes = position.iter().zip(self.bin_shape()).zip(self.bins_per_chunk());
         for (to, ((x, size), n)) in components.iter_mut().zip(axes) {
             let (chunk, local) = divide(floor(*x, *size)?, *n);
             *to = chunk;
@@ -116,7 +118,7 @@ impl Bins {
         Ok(ChunkRange::from_fn(self.chunk.axes, |axis| {
             let (low, high) = by_position.axis(axis)?;
             let (first, last) = bbox.reach(axis, *self.bin_shape().get(axis)?)?;
-            let n = *self.per_chunk().get(axis)?;
+            let n = *self.bins_per_chunk().get(axis)?;
             Some((divide(first, n).0.min(low), divide(last, n).0.max(high)))
         }))
     }
@@ -133,7 +135,7 @@ impl Bins {
         chunk: &ChunkKey,
     ) -> Result<BinRange, FormatError> {
         let axes = self.chunk.axes();
-        same_axes("box", axes, bbox.axes())?;
+        check_axis_count("box", axes, bbox.axes())?;
         let extra = chunk.rank().checked_sub(axes);
         let Some(key) = chunk.spatial(axes).filter(|_| matches!(extra, Some(0 | 1))) else {
             let expected = Expected::Exactly(num::to_u64(axes).into());
@@ -142,7 +144,7 @@ impl Bins {
         let local = ChunkRange::from_fn(self.chunk.axes, |axis| {
             // Numbers of 64 bits: neither their product nor its distance from another leaves `i128`.
             let (first, last) = bbox.reach(axis, *self.bin_shape().get(axis)?)?;
-            let n = i128::from(*self.per_chunk().get(axis)?);
+            let n = i128::from(*self.bins_per_chunk().get(axis)?);
             let start = i128::from(*key.get(axis)?).saturating_mul(n);
             let first = i128::from(first).saturating_sub(start).max(0);
             let last = i128::from(last).saturating_sub(start).min(n.saturating_sub(1));

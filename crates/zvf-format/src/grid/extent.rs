@@ -2,10 +2,10 @@
 //!
 //! Two arrays of one level may have different grids; each is read with its own.
 
-use super::{ChunkShape, floor, refuse, same_axes};
+use super::{ChunkShape, check_axis_count, floor, refuse};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{ChunkKey, ChunkPath, MAX_RANK, check_rank};
-use crate::used;
+use crate::used_items;
 
 /// Where the cells of an array begin, and how many there are on each axis.
 ///
@@ -35,7 +35,7 @@ impl Grid {
     /// When the ranks differ or cannot be, or a cell would have no number of 64 bits.
     pub fn new(origin: &[i64], shape: &[u64]) -> Result<Self, FormatError> {
         let rank = check_rank(Part::Grid, shape.len())?;
-        same_axes("chunk_grid_origin", shape.len(), origin.len())?;
+        check_axis_count("chunk_grid_origin", shape.len(), origin.len())?;
         let mut grid = Self { origin: [0; MAX_RANK], shape: [0; MAX_RANK], rank };
         let axes = grid.origin.iter_mut().zip(&mut grid.shape);
         for ((to, cells), (from, count)) in axes.zip(origin.iter().zip(shape)) {
@@ -55,8 +55,8 @@ impl Grid {
     ///
     /// When the ranks differ, a corner is NaN, or so far out that its chunk has no number of 64 bits.
     pub fn from_bounds(low: &[f64], high: &[f64], chunk: &ChunkShape) -> Result<Self, FormatError> {
-        same_axes("bounds", chunk.axes(), low.len())?;
-        same_axes("bounds", chunk.axes(), high.len())?;
+        check_axis_count("bounds", chunk.axes(), low.len())?;
+        check_axis_count("bounds", chunk.axes(), high.len())?;
         let (mut origin, mut shape) = ([0; MAX_RANK], [0; MAX_RANK]);
         let corners = low.iter().zip(high).zip(chunk.sizes());
         for ((from, cells), ((low, high), size)) in origin.iter_mut().zip(&mut shape).zip(corners) {
@@ -82,19 +82,19 @@ impl Grid {
             *to = *from;
         }
         let rank = check_rank(Part::Grid, self.rank().saturating_add(1))?;
-        Self::new(used(&origin, rank), used(&shape, rank))
+        Self::new(used_items(&origin, rank), used_items(&shape, rank))
     }
 
     /// Returns the first cell on each axis.
     #[must_use]
     pub fn origin(&self) -> &[i64] {
-        used(&self.origin, self.rank)
+        used_items(&self.origin, self.rank)
     }
 
     /// Returns how many cells there are on each axis.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
-        used(&self.shape, self.rank)
+        used_items(&self.shape, self.rank)
     }
 
     /// Returns how many axes there are, that of an attribute's bins included.

@@ -79,7 +79,7 @@ fn check_axes(field: &'static str, axes: usize) -> Result<u8, FormatError> {
 }
 
 /// Checks that two numbers of axes agree.
-fn same_axes(field: &'static str, want: usize, found: usize) -> Result<(), FormatError> {
+fn check_axis_count(field: &'static str, want: usize, found: usize) -> Result<(), FormatError> {
     if want == found {
         return Ok(());
     }

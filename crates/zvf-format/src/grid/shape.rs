@@ -1,9 +1,9 @@
 //! The size of a chunk, and of a level's chunks in chunks of the root.
 
-use super::{MAX_AXES, check_axes, floor, refuse, same_axes, whole_ratio};
+use super::{MAX_AXES, check_axes, check_axis_count, floor, refuse, whole_ratio};
 use crate::error::{Class, Expected, FormatError};
 use crate::key::{ChunkKey, MAX_RANK};
-use crate::used;
+use crate::used_items;
 
 /// The size of a chunk on every axis: finite and above zero.
 ///
@@ -46,17 +46,17 @@ impl ChunkShape {
     ///
     /// When the corners differ in rank, or the side is not finite.
     pub fn default_for(low: &[f64], high: &[f64]) -> Result<Self, FormatError> {
-        same_axes("bounds", low.len(), high.len())?;
-        let extent = largest(low.iter().zip(high).map(|(low, high)| high - low));
-        let side = extent + largest(high.iter().copied()).abs() + 1.0;
+        check_axis_count("bounds", low.len(), high.len())?;
+        let extent = find_largest(low.iter().zip(high).map(|(low, high)| high - low));
+        let side = extent + find_largest(high.iter().copied()).abs() + 1.0;
         let axes = check_axes("bounds", high.len())?;
-        Self::new(used(&[side; MAX_AXES], axes))
+        Self::new(used_items(&[side; MAX_AXES], axes))
     }
 
     /// Returns the sizes.
     #[must_use]
     pub fn sizes(&self) -> &[f64] {
-        used(&self.sizes, self.axes)
+        used_items(&self.sizes, self.axes)
     }
 
     /// Returns how many axes there are.
@@ -72,7 +72,7 @@ impl ChunkShape {
     /// When the position has another rank, a NaN, or a coordinate so far out that its chunk has no
     /// number of 64 bits.
     pub fn chunk_of(&self, position: &[f64]) -> Result<ChunkKey, FormatError> {
-        same_axes("position", self.axes(), position.len())?;
+        check_axis_count("position", self.axes(), position.len())?;
         let mut components = [0; MAX_RANK];
         for (to, (x, size)) in components.iter_mut().zip(position.iter().zip(self.sizes())) {
             *to = floor(*x, *size)?;
@@ -86,7 +86,7 @@ impl ChunkShape {
     ///
     /// When the ranks differ, or an axis is not a whole multiple of the root's (within 1e-9).
     pub fn ratio_to(&self, root: &Self) -> Result<LevelRatio, FormatError> {
-        same_axes("chunk_shape", root.axes(), self.axes())?;
+        check_axis_count("chunk_shape", root.axes(), self.axes())?;
         let mut ratio = LevelRatio { times: [1; MAX_AXES], axes: self.axes };
         for (to, (large, small)) in
             ratio.times.iter_mut().zip(self.sizes().iter().zip(root.sizes()))
@@ -107,7 +107,7 @@ impl ChunkShape {
 ///
 /// let root = ChunkShape::new(&[5.0, 5.0]).unwrap();
 /// let level = ChunkShape::new(&[10.0, 20.0]).unwrap();
-/// assert_eq!(level.ratio_to(&root).unwrap().times(), [2, 4]);
+/// assert_eq!(level.ratio_to(&root).unwrap().multiples(), [2, 4]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelRatio {
@@ -118,12 +118,12 @@ pub struct LevelRatio {
 impl LevelRatio {
     /// Returns the multiple on each axis; none is below one.
     #[must_use]
-    pub fn times(&self) -> &[i64] {
-        used(&self.times, self.axes)
+    pub fn multiples(&self) -> &[i64] {
+        used_items(&self.times, self.axes)
     }
 }
 
 /// Returns the largest number, or NaN when one is.
-fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
+fn find_largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(f64::NEG_INFINITY, |a, b| if b > a || b.is_nan() { b } else { a })
 }

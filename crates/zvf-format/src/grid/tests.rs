@@ -45,7 +45,7 @@ fn chunks_and_bins_of_positions() {
         assert_eq!(bins(&[chunk], &[bin]).locate(&[x]).unwrap(), (key(&[by_bin]), flat), "{x}");
     }
     let spatial_bins = bins(&[4.0, 6.0, 2.0], &[2.0, 2.0, 2.0]);
-    assert_eq!((spatial_bins.per_chunk(), spatial_bins.count()), (&[2, 3, 1][..], 6));
+    assert_eq!((spatial_bins.bins_per_chunk(), spatial_bins.count()), (&[2, 3, 1][..], 6));
     assert_eq!(spatial_bins.locate(&[3.0, 5.0, 1.0]).unwrap(), (key(&[0, 0, 0]), 5));
     assert_eq!(spatial_bins.locate(&[-1.0, -1.0, -1.0]).unwrap(), (key(&[-1, -1, -1]), 5));
 }
@@ -131,7 +131,7 @@ fn ratios_are_integers_within_a_billionth() {
 #[test]
 fn levels_nest_in_the_root() {
     let root = shape(&[0.1, 10.0]);
-    assert_eq!(shape(&[0.3, 10.0]).ratio_to(&root).unwrap().times(), [3, 1]);
+    assert_eq!(shape(&[0.3, 10.0]).ratio_to(&root).unwrap().multiples(), [3, 1]);
     assert_eq!(shape(&[0.25, 10.0]).ratio_to(&root).unwrap_err().to_string(), "BadShape in grid, chunk_shape at byte 0: expected a whole multiple of the root's, found 2.5");
     assert_eq!(shape(&[0.1]).ratio_to(&root).unwrap_err().to_string(), "BadShape in grid, chunk_shape at byte 0: expected 2, found 1");
 }

@@ -11,7 +11,7 @@ use core::fmt;
 
 use super::{ChunkKey, MAX_RANK, MAX_WIDTH, check_rank, check_width, decimal};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::{num, used};
+use crate::{num, used_items};
 
 /// The chunks of a record's endpoints, in placement order.
 ///
@@ -78,7 +78,7 @@ impl CellKey {
     /// Returns the chunks, one for each endpoint.
     #[must_use]
     pub fn chunks(&self) -> &[ChunkKey] {
-        used(&self.chunks, self.width)
+        used_items(&self.chunks, self.width)
     }
 }
 

@@ -17,16 +17,16 @@ pub fn count_printed_keys(list: &[u8]) -> Option<usize> {
     let mut odd = 0;
     let (before, at, after) = (list, list.get(1..)?, list.get(2..)?);
     for ((&before, &at), &after) in before.iter().zip(at).zip(after) {
-        let word = in_key(before) | is(before, b'"');
-        let opens = (word ^ 1) & in_key(after);
-        let closes = in_key(before) & is(after, b',');
-        let well = (in_key(at) & word)
+        let word = is_key_byte(before) | is(before, b'"');
+        let opens = (word ^ 1) & is_key_byte(after);
+        let closes = is_key_byte(before) & is(after, b',');
+        let well = (is_key_byte(at) & word)
             | (is(at, b'"') & (opens | closes))
             | (is(at, b',') & is(before, b'"'))
             | ((is(at, b' ') | is(at, b'\n')) & (word ^ 1));
         odd |= well ^ 1;
     }
-    let ends = matches!(list, [.., key, b'"'] if in_key(*key) == 1);
+    let ends = matches!(list, [.., key, b'"'] if is_key_byte(*key) == 1);
     // Runs whose sum fits a byte are added up as bytes.
     let quotes = |run: &[u8]| run.iter().fold(0_u8, |sum, b| sum.wrapping_add(is(*b, b'"')));
     let quotes: usize = list.chunks(RUN).map(|run| usize::from(quotes(run))).sum();
@@ -34,7 +34,7 @@ pub fn count_printed_keys(list: &[u8]) -> Option<usize> {
 }
 
 /// Returns whether `byte` may be part of a key, 1 or 0: digits, dot and sign, and the slash between them.
-fn in_key(byte: u8) -> u8 {
+fn is_key_byte(byte: u8) -> u8 {
     u8::from(matches!(byte, b'-'..=b'9'))
 }
 

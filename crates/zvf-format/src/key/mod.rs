@@ -24,7 +24,7 @@ use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::used;
+use crate::used_items;
 
 mod cell;
 mod decimal;
@@ -81,7 +81,7 @@ impl ChunkKey {
     /// Returns the coordinates, one for each axis of the chunk grid.
     #[must_use]
     pub fn components(&self) -> &[i64] {
-        used(&self.components, self.rank)
+        used_items(&self.components, self.rank)
     }
 
     /// Returns how many components there are: `sid_ndim` in the format's documents.
@@ -147,7 +147,7 @@ impl FromStr for ChunkKey {
             rank = rank.saturating_add(1);
             match places.next() {
                 Some(place) => *place = component,
-                None => return Err(too_many(Part::ChunkKey, at, rank)),
+                None => return Err(rank_error(Part::ChunkKey, at, rank)),
             }
         }
         Ok(Self { components, rank: check_rank(Part::ChunkKey, rank)? })
@@ -182,7 +182,7 @@ pub(crate) fn check_rank(part: Part, rank: usize) -> Result<u8, FormatError> {
             Err(FormatError::new(Class::BadShape, part, "rank", 0, expected, rank))
         }
         Ok(small) if rank <= MAX_RANK => Ok(small),
-        _ => Err(too_many(part, 0, rank)),
+        _ => Err(rank_error(part, 0, rank)),
     }
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn check_width(part: Part, width: usize) -> Result<u8, FormatError> {
     }
 }
 
-fn too_many(part: Part, at: u64, rank: usize) -> FormatError {
+fn rank_error(part: Part, at: u64, rank: usize) -> FormatError {
     FormatError::new(Class::LimitExceeded, part, "rank", at, Expected::Between(1, 16), rank)
 }
 

@@ -9,9 +9,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{ChunkKey, MAX_RANK, check_rank, decimal, too_many};
+use super::{ChunkKey, MAX_RANK, check_rank, decimal, rank_error};
 use crate::error::{Class, Expected, FormatError, Part};
-use crate::{num, used};
+use crate::{num, used_items};
 
 /// The place of a chunk in one array, counted from the array's origin.
 ///
@@ -36,7 +36,7 @@ impl ChunkPath {
     ///
     /// When `origin` has another rank, or the key lies before it on some axis, or 2^63 chunks after.
     pub fn from_key(key: &ChunkKey, origin: &[i64]) -> Result<Self, FormatError> {
-        same_rank(key.rank(), origin.len())?;
+        check_origin_rank(key.rank(), origin.len())?;
         let mut path = Self { index: [0; MAX_RANK], rank: key.rank };
         let axes = key.components().iter().zip(origin);
         for (to, (&component, &from)) in path.index.iter_mut().zip(axes) {
@@ -54,7 +54,7 @@ impl ChunkPath {
     ///
     /// When `origin` has another rank, or the key would not fit in 64 bits.
     pub fn key(&self, origin: &[i64]) -> Result<ChunkKey, FormatError> {
-        same_rank(self.index().len(), origin.len())?;
+        check_origin_rank(self.index().len(), origin.len())?;
         let mut components = [0; MAX_RANK];
         for (to, (index, from)) in components.iter_mut().zip(self.index().iter().zip(origin)) {
             *to = from.checked_add_unsigned(*index).ok_or_else(|| {
@@ -68,7 +68,7 @@ impl ChunkPath {
     /// Returns the index on each axis.
     #[must_use]
     pub fn index(&self) -> &[u64] {
-        used(&self.index, self.rank)
+        used_items(&self.index, self.rank)
     }
 }
 
@@ -93,7 +93,7 @@ impl FromStr for ChunkPath {
             let number = decimal::parse_plain(Part::ChunkKey, at, word)?;
             rank = rank.saturating_add(1);
             let Some(place) = places.next() else {
-                return Err(too_many(Part::ChunkKey, at, rank));
+                return Err(rank_error(Part::ChunkKey, at, rank));
             };
             *place = u64::try_from(number).map_err(|_negative| {
                 let expected = Expected::AtLeast(0);
@@ -121,7 +121,7 @@ fn refuse_before_origin(component: i64, origin: i64) -> FormatError {
     FormatError::new(class, Part::ChunkKey, "component", 0, expected, component)
 }
 
-fn same_rank(rank: usize, origin: usize) -> Result<(), FormatError> {
+fn check_origin_rank(rank: usize, origin: usize) -> Result<(), FormatError> {
     if rank == origin {
         return Ok(());
     }

@@ -18,7 +18,7 @@ use crate::num;
 /// let root = ChunkShape::new(&[5.0, 5.0]).unwrap();
 /// let fine = root.ratio_to(&root).unwrap();
 /// let coarse = ChunkShape::new(&[10.0, 10.0]).unwrap().ratio_to(&root).unwrap();
-/// let up = Anchor::between_levels(&fine, &coarse, 2).unwrap();
+/// let up = Anchor::from_ratios(&fine, &coarse, 2).unwrap();
 /// let chunk = ChunkKey::new(&[3, -1]).unwrap();
 /// assert_eq!(up.map_chunk(&chunk).unwrap().components(), [1, -1]);
 /// ```
@@ -34,7 +34,7 @@ impl Anchor {
     /// # Errors
     ///
     /// When `sid_ndim` is not 1 to [`MAX_RANK`].
-    pub fn same_chunks(sid_ndim: usize) -> Result<Self, FormatError> {
+    pub fn identity(sid_ndim: usize) -> Result<Self, FormatError> {
         Ok(Self { ratios: [(1, 1); MAX_RANK], rank: check_rank(Part::LinkRecord, sid_ndim)? })
     }
 
@@ -44,24 +44,24 @@ impl Anchor {
     /// # Errors
     ///
     /// When the ratios differ in rank, or `sid_ndim` is less than that or more than [`MAX_RANK`].
-    pub fn between_levels(
+    pub fn from_ratios(
         source: &LevelRatio,
         target: &LevelRatio,
         sid_ndim: usize,
     ) -> Result<Self, FormatError> {
-        let mut anchor = Self::same_chunks(sid_ndim)?;
-        let axes = source.times().len();
+        let mut anchor = Self::identity(sid_ndim)?;
+        let axes = source.multiples().len();
         let refuse = |expected, found: usize| {
             FormatError::new(Class::BadShape, Part::LinkRecord, "axes", 0, expected, found)
         };
-        if target.times().len() != axes {
+        if target.multiples().len() != axes {
             let expected = Expected::Exactly(num::to_u64(axes).into());
-            return Err(refuse(expected, target.times().len()));
+            return Err(refuse(expected, target.multiples().len()));
         }
         let Some(front) = sid_ndim.checked_sub(axes) else {
             return Err(refuse(Expected::AtMost(anchor.rank.into()), axes));
         };
-        let times = source.times().iter().copied().zip(target.times().iter().copied());
+        let times = source.multiples().iter().copied().zip(target.multiples().iter().copied());
         for (to, from) in anchor.ratios.iter_mut().skip(front).zip(times) {
             *to = from;
         }

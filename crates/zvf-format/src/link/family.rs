@@ -5,7 +5,7 @@ use super::cell::Body;
 use super::row::{LinkInteger, RowShape};
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::key::{CellKey, ChunkKey, Delta, MAX_RANK, MAX_WIDTH, Offsets, check_width};
-use crate::{num, used};
+use crate::{num, used_items};
 
 /// How often a record is stored.
 ///
@@ -30,8 +30,8 @@ pub enum LinkStorage {
 ///
 /// let bridges = LinkPolicy::new(2, 3).unwrap();
 /// assert!(bridges.has_perm(false) && !bridges.has_perm(true));
-/// assert!(!bridges.directed().has_perm(false));
-/// assert!(bridges.directed().with_storage(LinkStorage::Duplicate).has_perm(false));
+/// assert!(!bridges.with_direction().has_perm(false));
+/// assert!(bridges.with_direction().with_storage(LinkStorage::Duplicate).has_perm(false));
 /// assert_eq!((bridges.body(true), bridges.body(false)), (Body::Flat, Body::Inline));
 /// assert_eq!(bridges.row_shape(LinkInteger::I64, false).size(), 24);
 /// ```
@@ -52,14 +52,14 @@ impl LinkPolicy {
     /// When either is not what the format allows (1 to 8, 1 to 16).
     pub fn new(link_width: usize, sid_ndim: usize) -> Result<Self, FormatError> {
         let link_width = check_width(Part::LinkRecord, link_width)?;
-        let anchor = Anchor::same_chunks(sid_ndim)?;
+        let anchor = Anchor::identity(sid_ndim)?;
         let (delta, store) = (Delta::SAME, LinkStorage::Canonical);
         Ok(Self { link_width, anchor, delta, directed: false, store })
     }
 
     /// Gives endpoints a direction: they stay as given.
     #[must_use]
-    pub const fn directed(self) -> Self {
+    pub const fn with_direction(self) -> Self {
         Self { directed: true, ..self }
     }
 
@@ -175,7 +175,7 @@ impl LinkPolicy {
             }
             *chunk = ChunkKey::from_checked(components, self.anchor.rank);
         }
-        CellKey::new(used(&chunks, self.link_width))
+        CellKey::new(used_items(&chunks, self.link_width))
     }
 }
 

@@ -9,7 +9,7 @@
 //! the width: readers that take any code but 0 for a swap of two endpoints are wrong.
 
 use crate::key::MAX_WIDTH;
-use crate::used;
+use crate::used_items;
 
 /// An order of `0..L`: at place `i` stands the input position of the endpoint placed there.
 ///
@@ -93,7 +93,7 @@ impl Permutation {
     /// Returns the input position of each place.
     #[must_use]
     pub fn order(&self) -> &[u8] {
-        used(&self.order, self.len)
+        used_items(&self.order, self.len)
     }
 
     /// Returns the place of each input position.

@@ -57,7 +57,7 @@ impl LinkPolicy {
         }
         let one_chunk = endpoints
             .iter()
-            .all(|endpoint| endpoints.first().is_some_and(|first| same_chunk(first, endpoint)));
+            .all(|endpoint| endpoints.first().is_some_and(|first| is_same_chunk(first, endpoint)));
         let rule = if self.delta() != Delta::SAME || one_chunk {
             CopyRule::AsGiven
         } else {
@@ -134,7 +134,7 @@ impl<'a> Placements<'a> {
 
     /// Finds the endpoint that leads the next copy of a duplicate family: the first of its chunk, in
     /// sorted order.
-    fn lead(&mut self) -> Option<u8> {
+    fn next_lead(&mut self) -> Option<u8> {
         let order = self.order;
         let order = order.order();
         let at = usize::from(self.next);
@@ -143,7 +143,7 @@ impl<'a> Placements<'a> {
         let rest = order.get(at..)?;
         let same = rest.iter().take_while(|other| {
             let other = self.endpoints.get(usize::from(**other));
-            other.is_some_and(|other| same_chunk(first, other))
+            other.is_some_and(|other| is_same_chunk(first, other))
         });
         self.next = self.next.saturating_add(u8::try_from(same.count()).ok()?); // at most 8
         Some(lead)
@@ -162,7 +162,7 @@ impl<'a> Iterator for Placements<'a> {
                 self.next = 1;
                 self.order
             }
-            CopyRule::Copies => led_by(self.lead()?, self.order.len()),
+            CopyRule::Copies => order_with_lead(self.next_lead()?, self.order.len()),
         };
         let has_perm = self.rule != CopyRule::AsGiven;
         let Self { endpoints, anchor, intra, .. } = *self;
@@ -179,7 +179,7 @@ impl<'a> Iterator for Placements<'a> {
 ///
 /// let chunks = [4, 3].map(|x| ChunkKey::new(&[x]).unwrap());
 /// let edge = [Endpoint { chunk: &chunks[0], row: 7 }, Endpoint { chunk: &chunks[1], row: 8 }];
-/// let family = LinkPolicy::new(2, 1).unwrap().directed();
+/// let family = LinkPolicy::new(2, 1).unwrap().with_direction();
 /// let copy = family.place(&edge).unwrap().next().unwrap();
 /// assert_eq!((copy.source(), copy.offsets().to_string()), (&chunks[0], "-1".into()));
 /// ```
@@ -284,12 +284,12 @@ fn follows(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
 }
 
 /// Returns the order of `len` endpoints in which `lead` stands first and the others as given.
-fn led_by(lead: u8, len: u8) -> Permutation {
+fn order_with_lead(lead: u8, len: u8) -> Permutation {
     let others = (0..len).filter(|input| *input != lead);
     Permutation::from_inputs(len, core::iter::once(lead).chain(others))
 }
 
-fn same_chunk(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
+fn is_same_chunk(a: &Endpoint<'_>, b: &Endpoint<'_>) -> bool {
     core::ptr::eq(a.chunk, b.chunk) || a.chunk == b.chunk
 }
 

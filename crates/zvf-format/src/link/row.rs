@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use super::permutation::{Permutation, factorial};
 use crate::error::{Class, Expected, FormatError, Found, Part};
 use crate::key::{MAX_WIDTH, check_width};
-use crate::used;
+use crate::used_items;
 
 /// The integer type of a link array.
 ///
@@ -251,7 +251,7 @@ impl RowShape {
 /// let swapped = Permutation::new(&[1, 0]).unwrap();
 /// let record = LinkRecord::new(&[3, 1], Some(swapped)).unwrap();
 /// assert_eq!((record.perm(), record.rows()), (Some(1), &[3, 1][..]));
-/// assert!(record.in_input_order().eq([(1, 1), (0, 3)]));
+/// assert!(record.iter_in_input_order().eq([(1, 1), (0, 3)]));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LinkRecord {
@@ -300,7 +300,7 @@ impl LinkRecord {
     /// Returns the row of each endpoint in its chunk, in placement order.
     #[must_use]
     pub fn rows(&self) -> &[u64] {
-        used(&self.rows, self.order.len())
+        used_items(&self.rows, self.order.len())
     }
 
     /// Returns the code of the permutation, where one is stored.
@@ -316,7 +316,7 @@ impl LinkRecord {
     }
 
     /// Returns an iterator over the endpoints as they were given: the place of each, which names its chunk, and its row.
-    pub fn in_input_order(&self) -> impl Iterator<Item = (usize, u64)> + use<> {
+    pub fn iter_in_input_order(&self) -> impl Iterator<Item = (usize, u64)> + use<> {
         let (rows, places, width) = (self.rows, self.order.inverse(), self.rows().len());
         (0..width).filter_map(move |i| {
             let place = usize::from(*places.order().get(i)?);

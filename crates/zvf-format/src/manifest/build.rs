@@ -52,7 +52,7 @@ impl ManifestBuilder {
     pub fn push_single(&mut self, chunk: &[i64], fragment: u64) -> Result<(), FormatError> {
         check_end("fragment", fragment, 0)?;
         self.begin(chunk, SINGLE)?;
-        self.number(fragment);
+        self.push_number(fragment);
         Ok(())
     }
 
@@ -64,8 +64,8 @@ impl ManifestBuilder {
     pub fn push_range(&mut self, chunk: &[i64], start: u64, count: u64) -> Result<(), FormatError> {
         check_end("start + count", start, count)?;
         self.begin(chunk, RANGE)?;
-        self.number(start);
-        self.number(count);
+        self.push_number(start);
+        self.push_number(count);
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl ManifestBuilder {
         self.begin(chunk, EXPLICIT)?;
         self.blocks.extend_from_slice(&n.to_le_bytes());
         for fragment in fragments {
-            self.number(*fragment);
+            self.push_number(*fragment);
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ impl ManifestBuilder {
         Ok(())
     }
 
-    fn number(&mut self, n: u64) {
+    fn push_number(&mut self, n: u64) {
         self.blocks.extend_from_slice(&n.to_le_bytes());
     }
 }

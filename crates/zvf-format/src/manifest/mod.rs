@@ -69,7 +69,7 @@ impl<'a> Manifest<'a> {
     pub fn parse(blob: &'a [u8], sid_ndim: u64) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(PART, blob);
         check_sid_ndim(sid_ndim)?;
-        let count = cur.one::<U32>("B")?.get();
+        let count = cur.item::<U32>("B")?.get();
         let least = least_block(sid_ndim).saturating_mul(count.into()); // compared with what is there
         if least > cur.remaining() {
             let (class, expected) = (Class::Truncated, Expected::Bytes(least));
@@ -98,7 +98,7 @@ impl<'a> Manifest<'a> {
     #[must_use]
     pub fn parse_again(blob: &'a [u8], sid_ndim: u64) -> Self {
         let mut cur = Cursor::new(PART, blob);
-        let count = cur.one::<U32>("B").map_or(0, |count| count.get());
+        let count = cur.item::<U32>("B").map_or(0, |count| count.get());
         Self { count, blocks: cur.rest(), sid_ndim }
     }
 
@@ -169,7 +169,7 @@ impl<'a> Manifest<'a> {
         while let Some(block) = blocks.next() {
             let Some(fragments) = fragments_in(block.chunk) else {
                 let expected = Expected::Rule("a chunk of the grid");
-                return Err(out_of_bounds("chunk", at, expected, "one outside it"));
+                return Err(out_of_bounds_error("chunk", at, expected, "one outside it"));
             };
             let mode = num::to_u64(size_of_val(block.chunk)).saturating_add(at);
             check_fragments(&block.fragments, mode.saturating_add(1), fragments)?;
@@ -185,17 +185,17 @@ fn check_fragments(stored: &BlockFragments<'_>, at: u64, n: u64) -> Result<(), F
     let past = Expected::AtMost(i128::from(n).saturating_sub(1));
     match *stored {
         BlockFragments::Single(fragment) if fragment >= n => {
-            Err(out_of_bounds("fragment", at, past, fragment))
+            Err(out_of_bounds_error("fragment", at, past, fragment))
         }
         BlockFragments::Range { start, count } if start.saturating_add(count) > n => {
             let (expected, end) = (Expected::AtMost(n.into()), start.saturating_add(count));
-            Err(out_of_bounds("start + count", at, expected, end))
+            Err(out_of_bounds_error("start + count", at, expected, end))
         }
         BlockFragments::Explicit(list) => {
             let mut at = at.saturating_add(4); // n
             for fragment in Numbers::list(list) {
                 if fragment >= n {
-                    return Err(out_of_bounds("fragment", at, past, fragment));
+                    return Err(out_of_bounds_error("fragment", at, past, fragment));
                 }
                 at = at.saturating_add(8);
             }
@@ -205,7 +205,7 @@ fn check_fragments(stored: &BlockFragments<'_>, at: u64, n: u64) -> Result<(), F
     }
 }
 
-fn out_of_bounds(
+fn out_of_bounds_error(
     field: &'static str,
     at: u64,
     expected: Expected,

@@ -198,9 +198,9 @@ impl FusedIterator for References<'_> {}
 pub(super) fn block<'a>(cur: &mut Cursor<'a>, sid_ndim: u64) -> Result<Block<'a>, FormatError> {
     let chunk = cur.array::<I64>("chunk", sid_ndim)?.items;
     let at = cur.position();
-    let mode = *cur.one::<u8>("mode")?;
+    let mode = *cur.item::<u8>("mode")?;
     let fragments = match mode {
-        SINGLE => BlockFragments::Single(natural(cur, "fragment")?),
+        SINGLE => BlockFragments::Single(read_unsigned(cur, "fragment")?),
         RANGE => range(cur)?,
         EXPLICIT => BlockFragments::Explicit(list(cur)?),
         _ => return Err(cur.refuse(Class::BadTag, "mode", at, Expected::Between(0, 2), mode)),
@@ -210,7 +210,7 @@ pub(super) fn block<'a>(cur: &mut Cursor<'a>, sid_ndim: u64) -> Result<Block<'a>
 
 fn range<'a>(cur: &mut Cursor<'_>) -> Result<BlockFragments<'a>, FormatError> {
     let at = cur.position();
-    let (start, count) = (natural(cur, "start")?, natural(cur, "count")?);
+    let (start, count) = (read_unsigned(cur, "start")?, read_unsigned(cur, "count")?);
     let end = start.saturating_add(count); // both below 2^63
     if i64::try_from(end).is_err() {
         let expected = Expected::AtMost(i64::MAX.into());
@@ -220,7 +220,7 @@ fn range<'a>(cur: &mut Cursor<'_>) -> Result<BlockFragments<'a>, FormatError> {
 }
 
 fn list<'a>(cur: &mut Cursor<'a>) -> Result<&'a [I64], FormatError> {
-    let n = cur.one::<U32>("n")?.get();
+    let n = cur.item::<U32>("n")?.get();
     let list = cur.array::<I64>("fragments", n.into())?;
     for (at, fragment) in list.with_offsets() {
         if fragment.get() < 0 {
@@ -232,9 +232,9 @@ fn list<'a>(cur: &mut Cursor<'a>) -> Result<&'a [I64], FormatError> {
 }
 
 /// Reads a number that cannot be negative.
-fn natural(cur: &mut Cursor<'_>, field: &'static str) -> Result<u64, FormatError> {
+fn read_unsigned(cur: &mut Cursor<'_>, field: &'static str) -> Result<u64, FormatError> {
     let at = cur.position();
-    let n = cur.one::<I64>(field)?.get();
+    let n = cur.item::<I64>(field)?.get();
     u64::try_from(n)
         .map_err(|_source| cur.refuse(Class::Negative, field, at, Expected::AtLeast(0), n))
 }

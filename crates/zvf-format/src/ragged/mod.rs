@@ -65,7 +65,7 @@ impl<'a> Ragged<'a> {
         if blob.is_empty() {
             return Ok(Self { offsets: &[], data: &[], row });
         }
-        let k = cur.one::<I64>("K")?.get();
+        let k = cur.item::<I64>("K")?.get();
         let Ok(k) = u64::try_from(k) else {
             return Err(cur.refuse(Class::Negative, "K", 0, Expected::AtLeast(0), k));
         };
@@ -166,7 +166,7 @@ pub fn encode(groups: &[&[u8]], itemsize: u8, ncols: u32) -> Result<Vec<u8>, For
     for group in groups {
         let len = num::to_u64(group.len());
         if !len.is_multiple_of(width) {
-            return Err(misaligned(offset, width, len));
+            return Err(misaligned_error(offset, width, len));
         }
         blob.extend_from_slice(&offset.to_le_bytes());
         offset = offset.saturating_add(len); // slices of one address space
@@ -220,13 +220,13 @@ fn check_groups(cur: &Cursor<'_>, offsets: &[I64], width: u64) -> Result<(), For
         let from = from.get().cast_unsigned();
         let len = to.saturating_sub(from); // offsets never decrease
         if !len.is_multiple_of(width) {
-            return Err(misaligned(cur.position().saturating_add(from), width, len));
+            return Err(misaligned_error(cur.position().saturating_add(from), width, len));
         }
     }
     Ok(())
 }
 
-fn misaligned(at: u64, width: u64, len: u64) -> FormatError {
+fn misaligned_error(at: u64, width: u64, len: u64) -> FormatError {
     let expected = Expected::MultipleOf(width.into());
     FormatError::new(Class::Misaligned, Part::Ragged, "bytes of a group", at, expected, len)
 }

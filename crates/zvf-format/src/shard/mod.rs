@@ -102,7 +102,7 @@ impl<'a> ShardIndex<'a> {
         let mut cur = Cursor::new(PART, bytes);
         let entries = cur.array::<[U64; 2]>("cells", cells)?;
         let at = cur.position();
-        let stored = if checksum { Some(cur.one::<U32>("CRC32C")?.get()) } else { None };
+        let stored = if checksum { Some(cur.item::<U32>("CRC32C")?.get()) } else { None };
         cur.end()?;
         if let Some(stored) = stored {
             let computed = crc32c(entries.items.as_bytes());

@@ -98,7 +98,7 @@ impl<'a> VlenCell<'a> {
     #[must_use]
     pub fn lints(&self) -> Lints {
         let end = CELL_HEADER.saturating_add(num::to_u64(self.payload.len()));
-        trailing(Part::VlenCell, end, self.trailing)
+        trailing_lints(Part::VlenCell, end, self.trailing)
     }
 
     /// Returns what the cell holds.
@@ -141,7 +141,7 @@ pub fn encode_cell(payload: &[u8]) -> Result<Vec<u8>, FormatError> {
 
 /// Reads the header of a cell: how long its payload is.
 fn cell_length(cur: &mut Cursor<'_>) -> Result<u64, FormatError> {
-    let [count, n] = cur.one::<[U32; 2]>("header")?;
+    let [count, n] = cur.item::<[U32; 2]>("header")?;
     if count.get() != 1 {
         let expected = Expected::Exactly(1);
         return Err(cur.refuse(Class::CountMismatch, "count", 0, expected, count.get()));
@@ -149,7 +149,7 @@ fn cell_length(cur: &mut Cursor<'_>) -> Result<u64, FormatError> {
     Ok(n.get().into())
 }
 
-fn trailing(part: Part, end: u64, bytes: u64) -> Lints {
+fn trailing_lints(part: Part, end: u64, bytes: u64) -> Lints {
     let mut lints = Lints::default();
     if bytes != 0 {
         let (class, expected) = (Class::Trailing, Expected::Exactly(0));

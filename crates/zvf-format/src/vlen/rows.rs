@@ -10,7 +10,7 @@ use zerocopy::little_endian::U32;
 
 #[cfg(feature = "alloc")]
 use super::length;
-use super::trailing;
+use super::trailing_lints;
 use crate::cursor::Cursor;
 use crate::error::{Class, Expected, FormatError, Part};
 use crate::lint::Lints;
@@ -41,7 +41,7 @@ impl<'a> VlenRows<'a> {
     /// When the bytes end early, or their count is another.
     pub fn parse(bytes: &'a [u8], count: u64) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::VlenRows, bytes);
-        let found = cur.one::<U32>("count")?.get();
+        let found = cur.item::<U32>("count")?.get();
         if u64::from(found) != count {
             let expected = Expected::Exactly(count.into());
             return Err(cur.refuse(Class::CountMismatch, "count", 0, expected, found));
@@ -83,7 +83,7 @@ impl<'a> VlenRows<'a> {
     #[must_use]
     pub fn lints(&self) -> Lints {
         let end = FIRST_ITEM.saturating_add(num::to_u64(self.items.len()));
-        trailing(Part::VlenRows, end, self.trailing)
+        trailing_lints(Part::VlenRows, end, self.trailing)
     }
 
     /// Returns how many rows there are, padding included.
@@ -240,7 +240,7 @@ pub fn encode_rows(rows: &[&[u8]], count: u32) -> Result<Vec<u8>, FormatError> {
 
 /// Reads one item.
 fn item<'a>(cur: &mut Cursor<'a>) -> Result<&'a [u8], FormatError> {
-    let n = cur.one::<U32>("length")?.get();
+    let n = cur.item::<U32>("length")?.get();
     cur.bytes("payload", n.into())
 }
 

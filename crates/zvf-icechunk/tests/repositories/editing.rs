@@ -40,7 +40,7 @@ async fn answer(address: &str) -> String {
 /// Returns the bytes of all keys except the root document, which records the history.
 async fn contents(address: &str) -> BTreeMap<String, String> {
     let versions = Store::versions(address, &options()).unwrap().unwrap();
-    let backend = versions.open(&versions.latest().await.unwrap()).await.unwrap();
+    let backend = versions.open(&versions.latest_version().await.unwrap()).await.unwrap();
     let objects = zvf_store::Objects::new(backend.store, &backend.prefix, &options());
     let mut contents = BTreeMap::new();
     for (key, _) in objects.list("").await.unwrap() {
@@ -76,7 +76,7 @@ async fn edits_equal_those_of_a_folder_and_are_one_commit() {
         for field in ["vertices", "links", "objects", "keys", "chunks"] {
             assert_eq!(local["commits"][0][field], report["commits"][0][field], "{id}: {field}");
         }
-        let version = repository.versions("").latest().await.unwrap();
+        let version = repository.versions("").latest_version().await.unwrap();
         assert_eq!(report["commits"][0]["txid"], json!(version), "{id}");
         let history = repository.versions("").history(&version).await.unwrap();
         assert_eq!(history.len(), 3, "{id}: the repository, the store and one commit");
@@ -164,7 +164,7 @@ async fn the_log_undo_diff_and_checkout_are_those_of_the_branch() {
     let repository = Repository::with_store("ln3_basic").await;
     let target = place(&repository, "");
     let first = contents(&repository.address("")).await;
-    let version = repository.versions("").latest().await.unwrap();
+    let version = repository.versions("").latest_version().await.unwrap();
     let options = CommitOptions { message: Some("moved".to_owned()), ..CommitOptions::default() };
     let mut script = Editor::open(&target, Path::new("."), options).unwrap();
     script.line(1, &move_object(0)).unwrap();
@@ -206,7 +206,7 @@ async fn the_log_undo_diff_and_checkout_are_those_of_the_branch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn immutable_versions_are_refused_before_any_work() {
     let repository = Repository::with_store("ln3_basic").await;
-    let version = repository.versions("").latest().await.unwrap();
+    let version = repository.versions("").latest_version().await.unwrap();
     let target = place(&repository, &format!("snapshot={version}"));
     let error = run(&target, &[move_object(0)]).unwrap_err();
     assert_eq!(error.class, Class::Unsupported);

@@ -65,7 +65,7 @@ async fn every_archived_store_reads_like_its_folder() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_branches_tags_and_snapshots_and_keeps_open_handles() {
     let repository = Repository::with_store("ln3_basic").await;
-    let first = repository.versions("").latest().await.unwrap();
+    let first = repository.versions("").latest_version().await.unwrap();
     let native = repository.as_icechunk().await;
     let id = icechunk::format::SnapshotId::try_from(first.as_str()).unwrap();
     native.create_tag("v1", &id).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_store_may_be_a_group_of_a_repository() {
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_versions_are_named_with_the_existing_ones() {
     let repository = Repository::with_store("ln3_basic").await;
-    let first = repository.versions("").latest().await.unwrap();
+    let first = repository.versions("").latest_version().await.unwrap();
     let letter = if first.starts_with('A') { "B" } else { "A" };
     let unknown = format!("snapshot={letter}{}", &first[1..]);
     for (query, class, message) in [

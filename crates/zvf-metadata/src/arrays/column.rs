@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::dtype::Dtype;
 use super::super::error::{At, MetadataError};
-use super::super::fields::{Fields, Put, any, counts, flag, int, ints, list, text, texts};
+use super::super::fields::{Fields, Put, any_value, counts, flag, int, ints, list, text, texts};
 use super::super::token::{CellEncoding, Token};
 use super::vertices::written_origin;
 use super::{Object, dtype, split_tag};
@@ -75,20 +75,20 @@ impl Column {
     /// When a key has a value of another type, or categories are announced and missing.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
-        let encoding: Option<Token<_>> = fields.opt("encoding", Token::read)?;
+        let encoding: Option<Token<_>> = fields.take("encoding", Token::read)?;
         let coded = encoding == Some(Token::Known(CellEncoding::Dictionary));
         Ok(Self {
-            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
             zv_array,
-            name: fields.opt("name", text)?,
-            dtype: fields.opt("dtype", text)?,
-            channel_names: fields.opt("channel_names", texts)?,
-            row_shape: fields.opt("row_shape", counts)?,
+            name: fields.take("name", text)?,
+            dtype: fields.take("dtype", text)?,
+            channel_names: fields.take("channel_names", texts)?,
+            row_shape: fields.take("row_shape", counts)?,
             dictionary: if coded { Some(Dictionary::read(&mut fields)?) } else { None },
             encoding,
-            declared_categorical: fields.opt("declared_categorical", flag)?,
-            unit: fields.opt("unit", text)?,
-            description: fields.opt("description", text)?,
+            declared_categorical: fields.take("declared_categorical", flag)?,
+            unit: fields.take("unit", text)?,
+            description: fields.take("description", text)?,
             extras: fields.into_remaining(),
         })
     }
@@ -119,20 +119,20 @@ impl Column {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         let put = Put::new()
-            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .opt("zv_array", self.zv_array.as_deref())
-            .opt("name", self.name.as_deref())
-            .opt("dtype", self.dtype.as_deref())
-            .opt("channel_names", self.channel_names.clone())
-            .opt("row_shape", self.row_shape.clone())
-            .opt("encoding", self.encoding.clone());
+            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .put_some("zv_array", self.zv_array.as_deref())
+            .put_some("name", self.name.as_deref())
+            .put_some("dtype", self.dtype.as_deref())
+            .put_some("channel_names", self.channel_names.clone())
+            .put_some("row_shape", self.row_shape.clone())
+            .put_some("encoding", self.encoding.clone());
         let put = match &self.dictionary {
             Some(dictionary) => dictionary.put(put),
             None => put,
         };
-        put.opt("declared_categorical", self.declared_categorical)
-            .opt("unit", self.unit.as_deref())
-            .opt("description", self.description.as_deref())
+        put.put_some("declared_categorical", self.declared_categorical)
+            .put_some("unit", self.unit.as_deref())
+            .put_some("description", self.description.as_deref())
             .with_extras(&self.extras)
     }
 }
@@ -160,14 +160,15 @@ pub struct Dictionary {
 impl Dictionary {
     fn read(fields: &mut Fields<'_>) -> Result<Self, MetadataError> {
         Ok(Self {
-            categories: fields.req("categories", |at: &At<'_>, value| list(at, value, any))?,
-            ordered: fields.opt("ordered", flag)?.unwrap_or(false),
-            missing: fields.opt("_FillValue", int)?,
+            categories: fields
+                .require("categories", |at: &At<'_>, value| list(at, value, any_value))?,
+            ordered: fields.take("ordered", flag)?.unwrap_or(false),
+            missing: fields.take("_FillValue", int)?,
         })
     }
 
     fn put(&self, put: Put) -> Put {
         let put = put.put("categories", self.categories.clone()).put("ordered", self.ordered);
-        put.opt("_FillValue", self.missing)
+        put.put_some("_FillValue", self.missing)
     }
 }

@@ -51,11 +51,11 @@ impl GeometryIndex {
             let at = At::Document.name(&name);
             let mut fields = Fields::from_value(&at, value)?;
             let entry = GeometryEntry {
-                array: fields.req("array", text)?,
-                vertex_count: fields.req("vertex_count", int)?,
-                links_array: fields.opt("links_array", text)?,
-                has_links: fields.opt("has_links", flag)?.unwrap_or(false),
-                group: fields.opt("group", text)?,
+                array: fields.require("array", text)?,
+                vertex_count: fields.require("vertex_count", int)?,
+                links_array: fields.take("links_array", text)?,
+                has_links: fields.take("has_links", flag)?.unwrap_or(false),
+                group: fields.take("group", text)?,
                 extras: fields.into_remaining(),
             };
             Ok((name, entry))
@@ -75,8 +75,9 @@ impl GeometryIndex {
         let entries = self.entries.iter().map(|(name, entry)| {
             let put = Put::new().put("array", entry.array.as_str());
             let put = put.put("vertex_count", entry.vertex_count);
-            let put = put.opt("links_array", entry.links_array.as_deref());
-            let put = put.put("has_links", entry.has_links).opt("group", entry.group.as_deref());
+            let put = put.put_some("links_array", entry.links_array.as_deref());
+            let put =
+                put.put("has_links", entry.has_links).put_some("group", entry.group.as_deref());
             (name.clone(), put.with_extras(&entry.extras).into())
         });
         entries.collect()
@@ -110,8 +111,8 @@ impl CompositeLinks {
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let mut fields = Fields::new(&At::Document, attributes);
         Ok(Self {
-            link_count: fields.req("link_count", int)?,
-            link_width: fields.req("link_width", int)?,
+            link_count: fields.require("link_count", int)?,
+            link_width: fields.require("link_width", int)?,
             extras: fields.into_remaining(),
         })
     }

@@ -64,11 +64,11 @@ impl Groups {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
-            num_groups: fields.req("num_groups", count)?,
-            ranges: fields.opt("group_ranges", |at, value| {
+            num_groups: fields.require("num_groups", count)?,
+            ranges: fields.take("group_ranges", |at, value| {
                 object(at, value)?.into_iter().map(|(key, value)| range(at, &key, value)).collect()
             })?,
-            names: fields.opt("group_names", texts)?,
+            names: fields.take("group_names", texts)?,
             extras: fields.into_remaining(),
         })
     }
@@ -89,10 +89,10 @@ impl Groups {
             Value::Object(entries.collect())
         });
         Put::new()
-            .opt("zv_array", self.zv_array.as_deref())
+            .put_some("zv_array", self.zv_array.as_deref())
             .put("num_groups", self.num_groups)
-            .opt("group_ranges", ranges)
-            .opt("group_names", self.names.clone())
+            .put_some("group_ranges", ranges)
+            .put_some("group_names", self.names.clone())
             .with_extras(&self.extras)
     }
 }
@@ -102,7 +102,7 @@ fn range(at: &At<'_>, key: &str, value: Value) -> Result<GroupRange, MetadataErr
     let group = key.parse().ok().filter(|group: &u64| group.to_string() == key);
     let Some(group) = group else {
         let error = MetadataError::rule(Class::BadTag, &at, "the number of a group", "another key");
-        return Err(error.saying(key));
+        return Err(error.with_quote(key));
     };
     match ints(&at, value)?.as_slice() {
         &[start, stop] => Ok(GroupRange { group, start, stop }),

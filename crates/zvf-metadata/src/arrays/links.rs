@@ -70,8 +70,8 @@ impl LinksFamily {
     /// When one of the first four keys is missing, or any has a value of another type.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
-        let directed = fields.req("directed", flag)?;
-        let store = fields.req("store", Token::read)?;
+        let directed = fields.require("directed", flag)?;
+        let store = fields.require("store", Token::read)?;
         Self::read(fields, zv_array, directed, store)
     }
 
@@ -83,8 +83,8 @@ impl LinksFamily {
     /// When the level gap or the width is missing, or any key has a value of another type.
     pub fn parse_cross_chunk(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
-        let directed = fields.opt("directed", flag)?.unwrap_or(false);
-        let store = fields.opt("store", Token::read)?;
+        let directed = fields.take("directed", flag)?.unwrap_or(false);
+        let store = fields.take("store", Token::read)?;
         let store = store.unwrap_or(Token::Known(LinkStore::Canonical));
         Self::read(fields, zv_array, directed, store)
     }
@@ -97,14 +97,14 @@ impl LinksFamily {
     ) -> Result<Self, MetadataError> {
         Ok(Self {
             zv_array,
-            level_delta: fields.req("level_delta", int)?,
-            link_width: fields.req("link_width", count)?,
+            level_delta: fields.require("level_delta", int)?,
+            link_width: fields.require("link_width", count)?,
             directed,
             store,
-            sid_ndim: fields.opt("sid_ndim", count)?,
-            num_links: fields.opt("num_links", count)?,
-            num_physical_records: fields.opt("num_physical_records", count)?,
-            layout: fields.opt("layout", text)?,
+            sid_ndim: fields.take("sid_ndim", count)?,
+            num_links: fields.take("num_links", count)?,
+            num_physical_records: fields.take("num_physical_records", count)?,
+            layout: fields.take("layout", text)?,
             extras: fields.into_remaining(),
         })
     }
@@ -113,15 +113,15 @@ impl LinksFamily {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("zv_array", self.zv_array.as_deref())
+            .put_some("zv_array", self.zv_array.as_deref())
             .put("level_delta", self.level_delta)
             .put("link_width", self.link_width)
             .put("directed", self.directed)
             .put("store", self.store.clone())
-            .opt("sid_ndim", self.sid_ndim)
-            .opt("num_links", self.num_links)
-            .opt("num_physical_records", self.num_physical_records)
-            .opt("layout", self.layout.as_deref())
+            .put_some("sid_ndim", self.sid_ndim)
+            .put_some("num_links", self.num_links)
+            .put_some("num_physical_records", self.num_physical_records)
+            .put_some("layout", self.layout.as_deref())
             .with_extras(&self.extras)
     }
 }
@@ -185,13 +185,13 @@ impl LinkSegment {
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
-            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
             zv_array,
-            dtype: fields.opt("dtype", text)?,
-            offsets: fields.opt("offsets", |at, value| list(at, value, ints))?,
-            has_perm: fields.opt("has_perm", flag)?,
-            link_width: fields.opt("link_width", count)?,
-            level_delta: fields.opt("level_delta", int)?,
+            dtype: fields.take("dtype", text)?,
+            offsets: fields.take("offsets", |at, value| list(at, value, ints))?,
+            has_perm: fields.take("has_perm", flag)?,
+            link_width: fields.take("link_width", count)?,
+            level_delta: fields.take("level_delta", int)?,
             extras: fields.into_remaining(),
         })
     }
@@ -209,13 +209,13 @@ impl LinkSegment {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .opt("zv_array", self.zv_array.as_deref())
-            .opt("dtype", self.dtype.as_deref())
-            .opt("offsets", self.offsets.clone())
-            .opt("has_perm", self.has_perm)
-            .opt("link_width", self.link_width)
-            .opt("level_delta", self.level_delta)
+            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .put_some("zv_array", self.zv_array.as_deref())
+            .put_some("dtype", self.dtype.as_deref())
+            .put_some("offsets", self.offsets.clone())
+            .put_some("has_perm", self.has_perm)
+            .put_some("link_width", self.link_width)
+            .put_some("level_delta", self.level_delta)
             .with_extras(&self.extras)
     }
 }
@@ -297,15 +297,15 @@ impl LinkAttribute {
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
-            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
             zv_array,
-            name: fields.opt("name", text)?,
-            dtype: fields.opt("dtype", text)?,
-            offsets: fields.opt("offsets", |at, value| list(at, value, ints))?,
-            level_delta: fields.opt("level_delta", int)?,
-            num_links: fields.opt("num_links", count)?,
-            row_shape: fields.opt("row_shape", counts)?,
-            shape: fields.opt("shape", counts)?,
+            name: fields.take("name", text)?,
+            dtype: fields.take("dtype", text)?,
+            offsets: fields.take("offsets", |at, value| list(at, value, ints))?,
+            level_delta: fields.take("level_delta", int)?,
+            num_links: fields.take("num_links", count)?,
+            row_shape: fields.take("row_shape", counts)?,
+            shape: fields.take("shape", counts)?,
             extras: fields.into_remaining(),
         })
     }
@@ -331,15 +331,15 @@ impl LinkAttribute {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .opt("zv_array", self.zv_array.as_deref())
-            .opt("name", self.name.as_deref())
-            .opt("dtype", self.dtype.as_deref())
-            .opt("offsets", self.offsets.clone())
-            .opt("level_delta", self.level_delta)
-            .opt("num_links", self.num_links)
-            .opt("row_shape", self.row_shape.clone())
-            .opt("shape", self.shape.clone())
+            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .put_some("zv_array", self.zv_array.as_deref())
+            .put_some("name", self.name.as_deref())
+            .put_some("dtype", self.dtype.as_deref())
+            .put_some("offsets", self.offsets.clone())
+            .put_some("level_delta", self.level_delta)
+            .put_some("num_links", self.num_links)
+            .put_some("row_shape", self.row_shape.clone())
+            .put_some("shape", self.shape.clone())
             .with_extras(&self.extras)
     }
 }

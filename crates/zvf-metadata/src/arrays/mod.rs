@@ -68,7 +68,7 @@ pub fn tag(attributes: &Object) -> Option<&str> {
 fn split_tag(attributes: Object) -> Result<(Fields<'static>, Option<String>), MetadataError> {
     let mut fields = Fields::new(&At::Document, attributes);
     fields.accept(OLD_TAG, "zv_array");
-    let tag = fields.opt("zv_array", fields::text)?;
+    let tag = fields.take("zv_array", fields::text)?;
     Ok((fields, tag))
 }
 
@@ -76,7 +76,7 @@ fn split_tag(attributes: Object) -> Result<(Fields<'static>, Option<String>), Me
 fn dtype(text: Option<&str>, default: Option<Dtype>) -> Result<Dtype, MetadataError> {
     let at = At::Document.key("dtype");
     match (text, default) {
-        (Some(text), _) => Dtype::at(&at, text),
+        (Some(text), _) => Dtype::parse_at(&at, text),
         (None, Some(dtype)) => Ok(dtype),
         (None, None) => {
             Err(MetadataError::rule(zvf_format::Class::BadTag, &at, "an element type", "nothing"))

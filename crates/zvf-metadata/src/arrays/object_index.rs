@@ -73,11 +73,11 @@ impl ObjectIndex {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
-            num_objects: fields.req("num_objects", count)?,
-            num_present: fields.opt("num_present", count)?,
-            sid_ndim: fields.opt("sid_ndim", count)?,
-            layout: fields.opt("layout", Token::read)?,
-            object_ids_sorted: fields.opt("object_ids_sorted", flag)?,
+            num_objects: fields.require("num_objects", count)?,
+            num_present: fields.take("num_present", count)?,
+            sid_ndim: fields.take("sid_ndim", count)?,
+            layout: fields.take("layout", Token::read)?,
+            object_ids_sorted: fields.take("object_ids_sorted", flag)?,
             extras: fields.into_remaining(),
         })
     }
@@ -95,7 +95,7 @@ impl ObjectIndex {
             Some(Token::Other(word)) => {
                 let at = At::Document.key("layout");
                 let rule = "a known layout of manifests";
-                Err(MetadataError::rule(Class::Unsupported, &at, rule, "another").saying(word))
+                Err(MetadataError::rule(Class::Unsupported, &at, rule, "another").with_quote(word))
             }
         }
     }
@@ -118,12 +118,12 @@ impl ObjectIndex {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("zv_array", self.zv_array.as_deref())
+            .put_some("zv_array", self.zv_array.as_deref())
             .put("num_objects", self.num_objects)
-            .opt("num_present", self.num_present)
-            .opt("sid_ndim", self.sid_ndim)
-            .opt("layout", self.layout.clone())
-            .opt("object_ids_sorted", self.object_ids_sorted)
+            .put_some("num_present", self.num_present)
+            .put_some("sid_ndim", self.sid_ndim)
+            .put_some("layout", self.layout.clone())
+            .put_some("object_ids_sorted", self.object_ids_sorted)
             .with_extras(&self.extras)
     }
 }

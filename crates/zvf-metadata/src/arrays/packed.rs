@@ -46,7 +46,7 @@ impl PackedShard {
     /// When the index is missing, or an entry is not an offset and a length.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let mut fields = Fields::new(&At::Document, attributes);
-        let entries = fields.req("shard_index", |at, value| {
+        let entries = fields.require("shard_index", |at, value| {
             object(at, value)?.into_iter().map(|(key, value)| entry(at, key, value)).collect()
         })?;
         Ok(Self { entries, extras: fields.into_remaining() })

@@ -50,7 +50,7 @@ impl ParametricTypes {
     /// When a type has no name or coefficients, or stands under a key that is no number.
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let mut fields = Fields::new(&At::Document, attributes);
-        let types = fields.opt("parametric_types", |at, value| {
+        let types = fields.take("parametric_types", |at, value| {
             object(at, value)?.into_iter().map(|(key, value)| parse_type(at, &key, value)).collect()
         })?;
         Ok(Self { types: types.unwrap_or_default(), extras: fields.into_remaining() })
@@ -108,10 +108,10 @@ impl ParametricArray {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
-            num_objects: fields.opt("num_objects", count)?,
-            max_row_length: fields.opt("max_row_length", count)?,
-            dtype: fields.opt("dtype", text)?,
-            num_groups: fields.opt("num_groups", count)?,
+            num_objects: fields.take("num_objects", count)?,
+            max_row_length: fields.take("max_row_length", count)?,
+            dtype: fields.take("dtype", text)?,
+            num_groups: fields.take("num_groups", count)?,
             extras: fields.into_remaining(),
         })
     }
@@ -120,11 +120,11 @@ impl ParametricArray {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("zv_array", self.zv_array.as_deref())
-            .opt("num_objects", self.num_objects)
-            .opt("max_row_length", self.max_row_length)
-            .opt("dtype", self.dtype.as_deref())
-            .opt("num_groups", self.num_groups)
+            .put_some("zv_array", self.zv_array.as_deref())
+            .put_some("num_objects", self.num_objects)
+            .put_some("max_row_length", self.max_row_length)
+            .put_some("dtype", self.dtype.as_deref())
+            .put_some("num_groups", self.num_groups)
             .with_extras(&self.extras)
     }
 }
@@ -134,13 +134,13 @@ fn parse_type(at: &At<'_>, key: &str, value: Value) -> Result<ParametricType, Me
     let id = key.parse().ok().filter(|id: &i64| id.to_string() == key);
     let Some(id) = id else {
         let error = MetadataError::rule(Class::BadTag, &at, "the number of a type", "another key");
-        return Err(error.saying(key));
+        return Err(error.with_quote(key));
     };
     let mut fields = Fields::from_value(&at, value)?;
     Ok(ParametricType {
         id,
-        name: fields.req("name", text)?,
-        coefficients: fields.req("coefficients", texts)?,
+        name: fields.require("name", text)?,
+        coefficients: fields.require("coefficients", texts)?,
         extras: fields.into_remaining(),
     })
 }

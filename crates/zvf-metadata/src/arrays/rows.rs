@@ -85,12 +85,12 @@ impl Rows {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
             zv_array,
-            name: fields.opt("name", text)?,
-            dtype: fields.opt("dtype", text)?,
-            num_channels: fields.opt("num_channels", count)?,
-            shape: fields.opt("shape", counts)?,
-            has_present_mask: fields.opt("has_present_mask", flag)?,
-            fill_sentinel_meaning: fields.opt("fill_sentinel_meaning", text)?,
+            name: fields.take("name", text)?,
+            dtype: fields.take("dtype", text)?,
+            num_channels: fields.take("num_channels", count)?,
+            shape: fields.take("shape", counts)?,
+            has_present_mask: fields.take("has_present_mask", flag)?,
+            fill_sentinel_meaning: fields.take("fill_sentinel_meaning", text)?,
             extras: fields.into_remaining(),
         })
     }
@@ -124,13 +124,13 @@ impl Rows {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("zv_array", self.zv_array.as_deref())
-            .opt("name", self.name.as_deref())
-            .opt("dtype", self.dtype.as_deref())
-            .opt("num_channels", self.num_channels)
-            .opt("shape", self.shape.clone())
-            .opt("has_present_mask", self.has_present_mask)
-            .opt("fill_sentinel_meaning", self.fill_sentinel_meaning.as_deref())
+            .put_some("zv_array", self.zv_array.as_deref())
+            .put_some("name", self.name.as_deref())
+            .put_some("dtype", self.dtype.as_deref())
+            .put_some("num_channels", self.num_channels)
+            .put_some("shape", self.shape.clone())
+            .put_some("has_present_mask", self.has_present_mask)
+            .put_some("fill_sentinel_meaning", self.fill_sentinel_meaning.as_deref())
             .with_extras(&self.extras)
     }
 }

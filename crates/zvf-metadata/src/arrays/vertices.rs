@@ -58,12 +58,12 @@ impl Vertices {
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
-            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
             zv_array,
-            dtype: fields.opt("dtype", text)?,
-            encoding: fields.opt("encoding", Token::read)?,
-            ndim: fields.opt("ndim", int)?,
-            vertex_count: fields.opt("vertex_count", int)?,
+            dtype: fields.take("dtype", text)?,
+            encoding: fields.take("encoding", Token::read)?,
+            ndim: fields.take("ndim", int)?,
+            vertex_count: fields.take("vertex_count", int)?,
             extras: fields.into_remaining(),
         })
     }
@@ -81,12 +81,12 @@ impl Vertices {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .opt("zv_array", self.zv_array.as_deref())
-            .opt("dtype", self.dtype.as_deref())
-            .opt("encoding", self.encoding.clone())
-            .opt("ndim", self.ndim)
-            .opt("vertex_count", self.vertex_count)
+            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .put_some("zv_array", self.zv_array.as_deref())
+            .put_some("dtype", self.dtype.as_deref())
+            .put_some("encoding", self.encoding.clone())
+            .put_some("ndim", self.ndim)
+            .put_some("vertex_count", self.vertex_count)
             .with_extras(&self.extras)
     }
 }
@@ -132,9 +132,9 @@ impl Fragments {
     pub fn parse(attributes: Object) -> Result<Self, MetadataError> {
         let (mut fields, zv_array) = split_tag(attributes)?;
         Ok(Self {
-            chunk_grid_origin: fields.opt("chunk_grid_origin", ints)?,
+            chunk_grid_origin: fields.take("chunk_grid_origin", ints)?,
             zv_array,
-            encoding: fields.opt("encoding", Token::read)?,
+            encoding: fields.take("encoding", Token::read)?,
             extras: fields.into_remaining(),
         })
     }
@@ -143,9 +143,9 @@ impl Fragments {
     #[must_use]
     pub fn to_attributes(&self) -> Object {
         Put::new()
-            .opt("chunk_grid_origin", self.chunk_grid_origin.clone())
-            .opt("zv_array", self.zv_array.as_deref())
-            .opt("encoding", self.encoding.clone())
+            .put_some("chunk_grid_origin", self.chunk_grid_origin.clone())
+            .put_some("zv_array", self.zv_array.as_deref())
+            .put_some("encoding", self.encoding.clone())
             .with_extras(&self.extras)
     }
 }

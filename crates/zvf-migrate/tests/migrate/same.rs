@@ -18,7 +18,7 @@ fn old_ids() -> Vec<String> {
 }
 
 /// Migrates `old` into a folder.
-async fn migrated(old: &Store, migration: &Migration) -> (TempDir, Store) {
+async fn migrate(old: &Store, migration: &Migration) -> (TempDir, Store) {
     let dir = archives::scratch();
     let address = dir.path().join("new.zarrvectors");
     let address = address.to_str().unwrap();
@@ -44,7 +44,7 @@ async fn all_stores(migration: Migration) {
     for id in ids {
         let unpacked = Unpacked::new(&id);
         let old = unpacked.open().await;
-        let (dir, new) = migrated(&old, &migration).await;
+        let (dir, new) = migrate(&old, &migration).await;
         assert_eq!(new.version().to_string(), "0.9.2", "{id}");
         assert_eq!(findings(&dir).await, Vec::<String>::new(), "{id}");
         answers::same(&id, &old, &new).await;
@@ -95,7 +95,7 @@ async fn migrates_stores_of_other_writers() {
     ] {
         let unpacked = Unpacked::new(&format!("suites/{name}"));
         let old = unpacked.open().await;
-        let (dir, new) = migrated(&old, &Migration::default()).await;
+        let (dir, new) = migrate(&old, &Migration::default()).await;
         let options = Options::default();
         let report = zvf_validate::validate(&new, &options, &Observer::default()).await.unwrap();
         assert_eq!(
@@ -116,7 +116,7 @@ async fn migrates_stores_of_other_writers() {
         assert!(links == 0 || found.is_some(), "{name}");
     }
     let unpacked = Unpacked::new("suites/parametric06");
-    let (_dir, new) = migrated(&unpacked.open().await, &Migration::default()).await;
+    let (_dir, new) = migrate(&unpacked.open().await, &Migration::default()).await;
     let groups = Parametric::open(&new).await.unwrap().unwrap().groups().await.unwrap().unwrap();
     let members = groups.members(&[0, 1]).await.unwrap();
     let ids: Vec<Vec<bool>> = members
@@ -136,7 +136,7 @@ async fn foreign_nodes_are_copied() {
     files.push(("headers/trk/zarr.json".to_owned(), group.to_vec()));
     let unpacked = Unpacked::from_files(&files);
     let old = unpacked.open().await;
-    let (dir, new) = migrated(&old, &Migration::default()).await;
+    let (dir, new) = migrate(&old, &Migration::default()).await;
     for path in ["notes", "0/mine", "headers/trk"] {
         let doc = new.nodes().group(path).await.unwrap().unwrap();
         assert_eq!(doc.attributes["mine"][1], 2, "{path}");
@@ -200,7 +200,7 @@ async fn parametric_objects_are_migrated() {
     files.extend(tiny("parametric/object_attributes/round/data", vec![1, 0]));
     let unpacked = Unpacked::from_files(&files);
     let old = unpacked.open().await;
-    let (dir, new) = migrated(&old, &Migration::default()).await;
+    let (dir, new) = migrate(&old, &Migration::default()).await;
     let mut answers = Vec::new();
     for store in [&old, &new] {
         let found = Parametric::open(store).await.unwrap().unwrap();

@@ -23,7 +23,7 @@ use zvf_metadata::{Dtype, columns};
 use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
-use super::rows::{CellRows, absent};
+use super::rows::{CellRows, missing_cell_error};
 use crate::{Categories, Column, Field, ModelError, Value};
 
 /// One attribute of the vertices or of the fragments of a level; cheap to clone.
@@ -238,8 +238,8 @@ impl AttributeReader {
 
     /// Returns what reading ranges of rows costs.
     #[must_use]
-    pub fn partial(&self) -> Partial {
-        self.info.cells.partial()
+    pub fn part_cost(&self) -> Partial {
+        self.info.cells.part_cost()
     }
 
     /// Returns `column` with what is known of the attribute.
@@ -315,7 +315,7 @@ impl AttributeReader {
         let place = |error: ModelError| error.with_array(self.info.cells.path()).with_chunk(key);
         let column = match column {
             Some(column) => column,
-            None if count > 0 => return Err(place(absent())),
+            None if count > 0 => return Err(place(missing_cell_error())),
             None => Column::empty(self.info.dtype, self.info.width).map_err(|e| place(e.into()))?,
         };
         if to_u64(column.len()) != count {

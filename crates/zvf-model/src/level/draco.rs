@@ -18,8 +18,8 @@ use zvf_metadata::{CellEncoding, Dtype, Token};
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
-use super::absent;
 use super::fragments::ChunkFragments;
+use super::missing_cell_error;
 use crate::{Column, ModelError};
 use zvf_format::num::to_u64;
 
@@ -92,7 +92,11 @@ impl LevelReader {
             let rows = match chunk? {
                 Some(chunk) => to_u64(chunk.positions.len()),
                 None if is_listed(key) => 0, // as `positions` has it
-                None => return Err(absent().with_array(self.vertices().path()).with_chunk(key)),
+                None => {
+                    return Err(missing_cell_error()
+                        .with_array(self.vertices().path())
+                        .with_chunk(key));
+                }
             };
             one_fragment(rows, &path, key)
         });

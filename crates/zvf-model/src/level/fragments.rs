@@ -102,7 +102,7 @@ impl ChunkFragments {
     /// [`Class::OutOfBounds`] when a fragment names a row that `column` does not have, and
     /// [`Class::LimitExceeded`] when the fragments repeat rows so often that they are more than a cell
     /// may hold.
-    pub fn in_order(&self, column: &Column) -> Result<Column, ModelError> {
+    pub fn order_column(&self, column: &Column) -> Result<Column, ModelError> {
         let view = self.view()?;
         let rows = to_u64(column.len());
         if view.tiles(rows) {
@@ -269,7 +269,7 @@ mod tests {
                 ),
             ),
         ] {
-            let found = fragments(ranges).in_order(&column);
+            let found = fragments(ranges).order_column(&column);
             let found =
                 found.as_ref().map(|column| &column.bytes()[..]).map_err(ToString::to_string);
             assert_eq!(found, rows.map_err(str::to_owned), "{ranges:?}");
@@ -280,7 +280,7 @@ mod tests {
     fn repeated_rows_have_a_limit() {
         let wide = Column::new("<U300000".parse::<Dtype>().unwrap(), 1, vec![0; 1_200_000].into())
             .unwrap();
-        let error = fragments(&[(0, 1); 1000]).in_order(&wide).unwrap_err();
+        let error = fragments(&[(0, 1); 1000]).order_column(&wide).unwrap_err();
         assert_eq!(
             error.to_string(),
             "LimitExceeded: bytes of the rows of all fragments: expected at most 1073741824, \

@@ -36,7 +36,7 @@ pub use attribute::AttributeReader;
 pub(crate) use attribute::category;
 pub use fragments::ChunkFragments;
 pub(crate) use fragments::indexes;
-pub(crate) use rows::{CellRows, absent};
+pub(crate) use rows::{CellRows, missing_cell_error};
 
 use attribute::Attributes;
 use counts::Counts;
@@ -337,8 +337,8 @@ impl LevelReader {
 
     /// Returns what reading ranges of rows of vertices costs.
     #[must_use]
-    pub fn partial(&self) -> Partial {
-        self.inner.vertices.partial()
+    pub fn part_cost(&self) -> Partial {
+        self.inner.vertices.part_cost()
     }
 
     /// Returns the names of the attributes of fragments, and whether that is all of them.

@@ -111,7 +111,10 @@ impl LevelReader {
             }
             *answer = Some(count);
         }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(absent()))).collect()
+        answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or_else(|| Err(missing_cell_error())))
+            .collect()
     }
 
     /// Returns ranges of rows of chunks that are streams, which are decoded as a whole.
@@ -124,7 +127,7 @@ impl LevelReader {
         let answers = chunks.into_iter().zip(asks).map(|(chunk, (key, ranges))| {
             let place =
                 |error: ModelError| error.with_array(self.vertices().path()).with_chunk(key);
-            let column = chunk?.ok_or_else(|| place(absent()))?.positions;
+            let column = chunk?.ok_or_else(|| place(missing_cell_error()))?.positions;
             let rows = to_u64(column.len());
             let slice = |range: &Range<u64>| {
                 if range.end > rows || range.start > range.end {
@@ -152,7 +155,7 @@ impl LevelReader {
     ) -> Result<Column, ModelError> {
         let place = |error: ModelError| error.with_array(rows.cells.path()).with_chunk(key);
         if self.chunks().await?.find(key).is_none() {
-            return Err(place(absent()));
+            return Err(place(missing_cell_error()));
         }
         Column::empty(rows.dtype, rows.width).map_err(|error| place(error.into()))
     }
@@ -203,8 +206,9 @@ impl CellRows<'_> {
         let found = self.cells.read_parts(&parts).await;
         let answers = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
-            let parts =
-                found.map_err(|error| place(error.into()))?.ok_or_else(|| place(absent()))?;
+            let parts = found
+                .map_err(|error| place(error.into()))?
+                .ok_or_else(|| place(missing_cell_error()))?;
             let column = |bytes| Column::new(self.dtype, self.width, bytes);
             parts
                 .into_iter()
@@ -242,7 +246,7 @@ impl CellRows<'_> {
     }
 }
 
-pub(crate) fn absent() -> ModelError {
+pub(crate) fn missing_cell_error() -> ModelError {
     let expected = Expected::Rule(
         "a cell for every chunk with vertices: leave the column out, or write it again",
     );

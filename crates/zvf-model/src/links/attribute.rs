@@ -16,7 +16,7 @@ use zvf_metadata::Dtype;
 use zvf_metadata::arrays::LinkAttribute as Doc;
 use zvf_store::{Caching, Cells, DenseArray, Listing};
 
-use super::segment::no_cell;
+use super::segment::missing_place_error;
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
 use crate::{Column, LevelReader, ModelError};
@@ -169,7 +169,7 @@ impl LinkAttribute {
     ) -> Vec<Result<Option<Column>, ModelError>> {
         let none = || places.iter().map(|_| Ok(None)).collect();
         match self.inner.parts.get(segment) {
-            Some(Some(Part::Rows(rows))) => self.by_row(rows, records).await,
+            Some(Some(Part::Rows(rows))) => self.read_by_row(rows, records).await,
             Some(Some(Part::Cells(cells))) => {
                 let listed = match self.inner.family.segments().get(segment) {
                     Some(segment) => segment.cells().await,
@@ -179,7 +179,7 @@ impl LinkAttribute {
                     Ok(listed) => {
                         let keys: Vec<Option<ChunkKey>> =
                             places.iter().map(|place| listed.source(*place)).collect();
-                        self.by_cell(cells, &keys, records, caching).await
+                        self.read_by_cell(cells, &keys, records, caching).await
                     }
                     Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
                 }
@@ -188,7 +188,7 @@ impl LinkAttribute {
         }
     }
 
-    async fn by_cell(
+    async fn read_by_cell(
         &self,
         cells: &Cells,
         keys: &[Option<ChunkKey>],
@@ -199,7 +199,7 @@ impl LinkAttribute {
         let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
         let mut columns = rows.read_all(&present_keys, caching).await.into_iter();
         let answers = keys.iter().zip(records).map(|(key, records)| {
-            let key = key.as_ref().ok_or_else(no_cell)?;
+            let key = key.as_ref().ok_or_else(missing_place_error)?;
             let place = |error: ModelError| error.with_array(cells.path()).with_chunk(key);
             let column = match columns.next().transpose()?.flatten() {
                 Some(column) => column,
@@ -222,7 +222,7 @@ impl LinkAttribute {
         answers.collect()
     }
 
-    async fn by_row(
+    async fn read_by_row(
         &self,
         rows: &DenseArray,
         records: &[LinkRecords],

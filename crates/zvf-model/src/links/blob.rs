@@ -31,7 +31,7 @@ impl Blob {
             records.push_rows(&rows);
             stored.push(to_u64(at));
         }
-        let cells = cells.into_values().map(|(records, stored)| records.stored_in(stored));
+        let cells = cells.into_values().map(|(records, stored)| records.with_stored_rows(stored));
         Ok(Self { cells: cells.collect() })
     }
 }

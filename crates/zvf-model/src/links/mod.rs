@@ -16,7 +16,7 @@
 //! their attributes are found.
 //!
 //! The order of a family is: segments by their names, the cells of each by the text of their keys
-//! ([`LinkSegment::in_order`]), records as stored. The flat form has no cells; its order is that of
+//! ([`LinkSegment::cell_order`]), records as stored. The flat form has no cells; its order is that of
 //! [`LinkRecords::stored_row`].
 //!
 //! Bridges of lines, polylines and streamlines in 0.6 and 0.7 do not name rows, and those of lines never

@@ -34,7 +34,7 @@ impl LevelReader {
 /// Returns the family `delta` of a level; `None` where it has none.
 async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let family = match level.store().family() {
-        Layout::C => native(level, delta).await,
+        Layout::C => open_native(level, delta).await,
         Layout::A | Layout::B0 | Layout::B1 => open_older(level, delta).await,
     };
     if delta == Delta::SAME && level.is_draco() && level.kinds().contains(&Kind::Mesh) {
@@ -96,7 +96,7 @@ async fn with_streams(
 }
 
 /// Opens a family as 0.9 has it.
-async fn native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
     let name = format!("links/{delta}");
     let Some(group) = level.node().group(&name).await? else { return Ok(None) };
     let path = format!("{}/{name}", level.node().path());
@@ -197,7 +197,7 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
             (doc.num_links, doc.num_physical_records) = (None, None);
         }
         if within_doc.link_width.is_none_or(|width| width == doc.link_width) {
-            segments.push(within_segment(policy, delta, cells, &within_doc)?);
+            segments.push(open_within_segment(policy, delta, cells, &within_doc)?);
         }
     }
     // Besides cells by the chunks they join, which only a listing shows, there are forms that are whole.
@@ -256,7 +256,7 @@ async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<
 }
 
 /// Opens `links/<delta>` before 0.9: all ends have the key of the cell.
-fn within_segment(
+fn open_within_segment(
     policy: LinkPolicy,
     delta: Delta,
     cells: Cells,
@@ -269,7 +269,7 @@ fn within_segment(
     let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
     let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
     // Both ends have the key of the cell, whatever the chunks of the other level measure.
-    let same = policy.with_delta(delta, Anchor::same_chunks(policy.sid_ndim())?)?;
+    let same = policy.with_delta(delta, Anchor::identity(policy.sid_ndim())?)?;
     Ok(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }))
 }
 
@@ -357,7 +357,7 @@ async fn policy(
     exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
     let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX); // refused, as all above 8
     let policy = LinkPolicy::new(width, level.key_rank())?;
-    let policy = if doc.directed { policy.directed() } else { policy };
+    let policy = if doc.directed { policy.with_direction() } else { policy };
     let policy = match &doc.store {
         Token::Known(LinkStore::Canonical) => policy,
         Token::Known(LinkStore::Duplicate) => policy.with_storage(LinkStorage::Duplicate),
@@ -383,12 +383,12 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
     let node = level.store().level(other).await?;
     let target_sizes = node.meta().effective_chunk_shape(root);
     if target_sizes == level.chunk_shape().sizes() {
-        return Ok(Anchor::same_chunks(level.key_rank())?);
+        return Ok(Anchor::identity(level.key_rank())?);
     }
     let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
     let (source_ratio, target_ratio) =
         (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(target_sizes)?.ratio_to(&root)?);
-    Ok(Anchor::between_levels(&source_ratio, &target_ratio, level.key_rank())?)
+    Ok(Anchor::from_ratios(&source_ratio, &target_ratio, level.key_rank())?)
 }
 
 /// Returns the type of the numbers in a row.

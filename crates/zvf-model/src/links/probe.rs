@@ -50,7 +50,7 @@ mod tests {
         };
         assert_eq!(tried(&family(1, 3)).1, ["self"]);
         assert_eq!(tried(&family(2, 2)).1, ["0.0", "+1.0", "0.+1", "+1.+1", "+1.-1"]);
-        assert_eq!(tried(&family(2, 3).directed()).0, 27);
+        assert_eq!(tried(&family(2, 3).with_direction()).0, 27);
         assert_eq!(tried(&family(2, 3)).0, 14);
         assert_eq!(tried(&family(3, 3)).0, 105);
         assert_eq!(tried(&family(4, 3)).1, ["0.0.0_0.0.0_0.0.0"]);

@@ -59,11 +59,11 @@ impl LinkRecords {
 
     /// Adds a stored record.
     pub(super) fn push(&mut self, record: &LinkRecord) {
-        let identity = record.in_input_order().enumerate().all(|(i, (place, _))| i == place);
+        let identity = record.iter_in_input_order().enumerate().all(|(i, (place, _))| i == place);
         if identity && self.places.is_none() {
             self.rows.extend_from_slice(record.rows());
         } else {
-            self.push_ends(record.in_input_order());
+            self.push_ends(record.iter_in_input_order());
         }
     }
 
@@ -89,7 +89,7 @@ impl LinkRecords {
     }
 
     /// Says in which rows the records are stored.
-    pub(super) fn stored_in(self, rows: Vec<u64>) -> Self {
+    pub(super) fn with_stored_rows(self, rows: Vec<u64>) -> Self {
         Self { stored: Some(rows), ..self }
     }
 
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(ends(1), [("5".to_owned(), 4), ("0".to_owned(), 3)]);
         assert_eq!(ends(2), [("0".to_owned(), 7), ("5".to_owned(), 8)]);
         assert_eq!((records.len(), ends(3).len(), records.stored_row(2)), (3, 0, 2));
-        assert_eq!(records.stored_in(vec![9, 4, 6]).stored_row(1), 4);
+        assert_eq!(records.with_stored_rows(vec![9, 4, 6]).stored_row(1), 4);
     }
 
     #[test]

@@ -193,7 +193,7 @@ impl LinkSegment {
             Form::Flat { .. } => match self.blob().await {
                 Ok(blob) => places
                     .iter()
-                    .map(|place| blob.cells.get(*place).cloned().ok_or_else(no_cell))
+                    .map(|place| blob.cells.get(*place).cloned().ok_or_else(missing_place_error))
                     .collect(),
                 Err(error) => all(error),
             },
@@ -202,7 +202,7 @@ impl LinkSegment {
                 for place in places {
                     found.push(match leaves.get(*place) {
                         Some((chunks, leaf)) => self.read_leaf(chunks, leaf).await,
-                        None => Err(no_cell()),
+                        None => Err(missing_place_error()),
                     });
                 }
                 found
@@ -259,13 +259,13 @@ impl LinkSegment {
             }
         };
         let chunks = self.inner.policy.endpoint_chunks(chunk, offsets)?;
-        let mut records = self.no_records(chunks.chunks());
+        let mut records = self.empty_records(chunks.chunks());
         for part in parts {
             let cell = LinkCell::parse(&part, Body::Flat, *shape);
             let cell = cell.map_err(|error| place(error.into()))?;
             records.push_cell(&cell);
         }
-        Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
+        Ok(records.with_stored_rows(rows.iter().flat_map(Clone::clone).collect()))
     }
 
     /// Returns the array whose chunks are the cells, where there is one.
@@ -286,9 +286,9 @@ impl LinkSegment {
         let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let mut chunks = streams.decode(&present_keys, caching).await.into_iter();
         let records = |key: &Option<ChunkKey>| {
-            let key = key.ok_or_else(no_cell)?;
+            let key = key.ok_or_else(missing_place_error)?;
             let chunk = chunks.next().transpose()?.flatten();
-            let mut records = self.no_records(&vec![key; self.inner.policy.link_width()]);
+            let mut records = self.empty_records(&vec![key; self.inner.policy.link_width()]);
             for face in chunk.iter().flat_map(|chunk| &chunk.faces) {
                 records.push_rows(&face.map(u64::from));
             }
@@ -305,7 +305,7 @@ impl LinkSegment {
     ) -> Result<LinkRecords, ModelError> {
         let decoded = streams.decode(&[*chunk], Caching::Keep).await.pop();
         let faces = decoded.transpose()?.flatten().map(|chunk| chunk.faces).unwrap_or_default();
-        let mut records = self.no_records(&vec![*chunk; self.inner.policy.link_width()]);
+        let mut records = self.empty_records(&vec![*chunk; self.inner.policy.link_width()]);
         for row in rows.iter().flat_map(Clone::clone) {
             let face = usize::try_from(row).ok().and_then(|row| faces.get(row));
             let Some(face) = face else {
@@ -316,7 +316,7 @@ impl LinkSegment {
             };
             records.push_rows(&face.map(u64::from));
         }
-        Ok(records.stored_in(rows.iter().flat_map(Clone::clone).collect()))
+        Ok(records.with_stored_rows(rows.iter().flat_map(Clone::clone).collect()))
     }
 
     /// Returns whether this is the flat form of 0.6 and 0.7.
@@ -337,7 +337,7 @@ impl LinkSegment {
         let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let mut payloads = cells.read_many(&present_keys, caching).await.into_iter();
         let records = |(key, place): (&Option<ChunkKey>, &usize)| {
-            let key = key.ok_or_else(no_cell)?;
+            let key = key.ok_or_else(missing_place_error)?;
             let in_cell = |error: ModelError| error.with_array(cells.path()).with_chunk(&key);
             let payload =
                 payloads.next().transpose().map_err(|error| in_cell(error.into()))?.flatten();
@@ -356,7 +356,7 @@ impl LinkSegment {
         shape: RowShape,
         body: Body,
     ) -> Result<LinkRecords, FormatError> {
-        let mut records = self.no_records(chunks);
+        let mut records = self.empty_records(chunks);
         let cell = LinkCell::parse(payload, body, shape)?;
         records.push_cell(&cell);
         Ok(records)
@@ -371,7 +371,7 @@ impl LinkSegment {
         let slots = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // at most 8
         let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
             .map_err(|error| ModelError::from(error).with_array(leaf.path()))?;
-        let mut records = self.no_records(chunks);
+        let mut records = self.empty_records(chunks);
         records.reserve(links.len());
         for record in links.records() {
             records.push_ends(record.endpoints().map(|(slot, row)| (usize::from(slot), row)));
@@ -379,7 +379,7 @@ impl LinkSegment {
         Ok(records)
     }
 
-    fn no_records(&self, chunks: &[ChunkKey]) -> LinkRecords {
+    fn empty_records(&self, chunks: &[ChunkKey]) -> LinkRecords {
         let policy = &self.inner.policy;
         LinkRecords::new(chunks, policy.link_width())
             .with_duplicated(policy.store() == LinkStorage::Duplicate)
@@ -425,15 +425,15 @@ impl LinkCells {
     pub fn chunks(&self, place: usize) -> Result<Vec<ChunkKey>, ModelError> {
         match &self.list {
             CellList::Sources { table, offsets } => {
-                let source = table.get(place).ok_or_else(no_cell)?;
+                let source = table.get(place).ok_or_else(missing_place_error)?;
                 Ok(self.policy.endpoint_chunks(&source, offsets)?.chunks().to_vec())
             }
             CellList::Tuples(table) => {
-                let row = table.row(place).ok_or_else(no_cell)?;
+                let row = table.row(place).ok_or_else(missing_place_error)?;
                 let chunks = row.chunks_exact(self.policy.sid_ndim()).map(ChunkKey::new);
                 Ok(chunks.collect::<Result<_, _>>()?)
             }
-            CellList::Listed(cells) => cells.get(place).cloned().ok_or_else(no_cell),
+            CellList::Listed(cells) => cells.get(place).cloned().ok_or_else(missing_place_error),
         }
     }
 
@@ -460,7 +460,7 @@ impl LinkCells {
 
     /// Returns the places of the cells in the order in which a family is enumerated: by the text of their keys.
     #[must_use]
-    pub fn in_order(&self) -> Vec<usize> {
+    pub fn cell_order(&self) -> Vec<usize> {
         match &self.list {
             CellList::Sources { table, .. } | CellList::Tuples(table) => table.string_order(),
             CellList::Listed(cells) => (0..cells.len()).collect(),
@@ -475,7 +475,7 @@ impl LinkCells {
     }
 }
 
-pub(super) fn no_cell() -> ModelError {
+pub(super) fn missing_place_error() -> ModelError {
     let expected = Expected::Rule("a place among the cells of the segment");
     ModelError::invalid_value(Class::InvalidArgument, "cell of links", expected, "one past them")
 }

@@ -13,7 +13,7 @@ use zvf_store::KeyFinder;
 
 use super::manifest::chunk_key;
 use super::{ObjectIndex, ObjectManifest};
-use crate::level::absent as no_vertices;
+use crate::level::missing_cell_error;
 use crate::{ChunkFragments, LevelReader, ModelError, ObjectId};
 
 /// Objects and the fragments they consist of.
@@ -109,14 +109,14 @@ impl LevelReader {
         let ids = index.ids_of(rows).await?;
         let table = self.chunks().await?;
         let finder = table.finder(rows.len());
-        let named = in_parts(&manifests, |part| NamedChunks::new(&finder, part));
+        let named = map_parts(&manifests, |part| NamedChunks::new(&finder, part));
         let named = named.into_iter().collect::<Result<Vec<_>, ModelError>>()?;
-        for (object, key) in absent(&named) {
+        for (object, key) in find_missing_chunks(&named) {
             // Not there: the fault is that of whoever asks for its fragments, or for the rows that they name.
             let error = match self.fragments(&[key]).await.pop() {
                 Some(Err(error)) => error,
                 Some(Ok(fragments)) if fragments.check_rows(0).is_err() => {
-                    no_vertices().with_array(self.vertices().path()).with_chunk(&key)
+                    missing_cell_error().with_array(self.vertices().path()).with_chunk(&key)
                 }
                 Some(Ok(_)) | None => continue,
             };
@@ -191,7 +191,7 @@ impl Objects<'_> {
 }
 
 /// Maps each part of `all` with `of_part`, in parallel where there are several parts.
-fn in_parts<T: Sync, U: Send>(all: &[T], of_part: impl Fn(&[T]) -> U + Send + Sync) -> Vec<U> {
+fn map_parts<T: Sync, U: Send>(all: &[T], of_part: impl Fn(&[T]) -> U + Send + Sync) -> Vec<U> {
     match all.len() {
         0..=OBJECTS_OF_A_PART => all.chunks(OBJECTS_OF_A_PART).map(of_part).collect(),
         _ => all.par_chunks(OBJECTS_OF_A_PART).map(of_part).collect(),
@@ -199,7 +199,7 @@ fn in_parts<T: Sync, U: Send>(all: &[T], of_part: impl Fn(&[T]) -> U + Send + Sy
 }
 
 /// Returns the first missing chunk of each object.
-fn absent(named: &[NamedChunks]) -> impl Iterator<Item = (usize, ChunkKey)> {
+fn find_missing_chunks(named: &[NamedChunks]) -> impl Iterator<Item = (usize, ChunkKey)> {
     let firsts = (0..).step_by(OBJECTS_OF_A_PART);
     let parts = named.iter().zip(firsts);
     parts.flat_map(|(part, first)| part.absent.iter().map(move |(at, key)| (first + at, *key)))

@@ -58,7 +58,7 @@ impl ObjectIndex {
             IdForm::Row => Ids::Row,
             IdForm::Column { .. } => {
                 let ids = level.node().dense(OBJECT_IDS).await?;
-                let ids = ids.ok_or_else(|| missing(&path, "object_ids"))?;
+                let ids = ids.ok_or_else(|| missing_array_error(&path, "object_ids"))?;
                 dense::check_shape(&ids, &[Some(slots)])?;
                 Ids::Column { ids, table: OnceCell::new(), sparse: OnceCell::new() }
             }
@@ -88,7 +88,7 @@ impl Form {
         let node = level.node();
         let Some(layout) = layout else {
             let rows = node.rows(INDEX).await?;
-            return rows.map(Self::Blobs).ok_or_else(|| missing(path, "data"));
+            return rows.map(Self::Blobs).ok_or_else(|| missing_array_error(path, "data"));
         };
         let dense_first = layout == ManifestLayout::DenseManifestsV1;
         for dense in [dense_first, !dense_first] {
@@ -103,7 +103,7 @@ impl Form {
                 return Ok(Self::Blobs(rows));
             }
         }
-        Err(missing(path, if dense_first { "manifest_spans" } else { "manifests" }))
+        Err(missing_array_error(path, if dense_first { "manifest_spans" } else { "manifests" }))
     }
 
     async fn rows(&self) -> Result<u64, ModelError> {
@@ -114,7 +114,7 @@ impl Form {
     }
 }
 
-fn missing(path: &str, name: &str) -> ModelError {
+fn missing_array_error(path: &str, name: &str) -> ModelError {
     let expected = Expected::Rule("the arrays that the layout of the object index has");
     ModelError::invalid_value(Class::NotFound, "array", expected, "nothing")
         .with_array(format!("{path}/{name}"))

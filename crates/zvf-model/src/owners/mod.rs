@@ -85,7 +85,7 @@ impl LevelReader {
             CachedOwners::TooLarge => {
                 if let Some(chunks) = column::owners(self, &index, chunks).await? {
                     let crossing = match near {
-                        Some(near) => self.crossing(&index, near).await?,
+                        Some(near) => self.crossing_objects(&index, near).await?,
                         None => Vec::new(),
                     };
                     return Ok(Some(Owners { chunks, crossing }));
@@ -97,7 +97,7 @@ impl LevelReader {
         };
         let all = self.chunks().await?;
         let chunk_owners = |key| ChunkOwners::new(&table, all.find(key));
-        let crossing = near.map(|near| table.crossing(&all, near));
+        let crossing = near.map(|near| table.crossing_objects(&all, near));
         Ok(Some(Owners {
             chunks: chunks.iter().map(chunk_owners).collect(),
             crossing: crossing.unwrap_or_default(),
@@ -106,7 +106,11 @@ impl LevelReader {
 
     /// Returns the rows of the objects with a crossing that is `near`, where the owners of fragments are too many for a
     /// table.
-    async fn crossing(&self, index: &ObjectIndex, near: Near<'_>) -> Result<Vec<u64>, ModelError> {
+    async fn crossing_objects(
+        &self,
+        index: &ObjectIndex,
+        near: Near<'_>,
+    ) -> Result<Vec<u64>, ModelError> {
         let cached = self.cached_crossings().get_or_try_init(|| async {
             let pass = Pass::read_crossings(self, self.index_cap()).await?;
             Ok::<_, ModelError>(CachedOwners::new(pass.run(index).await?))
@@ -120,7 +124,7 @@ impl LevelReader {
             }
         };
         let all = self.chunks().await?;
-        Ok(table.crossing(&all, near))
+        Ok(table.crossing_objects(&all, near))
     }
 
     /// Returns whether some kind of the store consists of chains.

@@ -62,7 +62,7 @@ impl Table {
     }
 
     /// Returns the rows of objects with a crossing that is `near`.
-    pub(super) fn crossing(&self, chunks: &KeyTable, near: Near<'_>) -> Vec<u64> {
+    pub(super) fn crossing_objects(&self, chunks: &KeyTable, near: Near<'_>) -> Vec<u64> {
         let (mut rows, mut last) = (Vec::new(), None);
         for Crossing { from, to, row } in &self.crossings {
             // Crossings are sorted by their chunks: many objects take the same step.
@@ -84,7 +84,7 @@ impl Table {
         rows
     }
 
-    fn of_chunk(&self, chunk: usize) -> Range<usize> {
+    fn chunk_range(&self, chunk: usize) -> Range<usize> {
         // The table of no objects has no chunks.
         let start = self.starts.get(chunk).copied().unwrap_or(0);
         let end = self.starts.get(chunk + 1).copied().unwrap_or(start);
@@ -130,13 +130,13 @@ pub struct ChunkOwners {
 impl ChunkOwners {
     /// Creates the owners of the chunk at `place`; of none where it has no place.
     pub(super) fn new(table: &Arc<Table>, place: Option<usize>) -> Self {
-        let range = place.map_or(0..0, |place| table.of_chunk(place));
+        let range = place.map_or(0..0, |place| table.chunk_range(place));
         Self { owners: Arc::new([]), table: Some((Arc::clone(table), range)) }
     }
 
     /// Returns no owners.
     #[must_use]
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self::from_owners(Vec::new())
     }
 
@@ -221,7 +221,7 @@ mod tests {
             vec![step(0, 2, 8), step(0, 1, 5), step(0, 2, 5), step(2, 0, 1), step(0, 2, 8)];
         let table = Table::new(3, Vec::new(), crossings);
         let calls = std::sync::Mutex::new(Vec::new());
-        let rows = table.crossing(&chunks, &|from, to| {
+        let rows = table.crossing_objects(&chunks, &|from, to| {
             calls.lock().unwrap().push((from[0], to[0]));
             to[0] == 9
         });

@@ -65,7 +65,7 @@ fn read_level(level: &LevelReader) -> Result<(), ModelError> {
     inline(level.tiles())?;
     let positions = inline(level.positions(&keys, Caching::Once));
     for (fragments, positions) in inline(level.fragments(&keys)).into_iter().zip(positions) {
-        fragments?.in_order(&positions?)?;
+        fragments?.order_column(&positions?)?;
     }
     for name in inline(level.attribute_names())?.names {
         if let Some(attribute) = inline(level.attribute(&name))? {
@@ -86,7 +86,7 @@ fn read_level(level: &LevelReader) -> Result<(), ModelError> {
     for delta in [Delta::SAME, Delta(1), Delta(-1)] {
         let Some(family) = inline(level.links(delta))? else { continue };
         for segment in family.segments() {
-            let places = inline(segment.cells())?.in_order();
+            let places = inline(segment.cells())?.cell_order();
             inline(segment.read(&places, Caching::Once))
                 .into_iter()
                 .try_for_each(|r| r.map(|_| ()))?;

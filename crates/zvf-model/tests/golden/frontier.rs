@@ -357,7 +357,7 @@ fn bridges(level: &LevelReader) -> Result<Vec<String>, ModelError> {
     let family = inline(level.links(Delta::SAME))?.unwrap();
     let mut all = Vec::new();
     for segment in family.segments().iter().filter(|segment| !segment.is_intra()) {
-        let order = inline(segment.cells())?.in_order();
+        let order = inline(segment.cells())?.cell_order();
         for records in inline(segment.read(&order, Caching::Once)) {
             let records = records?;
             for i in 0..records.len() {

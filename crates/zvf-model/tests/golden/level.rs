@@ -18,7 +18,7 @@ fn in_order(
     let keys = case.chunks();
     let mut all: Option<ColumnBuilder> = None;
     for (fragments, column) in inline(case.level.fragments(&keys)).into_iter().zip(columns) {
-        let ordered = fragments?.in_order(&column?)?;
+        let ordered = fragments?.order_column(&column?)?;
         let all = all.get_or_insert_with(|| ColumnBuilder::empty_like(&ordered));
         all.push_rows(&ordered, 0..ordered.len());
     }
@@ -149,7 +149,7 @@ pub(crate) fn attributes(case: &LevelCase) -> usize {
             let names: Vec<&str> =
                 categories.iter().map(|category| category.as_str().unwrap()).collect();
             assert_eq!(labels, names, "{context}");
-            assert_eq!(json!(found_categories.missing()), expected["fill_code"], "{context}");
+            assert_eq!(json!(found_categories.missing_code()), expected["fill_code"], "{context}");
         }
     }
     attributes.len()

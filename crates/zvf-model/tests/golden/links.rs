@@ -17,7 +17,7 @@ fn all(family: &LinkFamily) -> Vec<(usize, usize, LinkRecords)> {
     let mut all = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
         let cells = inline(segment.cells()).unwrap();
-        let order = cells.in_order();
+        let order = cells.cell_order();
         let records = inline(segment.read(&order, Caching::Once));
         for (place, records) in order.into_iter().zip(records) {
             let records = records.unwrap();

@@ -28,7 +28,7 @@ fn records(level: &LevelReader) -> Vec<Vec<u64>> {
     let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
     let mut all = Vec::new();
     for segment in family.segments() {
-        let places = inline(segment.cells()).unwrap().in_order();
+        let places = inline(segment.cells()).unwrap().cell_order();
         for cell in inline(segment.read(&places, Caching::Once)) {
             let cell = cell.unwrap();
             all.extend((0..cell.len()).map(|i| cell.endpoints(i).map(|(_, row)| row).collect()));

@@ -127,7 +127,7 @@ impl ChainAnnotations {
         Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
-    pub(crate) async fn by_id(
+    pub(crate) async fn read_annotation(
         &self,
         reader: &Reader,
         id: u64,
@@ -146,7 +146,7 @@ impl ChainAnnotations {
     }
 
     /// Returns the annotations related to an object or a group; `None` where there are none.
-    pub(crate) async fn related(
+    pub(crate) async fn read_related(
         &self,
         reader: &Reader,
         relation: &str,

@@ -24,7 +24,7 @@ pub(crate) struct Attribute {
 
 impl Attribute {
     /// Returns the stored type of a value, and its size in bytes.
-    pub(crate) fn stored(&self) -> (&'static str, usize) {
+    pub(crate) fn stored_type(&self) -> (&'static str, usize) {
         match (self.dtype.kind, self.dtype.size) {
             (DtypeKind::Bool, _) | (DtypeKind::UInt, 1) => ("uint8", 1),
             (DtypeKind::UInt, 2) => ("uint16", 2),
@@ -53,7 +53,7 @@ impl Attribute {
         at: usize,
         to: &mut Vec<u8>,
     ) -> Result<(), PrecomputedError> {
-        let (kind, size) = self.stored();
+        let (kind, size) = self.stored_type();
         if kind == "float32" {
             to.extend(nearest_f32(column.float(row, at).unwrap_or(f64::NAN)).to_le_bytes());
             return Ok(());
@@ -114,7 +114,7 @@ impl Property {
         let (mut all, mut names) = (Vec::new(), BTreeSet::new());
         let numeric = attributes.iter().enumerate().filter(|(_, attribute)| attribute.is_number());
         for (number, attribute) in numeric {
-            let (kind, size) = attribute.stored();
+            let (kind, size) = attribute.stored_type();
             let colour = match (kind, attribute.width) {
                 ("uint8", 3) => Some("rgb"),
                 ("uint8", 4) => Some("rgba"),

@@ -96,15 +96,15 @@ impl PointIndex {
             levels.len() > 1 && levels.iter().any(|level| level.node().meta().is_additive());
         if (is_additive || rows > MAX_EXACT_ROWS)
             && levels.len() > 1
-            && let Some(index) = Self::of_levels(levels, max_cell_rows).await?
+            && let Some(index) = Self::from_levels(levels, max_cell_rows).await?
         {
             return Ok(Self { is_additive, ..index });
         }
-        Self::of_shares(finest, rows, max_cell_rows).await
+        Self::from_shares(finest, rows, max_cell_rows).await
     }
 
     /// Returns a grid for each level, if their chunks nest.
-    async fn of_levels(
+    async fn from_levels(
         levels: &[LevelReader],
         max_cell_rows: u64,
     ) -> Result<Option<Self>, PrecomputedError> {
@@ -145,7 +145,7 @@ impl PointIndex {
     }
 
     /// Returns grids with shares of one level.
-    async fn of_shares(
+    async fn from_shares(
         level: &LevelReader,
         rows: u64,
         max_cell_rows: u64,
@@ -308,7 +308,8 @@ impl PointGrid {
     fn count_cells(&self, counts: &[(ChunkKey, u64)]) -> u64 {
         let mut cells = HashMap::<Vec<i64>, u64>::new();
         for (key, rows) in counts {
-            let of_cell = spatial(key, self.cell.len()).iter().zip(&self.first).zip(&self.factor);
+            let of_cell =
+                spatial_components(key, self.cell.len()).iter().zip(&self.first).zip(&self.factor);
             let cell = of_cell.map(|((at, first), n)| (at - first).div_euclid(*n)).collect();
             *cells.entry(cell).or_default() += rows;
         }
@@ -333,7 +334,12 @@ impl PointGrid {
             let place = coordinate(positions, row, axis) / size - start;
             saturating_floor_i64(place).clamp(0, self.split - 1)
         };
-        spatial(key, self.cell.len()).iter().zip(&self.cell).enumerate().map(along).collect()
+        spatial_components(key, self.cell.len())
+            .iter()
+            .zip(&self.cell)
+            .enumerate()
+            .map(along)
+            .collect()
     }
 
     /// Returns whether a row of the chunk `key`, to which `cell` belongs, is in that cell.
@@ -365,7 +371,10 @@ impl PointGrid {
             })
             .collect();
         let is_inside = |key: &ChunkKey| {
-            spatial(key, sides.len()).iter().zip(&sides).all(|(at, side)| side.contains(at))
+            spatial_components(key, sides.len())
+                .iter()
+                .zip(&sides)
+                .all(|(at, side)| side.contains(at))
         };
         let all = (0_u64..).zip(self.chunks.iter());
         all.filter(|(_, key)| is_inside(key)).collect()
@@ -440,7 +449,7 @@ pub(crate) fn extent(chunks: &KeyTable, axes: usize) -> Result<Vec<(i64, i64)>, 
 }
 
 /// Returns the numbers of a chunk along the axes, without the bin of an attribute; [`extent`] checked that it has them.
-fn spatial(key: &ChunkKey, axes: usize) -> &[i64] {
+fn spatial_components(key: &ChunkKey, axes: usize) -> &[i64] {
     &key.components()[key.rank() - axes..]
 }
 

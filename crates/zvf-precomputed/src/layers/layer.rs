@@ -266,12 +266,12 @@ impl Precomputed {
         match (&layer.content, key) {
             (content, ["info"]) => Ok(Some(print(&content.info(space)?))),
             (Content::Points(points), ["by_id", id]) => match parse_number(id) {
-                Some(id) => points.by_id(id, space).await,
+                Some(id) => points.read_point(id, space).await,
                 None => Ok(None),
             },
             (Content::Points(points), [relation @ ("object" | "group"), id]) => {
                 match parse_number(id) {
-                    Some(id) => points.related(reader, relation, id, space).await,
+                    Some(id) => points.read_related(reader, relation, id, space).await,
                     None => Ok(None),
                 }
             }
@@ -280,12 +280,12 @@ impl Precomputed {
                 _ => Ok(None),
             },
             (Content::Chains(chains), ["by_id", id]) => match parse_number(id) {
-                Some(id) => chains.by_id(reader, id, space).await,
+                Some(id) => chains.read_annotation(reader, id, space).await,
                 None => Ok(None),
             },
             (Content::Chains(chains), [relation @ ("object" | "group"), id]) => {
                 match parse_number(id) {
-                    Some(id) => chains.related(reader, relation, id, space).await,
+                    Some(id) => chains.read_related(reader, relation, id, space).await,
                     None => Ok(None),
                 }
             }

@@ -108,7 +108,7 @@ impl Points {
     }
 
     /// Returns a point by its id.
-    pub(crate) async fn by_id(
+    pub(crate) async fn read_point(
         &self,
         id: u64,
         space: &Space,
@@ -128,7 +128,7 @@ impl Points {
     }
 
     /// Returns the points related to an object or a group, each once; `None` where there are none.
-    pub(crate) async fn related(
+    pub(crate) async fn read_related(
         &self,
         reader: &Reader,
         relation: &str,
@@ -193,7 +193,7 @@ impl Points {
     ) -> Result<Rows, PrecomputedError> {
         let keys = std::slice::from_ref(key);
         let positions = level.positions(keys, Caching::Keep).await.pop().transpose()?;
-        let positions = positions.ok_or_else(nothing)?;
+        let positions = positions.ok_or_else(missing_answer_error)?;
         let mut columns = Vec::with_capacity(self.attributes.len());
         for attribute in &self.attributes {
             let column = match self.reader_of(level, attribute).await? {
@@ -214,7 +214,7 @@ impl Points {
         let asked = [(key, std::iter::once(row..row + 1).collect())];
         let first = |found: Option<Vec<Column>>| found.and_then(|mut all| all.pop());
         let positions = level.position_rows(&asked).await.pop().transpose()?;
-        let positions = first(positions).ok_or_else(nothing)?;
+        let positions = first(positions).ok_or_else(missing_answer_error)?;
         let mut columns = Vec::with_capacity(self.attributes.len());
         for attribute in &self.attributes {
             let column = match self.reader_of(level, attribute).await? {
@@ -238,7 +238,7 @@ impl Points {
 }
 
 /// Returns the error for a level without an answer for a chunk.
-fn nothing() -> PrecomputedError {
+fn missing_answer_error() -> PrecomputedError {
     PrecomputedError::Unsupported("a chunk without an answer".to_owned())
 }
 

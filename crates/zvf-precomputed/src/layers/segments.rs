@@ -133,7 +133,7 @@ fn describe(
     }
     let property = |at: usize| {
         let numbers: Vec<Json> = (0..count).map(|row| number(&read.value(row, at))).collect();
-        json!({"id": name(at), "type": "number", "data_type": attribute.stored().0, "values": numbers})
+        json!({"id": name(at), "type": "number", "data_type": attribute.stored_type().0, "values": numbers})
     };
     Ok((0..attribute.width).map(property).collect())
 }

@@ -40,7 +40,7 @@ impl Skeletons {
 
     pub(crate) fn info(&self, space: &Space) -> Result<Json, PrecomputedError> {
         let attributes = self.attributes.iter().map(|attribute| {
-            json!({"id": attribute.name, "data_type": attribute.stored().0,
+            json!({"id": attribute.name, "data_type": attribute.stored_type().0,
                 "num_components": attribute.width})
         });
         Ok(json!({
@@ -74,7 +74,7 @@ impl Skeletons {
                 for at in 0..attribute.width {
                     match field {
                         Some(field) => attribute.push(&field.column, row, at, &mut bytes)?,
-                        None => bytes.extend(std::iter::repeat_n(0, attribute.stored().1)),
+                        None => bytes.extend(std::iter::repeat_n(0, attribute.stored_type().1)),
                     }
                 }
             }

@@ -69,7 +69,7 @@ pub(crate) async fn collect_level_0(
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, plan.kind).await?;
     let shares = Shares::load_all(&full, plan.kind).await?;
-    spread_levels(store, how, (plan, &[plan.first()], &shares), events).await
+    spread_levels(store, how, (plan, &[plan.base_step()], &shares), events).await
 }
 
 async fn spread_levels(
@@ -80,7 +80,7 @@ async fn spread_levels(
 ) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
     let reader = Reader::new(store.clone());
     let full = LevelReader::chain(store, LevelId(0)).await?;
-    let Some(first) = full.first() else { return Err(source_levels::missing_levels()) };
+    let Some(first) = full.first() else { return Err(source_levels::missing_levels_error()) };
     let names = Names::pick_unused(first).await?;
     let explicit = source_levels::is_explicit(first);
     let mut root = Root::from_store(store);
@@ -90,7 +90,7 @@ async fn spread_levels(
     }
     let (mut reports, mut counted) = (Vec::new(), (0_u64, 0_u64));
     for step in steps {
-        let Some(share) = shares.at(step.level) else { break };
+        let Some(share) = shares.level_share(step.level) else { break };
         let rules = Rules { named: Vec::new(), weight: names.weight.clone() };
         let error = (plan.method == Method::Keep).then_some(0.0);
         let kind_build = KindBuild {
@@ -164,7 +164,7 @@ async fn spread_levels(
 
 /// Returns the steps of a plan behind one for level 0, which is written again.
 fn with_level_0(plan: &KindPlan) -> Vec<Step> {
-    let mut steps = vec![plan.first()];
+    let mut steps = vec![plan.base_step()];
     steps.extend(plan.steps());
     steps
 }

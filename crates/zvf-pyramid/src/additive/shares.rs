@@ -84,7 +84,7 @@ impl Shares {
         }
     }
 
-    pub(super) fn at(&self, level: u32) -> Option<Share<'_>> {
+    pub(super) fn level_share(&self, level: u32) -> Option<Share<'_>> {
         match self {
             Self::Objects(objects) => objects.get(usize_from_u32(level)).map(Share::Objects),
             Self::Points(sampling) => Some(Share::Points(PointSample { sampling, level })),

@@ -69,7 +69,7 @@ pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<()
 }
 
 /// Returns the error for a store without levels.
-pub(super) fn missing_levels() -> PyramidError {
+pub(super) fn missing_levels_error() -> PyramidError {
     PyramidError::unsupported("levels of the store", "one or more", "none")
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn find_linked_level(
 async fn count_links(family: &LinkFamily) -> Result<u64, PyramidError> {
     let mut count = 0_u64;
     for segment in family.segments() {
-        let places = segment.cells().await?.in_order();
+        let places = segment.cells().await?.cell_order();
         for places in places.chunks(READ_BATCH_CELLS) {
             for records in segment.read(places, Caching::Once).await {
                 count += to_u64(records?.len());

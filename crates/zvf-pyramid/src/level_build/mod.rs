@@ -430,7 +430,7 @@ impl KindBuild<'_> {
         };
         if let Some(links) = links {
             if links.policy().is_directed() && kind != Kind::Skeleton {
-                schema = schema.directed();
+                schema = schema.with_directed_links();
             }
             if links.is_duplicated() {
                 schema = schema.with_links(LinkStore::Duplicate);

@@ -143,7 +143,7 @@ impl KindBuild<'_> {
             Some(ErrorLocation::Object(id)) => stay.contains(id),
             Some(ErrorLocation::Vertex(_)) | None => false,
         };
-        Ok(match previous_kind.largest(stays, found) {
+        Ok(match previous_kind.largest_error(stays, found) {
             Ok(farthest) => {
                 let unit = Unit::Objects;
                 Ok(PartialRebuild { farthest, elements, unit, built, part, stored: None })

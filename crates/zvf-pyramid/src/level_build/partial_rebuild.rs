@@ -199,7 +199,7 @@ impl KindBuild<'_> {
             Some(ErrorLocation::Object(_)) | None => false,
         };
         let built = to_u64(dirty.len());
-        Ok(match previous_kind.largest(stays, found) {
+        Ok(match previous_kind.largest_error(stays, found) {
             Ok(farthest) => {
                 let (elements, unit) = (0, Unit::Chunks);
                 Ok(PartialRebuild { farthest, elements, unit, built, part, stored })
@@ -321,7 +321,7 @@ impl KindBuild<'_> {
             Some(ErrorLocation::Object(id)) => stay.contains(id),
             Some(ErrorLocation::Vertex(_)) | None => false,
         };
-        Ok(match previous_kind.largest(stays, found) {
+        Ok(match previous_kind.largest_error(stays, found) {
             Ok(farthest) => {
                 let (elements, unit) = (0, Unit::Objects);
                 Ok(PartialRebuild { farthest, elements, unit, built, part, stored: None })
@@ -375,7 +375,7 @@ impl PreviousKind<'_> {
 
     /// Returns the largest error of the level, of which `found` is that of what was made again; `stays` says whether
     /// the place that had it is not of that.
-    pub(super) fn largest(
+    pub(super) fn largest_error(
         &self,
         stays: bool,
         found: LargestError,

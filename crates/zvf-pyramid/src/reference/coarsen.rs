@@ -129,7 +129,7 @@ fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
         .map(|(part, positions)| {
             let mut numbers = BinNumbers::default();
             for (to, at) in part.iter_mut().zip(positions.chunks_exact(axes)) {
-                *to = numbers.number(Bin::containing(at, size));
+                *to = numbers.number(Bin::from_position(at, size));
             }
             numbers.bins
         })
@@ -260,7 +260,7 @@ pub(super) struct Bin([i64; AXES]);
 
 impl Bin {
     /// Returns the bin of size `size` that `position` lies in.
-    pub(super) fn containing(position: &[f32], size: &[f64]) -> Self {
+    pub(super) fn from_position(position: &[f32], size: &[f64]) -> Self {
         let mut bin = [0; AXES];
         for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
             *to = saturating_floor_i64(f64::from(*x) / size);
@@ -269,14 +269,14 @@ impl Bin {
     }
 
     /// Returns what the order compares: the bytes as they lie in memory.
-    fn in_memory(self) -> [u64; AXES] {
+    fn memory_words(self) -> [u64; AXES] {
         self.0.map(|at| at.cast_unsigned().swap_bytes())
     }
 }
 
 impl Ord for Bin {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.in_memory().cmp(&other.in_memory())
+        self.memory_words().cmp(&other.memory_words())
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn bins_have_negative_numbers_below_zero() {
-        let bin = Bin::containing(&[-0.5, 0.0, 3.9, 4.0], &[2.0; 4]);
+        let bin = Bin::from_position(&[-0.5, 0.0, 3.9, 4.0], &[2.0; 4]);
         assert_eq!(bin.0[..4], [-1, 0, 1, 2]);
     }
 

@@ -40,7 +40,7 @@ pub(super) async fn write(
     elements: &Elements,
 ) -> Result<(), PyramidError> {
     let policy = LinkPolicy::new(elements.width(), level.axes())?;
-    let policy = if source.is_directed() { policy.directed() } else { policy };
+    let policy = if source.is_directed() { policy.with_direction() } else { policy };
     let policy = policy.with_storage(source.link_storage());
     let segments = segments(&policy, level, elements)?;
     let physical = segments.iter().map(|segment| to_u64(segment.records.len())).sum::<u64>();

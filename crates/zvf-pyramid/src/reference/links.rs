@@ -126,7 +126,7 @@ impl<'a> LinkArrays<'a> {
         let ratio = |level: &ReferenceLevel| ChunkShape::new(&level.chunk)?.ratio_to(&root);
         let (from_level, to_level) = levels;
         let anchor =
-            Anchor::between_levels(&ratio(from_level)?, &ratio(to_level)?, from_level.axes())?;
+            Anchor::from_ratios(&ratio(from_level)?, &ratio(to_level)?, from_level.axes())?;
         let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
         Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
     }

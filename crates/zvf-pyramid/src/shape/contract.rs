@@ -44,7 +44,7 @@ pub(crate) fn contract_cells(
     let clusters = Clusters::new(&vertex_map, numbers.len());
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
-    let LargestError { error, at: location } = clusters.farthest(&at, &centers, axes);
+    let LargestError { error, at: location } = clusters.largest_error(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     let mut made = merge_batch(batch, &clusters, positions, rules, true)?;
     if let Some(elements) = elements {
@@ -84,7 +84,7 @@ pub(crate) fn map_elements(
             continue;
         }
         let next = row_number(numbers.len());
-        let number = *numbers.entry(canonical(&ends, ordered)).or_insert(next);
+        let number = *numbers.entry(canonical_ends(&ends, ordered)).or_insert(next);
         if number == next {
             rows.extend(ends.iter().map(|end| usize_from_u32(*end)));
         }
@@ -99,7 +99,7 @@ pub(crate) fn map_elements(
 }
 
 /// Returns ends by which equals are known: of an edge in any order, of a face from its lowest on.
-fn canonical(ends: &[u32], ordered: bool) -> Vec<u32> {
+fn canonical_ends(ends: &[u32], ordered: bool) -> Vec<u32> {
     let mut ends = ends.to_vec();
     if ends.len() > 2 {
         // There are ends.

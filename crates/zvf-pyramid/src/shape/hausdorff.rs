@@ -185,7 +185,7 @@ impl BoundSearch<'_> {
 fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -> Option<f64> {
     triangles
         .iter()
-        .map(|measured| measured.farthest(face, limit))
+        .map(|measured| measured.farthest_corner(face, limit))
         .find(|distance_sq| *distance_sq <= limit)
 }
 
@@ -197,7 +197,7 @@ fn distance_sq_over(
     limit: f64,
     rest: &mut Vec<Face>,
 ) -> Option<f64> {
-    let over = face.clip_to(measured, rest).map(|over| measured.farthest(&over, limit));
+    let over = face.clip_to(measured, rest).map(|over| measured.farthest_corner(&over, limit));
     let distance_sq = over.filter(|distance_sq| *distance_sq <= limit);
     if distance_sq.is_none() {
         rest.clear();

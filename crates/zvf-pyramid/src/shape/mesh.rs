@@ -172,7 +172,7 @@ impl Mesh {
         }
     }
 
-    fn is(flags: &[bool], vertex: u32) -> bool {
+    fn has_flag(flags: &[bool], vertex: u32) -> bool {
         flags.get(usize_from_u32(vertex)).copied().unwrap_or(false)
     }
 
@@ -193,11 +193,11 @@ impl Mesh {
         let quadric = |vertex| self.quadrics[usize_from_u32(vertex)];
         let both = quadric(a).add(&quadric(b));
         let (from, to) = (self.point(a), self.point(b));
-        let held = |vertex| Self::is(&self.fixed, vertex);
-        let onto = |vertex| held(vertex) || Self::is(&self.border, vertex);
+        let held = |vertex| Self::has_flag(&self.fixed, vertex);
+        let onto = |vertex| held(vertex) || Self::has_flag(&self.border, vertex);
         let along = subtract(to, from);
         let length = dot(along, along);
-        let cost = |at: [f64; 3]| both.at(at) + EVEN * length * length;
+        let cost = |at: [f64; 3]| both.evaluate(at) + EVEN * length * length;
         let only = |at: [f64; 3]| Some((cost(at), at));
         match (onto(a), onto(b)) {
             _ if held(a) && held(b) => return None,
@@ -257,7 +257,7 @@ impl Mesh {
             ring.iter().filter(|(_, face)| face.contains(&end)).count()
         };
         let shared = count(ring_a, b);
-        let on_border = Self::is(&self.border, a) && Self::is(&self.border, b);
+        let on_border = Self::has_flag(&self.border, a) && Self::has_flag(&self.border, b);
         let sound = match shared {
             2 => !on_border,
             1 => on_border,
@@ -332,7 +332,7 @@ impl Mesh {
             *to = at;
         }
         for flags in [&mut self.border, &mut self.fixed] {
-            if Self::is(flags, b) {
+            if Self::has_flag(flags, b) {
                 mark(flags, a);
             }
         }

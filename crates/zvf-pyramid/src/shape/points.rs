@@ -30,7 +30,7 @@ pub(crate) fn cluster_points(
     let clusters = Clusters::new(&vertex_map, count);
     let weights = rules.weights(batch);
     let centers = clusters.centers(&at, axes, weights.as_deref());
-    let LargestError { error, at: location } = clusters.farthest(&at, &centers, axes);
+    let LargestError { error, at: location } = clusters.largest_error(&at, &centers, axes);
     let positions = column(batch.positions().dtype(), batch.positions().width(), &centers)?;
     Ok(Coarsened {
         batch: merge_batch(batch, &clusters, positions, rules, true)?,

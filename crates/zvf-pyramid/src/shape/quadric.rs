@@ -30,7 +30,7 @@ impl Quadric {
     }
 
     /// Returns the sum at a point; never below zero.
-    pub(super) fn at(&self, point: [f64; 3]) -> f64 {
+    pub(super) fn evaluate(&self, point: [f64; 3]) -> f64 {
         let [x, y, z] = point;
         let [xx, xy, xz, yy, yz, zz] = self.square;
         let square =
@@ -95,8 +95,8 @@ mod tests {
         });
         let minimum = corner.minimum().unwrap();
         assert!(subtract(minimum, [1.0, 2.0, 3.0]).iter().all(|x| x.abs() < 1e-12));
-        assert_eq!(corner.at([1.0, 2.0, 3.0]), 0.0);
-        assert_eq!(corner.at([2.0, 2.0, 1.0]), 10.0);
+        assert_eq!(corner.evaluate([1.0, 2.0, 3.0]), 0.0);
+        assert_eq!(corner.evaluate([2.0, 2.0, 1.0]), 10.0);
         let edge = Quadric::plane(planes[0], [1.0, 2.0, 3.0], 1.0);
         assert!(edge.minimum().is_none());
         assert_eq!(unit([0.0; 3]), None);

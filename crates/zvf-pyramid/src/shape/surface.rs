@@ -210,7 +210,7 @@ impl<'a> Surface<'a> {
             let (mut least, mut any) = (f64::INFINITY, false);
             self.visit_near(&bounds, radius, |triangle| {
                 (least, any) =
-                    (least.min(MeasuredTriangle::new(triangle).farthest(face, least)), true);
+                    (least.min(MeasuredTriangle::new(triangle).farthest_corner(face, least)), true);
             });
             if any || !radius.is_finite() {
                 return least;

@@ -40,7 +40,7 @@ impl MeasuredTriangle {
     }
 
     /// Returns how far the farthest corner of a face is, squared; of what is above `limit_sq` no more than that.
-    pub(super) fn farthest(&self, face: &Face, limit_sq: f64) -> f64 {
+    pub(super) fn farthest_corner(&self, face: &Face, limit_sq: f64) -> f64 {
         let mut farthest = 0.0_f64;
         for corner in face.corners() {
             farthest = farthest.max(self.distance_sq(*corner));
@@ -310,7 +310,7 @@ mod tests {
         assert!((area(&inside) - 2.0).abs() < 1e-12, "{inside:?}");
         let outside_area: f64 = outside.iter().map(area).sum();
         assert!((area(&inside) + outside_area - area(&face)).abs() < 1e-12);
-        assert_eq!(measured.farthest(&inside, 9.0), 1.0);
+        assert_eq!(measured.farthest_corner(&inside, 9.0), 1.0);
 
         let distant = Face::from_triangle(&[[9.0, 9.0, 0.0], [8.0, 9.0, 0.0], [9.0, 8.0, 0.0]]);
         let count = outside.len();

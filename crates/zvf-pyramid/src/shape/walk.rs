@@ -64,13 +64,13 @@ pub(super) fn bound_nearby(
             return None;
         }
         let corners = net.triangle(part.over)?;
-        let distance_sq = farthest(&corners, &part.face, enough);
+        let distance_sq = farthest_corner(&corners, &part.face, enough);
         if distance_sq <= enough {
             max_sq = max_sq.max(distance_sq);
             continue;
         }
         if cut(net, &mut part, &corners, open)? {
-            let distance_sq = farthest(&corners, &part.face, limit);
+            let distance_sq = farthest_corner(&corners, &part.face, limit);
             if distance_sq > limit {
                 return None;
             }
@@ -108,7 +108,7 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
 
 /// Returns how far the farthest corner of a face is from a triangle, squared; of what is above `limit_sq` no more than
 /// that.
-fn farthest(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
+fn farthest_corner(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
     let mut farthest = 0.0_f64;
     for corner in face.corners() {
         let distance_sq = nearest_sq(triangle, *corner);

@@ -40,12 +40,12 @@ fn every_field_round_trips() {
             r#"{"region":{"box":{"low":[0.0,-1.5],"high":[4.0,"inf"]}}}"#,
         ),
         (
-            all().in_region(Region::from(square).half_open()),
+            all().in_region(Region::from(square).into_half_open()),
             r#"{"region":{"box":{"low":[0.0,-1.5],"high":[4.0,"inf"],"half_open":true}}}"#,
         ),
         (all().in_region(ball), r#"{"region":{"ball":{"centre":[1.0,0.5],"radius":2.0}}}"#),
         (
-            all().in_region(Region::convex(&[space]).unwrap()),
+            all().in_region(Region::from_half_spaces(&[space]).unwrap()),
             r#"{"region":{"half_spaces":[{"normal":[1.0,1.0],"offset":4.0}]}}"#,
         ),
         (

@@ -179,7 +179,7 @@ impl Parser {
         while self.takes_name("or") {
             list.push(self.parse_all()?);
         }
-        Ok(single(list, Predicate::Any))
+        Ok(join_conditions(list, Predicate::Any))
     }
 
     fn parse_all(&mut self) -> Result<Predicate, BadPredicate> {
@@ -187,7 +187,7 @@ impl Parser {
         while self.takes_name("and") {
             list.push(self.parse_term()?);
         }
-        Ok(single(list, Predicate::All))
+        Ok(join_conditions(list, Predicate::All))
     }
 
     fn parse_term(&mut self) -> Result<Predicate, BadPredicate> {
@@ -344,7 +344,7 @@ impl Parser {
     }
 }
 
-fn single(mut list: Vec<Predicate>, join: fn(Vec<Predicate>) -> Predicate) -> Predicate {
+fn join_conditions(mut list: Vec<Predicate>, join: fn(Vec<Predicate>) -> Predicate) -> Predicate {
     match list.pop() {
         Some(only) if list.is_empty() => only,
         Some(last) => {

@@ -50,7 +50,7 @@ impl Ball {
     }
 
     pub(super) fn contains(&self, point: &[f64]) -> bool {
-        self.holds(squared(&self.relative(point)))
+        self.holds(norm_squared(&self.offset_from_centre(point)))
     }
 
     pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
@@ -70,18 +70,18 @@ impl Ball {
 
     /// Returns the part of the segment inside: where a parabola is not above zero.
     pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
-        let (from, to) = (self.relative(a), self.relative(b));
+        let (from, to) = (self.offset_from_centre(a), self.offset_from_centre(b));
         let along = difference(&to, &from);
-        let length = squared(&along);
+        let length = norm_squared(&along);
         if length == 0.0 {
-            return self.holds(squared(&from)).then_some((0.0, 1.0));
+            return self.holds(norm_squared(&from)).then_some((0.0, 1.0));
         }
         let middle = -dot(&from, &along) / length;
         let mut nearest = from;
         for (x, d) in nearest.iter_mut().zip(along) {
             *x += d * middle;
         }
-        let spare = self.radius * self.radius - squared(&nearest);
+        let spare = self.radius * self.radius - norm_squared(&nearest);
         if spare.is_nan() || spare < 0.0 {
             return None;
         }
@@ -92,9 +92,9 @@ impl Ball {
 
     /// Returns whether the point of the triangle nearest to the centre is inside.
     pub(super) fn meets_triangle(&self, corners: [&[f64]; 3]) -> bool {
-        let [a, b, c] = corners.map(|corner| self.relative(corner));
+        let [a, b, c] = corners.map(|corner| self.offset_from_centre(corner));
         let sides = [[a, b], [b, c], [c, a]];
-        let on_a_side = sides.iter().any(|[p, q]| self.holds(squared(&nearest_on(p, q))));
+        let on_a_side = sides.iter().any(|[p, q]| self.holds(norm_squared(&nearest_point(p, q))));
         on_a_side || self.holds_interior(&a, &b, &c)
     }
 
@@ -112,14 +112,14 @@ impl Ball {
         for ((x, u), v) in foot.iter_mut().zip(u).zip(v) {
             *x += u * s + v * t;
         }
-        self.holds(squared(&foot))
+        self.holds(norm_squared(&foot))
     }
 
     fn holds(&self, squared: f64) -> bool {
         squared <= self.radius * self.radius
     }
 
-    fn relative(&self, point: &[f64]) -> [f64; AXES] {
+    fn offset_from_centre(&self, point: &[f64]) -> [f64; AXES] {
         let mut from = [0.0; AXES];
         for ((to, x), c) in from.iter_mut().zip(point).zip(self.centre) {
             *to = x - c;
@@ -129,9 +129,9 @@ impl Ball {
 }
 
 /// Returns the point of the segment from `p` to `q` that is nearest to the origin.
-fn nearest_on(p: &[f64; AXES], q: &[f64; AXES]) -> [f64; AXES] {
+fn nearest_point(p: &[f64; AXES], q: &[f64; AXES]) -> [f64; AXES] {
     let along = difference(q, p);
-    let length = squared(&along);
+    let length = norm_squared(&along);
     let t = if length == 0.0 { 0.0 } else { (-dot(p, &along) / length).clamp(0.0, 1.0) };
     let mut nearest = *p;
     for (x, d) in nearest.iter_mut().zip(along) {
@@ -152,6 +152,6 @@ fn dot(a: &[f64; AXES], b: &[f64; AXES]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-fn squared(a: &[f64; AXES]) -> f64 {
+fn norm_squared(a: &[f64; AXES]) -> f64 {
     dot(a, a)
 }

@@ -16,7 +16,7 @@ const AXES: usize = Bounds::MAX_AXES;
 /// use zvf_query::region::{HalfSpace, Region};
 ///
 /// let below = HalfSpace::new(&[1.0, 1.0], 4.0)?;
-/// assert!(Region::convex(&[below])?.contains(&[2.0, 2.0]));
+/// assert!(Region::from_half_spaces(&[below])?.contains(&[2.0, 2.0]));
 /// # Ok::<(), zvf_query::region::BadRegion>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,7 +84,7 @@ impl HalfSpace {
     }
 
     /// Returns the minimum and maximum signed distance of the points of `cell`.
-    fn beyond_range(&self, cell: &Bounds) -> (f64, f64) {
+    fn distance_range(&self, cell: &Bounds) -> (f64, f64) {
         let (mut min, mut max) = (-self.offset, -self.offset);
         for ((n, low), high) in self.normal.iter().zip(cell.low()).zip(cell.high()) {
             if *n != 0.0 {
@@ -189,7 +189,7 @@ impl Convex {
 
     pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
         let mut overlap = Overlap::Inside;
-        for (min, max) in self.spaces.iter().map(|space| space.beyond_range(cell)) {
+        for (min, max) in self.spaces.iter().map(|space| space.distance_range(cell)) {
             if min > 0.0 {
                 return Overlap::Outside;
             }

@@ -97,7 +97,7 @@ impl Region {
     /// # Errors
     ///
     /// When there is none, they differ in axes, or one has no direction or a number that is not finite.
-    pub fn convex(spaces: &[HalfSpace]) -> Result<Self, BadRegion> {
+    pub fn from_half_spaces(spaces: &[HalfSpace]) -> Result<Self, BadRegion> {
         let convex = Convex::new(spaces)?;
         Ok(Self { hull: convex.hull()?, shape: Shape::Convex(convex), half_open: false })
     }
@@ -118,7 +118,7 @@ impl Region {
 
     /// Makes a box half-open: without the points on its upper faces. Other regions are unchanged.
     #[must_use]
-    pub fn half_open(self) -> Self {
+    pub fn into_half_open(self) -> Self {
         let half_open = matches!(self.shape, Shape::Box(_));
         Self { half_open, ..self }
     }

@@ -82,8 +82,8 @@ fn shoelace(loop_: &[Corner]) -> f64 {
 
 #[test]
 fn half_open_boxes_share_no_point() {
-    let left = Region::from(Bounds::new(&[0.0], &[1.0]).unwrap()).half_open();
-    let right = Region::from(Bounds::new(&[1.0], &[2.0]).unwrap()).half_open();
+    let left = Region::from(Bounds::new(&[0.0], &[1.0]).unwrap()).into_half_open();
+    let right = Region::from(Bounds::new(&[1.0], &[2.0]).unwrap()).into_half_open();
     for x in [0.0, 0.5, 1.0, 1.5] {
         assert!(left.contains(&[x]) != right.contains(&[x]), "{x}");
     }
@@ -103,7 +103,7 @@ fn invalid_regions_are_refused_with_a_reason() {
             "a region cannot have a centre or radius that is not finite",
         ),
         (Region::ball(&[0.0], -1.0), "a ball cannot have a negative radius"),
-        (Region::convex(&[]), "a convex region needs at least one half-space"),
+        (Region::from_half_spaces(&[]), "a convex region needs at least one half-space"),
         (
             Region::prism(&line, [0, 1], &limits),
             "a prism needs a simple polygon with area: at least three corners that are not in line",
@@ -134,7 +134,7 @@ fn any_region() -> impl Strategy<Value = Region> {
         Just(corner_shape()),
         [x.clone(), x.clone(), x].prop_filter_map("no direction", |[a, b, c]| {
             let space = HalfSpace::new(&[a.into(), b.into()], c.into()).ok()?;
-            Region::convex(&[space]).ok()
+            Region::from_half_spaces(&[space]).ok()
         }),
     ]
 }

@@ -24,7 +24,7 @@ use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
 use super::Context;
 use super::rows::{self, Condition, RowColumn};
 use crate::error::{BadQuery, QueryError};
-use crate::level_cache::{LevelCache, no_such};
+use crate::level_cache::{LevelCache, unknown_column_error};
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 
 /// The conditions of a query, by scope.
@@ -53,7 +53,7 @@ impl Conditions {
         if let Some(predicate) = predicate {
             all.sort(predicate, &mut rows)?;
         }
-        for column in distinct(&rows) {
+        for column in distinct_columns(&rows) {
             let values = if column.scope == Scope::Fragment {
                 RowColumn::Attribute(cache.fragment_attribute(&column.name).await?)
             } else {
@@ -71,14 +71,14 @@ impl Conditions {
         }
         all.bounds = bounds(&rows, &all.columns, cache.level.axes());
         all.rows = rows.iter().map(|row| rows::compile_predicate(row, &all.columns)).collect();
-        for column in distinct(&all.objects) {
+        for column in distinct_columns(&all.objects) {
             let attribute = cache.object_attribute(&column.name).await?;
             check_index(&column, attribute.width())?;
             all.object_columns.push((column, attribute));
         }
         if !all.links.is_empty() {
             let family = cache.level.links(zvf_format::key::Delta::SAME).await?;
-            for column in distinct(&all.links) {
+            for column in distinct_columns(&all.links) {
                 let attribute =
                     cache.required_link_attribute(family.as_ref(), &column.name).await?;
                 check_index(&column, attribute.width())?;
@@ -198,7 +198,7 @@ impl Context {
                 None if column.name == "name" => name_columns.push(column),
                 None => {
                     let names = level.group_attribute_names().await?.names;
-                    return Err(no_such("group", &column.name, &names).into());
+                    return Err(unknown_column_error("group", &column.name, &names).into());
                 }
             }
         }
@@ -271,7 +271,7 @@ fn exact_float(value: &Value) -> Option<f64> {
 }
 
 /// Returns the columns of some conditions, each once.
-fn distinct(conditions: &[Predicate]) -> Vec<ColumnRef> {
+fn distinct_columns(conditions: &[Predicate]) -> Vec<ColumnRef> {
     let mut columns: Vec<ColumnRef> =
         conditions.iter().flat_map(Predicate::columns).cloned().collect();
     columns.sort();

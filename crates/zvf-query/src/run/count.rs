@@ -94,8 +94,8 @@ async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
     }
     counts.elements = Some(elements);
     counts.missing = context.take_missing();
-    counts.unknown_objects = std::mem::take(&mut *context.unknown()).list;
-    counts.complete = counts.missing.is_empty() && context.all_links().await?;
+    counts.unknown_objects = std::mem::take(&mut *context.lock_unknown()).list;
+    counts.complete = counts.missing.is_empty() && context.has_all_links().await?;
     Ok(counts)
 }
 
@@ -163,7 +163,7 @@ async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Count
         }
     }
     counts.missing = context.take_missing();
-    counts.unknown_objects = std::mem::take(&mut *context.unknown()).list;
+    counts.unknown_objects = std::mem::take(&mut *context.lock_unknown()).list;
     counts.complete = counts.missing.is_empty() && !counts.truncated;
     Ok(counts)
 }

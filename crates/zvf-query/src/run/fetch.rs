@@ -11,7 +11,7 @@ use zvf_store::{Caching, Partial};
 use super::Context;
 use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, Pieces, coalesce_ranges, not_held};
+use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
 
 /// The rows to read of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +29,10 @@ pub(crate) enum RowSource<'a> {
 }
 
 impl RowSource<'_> {
-    fn partial(self) -> Partial {
+    fn part_cost(self) -> Partial {
         match self {
-            Self::Positions(level) => level.partial(),
-            Self::Attribute(attribute) => attribute.partial(),
+            Self::Positions(level) => level.part_cost(),
+            Self::Attribute(attribute) => attribute.part_cost(),
         }
     }
 
@@ -78,7 +78,7 @@ impl RowSource<'_> {
             return Need::Nothing;
         }
         let saved = rows.saturating_sub(needed).saturating_mul(self.stride()); // estimates, to be compared
-        if self.partial() == Partial::Whole || saved < MIN_SAVED_BYTES {
+        if self.part_cost() == Partial::Whole || saved < MIN_SAVED_BYTES {
             return Need::Whole;
         }
         let gap = RANGE_COST_BYTES.checked_div(self.stride()).unwrap_or(0); // rows without bytes have no gap
@@ -124,11 +124,11 @@ impl Context {
             loaded.push(match kind {
                 ReadKind::Nothing => LoadedRows::Nothing,
                 ReadKind::Whole => {
-                    let column = columns.next().ok_or_else(not_held)?;
+                    let column = columns.next().ok_or_else(missing_row_error)?;
                     self.allow_missing(column)?.map_or(LoadedRows::Nothing, LoadedRows::Whole)
                 }
                 ReadKind::Ranges => {
-                    let (columns, (_, ranges)) = parts.next().ok_or_else(not_held)?;
+                    let (columns, (_, ranges)) = parts.next().ok_or_else(missing_row_error)?;
                     self.allow_missing(columns)?
                         .map_or(LoadedRows::Nothing, |columns| hold_ranges(columns, &ranges))
                 }

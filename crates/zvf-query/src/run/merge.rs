@@ -96,7 +96,7 @@ fn merge_elements(
     numbers: &[Vec<usize>],
     order: &CellOrder,
 ) -> Result<Elements, QueryError> {
-    let none = context.no_elements()?;
+    let none = context.empty_elements()?;
     // Each `KeyedElements` is made with a list of elements, so that the numbers of the work units are places here, too.
     let lists: Vec<&Elements> = units.iter().filter_map(|keyed| keyed.batch.elements()).collect();
     let count = lists.iter().map(|elements| elements.len()).sum();

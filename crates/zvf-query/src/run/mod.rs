@@ -344,37 +344,37 @@ impl Context {
     ) -> Result<Option<T>, QueryError> {
         match found {
             Ok(found) => Ok(Some(found)),
-            Err(error) if self.allows(&error) => Ok(None),
+            Err(error) if self.note_missing(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Returns whether `error` is a cell that is missing and may be; then it is noted.
-    fn allows(&self, error: &ModelError) -> bool {
+    fn note_missing(&self, error: &ModelError) -> bool {
         match (error.class(), error.array(), error.chunk()) {
             (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
-                self.missing().push(Missing { array: array.to_owned(), chunk: *chunk });
+                self.lock_missing().push(Missing { array: array.to_owned(), chunk: *chunk });
                 true
             }
             _ => false,
         }
     }
 
-    fn missing(&self) -> std::sync::MutexGuard<'_, Distinct<Missing>> {
+    fn lock_missing(&self) -> std::sync::MutexGuard<'_, Distinct<Missing>> {
         self.findings.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the missing cells out, ordered by array and chunk: those of cells that are read at once are found in any
     /// order.
     fn take_missing(&self) -> Vec<Missing> {
-        let mut list = std::mem::take(&mut *self.missing()).list;
+        let mut list = std::mem::take(&mut *self.lock_missing()).list;
         list.sort_unstable_by(|a, b| {
             a.array.cmp(&b.array).then_with(|| a.chunk.cmp_numeric(&b.chunk))
         });
         list
     }
 
-    fn unknown(&self) -> std::sync::MutexGuard<'_, Distinct<ObjectId>> {
+    fn lock_unknown(&self) -> std::sync::MutexGuard<'_, Distinct<ObjectId>> {
         self.findings.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -482,7 +482,7 @@ pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError
         }
     }
     let batch = join::join_batches(context, batches)?;
-    let all_links = context.all_links().await?;
+    let all_links = context.has_all_links().await?;
     let missing = context.take_missing();
     let figures = QueryStats {
         cells: context.findings.cells.load(Ordering::Relaxed),
@@ -495,7 +495,7 @@ pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError
         complete: missing.is_empty() && !truncated && all_links,
         truncated,
         missing,
-        unknown_objects: std::mem::take(&mut *context.unknown()).list,
+        unknown_objects: std::mem::take(&mut *context.lock_unknown()).list,
         notices: context.cache.level.store().notices(),
         figures,
     })

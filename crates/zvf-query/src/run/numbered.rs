@@ -84,8 +84,8 @@ impl NumberedAnswer {
 
     /// Returns how many chunks are listed and were not there, where the query allows that.
     #[must_use]
-    pub fn missing(&self) -> usize {
-        self.context.missing().list.len()
+    pub fn missing_count(&self) -> usize {
+        self.context.lock_missing().list.len()
     }
 }
 
@@ -97,7 +97,7 @@ struct VertexNumbers {
 }
 
 /// Returns a number of a vertex as elements name it.
-fn in_memory(number: u64) -> Result<usize, QueryError> {
+fn checked_number(number: u64) -> Result<usize, QueryError> {
     let limit = || QueryError::limit("number of a vertex", to_u64(usize::MAX), number);
     checked_usize(number).ok_or_else(limit)
 }
@@ -108,13 +108,13 @@ impl VertexNumbers {
         let (mut numbers, mut new) = (Vec::with_capacity(batch.len()), Vec::new());
         for (row, place) in keyed.places.iter().enumerate() {
             let (number, is_new) = self.number(*place);
-            numbers.push(in_memory(number)?);
+            numbers.push(checked_number(number)?);
             if is_new {
                 new.push(row);
             }
         }
         for cut in keyed.places.len()..batch.len() {
-            numbers.push(in_memory(self.next)?);
+            numbers.push(checked_number(self.next)?);
             self.next += 1;
             new.push(cut);
         }

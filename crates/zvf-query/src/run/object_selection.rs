@@ -159,7 +159,7 @@ impl Context {
         let owners_by_chunk =
             keys.iter().map(|key| match found.next_if(|(chunk, _)| *chunk == key) {
                 Some((_, owners)) => owners,
-                None => ChunkOwners::none(),
+                None => ChunkOwners::empty(),
             });
         Ok(Some(owners_by_chunk.collect()))
     }

@@ -107,7 +107,7 @@ impl Context {
             match (row, self.query.unknown_ids) {
                 (Some(row), _) => rows.push(row),
                 (None, UnknownIds::Skip) => {}
-                (None, UnknownIds::Report) => self.unknown().push(*id),
+                (None, UnknownIds::Report) => self.lock_unknown().push(*id),
                 (None, UnknownIds::Error) => return Err(BadQuery::NoSuchObject(*id).into()),
             }
         }
@@ -121,7 +121,7 @@ impl Context {
         index: &ObjectIndex,
         rows: &[u64],
     ) -> Result<FollowedObjects, QueryError> {
-        let is_allowed = |error: &zvf_model::ModelError| self.allows(error);
+        let is_allowed = |error: &zvf_model::ModelError| self.note_missing(error);
         Ok(self.cache.level.follow_existing(index, rows, &is_allowed).await?)
     }
 
@@ -249,7 +249,7 @@ impl Context {
 
     /// Drops the pieces of chunks that are missing in one of `columns`; splits objects at such gaps.
     fn drop_missing(&self, split: SplitObjects, columns: &[Vec<LoadedRows>]) -> SplitObjects {
-        if self.missing().list.is_empty() {
+        if self.lock_missing().list.is_empty() {
             return split;
         }
         let is_held = |piece: &Piece| {
@@ -306,7 +306,7 @@ impl Context {
         let mut clipped = ClippedObjects::new(&split, region, positions, axes, limit);
         let mut columns =
             self.columns(&chunks.keys, &chunks.rows, &clipped.pieces, caching).await?;
-        let missing = self.missing().list.len();
+        let missing = self.lock_missing().list.len();
         split = self.drop_missing(split, &columns);
         if missing > 0 {
             // Without the chunks that are missing, clip again.
@@ -322,7 +322,7 @@ impl Context {
                 interpolate_column(&clipped.cuts, loaded, field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
-        let nearest: Vec<Piece> = clipped.cuts.iter().map(Cut::nearest).collect();
+        let nearest: Vec<Piece> = clipped.cuts.iter().map(Cut::nearest_vertex).collect();
         let batch = self.join_columns(batch, &chunks.keys, &nearest, Some(clipped.rows)).await?;
         let batch = batch.with_parts(Parts::new(clipped.offsets, clipped.ids)?)?;
         if batch.len() > limit { join::cut(&batch, limit) } else { Ok(batch) }
@@ -567,7 +567,7 @@ fn part_objects(
             runs.list.clear();
             runs.push_fragment(fragment, saturating_u32(run.fragment)); // an index has fewer
             if split.pieces.list.len() - first + runs.list.len() > max_pieces {
-                return Err(too_many_pieces(max_pieces));
+                return Err(too_many_pieces_error(max_pieces));
             }
             for row_run in &runs.list {
                 let (start, len, fragment) = (row_run.start, row_run.len, row_run.fragment);
@@ -580,13 +580,13 @@ fn part_objects(
             remaining.checked_sub(piece_count)
         });
         if fits.is_err() {
-            return Err(too_many_pieces(max_pieces));
+            return Err(too_many_pieces_error(max_pieces));
         }
     }
     Ok(split)
 }
 
-fn too_many_pieces(max_pieces: usize) -> QueryError {
+fn too_many_pieces_error(max_pieces: usize) -> QueryError {
     QueryError::limit("rows that objects name again", to_u64(max_pieces), to_u64(max_pieces) + 1)
 }
 

@@ -47,8 +47,8 @@ impl Ranges {
             Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => return,
         };
         let (whole, float) = match float {
-            None => (around_integer(whole), floats_around(whole)),
-            Some(x) => (integers_around(x), around_float(x)),
+            None => (integer_neighbours(whole), floats_around_integer(whole)),
+            Some(x) => (integers_around_float(x), float_neighbours(x)),
         };
         let parts: &[usize] = match comparison {
             Comparison::Less => &[0],
@@ -76,7 +76,7 @@ impl Ranges {
         let stride = column.stride();
         let rows = first.checked_mul(stride)?..first.checked_add(len)?.checked_mul(stride)?;
         let rows = Rows { bytes: column.bytes().get(rows)?, stride, component };
-        let mut bits = Bits::filled(len, false);
+        let mut bits = Bits::from_verdict(len, false);
         let words = bits.words_mut();
         macro_rules! whole {
             ($number:ty) => {{
@@ -118,13 +118,13 @@ impl Ranges {
 type Neighbours<T> = [Option<[T; 2]>; 3];
 
 /// Returns the whole numbers around a whole number that 65 bits hold.
-fn around_integer(n: i128) -> Neighbours<i128> {
+fn integer_neighbours(n: i128) -> Neighbours<i128> {
     [Some([i128::MIN, n - 1]), Some([n, n]), Some([n + 1, i128::MAX])]
 }
 
 /// Returns the whole numbers around a float.
 #[expect(clippy::as_conversions, reason = "whole floats past 127 bits are past every column too")]
-fn integers_around(x: f64) -> Neighbours<i128> {
+fn integers_around_float(x: f64) -> Neighbours<i128> {
     let (floor, ceil) = (x.floor() as i128, x.ceil() as i128);
     let below = Some([i128::MIN, ceil.saturating_sub(1)]); // saturates where no integer is below
     let above = Some([floor.saturating_add(1), i128::MAX]); // saturates where no integer is above
@@ -132,7 +132,7 @@ fn integers_around(x: f64) -> Neighbours<i128> {
 }
 
 /// Returns the floats around a float that is a number.
-fn around_float(x: f64) -> Neighbours<f64> {
+fn float_neighbours(x: f64) -> Neighbours<f64> {
     let below = (x > f64::NEG_INFINITY).then(|| [f64::NEG_INFINITY, x.next_down()]);
     let above = (x < f64::INFINITY).then(|| [x.next_up(), f64::INFINITY]);
     [below, Some([x, x]), above]
@@ -140,17 +140,17 @@ fn around_float(x: f64) -> Neighbours<f64> {
 
 /// Returns the floats around a whole number that 65 bits hold.
 #[expect(clippy::as_conversions, reason = "rounded to the nearest, and compared with what it was")]
-fn floats_around(n: i128) -> Neighbours<f64> {
+fn floats_around_integer(n: i128) -> Neighbours<f64> {
     let near = n as f64;
     match (near as i128).cmp(&n) {
-        std::cmp::Ordering::Equal => around_float(near),
+        std::cmp::Ordering::Equal => float_neighbours(near),
         // It lies between two floats.
-        std::cmp::Ordering::Less => float_neighbours(near, near.next_up()),
-        std::cmp::Ordering::Greater => float_neighbours(near.next_down(), near),
+        std::cmp::Ordering::Less => gap_neighbours(near, near.next_up()),
+        std::cmp::Ordering::Greater => gap_neighbours(near.next_down(), near),
     }
 }
 
-fn float_neighbours(below: f64, above: f64) -> Neighbours<f64> {
+fn gap_neighbours(below: f64, above: f64) -> Neighbours<f64> {
     [Some([f64::NEG_INFINITY, below]), None, Some([above, f64::INFINITY])]
 }
 

@@ -134,7 +134,7 @@ impl RowTest<'_> {
     fn verdicts(&self, piece: &Piece) -> Result<Bits, QueryError> {
         let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
-            return Ok(Bits::filled(len, false));
+            return Ok(Bits::from_verdict(len, false));
         }
         self.combine_verdicts(self.conditions, true, piece)
     }
@@ -144,7 +144,7 @@ impl RowTest<'_> {
             Condition::One(single) => self.test_rows(single, piece),
             Condition::Not(inner) => {
                 let mut verdicts = self.evaluate(inner, piece)?;
-                verdicts.not();
+                verdicts.negate();
                 Ok(verdicts)
             }
             Condition::All(list) => self.combine_verdicts(list, true, piece),
@@ -161,11 +161,11 @@ impl RowTest<'_> {
     ) -> Result<Bits, QueryError> {
         let mut results = list.iter().map(|condition| self.evaluate(condition, piece));
         let Some(first) = results.next() else {
-            return Ok(Bits::filled(usize_from_u32(piece.len), all));
+            return Ok(Bits::from_verdict(usize_from_u32(piece.len), all));
         };
         let mut verdicts = first?;
         for verdict in results {
-            if all { verdicts.and(&verdict?) } else { verdicts.or(&verdict?) }
+            if all { verdicts.intersect_with(&verdict?) } else { verdicts.union_with(&verdict?) }
         }
         Ok(verdicts)
     }
@@ -178,7 +178,7 @@ impl RowTest<'_> {
             let mut value = Some(value);
             test.holds(&mut |_| value.take().unwrap_or(Value::Null))
         };
-        let nothing = || Bits::filled(len, holds(Value::Null));
+        let nothing = || Bits::from_verdict(len, holds(Value::Null));
         let Some(values) = self.columns.get(*column) else { return Ok(nothing()) };
         let of_fragment = values.column.scope == Scope::Fragment;
         let first = if of_fragment { piece.fragment } else { piece.start };
@@ -194,7 +194,7 @@ impl RowTest<'_> {
             }
         };
         if of_fragment {
-            return Ok(Bits::filled(len, verdict(at)?));
+            return Ok(Bits::from_verdict(len, verdict(at)?));
         }
         match ranges.as_ref().and_then(|ranges| ranges.verdicts(rows, values.component, at, len)) {
             Some(verdicts) => Ok(verdicts),
@@ -266,7 +266,7 @@ impl Codes {
             Value::UInt(n) => i128::from(*n),
             Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => -1,
         };
-        if categories.missing().is_some_and(|missing| i128::from(missing) == number) {
+        if categories.missing_code().is_some_and(|missing| i128::from(missing) == number) {
             return Ok(self.missing);
         }
         let index = u64::try_from(number).ok().map(saturating_usize);

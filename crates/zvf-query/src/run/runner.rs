@@ -54,7 +54,7 @@ impl Runner {
     ) -> Running<T> {
         match (self, Handle::try_current()) {
             (Self::Tasks, Ok(runtime)) => Running::Task(runtime.spawn(work)),
-            (Self::Threads, _) => Running::on_thread(work.boxed()),
+            (Self::Threads, _) => Running::start_on_thread(work.boxed()),
             (Self::Tasks, Err(_)) | (Self::Inline, _) => Running::Inline(work.map(Ok).boxed()),
         }
     }
@@ -74,7 +74,7 @@ pub(super) enum Running<T> {
 
 impl<T: Send + 'static> Running<T> {
     /// Runs `work` on a thread of its own: reads of local files then need no runtime and hold up none.
-    fn on_thread(work: BoxFuture<'static, T>) -> Self {
+    fn start_on_thread(work: BoxFuture<'static, T>) -> Self {
         let (sender, result) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<Infallible>();
         let shared = Arc::new(Mutex::new(Some(work)));
@@ -95,7 +95,7 @@ impl<T: Send + 'static> Running<T> {
             // No thread could be started: the consumer does the work.
             Err(_) => match take(&shared) {
                 Some(work) => Self::Inline(work.map(Ok).boxed()),
-                None => Self::Inline(async { Err(runtime_stopped()) }.boxed()),
+                None => Self::Inline(async { Err(runtime_stopped_error()) }.boxed()),
             },
         }
     }
@@ -106,13 +106,13 @@ impl<T: Send + 'static> Running<T> {
             Self::Task(task) => match task.await {
                 Ok(value) => Ok(value),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => Err(runtime_stopped()),
+                Err(_) => Err(runtime_stopped_error()),
             },
             Self::Thread { result, handle, .. } => match result.await {
                 Ok(value) => Ok(value),
                 Err(_) => match handle.take().map(thread::JoinHandle::join) {
                     Some(Err(panic)) => std::panic::resume_unwind(panic),
-                    Some(Ok(())) | None => Err(runtime_stopped()),
+                    Some(Ok(())) | None => Err(runtime_stopped_error()),
                 },
             },
             Self::Inline(work) => work.await,
@@ -138,7 +138,7 @@ impl<T> Drop for Running<T> {
 }
 
 /// Returns the error of work that was cancelled because its runtime was shut down.
-fn runtime_stopped() -> QueryError {
+fn runtime_stopped_error() -> QueryError {
     let expected = Expected::Rule("a runtime that runs until the answer is complete");
     ModelError::invalid_value(Class::Cancelled, "answer", expected, "one that was shut down").into()
 }
@@ -168,7 +168,7 @@ mod models {
     #[test]
     fn work_returns_its_result() {
         check(|| {
-            let mut running = Running::on_thread(async { 7 }.boxed());
+            let mut running = Running::start_on_thread(async { 7 }.boxed());
             let was_finished = running.is_finished();
             assert_eq!(block_on(running.finish()).unwrap(), 7);
             drop(was_finished);
@@ -180,7 +180,7 @@ mod models {
         check(|| {
             let budget = budget();
             let held = budget.clone();
-            let mut running = Running::on_thread(
+            let mut running = Running::start_on_thread(
                 async move {
                     let reserved = held.reserve(1 << 10).await;
                     yield_now();
@@ -199,7 +199,7 @@ mod models {
         check(|| {
             let budget = budget();
             let held = budget.clone();
-            let running = Running::on_thread(
+            let running = Running::start_on_thread(
                 async move {
                     let _reserved = held.reserve(1 << 10).await;
                     std::future::pending::<()>().await;

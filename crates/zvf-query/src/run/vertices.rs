@@ -203,7 +203,7 @@ impl Context {
         // Compared with a cap.
         self.check_caps(found, found.saturating_mul(self.row_bytes()))?;
         let columns = self.columns(&keys, &rows, &pieces, caching).await?;
-        if !self.missing().list.is_empty() {
+        if !self.lock_missing().list.is_empty() {
             pieces = drop_missing(&pieces, &positions, &columns);
         }
         Ok((pieces, positions, columns))
@@ -252,7 +252,7 @@ impl Context {
         let source = RowSource::Positions(&self.cache.level);
         let positions = self.read_pieces(source, keys, rows, &pieces, caching).await?;
         check_ends(chunks, &positions)?;
-        if !self.missing().list.is_empty() {
+        if !self.lock_missing().list.is_empty() {
             pieces = drop_missing(&pieces, &positions, &[]);
         }
         Ok(Some((pieces, positions)))
@@ -326,7 +326,7 @@ impl Context {
         }
         let batch = self.join_empty_columns(batch)?;
         match self.kind.has_links() {
-            true => Ok(batch.with_elements(self.no_elements()?)?),
+            true => Ok(batch.with_elements(self.empty_elements()?)?),
             false => Ok(batch),
         }
     }

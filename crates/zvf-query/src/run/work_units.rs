@@ -146,7 +146,7 @@ impl Context {
             let asked = self.asks_for_objects() && !self.lenient;
             let chains = !self.asks_for_objects() && !self.chunks.is_empty();
             return match (asked || chains, original) {
-                (true, true) => Err(self.no_original_order().into()),
+                (true, true) => Err(self.original_order_error().into()),
                 (true, false) => Err(BadQuery::NoObjects.into()),
                 (false, _) => Ok(Vec::new()),
             };
@@ -158,7 +158,7 @@ impl Context {
             && !self.kind.is_chain()
             && (vertices != index.slots() || self.cache.level.level() != LevelId(0))
         {
-            return Err(self.no_original_order().into());
+            return Err(self.original_order_error().into());
         }
         let named = self.named_objects().await?.map(|named| named.rows.clone());
         let slots = saturating_usize(index.slots()); // only compared
@@ -207,7 +207,7 @@ impl Context {
 
 impl Context {
     /// Returns the error for points in their original order.
-    fn no_original_order(&self) -> BadQuery {
+    fn original_order_error(&self) -> BadQuery {
         let (what, kind) = ("the original order", self.kind);
         let why = "the store does not keep it: points come sorted by where they are";
         BadQuery::Kind { what, kind, why }
@@ -354,8 +354,8 @@ impl Context {
 
     /// Returns whether ranges of rows can be read of all columns of the answer.
     fn reads_ranges(&self) -> bool {
-        let mut attributes = self.columns.vertex.iter().map(AttributeReader::partial);
-        self.cache.level.partial() == Partial::Ranges
+        let mut attributes = self.columns.vertex.iter().map(AttributeReader::part_cost);
+        self.cache.level.part_cost() == Partial::Ranges
             && attributes.all(|partial| partial == Partial::Ranges)
             && self.conditions.columns.is_empty()
     }

@@ -12,7 +12,7 @@ pub(crate) struct Bits {
 
 impl Bits {
     /// Returns `len` equal verdicts.
-    pub(crate) fn filled(len: usize, verdict: bool) -> Self {
+    pub(crate) fn from_verdict(len: usize, verdict: bool) -> Self {
         let words = vec![if verdict { u64::MAX } else { 0 }; len.div_ceil(WORD_ROWS)];
         let mut bits = Self { words, len };
         bits.clear_tail();
@@ -23,7 +23,7 @@ impl Bits {
     pub(crate) fn collect<E>(
         verdicts: impl ExactSizeIterator<Item = Result<bool, E>>,
     ) -> Result<Self, E> {
-        let mut bits = Self::filled(verdicts.len(), false);
+        let mut bits = Self::from_verdict(verdicts.len(), false);
         for (row, verdict) in verdicts.enumerate() {
             let verdict = u64::from(verdict?);
             if let Some(word) = bits.words.get_mut(row / WORD_ROWS) {
@@ -45,17 +45,17 @@ impl Bits {
     }
 
     /// Leaves the rows that `other` has as well, of as many rows.
-    pub(crate) fn and(&mut self, other: &Self) {
+    pub(crate) fn intersect_with(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
     }
 
     /// Adds the rows that `other` has, of as many rows.
-    pub(crate) fn or(&mut self, other: &Self) {
+    pub(crate) fn union_with(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
     /// Turns every verdict round.
-    pub(crate) fn not(&mut self) {
+    pub(crate) fn negate(&mut self) {
         self.words.iter_mut().for_each(|word| *word = !*word);
         self.clear_tail();
     }
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn runs_cross_words() {
-        assert_eq!(runs(&Bits::filled(0, true)), []);
+        assert_eq!(runs(&Bits::from_verdict(0, true)), []);
         for len in [1, 63, 64, 65, 200] {
             for verdict in [true, false] {
-                assert_eq!(runs(&Bits::filled(len, verdict)), [(0, len, verdict)]);
+                assert_eq!(runs(&Bits::from_verdict(len, verdict)), [(0, len, verdict)]);
             }
         }
         let mut verdicts = vec![false; 200];
@@ -146,9 +146,9 @@ mod tests {
                 rows.iter().map(|[a, b]| combine(*a, *b)).collect()
             };
             let (mut and, mut or, mut negated) = (bits(&a), bits(&a), bits(&a));
-            and.and(&bits(&b));
-            or.or(&bits(&b));
-            negated.not();
+            and.intersect_with(&bits(&b));
+            or.union_with(&bits(&b));
+            negated.negate();
             prop_assert_eq!(and, bits(&joined(|a, b| a && b)));
             prop_assert_eq!(or, bits(&joined(|a, b| a || b)));
             prop_assert_eq!(&negated, &bits(&joined(|a, _| !a)));

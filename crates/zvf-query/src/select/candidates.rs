@@ -44,7 +44,7 @@ pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> 
         (0, table.len())
     };
     let rows = table.rows().enumerate().take(to).skip(from);
-    rows.filter(|(_, row)| meets(range, row)).map(|(at, _)| index_u32(at)).collect()
+    rows.filter(|(_, row)| meets_key(range, row)).map(|(at, _)| index_u32(at)).collect()
 }
 
 /// Returns the places of all keys of `table`; no presence list has 2^32 keys.
@@ -53,7 +53,7 @@ pub(crate) fn all_chunks(table: &KeyTable) -> Vec<u32> {
 }
 
 /// Returns whether the key with these components is in `range`.
-fn meets(range: &ChunkRange, components: &[i64]) -> bool {
+fn meets_key(range: &ChunkRange, components: &[i64]) -> bool {
     // As many leading components as the key has more.
     let spatial = components.len().saturating_sub(range.rank());
     let mut axes = components.iter().skip(spatial).enumerate();

@@ -32,12 +32,12 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    const fn stored(vertex: Vertex) -> Self {
+    const fn from_vertex(vertex: Vertex) -> Self {
         Self { a: vertex.place, b: vertex.place, t: 0.0, fragment: vertex.fragment }
     }
 
     /// Returns the stored vertex that it is, or the nearer one of the two.
-    pub(crate) const fn nearest(&self) -> Piece {
+    pub(crate) const fn nearest_vertex(&self) -> Piece {
         let Place { cell, row } = if self.t < 0.5 { self.a } else { self.b };
         Piece { cell, start: row, len: 1, fragment: self.fragment }
     }
@@ -102,7 +102,7 @@ impl<'a> Chain<'a> {
             let current = cut(point, self.axes);
             let hit = match &last {
                 None => region.contains(current),
-                Some(last) => meets(region, cut(last, self.axes), current),
+                Some(last) => touches_segment(region, cut(last, self.axes), current),
             };
             last = Some(*point);
             hit
@@ -189,7 +189,7 @@ impl<'a> Chain<'a> {
             match &last {
                 None => {
                     if region.contains_closed(current) {
-                        out.push(Cut::stored(vertex));
+                        out.push(Cut::from_vertex(vertex));
                         open = true;
                         is_left_out = !region.contains(current);
                     }
@@ -244,9 +244,9 @@ fn close(out: &mut Vec<Cut>, open: bool, is_left_out: bool, end: &mut impl FnMut
 /// Returns the point so far from `a` to `b`.
 fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
     if t <= 0.0 {
-        Cut::stored(a)
+        Cut::from_vertex(a)
     } else if t >= 1.0 {
-        Cut::stored(b)
+        Cut::from_vertex(b)
     } else {
         let fragment = if t < 0.5 { a.fragment } else { b.fragment };
         Cut { a: a.place, b: b.place, t, fragment }
@@ -254,7 +254,7 @@ fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
 }
 
 /// Returns whether a segment has a point in the region.
-pub(crate) fn meets(region: &Region, a: &[f64], b: &[f64]) -> bool {
+pub(crate) fn touches_segment(region: &Region, a: &[f64], b: &[f64]) -> bool {
     is_near(region, a, b) && (region.contains(b) || region.meets_segment(a, b))
 }
 
@@ -283,7 +283,7 @@ pub(crate) fn interpolate_column(
             loaded.get(usize_from_u32(place.cell)).and_then(|loaded| loaded.bytes(place.row, 1))
         };
         let (Some(a), Some(b)) = (row(cut.a), row(cut.b)) else {
-            return Err(super::pieces::not_held());
+            return Err(super::pieces::missing_row_error());
         };
         mix(&mut bytes, empty.dtype(), a, b, cut.t);
     }

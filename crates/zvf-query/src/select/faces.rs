@@ -17,7 +17,7 @@ pub(crate) struct Blend {
 
 impl Blend {
     /// Returns the stored vertex if all of the weight is on one.
-    pub(crate) fn stored(&self) -> Option<Place> {
+    pub(crate) fn stored_place(&self) -> Option<Place> {
         match self.weights.as_slice() {
             [(place, _)] => Some(*place),
             _ => None,
@@ -87,7 +87,7 @@ pub(crate) fn blend_column(
             let row = loaded
                 .get(usize_from_u32(place.cell))
                 .and_then(|loaded| loaded.slice(place.row, 1));
-            rows.push((row.ok_or_else(super::pieces::not_held)?, *share));
+            rows.push((row.ok_or_else(super::pieces::missing_row_error)?, *share));
         }
         blend(&mut bytes, empty.dtype(), width, &rows);
     }

@@ -64,11 +64,11 @@ impl<'a> Test<'a> {
     fn column(&self, column: &Column, hit: &mut dyn FnMut(u32, u32)) {
         let axes = usize_from_u32(column.width());
         if let Some(faces) = &self.faces {
-            if let Some(values) = typed::<f32>(column) {
-                return on_axes(axes, &values, &faces.f32, hit);
+            if let Some(values) = typed_values::<f32>(column) {
+                return find_on_axes(axes, &values, &faces.f32, hit);
             }
-            if let Some(values) = typed::<f64>(column) {
-                return on_axes(axes, &values, &faces.f64, hit);
+            if let Some(values) = typed_values::<f64>(column) {
+                return find_on_axes(axes, &values, &faces.f64, hit);
             }
         }
         let mut point = [0.0; AXES];
@@ -105,7 +105,7 @@ pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
 }
 
 /// Returns all values of `column` as a slice: in place, or copied where they do not lie right in memory.
-fn typed<T: NativeType>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
+fn typed_values<T: NativeType>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
     if let Some(slice) = column.as_slice::<T>() {
         return Some(slice.into());
     }
@@ -117,25 +117,25 @@ fn typed<T: NativeType>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
     Some(copy.as_slice::<T>()?.to_vec().into())
 }
 
-fn on_axes<T: Copy + PartialOrd>(
+fn find_on_axes<T: Copy + PartialOrd>(
     axes: usize,
     values: &[T],
     faces: &[[T; AXES]; 2],
     hit: &mut dyn FnMut(u32, u32),
 ) {
     match axes {
-        1 => boxed::<T, 1>(values, faces, hit),
-        2 => boxed::<T, 2>(values, faces, hit),
-        3 => boxed::<T, 3>(values, faces, hit),
-        4 => boxed::<T, 4>(values, faces, hit),
-        5 => boxed::<T, 5>(values, faces, hit),
-        6 => boxed::<T, 6>(values, faces, hit),
-        7 => boxed::<T, 7>(values, faces, hit),
-        _ => boxed::<T, 8>(values, faces, hit),
+        1 => find_in_box::<T, 1>(values, faces, hit),
+        2 => find_in_box::<T, 2>(values, faces, hit),
+        3 => find_in_box::<T, 3>(values, faces, hit),
+        4 => find_in_box::<T, 4>(values, faces, hit),
+        5 => find_in_box::<T, 5>(values, faces, hit),
+        6 => find_in_box::<T, 6>(values, faces, hit),
+        7 => find_in_box::<T, 7>(values, faces, hit),
+        _ => find_in_box::<T, 8>(values, faces, hit),
     }
 }
 
-fn boxed<T: Copy + PartialOrd, const D: usize>(
+fn find_in_box<T: Copy + PartialOrd, const D: usize>(
     values: &[T],
     [low, high]: &[[T; AXES]; 2],
     hit: &mut dyn FnMut(u32, u32),
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(hits(&region, &rounded), [0, 1]);
         let exact = column("float64", 1, &[0.1, 0.2, 0.3]);
         assert_eq!(hits(&region, &exact), [0, 1, 2]);
-        assert_eq!(hits(&region.half_open(), &exact), [0, 1]);
+        assert_eq!(hits(&region.into_half_open(), &exact), [0, 1]);
     }
 
     proptest! {
@@ -232,7 +232,7 @@ mod tests {
             let (low, high) = (f64::from(low), f64::from(low) + f64::from(extent));
             let mut region = Region::from(Bounds::new(&vec![low; axes], &vec![high; axes]).unwrap());
             if open {
-                region = region.half_open();
+                region = region.into_half_open();
             }
             let expected: Vec<u32> = values
                 .chunks(axes)

@@ -157,7 +157,7 @@ impl ColumnAssembler {
     /// Reserves memory for at most `max_rows` rows.
     pub(crate) fn new(dtype: Dtype, width: u32, max_rows: usize) -> Result<Self, QueryError> {
         let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
-        let max_bytes = max_rows.checked_mul(empty.stride()).ok_or_else(too_long)?;
+        let max_bytes = max_rows.checked_mul(empty.stride()).ok_or_else(too_long_error)?;
         Ok(Self { empty, memory: AnswerMemory::reserve(max_bytes), filled: 0 })
     }
 
@@ -165,10 +165,11 @@ impl ColumnAssembler {
     pub(crate) fn add(&mut self, pieces: &Pieces, loaded: &[LoadedRows]) -> Result<(), QueryError> {
         let stride = self.empty.stride();
         let bytes = pieces.rows.checked_mul(stride);
-        let end = bytes.and_then(|bytes| self.filled.checked_add(bytes)).ok_or_else(too_long)?;
+        let end =
+            bytes.and_then(|bytes| self.filled.checked_add(bytes)).ok_or_else(too_long_error)?;
         // Look up columns that are held whole once per chunk, not once per piece.
         let rows: Vec<Rows<'_>> = loaded.iter().map(|loaded| Rows::new(loaded, stride)).collect();
-        let out = self.memory.slice_to_fill(self.filled, end).ok_or_else(too_long)?;
+        let out = self.memory.slice_to_fill(self.filled, end).ok_or_else(too_long_error)?;
         fill(&pieces.list, &rows, stride, out)?;
         self.filled = end;
         Ok(())
@@ -181,7 +182,7 @@ impl ColumnAssembler {
     }
 }
 
-fn too_long() -> QueryError {
+fn too_long_error() -> QueryError {
     let expected = Expected::AtMost(to_u64(usize::MAX).into());
     ModelError::invalid_value(Class::LimitExceeded, "bytes of an answer", expected, "more").into()
 }
@@ -237,7 +238,7 @@ fn fill(
         let (first, second) = pieces.split_at(pieces.len() / 2);
         let rows: usize = first.iter().map(|piece| usize_from_u32(piece.len)).sum();
         let Some((left, right)) = out.split_at_mut_checked(rows * stride) else {
-            return Err(not_held());
+            return Err(missing_row_error());
         };
         let (a, b) = rayon::join(
             || fill(first, loaded, stride, left),
@@ -249,9 +250,9 @@ fn fill(
     for piece in pieces {
         let from = loaded.get(usize_from_u32(piece.cell));
         let from = from.and_then(|rows| rows.bytes(piece, stride));
-        let from = from.ok_or_else(not_held)?;
+        let from = from.ok_or_else(missing_row_error)?;
         let Some((to, more)) = rest.split_at_mut_checked(from.len()) else {
-            return Err(not_held());
+            return Err(missing_row_error());
         };
         to.copy_from_slice(from);
         rest = more;
@@ -260,7 +261,7 @@ fn fill(
 }
 
 /// Returns the error for a row that its chunk does not have.
-pub(crate) fn not_held() -> QueryError {
+pub(crate) fn missing_row_error() -> QueryError {
     let expected = Expected::Rule("rows that the chunk has");
     let (what, found) = ("row of a fragment or link", "one past the end");
     ModelError::invalid_value(Class::OutOfBounds, what, expected, found).into()

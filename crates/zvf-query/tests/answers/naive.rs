@@ -15,7 +15,7 @@ impl Shape {
         match self {
             Self::Box { low, high, closed } => {
                 let region = Region::from(Bounds::new(low, high).unwrap());
-                if *closed { region } else { region.half_open() }
+                if *closed { region } else { region.into_half_open() }
             }
             Self::Ball { centre, radius } => Region::ball(centre, *radius).unwrap(),
         }

@@ -52,7 +52,7 @@ impl Build {
     ) -> Result<u64, StoreError> {
         let documents = self.kept_documents(leave).await?;
         for (document, array) in &documents {
-            self.taken_over(document, array.as_ref())?;
+            self.take_over_document(document, array.as_ref())?;
         }
         Ok(zvf_format::num::to_u64(documents.len()))
     }
@@ -91,11 +91,11 @@ impl Build {
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<(), StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let folder = std::sync::Arc::clone(folder);
         let copy = move || super::local::copy_documents(&folder, &leave);
         for (document, text) in crate::source::run_blocking(Op::Write, copy).await?? {
-            self.taken_over(&document, array(&text).as_ref())?;
+            self.take_over_document(&document, array(&text).as_ref())?;
         }
         Ok(())
     }
@@ -135,8 +135,8 @@ impl Build {
         path: &str,
         folder: &std::path::Path,
     ) -> Result<(), StoreError> {
-        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend()) };
-        self.groups_between().await?;
+        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend_error()) };
+        self.write_implied_groups().await?;
         self.check()?;
         let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
         let key = Key::root().join(path)?;
@@ -156,7 +156,7 @@ impl Build {
         folder: &std::path::Path,
         path: &str,
     ) -> Result<(), StoreError> {
-        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend()) };
+        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend_error()) };
         let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
         let key = Key::root().join(path)?;
         let adopt = move || {
@@ -165,7 +165,7 @@ impl Build {
             documents_in(staging.path(), documents.collect::<Result<_, _>>()?)
         };
         for (document, array) in crate::source::run_blocking(Op::Write, adopt).await?? {
-            self.taken_over(&document, array.as_ref())?;
+            self.take_over_document(&document, array.as_ref())?;
         }
         Ok(())
     }
@@ -197,15 +197,20 @@ impl Build {
     #[cfg(feature = "local")]
     #[boxed]
     pub async fn remove(&self, path: &str) -> Result<(), StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let (folder, key) = (std::sync::Arc::clone(folder), Key::root().join(path)?);
         let below = key.clone();
         crate::source::run_blocking(Op::Write, move || folder.remove(below.as_str())).await??;
-        super::locked(&self.0.nodes).retain(|node, _| *node != key && !super::is_below(node, &key));
+        super::lock_state(&self.0.nodes)
+            .retain(|node, _| *node != key && !super::is_below(node, &key));
         Ok(())
     }
 
-    fn taken_over(&self, document: &Key, array: Option<&ArrayDoc>) -> Result<(), StoreError> {
+    fn take_over_document(
+        &self,
+        document: &Key,
+        array: Option<&ArrayDoc>,
+    ) -> Result<(), StoreError> {
         let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
         let node = Key::root().join(node)?;
         if let Some(doc) = array {
@@ -223,7 +228,7 @@ impl Build {
     /// [`Class::Unsupported`] on an object store; when a write failed; when it cannot be opened.
     #[boxed]
     pub async fn preview(&self, root: &Root) -> Result<Store, StoreError> {
-        self.groups_between().await?;
+        self.write_implied_groups().await?;
         self.check()?;
         let path = self.preview_path(root.print()).await?;
         Store::open(&path, crate::OpenOptions::default()).await
@@ -234,7 +239,7 @@ impl Build {
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let folder = std::sync::Arc::clone(folder);
         let keep = move || {
             // Whatever is no key is none that is left.
@@ -247,7 +252,7 @@ impl Build {
 
     #[cfg(feature = "local")]
     async fn preview_path(&self, root: String) -> Result<String, StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let folder = std::sync::Arc::clone(folder);
         let key = crate::docs::document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
@@ -262,16 +267,16 @@ impl Build {
         &self,
         _leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
-        Err(unsupported_backend())
+        Err(unsupported_backend_error())
     }
 
     #[cfg(not(feature = "local"))]
     async fn preview_path(&self, _root: String) -> Result<String, StoreError> {
-        Err(unsupported_backend())
+        Err(unsupported_backend_error())
     }
 }
 
-pub(super) fn unsupported_backend() -> StoreError {
+pub(super) fn unsupported_backend_error() -> StoreError {
     let rule = "a folder of this machine: an object store cannot replace a store in one step";
     let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
     StoreError::invalid_value(class, Op::Open, "store to build on", expected, "an object store")

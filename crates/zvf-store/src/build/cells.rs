@@ -27,7 +27,7 @@ use zvf_metadata::{ArrayDoc, CodecSpec, DataType, KeyList, Object};
 
 use super::memory_limiter::MemoryPermit;
 use super::shards::{CompleteShard, Shards};
-use super::{Build, locked};
+use super::{Build, lock_state};
 use crate::codec::{self, CodecPipeline};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -38,7 +38,7 @@ use crate::key::Key;
 /// use zvf_store::{CellPlan, CodecPipeline};
 ///
 /// let plan = CellPlan { shard: Some(vec![8, 8]), ..CellPlan::new(vec![-4, 0], vec![90, 7]) };
-/// assert_eq!((plan.rank, plan.codecs), (2, CodecPipeline::none()));
+/// assert_eq!((plan.rank, plan.codecs), (2, CodecPipeline::empty()));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct CellPlan {
@@ -178,7 +178,7 @@ impl CellSink {
 
     /// Returns the same array with other keys in its document, and with cells that come encoded where `inner` says
     /// how they are.
-    pub(super) fn copying(
+    pub(super) fn with_encoded_cells(
         self,
         inner: Option<Vec<CodecSpec>>,
         extras: Object,
@@ -259,7 +259,7 @@ impl CellSink {
     pub fn close_shard(&self, key: &ChunkKey) -> Result<(), StoreError> {
         let index = self.0.index(key)?;
         let shard = {
-            let mut state = locked(&self.0.state);
+            let mut state = lock_state(&self.0.state);
             state.shards.as_mut().and_then(|shards| shards.take(index.index()))
         };
         shard.map_or(Ok(()), |shard| self.0.write_shard(shard))
@@ -289,7 +289,7 @@ impl CellSink {
         for key in keys {
             let key = key.parse::<ChunkKey>()?;
             self.0.index(&key).map_err(|error| error.with_key(&self.0.key))?;
-            locked(&self.0.state).count_cell(&key, 0, 0, 0);
+            lock_state(&self.0.state).count_cell(&key, 0, 0, 0);
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl Core {
         if self.plan.low.is_empty() {
             self.check_rank(key)?;
             let permit = self.build.0.room.try_acquire(to_u64(payload.len()))?;
-            let mut state = locked(&self.state);
+            let mut state = lock_state(&self.state);
             state.check_open()?;
             state.pending.push((*key, payload, permit));
             return Ok(());
@@ -361,13 +361,13 @@ impl Core {
     ) -> Result<(), StoreError> {
         let stored = codec::len(&parts);
         if self.plan.shard.is_none() {
-            locked(&self.state).check_open()?;
+            lock_state(&self.state).check_open()?;
             self.build.object(self.object_key(path.index())?, parts)?;
-            locked(&self.state).count_cell(key, bytes, stored, 1);
+            lock_state(&self.state).count_cell(key, bytes, stored, 1);
             return Ok(());
         }
         let permit = self.build.0.room.try_acquire(stored)?;
-        let mut state = locked(&self.state);
+        let mut state = lock_state(&self.state);
         state.check_open()?;
         if let Some(shards) = &mut state.shards {
             shards.keep(path.index(), parts, permit)?;
@@ -381,7 +381,7 @@ impl Core {
         let parts = shard.assemble()?;
         let index = parts.last().map_or(0, |index| to_u64(index.len())); // it is there
         self.build.object(key, parts)?;
-        let mut state = locked(&self.state);
+        let mut state = lock_state(&self.state);
         state.report.stored_bytes += index;
         state.report.objects += 1;
         Ok(())
@@ -398,13 +398,13 @@ impl Core {
     fn close(&self) -> Result<Closed, StoreError> {
         self.write_pending()?;
         loop {
-            let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);
+            let next = lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
             match next {
                 Some(shard) => self.write_shard(shard)?,
                 None => break,
             }
         }
-        let mut state = locked(&self.state);
+        let mut state = lock_state(&self.state);
         state.check_open()?;
         state.finished = true;
         Ok((std::mem::take(&mut state.present), state.report, state.range.take()))
@@ -412,7 +412,7 @@ impl Core {
 
     /// Writes the cells that waited for the origin to be known.
     fn write_pending(&self) -> Result<(), StoreError> {
-        let pending = std::mem::take(&mut locked(&self.state).pending);
+        let pending = std::mem::take(&mut lock_state(&self.state).pending);
         let mut low: Option<Vec<i64>> = None;
         for (key, ..) in &pending {
             let low = low.get_or_insert_with(|| key.components().to_vec());
@@ -524,7 +524,7 @@ impl Core {
     /// Returns the object that holds the cell `key`.
     fn cell_object(&self, key: &str) -> Result<Key, StoreError> {
         let path = self.index(&key.parse::<ChunkKey>()?)?;
-        let state = locked(&self.state);
+        let state = lock_state(&self.state);
         let Some(shards) = &state.shards else { return self.object_key(path.index()) };
         self.object_key(&shards.locate(path.index()).0)
     }

@@ -136,7 +136,7 @@ impl Claim {
                 return Ok(false);
             }
             if !self.is_dead(&found, &meta).await? {
-                return Err(found.in_use(&self.key));
+                return Err(found.in_use_error(&self.key));
             }
             match self.remote.replace(&self.key, &bytes, &meta).await {
                 Ok(()) => {
@@ -147,7 +147,7 @@ impl Claim {
                 }
                 Err(error) if LOST.contains(&error.class()) => {} // another one was faster
                 Err(error) if error.class() == Class::Unsupported => {
-                    return Err(found.in_use(&self.key));
+                    return Err(found.in_use_error(&self.key));
                 }
                 Err(error) => return Err(error),
             }
@@ -185,7 +185,7 @@ impl Claim {
             };
             // Of two that see each other this one withdraws; the other one waits for that.
             if first < self.own_key || turn + 1 == MAX_TURNS {
-                return Err(rival.in_use(&first));
+                return Err(rival.in_use_error(&first));
             }
             self.remote.sleep(TURN_PAUSE).await;
         }
@@ -222,11 +222,11 @@ impl Claim {
             return Ok(());
         }
         self.state.is_lost.store(true, Ordering::Relaxed);
-        Err(self.claim_lost())
+        Err(self.claim_lost_error())
     }
 
     /// Returns the error of a build whose prefix was taken over.
-    pub(crate) fn claim_lost(&self) -> StoreError {
+    pub(crate) fn claim_lost_error(&self) -> StoreError {
         let expected = Expected::Rule("the one of this build");
         let (class, found) = (Class::Conflict, "another one, or none");
         StoreError::invalid_value(class, Op::Publish, "claim", expected, found).with_key(&self.key)
@@ -443,7 +443,7 @@ impl Record {
     }
 
     /// Returns the error of a build that finds this claim under `key`.
-    fn in_use(&self, key: &Key) -> StoreError {
+    fn in_use_error(&self, key: &Key) -> StoreError {
         let rule = if self.lease > LEASE {
             "a prefix that no other build has: wait for it, or, if it is dead, remove all that lies \
              below the prefix or wait a day"

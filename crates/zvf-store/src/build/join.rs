@@ -14,7 +14,7 @@ use zvf_publish::SharedStagingDir;
 #[cfg(feature = "local")]
 use super::local;
 use super::upload::Uploads;
-use super::{Build, BuildOptions, Site, cannot_replace};
+use super::{Build, BuildOptions, Site, cannot_replace_error};
 use crate::error::{Op, StoreError};
 use crate::source::{Place, url};
 
@@ -98,12 +98,12 @@ impl Build {
         options: &BuildOptions,
     ) -> Result<Self, StoreError> {
         if options.replace {
-            return Err(cannot_replace());
+            return Err(cannot_replace_error());
         }
         let remote = Self::remote(store, prefix, options)?;
         let uploads = Uploads::join(remote, work).await?;
         let may_wait = uploads.may_wait();
-        Ok(Self::at(Site::Remote(Box::new(uploads)), options, may_wait))
+        Ok(Self::new(Site::Remote(Box::new(uploads)), options, may_wait))
     }
 
     /// Returns whether the store that was [joined](Self::join) has been published, by this process or by one that
@@ -176,6 +176,6 @@ impl Build {
             local::join(&path, &work, &join_options)
         };
         let work = crate::source::run_blocking(Op::Write, join).await??;
-        Ok(Self::at(Site::Common(Arc::new(work)), &options, true))
+        Ok(Self::new(Site::Common(Arc::new(work)), &options, true))
     }
 }

@@ -221,7 +221,7 @@ impl Build {
         let begin = move || local::begin(&path, &begin_options);
         let folder = crate::source::run_blocking(Op::Write, begin).await??;
         let by_file = folder.lock().is_by_file();
-        let build = Self::at(Site::Local(Arc::new(folder)), &options, true);
+        let build = Self::new(Site::Local(Arc::new(folder)), &options, true);
         if by_file {
             build.0.notices.add(Notice::NoFileLocks);
         }
@@ -240,12 +240,12 @@ impl Build {
         options: BuildOptions,
     ) -> Result<Self, StoreError> {
         if options.replace {
-            return Err(cannot_replace());
+            return Err(cannot_replace_error());
         }
         let remote = Self::remote(store, prefix, &options)?;
         let uploads = Uploads::begin(remote).await?;
         let may_wait = uploads.may_wait();
-        Ok(Self::at(Site::Remote(Box::new(uploads)), &options, may_wait))
+        Ok(Self::new(Site::Remote(Box::new(uploads)), &options, may_wait))
     }
 
     fn remote(
@@ -262,7 +262,7 @@ impl Build {
         Ok(Remote::new(backend, budget, &options.store))
     }
 
-    fn at(place: Site, options: &BuildOptions, may_wait: bool) -> Self {
+    fn new(place: Site, options: &BuildOptions, may_wait: bool) -> Self {
         Self(Arc::new(Inner {
             place,
             room: MemoryLimiter::new(options.store.in_flight_bytes(), may_wait),
@@ -456,7 +456,7 @@ impl Build {
     #[boxed]
     pub async fn publish_text(self, root: String) -> Result<(), StoreError> {
         self.check_finished()?;
-        self.groups_between().await?;
+        self.write_implied_groups().await?;
         self.check()?;
         let (key, root) = (document(&Key::root())?, Bytes::from(root));
         match &self.0.place {
@@ -468,7 +468,8 @@ impl Build {
                     folder.put_again(key.as_str(), &root)?;
                     // The cells of an array that stays in its place are there.
                     let target = folder.lock().target();
-                    let stays = |key: &Key| folder.adds() && target.join(key.as_str()).exists();
+                    let stays =
+                        |key: &Key| folder.is_addition() && target.join(key.as_str()).exists();
                     let is_known = |key: &Key| documented.contains(key);
                     check::check_store(folder.path(), &root, &is_known, &stays)?;
                     Ok::<(), StoreError>(folder.publish()?)
@@ -544,7 +545,7 @@ impl Build {
     /// Keeps the fault of a write.
     fn keep_fault(&self, put: Result<(), StoreError>) -> Result<(), StoreError> {
         put.inspect_err(|error| {
-            locked(&self.0.failure).get_or_insert_with(|| error.clone());
+            lock_state(&self.0.failure).get_or_insert_with(|| error.clone());
         })
     }
 
@@ -552,7 +553,7 @@ impl Build {
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
         self.object(document(key)?, vec![doc.print().into()])?;
         self.0.declared.remember(key, doc);
-        locked(&self.0.nodes).insert(key.clone(), State::Array(true));
+        lock_state(&self.0.nodes).insert(key.clone(), State::Array(true));
         Ok(())
     }
 
@@ -598,7 +599,7 @@ impl Build {
 
     fn claim(&self, path: &str, state: State) -> Result<Key, StoreError> {
         let key = if path.is_empty() { Key::root() } else { Key::root().join(path)? };
-        let mut nodes = locked(&self.0.nodes);
+        let mut nodes = lock_state(&self.0.nodes);
         let expected = Expected::Rule("a path that nothing else has");
         let taken = |found| {
             let class = Class::InvalidArgument;
@@ -622,28 +623,28 @@ impl Build {
 
     /// Returns the nodes that this build has written or taken over.
     fn documented_nodes(&self) -> BTreeSet<Key> {
-        locked(&self.0.nodes).keys().cloned().collect()
+        lock_state(&self.0.nodes).keys().cloned().collect()
     }
 
     /// Takes the names of nodes whose documents are copied.
     fn take_copied_name(&self, key: Key, is_array: bool) {
         let state = if is_array { State::Array(true) } else { State::Group };
-        locked(&self.0.nodes).insert(key, state);
+        lock_state(&self.0.nodes).insert(key, state);
     }
 
     /// Marks the array at `key` as one that has its document.
     fn mark_written(&self, key: &Key) {
-        locked(&self.0.nodes).insert(key.clone(), State::Array(true));
+        lock_state(&self.0.nodes).insert(key.clone(), State::Array(true));
     }
 
     /// Releases a name under which nothing was written.
     fn release(&self, key: &Key) {
-        locked(&self.0.nodes).remove(key);
+        lock_state(&self.0.nodes).remove(key);
     }
 
     /// Refuses a build with arrays that have no document yet.
     fn check_finished(&self) -> Result<(), StoreError> {
-        let nodes = locked(&self.0.nodes);
+        let nodes = lock_state(&self.0.nodes);
         let open = nodes.iter().find(|(_, state)| **state == State::Array(false));
         let Some((key, _)) = open else { return Ok(()) };
         let expected = Expected::Rule("all of them finished");
@@ -652,16 +653,16 @@ impl Build {
     }
 
     /// Writes the documents of groups that are only implied by what lies below them.
-    async fn groups_between(&self) -> Result<(), StoreError> {
-        let nodes: Vec<Key> = locked(&self.0.nodes).keys().cloned().collect();
+    async fn write_implied_groups(&self) -> Result<(), StoreError> {
+        let nodes: Vec<Key> = lock_state(&self.0.nodes).keys().cloned().collect();
         for node in nodes {
             for key in parents(&node)? {
-                if locked(&self.0.nodes).contains_key(&key) {
+                if lock_state(&self.0.nodes).contains_key(&key) {
                     continue;
                 }
                 let doc = GroupDoc::default();
                 self.object_later(document(&key)?, vec![doc.print().into()]).await?;
-                locked(&self.0.nodes).insert(key, State::Group);
+                lock_state(&self.0.nodes).insert(key, State::Group);
             }
         }
         Ok(())
@@ -669,19 +670,19 @@ impl Build {
 
     /// Refuses a build in which a write failed, whoever received the error.
     fn check(&self) -> Result<(), StoreError> {
-        locked(&self.0.failure).clone().map_or(Ok(()), Err)
+        lock_state(&self.0.failure).clone().map_or(Ok(()), Err)
     }
 
     fn encoder(&self) -> Encoder {
-        locked(&self.0.encoders).pop().unwrap_or_default()
+        lock_state(&self.0.encoders).pop().unwrap_or_default()
     }
 
     fn give_back(&self, encoder: Encoder) {
-        locked(&self.0.encoders).push(encoder);
+        lock_state(&self.0.encoders).push(encoder);
     }
 }
 
-fn cannot_replace() -> StoreError {
+fn cannot_replace_error() -> StoreError {
     let rule = "a new prefix: an object store cannot replace a store in one step";
     let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
     StoreError::invalid_value(class, Op::Open, "place", expected, "the old one")
@@ -704,15 +705,15 @@ fn is_below(other: &Key, key: &Key) -> bool {
     other.as_str().strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_state<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a panic leaves behind is a whole value: nothing is changed in steps.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const fn shareable<T: Clone + Send + Sync + 'static>() {}
+const fn assert_shareable<T: Clone + Send + Sync + 'static>() {}
 const _: () = {
-    shareable::<Build>();
-    shareable::<CellSink>();
+    assert_shareable::<Build>();
+    assert_shareable::<CellSink>();
 };
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl Rearrangement {
         let rest: Vec<Key> = rest.filter(|key| *key != root && !lies_in(key, &arranged)).collect();
         for keys in rest.chunks(READ_BATCH_CELLS) {
             for (key, bytes) in keys.iter().zip(store.stored_objects(keys).await?) {
-                let bytes = match own_words(&bytes) {
+                let bytes = match strip_copies(&bytes) {
                     Some(text) => text.into(),
                     None => bytes,
                 };
@@ -159,7 +159,8 @@ impl Rearrangement {
             on_progress(&moved);
         }
         let root = store.root_json();
-        let text = own_words(&root).unwrap_or_else(|| String::from_utf8_lossy(&root).into_owned());
+        let text =
+            strip_copies(&root).unwrap_or_else(|| String::from_utf8_lossy(&root).into_owned());
         build.publish_text(text).await?;
         Ok(moved)
     }
@@ -177,7 +178,8 @@ impl Rearrangement {
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
         let plan = self.plan(key, doc).map_err(|error| error.with_key(key))?;
-        let sink = build.cells(key.as_str(), plan)?.copying(inner, doc.extras.clone())?;
+        let sink =
+            build.cells(key.as_str(), plan)?.with_encoded_cells(inner, doc.extras.clone())?;
         for keys in self.runs(&sink, doc, &cells).await? {
             for keys in keys.chunks(READ_BATCH_CELLS) {
                 if self.codecs.is_none() {
@@ -339,7 +341,7 @@ fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
 
 /// Returns the text of a group document without the copies of other documents that a tool put into it; `None` when
 /// there are none, or it is no such document.
-fn own_words(bytes: &[u8]) -> Option<String> {
+fn strip_copies(bytes: &[u8]) -> Option<String> {
     if !bytes.starts_with(b"{") {
         return None;
     }

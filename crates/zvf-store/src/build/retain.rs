@@ -16,8 +16,8 @@ use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 use zvf_publish::StagingDir;
 
-use super::carry_over::unsupported_backend;
-use super::{Build, Site, State, is_below, locked};
+use super::carry_over::unsupported_backend_error;
+use super::{Build, Site, State, is_below, lock_state};
 use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{grid_origin, name_chunk};
@@ -73,7 +73,7 @@ impl Build {
         path: &str,
         stays: impl Fn(&ChunkKey) -> bool + Send + 'static,
     ) -> Result<bool, StoreError> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend()) };
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let (folder, top) = (Arc::clone(folder), Key::root().join(path)?);
         let arrays = self.arrays_at(&top);
         let retain = move || {
@@ -96,7 +96,7 @@ impl Build {
 impl Build {
     /// Returns the arrays that were written at a key and below.
     fn arrays_at(&self, top: &Key) -> Vec<Key> {
-        let nodes = locked(&self.0.nodes);
+        let nodes = lock_state(&self.0.nodes);
         let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
         let is_inside = |key: &&Key| *key == top || is_below(key, top);
         arrays.map(|(key, _)| key).filter(is_inside).cloned().collect()

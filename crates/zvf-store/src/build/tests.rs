@@ -91,12 +91,13 @@ async fn documents_and_cells_typed_by_hand() {
     assert_eq!((report.cells, report.stored_bytes, report.objects), (2, 116, 1));
 
     let mut groups = build
-        .rows("0/groups", RowPlan { codecs: CodecPipeline::none(), ..RowPlan::default() })
+        .rows("0/groups", RowPlan { codecs: CodecPipeline::empty(), ..RowPlan::default() })
         .unwrap();
     groups.push(b"ab").unwrap();
     groups.push(b"").unwrap();
     groups.finish(|_| ()).await.unwrap();
-    let plan = RowPlan { chunk_rows: Some(2), codecs: CodecPipeline::none(), ..RowPlan::default() };
+    let plan =
+        RowPlan { chunk_rows: Some(2), codecs: CodecPipeline::empty(), ..RowPlan::default() };
     let mut rows = build.rows("0/object_index/manifests", plan).unwrap();
     for row in [&b"a"[..], b"b", b"", b"", b"c"] {
         rows.push(row).unwrap();
@@ -109,7 +110,7 @@ async fn documents_and_cells_typed_by_hand() {
         columns: Some(2),
         chunk_rows: Some(2),
         fill: FillValue::int(-1),
-        codecs: CodecPipeline::none().with_crc32c(),
+        codecs: CodecPipeline::empty().with_crc32c(),
         ..DensePlan::new(int16)
     };
     let mut dense = build.dense("0/object_attributes/pair", plan).unwrap();
@@ -629,11 +630,11 @@ fn cells() -> impl Strategy<Value = BTreeMap<(i64, i64), Vec<u8>>> {
 
 fn chains() -> impl Strategy<Value = CodecPipeline> {
     prop::sample::select(vec![
-        CodecPipeline::none(),
+        CodecPipeline::empty(),
         CodecPipeline::zstd(0),
         CodecPipeline::zstd(3).with_crc32c(),
         CodecPipeline::gzip(5),
-        CodecPipeline::none().with_crc32c(),
+        CodecPipeline::empty().with_crc32c(),
     ])
 }
 

@@ -205,7 +205,7 @@ impl Uploads {
             if let Some(claim) = &self.claim
                 && claim.is_lost()
             {
-                state.failure.get_or_insert_with(|| claim.claim_lost());
+                state.failure.get_or_insert_with(|| claim.claim_lost_error());
             }
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
@@ -353,7 +353,7 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> 
     let listed = remote.list_all(&Key::root()).await?;
     let names: Vec<String> =
         listed.into_iter().map(|(name, _)| name).filter(|name| !Claim::is_name(name)).collect();
-    let is_left = |name: &String| is_inherited && is_of_a_store(name) && name != ROOT;
+    let is_left = |name: &String| is_inherited && is_store_name(name) && name != ROOT;
     if !names.iter().all(is_left) {
         return Err(prefix_in_use_error());
     }
@@ -372,7 +372,7 @@ fn prefix_in_use_error() -> StoreError {
 }
 
 /// Returns whether an object of a store can have this name: a document, or a chunk by its numbers.
-fn is_of_a_store(name: &str) -> bool {
+fn is_store_name(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
     let is_number = |text: &str| {
         let digits = text.strip_prefix('-').unwrap_or(text);

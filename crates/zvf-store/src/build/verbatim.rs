@@ -17,7 +17,7 @@ use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
 
 use super::shards::{CompleteShard, Shards};
-use super::{Build, locked};
+use super::{Build, lock_state};
 use crate::codec::{self, CodecPipeline, Coding, Packing, swap, transpose};
 use crate::docs::document;
 use crate::error::{Op, StoreError};
@@ -203,7 +203,7 @@ impl VerbatimArray {
     ///
     /// When it cannot be written.
     pub fn close_shard(&self, index: &[u64]) -> Result<(), StoreError> {
-        let shard = locked(&self.state).shards.as_mut().and_then(|shards| shards.take(index));
+        let shard = lock_state(&self.state).shards.as_mut().and_then(|shards| shards.take(index));
         shard.map_or(Ok(()), |shard| self.write_shard(shard))
     }
 
@@ -214,7 +214,7 @@ impl VerbatimArray {
     /// When something cannot be written.
     pub fn finish(self) -> Result<VerbatimReport, StoreError> {
         loop {
-            let next = locked(&self.state).shards.as_mut().and_then(Shards::take_next);
+            let next = lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
             let Some(shard) = next else { break };
             self.write_shard(shard)?;
         }
@@ -222,7 +222,7 @@ impl VerbatimArray {
             self.build.object(document(&self.key)?, vec![self.text.clone()])?;
         }
         self.build.mark_written(&self.key);
-        Ok(locked(&self.state).report)
+        Ok(lock_state(&self.state).report)
     }
 
     fn put(&self, index: &[u64], parts: Vec<Bytes>) -> Result<(), StoreError> {
@@ -233,14 +233,14 @@ impl VerbatimArray {
         let stored = codec::len(&parts);
         if self.doc.sharding().is_none() {
             self.build.object(self.object(index)?, parts)?;
-            let report = &mut locked(&self.state).report;
+            let report = &mut lock_state(&self.state).report;
             report.chunks += 1;
             report.objects += 1;
             report.stored_bytes += stored;
             return Ok(());
         }
         let permit = self.build.0.room.try_acquire(stored)?;
-        let mut state = locked(&self.state);
+        let mut state = lock_state(&self.state);
         if let Some(shards) = &mut state.shards {
             shards.keep(index, parts, permit).map_err(|error| error.with_key(&self.key))?;
         }
@@ -253,7 +253,7 @@ impl VerbatimArray {
         let parts = shard.assemble()?;
         let stored = codec::len(&parts);
         self.build.object(key, parts)?;
-        let report = &mut locked(&self.state).report;
+        let report = &mut lock_state(&self.state).report;
         report.objects += 1;
         report.stored_bytes += stored;
         Ok(())

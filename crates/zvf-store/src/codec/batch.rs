@@ -37,7 +37,7 @@ pub(crate) struct Caps {
 impl Caps {
     /// Returns the limits for a chunk whose length is known exactly, so that there is nothing to guess and nothing to
     /// share.
-    pub(crate) const fn exactly(chunk: u64) -> Self {
+    pub(crate) const fn from_chunk_len(chunk: u64) -> Self {
         Self { chunk, thread: chunk, batch: u64::MAX }
     }
 }
@@ -142,7 +142,7 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
             return run_here(items, run);
         }
         let queue = Queue::new(items, run);
-        return in_order(std::thread::scope(|scope| {
+        return sort_results(std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| queue.drain())).collect();
             let mut done = vec![queue.drain()];
             for handle in others {
@@ -170,7 +170,7 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
             },
         }
     }
-    in_order(done)
+    sort_results(done)
 }
 
 /// Items that several threads take one after the other.
@@ -194,7 +194,7 @@ impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
 }
 
 /// Returns the results of all threads in the order of their places.
-fn in_order<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
+fn sort_results<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
     let mut all: Vec<(usize, T)> = parts.into_iter().flatten().collect();
     all.sort_unstable_by_key(|(place, _)| *place);
     all.into_iter().map(|(_, made)| made).collect()
@@ -299,7 +299,8 @@ mod tests {
             let barrier = Barrier::new(workers);
             rayon::broadcast(|_| {
                 barrier.wait();
-                let jobs = (0..8).map(|_| zstd(&content, Caps::exactly(100 << 10))).collect();
+                let jobs =
+                    (0..8).map(|_| zstd(&content, Caps::from_chunk_len(100 << 10))).collect();
                 let results = runtime.block_on(decode_many(jobs));
                 assert!(results.iter().all(Result::is_ok));
             });

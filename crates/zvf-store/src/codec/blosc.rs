@@ -17,8 +17,8 @@ use crate::error::{Op, StoreError};
 
 /// Returns all of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
 pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let decoded =
-        Chunk::parse(chunk).and_then(|chunk| decoder.decode_all(chunk.layout(), &chunk.stored()));
+    let decoded = Chunk::parse(chunk)
+        .and_then(|chunk| decoder.decode_all(chunk.layout(), &chunk.stored_parts()));
     decoded.map_err(to_store_error)
 }
 

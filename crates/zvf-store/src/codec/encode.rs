@@ -33,7 +33,7 @@ use crate::error::{Op, StoreError};
 /// let chain = CodecPipeline::zstd(3).with_crc32c();
 /// let names: Vec<_> = chain.metadata().iter().map(|codec| codec.name().to_owned()).collect();
 /// assert_eq!(names, ["zstd", "crc32c"]);
-/// assert!(CodecPipeline::none().metadata().is_empty());
+/// assert!(CodecPipeline::empty().metadata().is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodecPipeline {
@@ -51,7 +51,7 @@ enum Step {
 impl CodecPipeline {
     /// Returns the chain that leaves the payload as it is: parts of it can be read by range.
     #[must_use]
-    pub const fn none() -> Self {
+    pub const fn empty() -> Self {
         Self { steps: Vec::new() }
     }
 
@@ -156,7 +156,7 @@ impl CodecPipeline {
     }
 }
 
-fn bad_level(what: &'static str, expected: Expected, found: i64) -> StoreError {
+fn level_error(what: &'static str, expected: Expected, found: i64) -> StoreError {
     StoreError::invalid_value(
         Class::InvalidArgument,
         Op::Encode,
@@ -166,8 +166,8 @@ fn bad_level(what: &'static str, expected: Expected, found: i64) -> StoreError {
     )
 }
 
-fn bad_gzip_level(found: i64) -> StoreError {
-    bad_level("level of gzip", Expected::Between(0, MAX_GZIP_LEVEL.into()), found)
+fn gzip_level_error(found: i64) -> StoreError {
+    level_error("level of gzip", Expected::Between(0, MAX_GZIP_LEVEL.into()), found)
 }
 
 const MAX_GZIP_LEVEL: u32 = 9;
@@ -180,12 +180,12 @@ impl Step {
         } else if let CodecKind::Zstd { level, checksum } = *codec.kind() {
             let level = i32::try_from(level).map_err(|_out_of_range| {
                 let expected = Expected::Between(i32::MIN.into(), i32::MAX.into());
-                bad_level("level of zstd", expected, level)
+                level_error("level of zstd", expected, level)
             })?;
             Ok(Self::Zstd { level, checksum })
         } else if let CodecKind::Gzip { level } = *codec.kind() {
             let valid_level = u32::try_from(level).ok().filter(|level| *level <= MAX_GZIP_LEVEL);
-            Ok(Self::Gzip { level: valid_level.ok_or_else(|| bad_gzip_level(level))? })
+            Ok(Self::Gzip { level: valid_level.ok_or_else(|| gzip_level_error(level))? })
         } else if *codec.kind() == CodecKind::Crc32c {
             Ok(Self::Crc32c)
         } else {
@@ -305,7 +305,7 @@ impl Encoder {
 /// Takes the bytes in one piece: what zlib-rs, which other crates of a program may choose, writes depends on the pieces.
 fn gzip(plain: &[u8], level: u32) -> Result<Bytes, StoreError> {
     if level > MAX_GZIP_LEVEL {
-        return Err(bad_gzip_level(level.into()));
+        return Err(gzip_level_error(level.into()));
     }
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(level));
     encoder.write_all(plain).map_err(|error| StoreError::io(Op::Encode, error))?;
@@ -355,7 +355,7 @@ mod tests {
         let payload = Bytes::from(vec![7; 100]);
         let framed = vec![Bytes::from_static(b"head"), payload.clone()];
         let coded =
-            CodecPipeline::none().with_crc32c().encode(framed, &mut Encoder::default()).unwrap();
+            CodecPipeline::empty().with_crc32c().encode(framed, &mut Encoder::default()).unwrap();
         assert_eq!(coded.len(), 3);
         assert_eq!(coded[1].as_ptr(), payload.as_ptr());
     }
@@ -366,9 +366,9 @@ mod tests {
         type Row<'a> = (CodecPipeline, &'a [&'a [u8]], &'a [u8]);
         #[rustfmt::skip]
         let table: [Row<'_>; 4] = [
-            (CodecPipeline::none(), &[b"ab", b"c"], b"abc"),
-            (CodecPipeline::none().with_crc32c(), &[b"1234", b"56789"], b"123456789\x83\x92\x06\xe3"),
-            (CodecPipeline::none().with_crc32c().with_crc32c(), &[b"123456789"], b"123456789\x83\x92\x06\xe3"),
+            (CodecPipeline::empty(), &[b"ab", b"c"], b"abc"),
+            (CodecPipeline::empty().with_crc32c(), &[b"1234", b"56789"], b"123456789\x83\x92\x06\xe3"),
+            (CodecPipeline::empty().with_crc32c().with_crc32c(), &[b"123456789"], b"123456789\x83\x92\x06\xe3"),
             // One stored block, no time, unknown system.
             (CodecPipeline::gzip(0), &[b"ab", b"c"],
              b"\x1f\x8b\x08\0\0\0\0\0\x04\xff\x01\x03\0\xfc\xffabc\xc2\x41\x24\x35\x03\0\0\0"),
@@ -401,7 +401,7 @@ mod tests {
             cut: prop::sample::Index,
         ) {
             let chains = [
-                CodecPipeline::none(),
+                CodecPipeline::empty(),
                 CodecPipeline::zstd(0),
                 CodecPipeline::zstd(-3).with_crc32c(),
                 CodecPipeline::zstd(19),

@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
 
-use super::within_cap;
+use super::check_cap;
 
 /// Returns all of `input`, decoded, when that is at most `cap` bytes.
 pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
@@ -19,7 +19,7 @@ pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
         let read = stream.by_ref().take(to_u64(step)).read_to_end(&mut decoded);
         match read {
             Ok(read) if read < step => return Ok(decoded),
-            Ok(_) => within_cap("gzip", decoded.len(), cap)?,
+            Ok(_) => check_cap("gzip", decoded.len(), cap)?,
             Err(error) => return Err(refuse(&error)),
         }
     }

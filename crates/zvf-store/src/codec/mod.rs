@@ -89,7 +89,7 @@ impl Chain {
     }
 
     /// Returns what a part costs.
-    pub(crate) fn partial(&self) -> Partial {
+    pub(crate) fn part_cost(&self) -> Partial {
         match self.steps.as_slice() {
             [] => Partial::Ranges,
             [Step::Blosc] => Partial::Blocks,
@@ -175,7 +175,7 @@ impl Scratch {
 }
 
 /// Refuses what was decoded beyond `cap`.
-fn within_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), FormatError> {
+fn check_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), FormatError> {
     if to_u64(decoded) <= cap {
         return Ok(());
     }

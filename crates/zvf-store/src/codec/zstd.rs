@@ -10,7 +10,7 @@ use zstd::zstd_safe::{self, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer};
 use zvf_format::num::saturating_usize;
 use zvf_format::{Class, Expected, FormatError, Part};
 
-use super::within_cap;
+use super::check_cap;
 
 /// A decoder that keeps its context from one stream to the next.
 #[derive(Default)]
@@ -52,7 +52,7 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
         let missing = context
             .decompress_stream(&mut sink, &mut source)
             .map_err(|code| zstd_error(code, source.pos()))?;
-        within_cap("zstd", decoded.len(), cap)?;
+        check_cap("zstd", decoded.len(), cap)?;
         let full = decoded.len() == decoded.capacity();
         if missing == 0 && source.pos() == input.len() {
             return Ok(decoded);

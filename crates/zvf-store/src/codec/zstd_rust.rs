@@ -7,7 +7,7 @@
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use zvf_format::{Class, Expected, FormatError, Part};
 
-use super::within_cap;
+use super::check_cap;
 
 /// A decoder that keeps its tables from one stream to the next.
 #[derive(Default)]
@@ -52,7 +52,7 @@ fn decode_with(decoder: &mut FrameDecoder, input: &[u8], cap: u64) -> Result<Vec
 }
 
 fn collect(decoder: &mut FrameDecoder, decoded: &mut Vec<u8>, cap: u64) -> Result<(), FormatError> {
-    within_cap("zstd", decoded.len() + decoder.can_collect(), cap)?;
+    check_cap("zstd", decoded.len() + decoder.can_collect(), cap)?;
     decoder.collect_to_writer(&mut *decoded).map(drop).map_err(|_error| {
         let expected = Expected::Rule("zstd frames");
         FormatError::new(Class::Codec, Part::CodecStream, "zstd", 0, expected, "another")

@@ -64,7 +64,7 @@ impl Key {
     /// # Errors
     ///
     /// As [`child`](Self::child), when the key gets more than 32 segments.
-    pub(crate) fn below_numbers(
+    pub(crate) fn descend_numbers(
         &self,
         prefix: Option<&str>,
         numbers: &[u64],

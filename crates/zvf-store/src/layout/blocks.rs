@@ -18,7 +18,7 @@ use bytes::Bytes;
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
-use super::part::{PartRequest, past_payload, past_the_end, shift_past_frame};
+use super::part::{PartRequest, past_end_error, past_payload_error, shift_past_frame};
 use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
@@ -27,14 +27,14 @@ use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Version};
 
 /// Returns the bytes that each of `asks` names, counted from the start of the payload, of Blosc chunks.
-pub(super) async fn by_block(
+pub(super) async fn read_by_block(
     shared: &Shared,
     asks: &[PartRequest<'_>],
 ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
     let mut chunks: Vec<Blosc<'_>> =
         asks.iter().map(|&(place, ranges)| Blosc::new(place, ranges)).collect();
     for _ in 0..STAGES {
-        let gets: Vec<Get> = chunks.iter_mut().flat_map(Blosc::gets).collect();
+        let gets: Vec<Get> = chunks.iter_mut().flat_map(Blosc::plan_gets).collect();
         let mut answers = shared.source.read_many(&gets).await.into_iter();
         chunks.iter_mut().for_each(|chunk| chunk.take(&mut answers));
     }
@@ -64,7 +64,7 @@ fn check_frame(
     let payload = VlenCell::payload_span(&frame, decoded.total)
         .map_err(|error| place.locate_error(error.into()))?;
     if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {
-        return Err(past_payload(place, length(&payload), range.end));
+        return Err(past_payload_error(place, length(&payload), range.end));
     }
     Ok(pieces.map(Bytes::from).collect())
 }
@@ -115,7 +115,7 @@ impl<'a> Blosc<'a> {
     }
 
     /// Returns the requests of the next stage.
-    fn gets(&mut self) -> Vec<Get> {
+    fn plan_gets(&mut self) -> Vec<Get> {
         let Some(place) = self.place else { return Vec::new() };
         self.asked = match &self.state {
             State::Start => iter::once(0..Blocks::HEADER_BYTES).collect(),
@@ -127,7 +127,7 @@ impl<'a> Blosc<'a> {
         gets.unwrap_or_else(|| {
             let end = self.asked.iter().map(|part| part.end).max().unwrap_or(0); // for the message
             self.asked.clear();
-            self.state = State::Failed(past_the_end(place, &(0..end)));
+            self.state = State::Failed(past_end_error(place, &(0..end)));
             Vec::new()
         })
     }
@@ -143,7 +143,7 @@ impl<'a> Blosc<'a> {
             Ok(None) if matches!(state, State::Start) => {
                 place.check_absent().map(|()| State::Absent)
             }
-            Ok(None) => Err(StoreError::changed(Change::Version)),
+            Ok(None) => Err(StoreError::from_change(Change::Version)),
             Ok(Some(got)) => self.next(place, state, got),
         };
         self.state = next.unwrap_or_else(|error| State::Failed(place.locate_error(error)));
@@ -167,7 +167,7 @@ impl<'a> Blosc<'a> {
                 Ok(State::Ready { blocks, requested, parts })
             }
             (done @ (State::Absent | State::Ready { .. } | State::Failed(_)), _) => Ok(done),
-            _ => Err(StoreError::changed(Change::Version)),
+            _ => Err(StoreError::from_change(Change::Version)),
         }
     }
 
@@ -179,7 +179,7 @@ impl<'a> Blosc<'a> {
             let shifted = shift_past_frame(place, range)?;
             if shifted.end > total {
                 let payload = total.saturating_sub(FRAME_BYTES); // none in a chunk that is shorter than its frame
-                return Err(past_payload(place, payload, range.end));
+                return Err(past_payload_error(place, payload, range.end));
             }
             requested.push(shifted);
         }

@@ -48,7 +48,7 @@ use crate::source::Source;
 /// use zvf_store::Partial;
 ///
 /// let vertices = store.level(0).await?.required_cells("vertices").await?;
-/// assert_eq!((vertices.presence().await?.len(), vertices.partial()), (3, Partial::Ranges));
+/// assert_eq!((vertices.presence().await?.len(), vertices.part_cost()), (3, Partial::Ranges));
 ///
 /// // The second coordinate of the first vertex of chunk -1.0, and nothing else of it.
 /// let ask = ("-1.0".parse::<ChunkKey>()?, vec![4..8]);
@@ -198,9 +198,9 @@ impl Cells {
 
     /// Returns what reading a part of a chunk costs.
     #[must_use]
-    pub fn partial(&self) -> Partial {
+    pub fn part_cost(&self) -> Partial {
         match &self.core.layout {
-            Layout::Native(native) => native.partial(),
+            Layout::Native(native) => native.part_cost(),
             Layout::Tiny(_) => Partial::Whole,
         }
     }
@@ -281,7 +281,7 @@ impl Cells {
     }
 
     /// Parts of payloads: for each chunk the bytes of each range, counted from the start of its payload;
-    /// `None` for absent chunks. What that costs is [`partial`](Self::partial).
+    /// `None` for absent chunks. What that costs is [`part_cost`](Self::part_cost).
     ///
     /// Each answer has its own fault: [`Class::OutOfBounds`] where a range ends past the payload, otherwise
     /// as for [`read_many`](Self::read_many).
@@ -312,13 +312,13 @@ impl Cells {
     }
 
     /// Returns the length of each payload, `None` for absent chunks: from an index or a few bytes where
-    /// [`partial`](Self::partial) is [`Partial::Ranges`], otherwise by reading it.
+    /// [`part_cost`](Self::part_cost) is [`Partial::Ranges`], otherwise by reading it.
     ///
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
     #[boxed]
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, StoreError>> {
         if let Layout::Native(native) = &self.core.layout
-            && native.partial() == Partial::Ranges
+            && native.part_cost() == Partial::Ranges
         {
             let requests = native.plan_reads(&self.shared, keys.iter()).await;
             let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
@@ -410,7 +410,7 @@ impl Cells {
                 missing.into_iter().filter_map(|i| existing.get(i).copied()).collect();
             native.read(&self.shared, &missing, caching).await
         };
-        let payloads = self.shared.through_cache(self.core.id, &slots, caching, fetch).await;
+        let payloads = self.shared.read_through_cache(self.core.id, &slots, caching, fetch).await;
         merge_answers(requests, payloads)
     }
 
@@ -426,7 +426,7 @@ impl Cells {
                 missing.into_iter().filter_map(|i| keys.get(i).copied()).collect();
             tiny.read(&self.shared, &missing).await
         };
-        self.shared.through_cache(self.core.id, &slots, caching, fetch).await
+        self.shared.read_through_cache(self.core.id, &slots, caching, fetch).await
     }
 }
 

@@ -30,7 +30,7 @@ use super::grid::{Grid, count_bytes, fill_buffer};
 use super::packed::PackedDense;
 use super::shard::Shards;
 use super::span::length;
-use super::tiny::flat;
+use super::tiny::read_flat;
 use super::utf32::widen_text;
 use super::zarr::{Place, Stored, ZarrArray};
 use crate::cache::Caching;
@@ -120,7 +120,7 @@ impl DenseCore {
         };
         check_item(shared, key, dtype.size)?; // at least `width`
         let grid = Grid::new(doc.shape.as_slice().into(), doc.inner_chunk_shape(), width);
-        let grid = grid.ok_or_else(|| bad_chunk_shape(key))?;
+        let grid = grid.ok_or_else(|| chunk_shape_error(key))?;
         let mut fill = fill_item(doc.fill_value.fill(), dtype);
         let texts = (width != dtype.size).then(|| {
             let stored = vec![0; saturating_usize(width)].into();
@@ -194,7 +194,7 @@ impl DenseCore {
         // All rows are one chunk; an array without rows has a chunk all the same.
         let chunk: Vec<u64> = shape.iter().map(|&extent| extent.max(1)).collect();
         let grid = Grid::new(shape.into(), &chunk, dtype.size);
-        let grid = grid.ok_or_else(|| bad_chunk_shape(key))?;
+        let grid = grid.ok_or_else(|| chunk_shape_error(key))?;
         Ok(Self {
             key: key.clone(),
             attributes,
@@ -285,7 +285,7 @@ impl DenseArray {
         }
         widen_text(&stored, saturating_usize(self.core.grid.width))
             .map(Bytes::from)
-            .map_err(|item| self.not_text(range.start, item))
+            .map_err(|item| self.not_text_error(range.start, item))
     }
 
     /// Returns the rows `range` as they are stored, which are `bytes` bytes.
@@ -311,7 +311,8 @@ impl DenseArray {
         let row = self.check_total(self.row_bytes()?.checked_mul(self.expansion()))?;
         let total = self.check_total(row.checked_mul(to_u64(places.len())))?;
         if let Some(&past) = places.iter().find(|&&place| place >= self.len()) {
-            return Err(self.past_the_end(past.saturating_add(1))); // no range ends beyond 2^64 - 1
+            // no range ends beyond 2^64 - 1
+            return Err(self.past_end_error(past.saturating_add(1)));
         }
         if let Body::Chunked(Ok(chunked)) = &self.core.body
             && self.is_read_by_range(chunked)
@@ -352,7 +353,7 @@ impl DenseArray {
     #[boxed]
     pub async fn present_mask(&self) -> Result<Option<Bytes>, StoreError> {
         let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
-        let bytes = flat(&self.shared, mask.clone()).await?;
+        let bytes = read_flat(&self.shared, mask.clone()).await?;
         let bytes = bytes.ok_or_else(|| StoreError::missing(mask, "has_present_mask is set"))?;
         self.check_len(mask, to_u64(bytes.len()), self.len())?;
         Ok(Some(bytes))
@@ -370,7 +371,7 @@ impl DenseArray {
     /// Returns how many bytes the rows `range` are, when they exist and may be held.
     fn check(&self, range: &Range<u64>) -> Result<u64, StoreError> {
         if range.end > self.core.grid.rows() {
-            return Err(self.past_the_end(range.end));
+            return Err(self.past_end_error(range.end));
         }
         let Some(rows) = range.end.checked_sub(range.start) else {
             let (expected, found) = (Expected::AtLeast(range.start.into()), Found::from(range.end));
@@ -395,7 +396,7 @@ impl DenseArray {
     }
 
     /// Returns the fault of item `item` of the rows from `first`.
-    fn not_text(&self, first: u64, item: usize) -> StoreError {
+    fn not_text_error(&self, first: u64, item: usize) -> StoreError {
         let mut extents = self.core.grid.shape.iter().skip(1);
         let row_items = extents.try_fold(1_u64, |items, extent| items.checked_mul(*extent));
         let row = row_items.and_then(|items| first.checked_add(to_u64(item).checked_div(items)?));
@@ -447,7 +448,7 @@ impl DenseArray {
         StoreError::invalid_value(class, Op::Decode, what, expected, found).with_key(&self.core.key)
     }
 
-    fn past_the_end(&self, end: u64) -> StoreError {
+    fn past_end_error(&self, end: u64) -> StoreError {
         let (expected, found) = (Expected::AtMost(self.core.grid.rows().into()), Found::from(end));
         StoreError::invalid_value(
             Class::OutOfBounds,
@@ -475,7 +476,7 @@ impl DenseArray {
             return Ok(Bytes::new());
         };
         let whole = content.get_or_try_init(|| async {
-            let bytes = flat(&self.shared, data.clone()).await?;
+            let bytes = read_flat(&self.shared, data.clone()).await?;
             let bytes = bytes.ok_or_else(|| StoreError::missing(data, "its group is there"))?;
             // More than 64 bits count is more than any file has.
             let expected =
@@ -570,7 +571,7 @@ impl DenseArray {
                 let start = (*place % step).checked_mul(row);
                 let part = start.and_then(|start| Some(start..start.checked_add(row)?));
                 let get = part.and_then(|part| chunk.part(&part));
-                gets.push(get.ok_or_else(|| Self::short_chunk(chunk, chunk_bytes))?);
+                gets.push(get.ok_or_else(|| Self::short_chunk_error(chunk, chunk_bytes))?);
             }
             asked.push(chunk);
         }
@@ -579,7 +580,7 @@ impl DenseArray {
         for chunk in asked {
             let got = match chunk {
                 Some(chunk) => {
-                    answers.next().ok_or_else(|| Self::short_chunk(chunk, chunk_bytes))??
+                    answers.next().ok_or_else(|| Self::short_chunk_error(chunk, chunk_bytes))??
                 }
                 None => None,
             };
@@ -598,7 +599,7 @@ impl DenseArray {
     }
 
     /// Returns the fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
-    fn short_chunk(place: &Place, chunk_bytes: u64) -> StoreError {
+    fn short_chunk_error(place: &Place, chunk_bytes: u64) -> StoreError {
         let (class, what) = (Class::CountMismatch, "bytes of a chunk");
         let expected = Expected::Exactly(chunk_bytes.into());
         let found = Found::Text("fewer");
@@ -624,7 +625,7 @@ impl DenseArray {
                 chunked.array.chunks(&self.shared.source, &missing, caps, Caching::Keep).await;
             chunks.into_iter().map(|chunk| self.to_c_order(chunked, chunk, chunk_bytes)).collect()
         };
-        self.shared.through_cache(chunked.id, &slots, Caching::Keep, fetch).await
+        self.shared.read_through_cache(chunked.id, &slots, Caching::Keep, fetch).await
     }
 
     fn to_c_order(
@@ -684,7 +685,7 @@ impl DenseArray {
         for (place, part) in places.iter().zip(&parts) {
             let Some(place) = place.as_ref().map_err(Clone::clone)? else { continue };
             let get: Option<Get> = place.part(part);
-            gets.push(get.ok_or_else(|| Self::short_chunk(place, chunk_bytes))?);
+            gets.push(get.ok_or_else(|| Self::short_chunk_error(place, chunk_bytes))?);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
         let mut out = fill_buffer(bytes, &self.core.fill);
@@ -695,7 +696,7 @@ impl DenseArray {
             let (target, after) = split.ok_or_else(|| self.missing_rows())?;
             rest = after;
             if let Some(place) = place? {
-                let short = || Self::short_chunk(&place, chunk_bytes);
+                let short = || Self::short_chunk_error(&place, chunk_bytes);
                 if let Some(got) = answers.next().ok_or_else(short)?? {
                     self.check_len(&place.key, place.total(&got), chunk_bytes)?;
                     let bytes = self.to_little_endian(got.bytes, chunked.big_endian);
@@ -721,7 +722,7 @@ fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<(), StoreError> {
     Err(StoreError::limit(Op::Parse, "bytes of an item", cap, size).with_key(key))
 }
 
-fn bad_chunk_shape(key: &Key) -> StoreError {
+fn chunk_shape_error(key: &Key) -> StoreError {
     let (class, what) = (Class::BadShape, "chunk_shape of a standalone array");
     let (expected, found) = (Expected::Rule("at least 1 along each axis"), Found::Text("another"));
     StoreError::invalid_value(class, Op::Parse, what, expected, found).with_key(key)

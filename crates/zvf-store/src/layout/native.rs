@@ -370,7 +370,7 @@ impl Native {
         let caps = shared.caps(shared.chunk_cap());
         let chunks = array.chunks(&shared.source, &indexes, caps, caching).await;
         let payload = |(request, chunk): (&&ChunkRequest, Result<Stored, StoreError>)| {
-            let Some((place, bytes)) = chunk? else { return self.absent(request) };
+            let Some((place, bytes)) = chunk? else { return self.missing_chunk(request) };
             let payload = strip_frame(&bytes).map_err(|error| place.locate_error(error.into()))?;
             Ok(Some(payload).filter(|payload| !payload.is_empty()))
         };
@@ -378,7 +378,7 @@ impl Native {
     }
 
     /// Returns the answer for a chunk of which nothing is stored: an error where the presence list has it.
-    fn absent<T>(&self, request: &ChunkRequest) -> Result<Option<T>, StoreError> {
+    fn missing_chunk<T>(&self, request: &ChunkRequest) -> Result<Option<T>, StoreError> {
         if !request.listed {
             return Ok(None);
         }
@@ -395,10 +395,10 @@ impl Native {
     }
 
     /// Returns what a part of a chunk costs.
-    pub(crate) fn partial(&self) -> Partial {
+    pub(crate) fn part_cost(&self) -> Partial {
         match &self.body {
             Body::Zarr(array) => {
-                array.as_ref().map_or(Partial::Whole, |array| array.chain.partial())
+                array.as_ref().map_or(Partial::Whole, |array| array.chain.part_cost())
             }
             Body::Packed(packed) if packed.reads_ranges() => Partial::Ranges,
             Body::Packed(_) => Partial::Whole,
@@ -408,7 +408,7 @@ impl Native {
     /// Returns whether parts are worth reading by themselves. Where requests are expensive, a chunk of unknown length in
     /// compressed blocks is better read in one.
     pub(crate) fn reads_parts(&self, shared: &Shared) -> bool {
-        match self.partial() {
+        match self.part_cost() {
             Partial::Ranges => true,
             Partial::Whole => false,
             Partial::Blocks => {
@@ -443,16 +443,18 @@ impl Native {
             .zip(requests)
             .map(|(place, (_, ranges))| (place.as_ref().ok().and_then(Option::as_ref), *ranges))
             .collect();
-        let parts = match array.chain.partial() {
-            Partial::Blocks => blocks::by_block(shared, &asks).await,
-            Partial::Ranges | Partial::Whole => part::by_range(shared, &asks).await,
+        let parts = match array.chain.part_cost() {
+            Partial::Blocks => blocks::read_by_block(shared, &asks).await,
+            Partial::Ranges | Partial::Whole => part::read_by_range(shared, &asks).await,
         };
         let mut answers = parts.into_iter();
         let answer = |(place, request): (&Result<Option<Place>, StoreError>, &ChunkRequest)| {
             let answer = answers.next();
             match (place, answer) {
                 (Err(error), _) => Err(error.clone()),
-                (Ok(Some(_)), Some(Ok(None))) | (Ok(None), _) | (_, None) => self.absent(request),
+                (Ok(Some(_)), Some(Ok(None))) | (Ok(None), _) | (_, None) => {
+                    self.missing_chunk(request)
+                }
                 (Ok(Some(_)), Some(answer)) => answer,
             }
         };
@@ -485,7 +487,7 @@ impl Native {
             (Err(error), _) => Err(error.clone()),
             (_, Some(Err(error))) => Err(error),
             (Ok(Some(_)), Some(Ok(Some(size)))) => Ok(Some(size).filter(|size| *size > 0)),
-            _ => self.absent(request),
+            _ => self.missing_chunk(request),
         };
         places.iter().zip(requests).map(size).collect()
     }

@@ -152,7 +152,7 @@ impl PackedCells {
             let at = |row: u64| row.checked_mul(self.row_len);
             let end = cell.first().checked_add(cell.count()).and_then(at);
             let span = at(cell.first()).zip(end).map(|(start, end)| start..end);
-            span.map(Some).ok_or_else(|| self.with_array(too_many_bytes()))
+            span.map(Some).ok_or_else(|| self.with_array(too_many_bytes_error()))
         };
         coords.into_iter().map(span).collect()
     }
@@ -164,7 +164,7 @@ impl PackedCells {
     /// Returns the table of cells: where it lies, or read once.
     async fn table(&self) -> Result<Bytes, StoreError> {
         let (tet, all) = (self.pack.tet(), 0..self.cells.len());
-        if let Some(bytes) = self.cells.resident(tet, &all) {
+        if let Some(bytes) = self.cells.resident_bytes(tet, &all) {
             return Ok(bytes);
         }
         let max_bytes = self.pack.max_bytes();
@@ -249,14 +249,14 @@ impl PackedDense {
             let row = range.end.checked_sub(range.start).and_then(|rows| bytes.checked_div(rows));
             let start = row.and_then(|row| range.start.checked_mul(row));
             let part = start.and_then(|start| Some(start..start.checked_add(bytes)?));
-            values.read(tet, part.ok_or_else(too_many_bytes)?, max_bytes).await
+            values.read(tet, part.ok_or_else(too_many_bytes_error)?, max_bytes).await
         };
         read.await.map_err(|error| error.with_key(&self.key))
     }
 }
 
 /// Returns the content of the small array at `key`; `None` when there is no such array.
-pub(crate) async fn flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreError> {
+pub(crate) async fn read_flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreError> {
     if !pack.has_node(key) {
         return Ok(None);
     }
@@ -284,7 +284,7 @@ fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
 }
 
 /// Returns the fault of rows whose bytes 64 bits do not count.
-fn too_many_bytes() -> StoreError {
+fn too_many_bytes_error() -> StoreError {
     let (class, what) = (Class::OutOfBounds, "bytes of packed rows");
     let expected = Expected::AtMost(u64::MAX.into());
     StoreError::invalid_value(class, Op::Read, what, expected, "more")

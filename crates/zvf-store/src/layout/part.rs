@@ -28,7 +28,7 @@ use crate::source::{Get, GetAnswer};
 pub(super) type PartRequest<'a> = (Option<&'a Place>, &'a [Range<u64>]);
 
 /// Returns the bytes that each of `asks` names, counted from the start of the payload.
-pub(super) async fn by_range(
+pub(super) async fn read_by_range(
     shared: &Shared,
     asks: &[PartRequest<'_>],
 ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
@@ -59,7 +59,7 @@ pub(super) async fn sizes(
         None => Ok(None),
         Some(place @ Place { span: Some((span, _)), .. }) => {
             let payload = length(span).checked_sub(FRAME_BYTES);
-            payload.map(Some).ok_or_else(|| past_the_end(place, &(0..FRAME_BYTES)))
+            payload.map(Some).ok_or_else(|| past_end_error(place, &(0..FRAME_BYTES)))
         }
         Some(place) => match answers.next().unwrap_or(Ok(None))? {
             None => Ok(None),
@@ -77,7 +77,7 @@ fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>, StoreError>
     let frame = place.known_payload().is_none().then_some(Ok(0..FRAME_BYTES));
     for part in frame.into_iter().chain(shifted) {
         let part = part?;
-        gets.push(place.part(&part).ok_or_else(|| past_the_end(place, &part))?);
+        gets.push(place.part(&part).ok_or_else(|| past_end_error(place, &part))?);
     }
     Ok(gets)
 }
@@ -114,14 +114,14 @@ fn pieces(
         }
     };
     if let Some(range) = ranges.iter().find(|range| range.end > whole) {
-        return Err(past_payload(place, whole, range.end));
+        return Err(past_payload_error(place, whole, range.end));
     }
     let mut pieces = Vec::with_capacity(ranges.len());
     for answer in answers {
         match answer? {
             Some(got) if got.version == version => pieces.push(got.bytes),
             None if !with_frame => return place.check_absent().map(|()| None),
-            _ => return Err(place.locate_error(StoreError::changed(Change::Version))),
+            _ => return Err(place.locate_error(StoreError::from_change(Change::Version))),
         }
     }
     Ok(Some(pieces))
@@ -140,11 +140,11 @@ pub(super) fn part_span(
 ) -> Result<Range<u64>, StoreError> {
     let whole = length(payload);
     if range.start > range.end || range.end > whole {
-        return Err(out_of_payload(whole, range.end));
+        return Err(outside_payload_error(whole, range.end));
     }
     let at = |from: u64| payload.start.checked_add(from);
     let span = at(range.start).zip(at(range.end)).map(|(start, end)| start..end);
-    span.ok_or_else(|| out_of_payload(whole, range.end))
+    span.ok_or_else(|| outside_payload_error(whole, range.end))
 }
 
 /// Returns the slices `ranges` of a payload that is in memory.
@@ -158,26 +158,26 @@ pub(super) fn slices(
         let span = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
         match span.filter(|(start, end)| start <= end && *end <= payload.len()) {
             Some((start, end)) => Ok(payload.slice(start..end)),
-            None => Err(out_of_payload(whole, range.end).with_key(place)),
+            None => Err(outside_payload_error(whole, range.end).with_key(place)),
         }
     };
     ranges.iter().map(slice).collect()
 }
 
-fn out_of_payload(whole: u64, end: u64) -> StoreError {
+fn outside_payload_error(whole: u64, end: u64) -> StoreError {
     let expected = Expected::AtMost(whole.into());
     let found = zvf_format::Found::from(end);
     StoreError::invalid_value(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
 }
 
-pub(super) fn past_payload(place: &Place, whole: u64, end: u64) -> StoreError {
-    place.locate_error(out_of_payload(whole, end))
+pub(super) fn past_payload_error(place: &Place, whole: u64, end: u64) -> StoreError {
+    place.locate_error(outside_payload_error(whole, end))
 }
 
-pub(super) fn past_the_end(place: &Place, part: &Range<u64>) -> StoreError {
+pub(super) fn past_end_error(place: &Place, part: &Range<u64>) -> StoreError {
     // Of a chunk that is shorter than its frame there is no payload.
     let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME_BYTES);
-    past_payload(place, whole, part.end.saturating_sub(FRAME_BYTES))
+    past_payload_error(place, whole, part.end.saturating_sub(FRAME_BYTES))
 }
 
 fn reversed_range_error(place: &Place, range: &Range<u64>) -> StoreError {

@@ -29,7 +29,7 @@ use zvf_metadata::{ArrayDoc, GroupDoc, Object};
 
 use super::packed::{PackedCells, coordinate};
 use super::shard::Shards;
-use super::tiny::flat_many;
+use super::tiny::read_flat_many;
 use super::zarr::ZarrArray;
 use crate::cache::Caching;
 use crate::codec::{Coding, Packing};
@@ -166,7 +166,7 @@ impl Rows {
         match &self.core.body {
             Body::Chunked { len, .. } | Body::Packed { len, .. } => Ok(*len),
             Body::Flat { .. } => {
-                let flat = self.flat().await?; // it is there
+                let flat = self.read_flat().await?; // it is there
                 Ok(to_u64(flat.map_or(0, |flat| flat.starts.len())))
             }
         }
@@ -181,7 +181,7 @@ impl Rows {
     pub async fn range(&self, range: Range<u64>) -> Result<Vec<Bytes>, StoreError> {
         let end = range.end;
         if end > self.count().await? {
-            return Err(self.past_the_end(end, self.count().await?));
+            return Err(self.past_end_error(end, self.count().await?));
         }
         let places: Vec<u64> = range.collect();
         self.rows(&places).await
@@ -197,7 +197,8 @@ impl Rows {
     pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>, StoreError> {
         let len = self.count().await?;
         if let Some(&past) = places.iter().find(|&&place| place >= len) {
-            return Err(self.past_the_end(past.saturating_add(1), len)); // no range ends beyond 2^64 - 1
+            // no range ends beyond 2^64 - 1
+            return Err(self.past_end_error(past.saturating_add(1), len));
         }
         match &self.core.body {
             Body::Chunked { array: Err(error), .. } => Err(error.clone()),
@@ -210,11 +211,11 @@ impl Rows {
                 rows.into_iter().map(|row| row.map(Option::unwrap_or_default)).collect()
             }
             Body::Flat { .. } => {
-                let flat = self.flat().await?;
+                let flat = self.read_flat().await?;
                 let row = |&place: &u64| match flat {
                     Some(flat) => {
                         let end = place.saturating_add(1); // no range ends beyond 2^64 - 1
-                        flat.row(place).ok_or_else(|| self.past_the_end(end, len))
+                        flat.row(place).ok_or_else(|| self.past_end_error(end, len))
                     }
                     None => Ok(Bytes::new()),
                 };
@@ -248,7 +249,7 @@ impl Rows {
                 // Of a chunk that was never written all rows are empty.
                 let Some(indexed) = indexed else { continue };
                 let taken = take_rows(indexed, chunk, run, places, &mut rows);
-                taken.ok_or_else(|| self.bad_table(*number))?;
+                taken.ok_or_else(|| self.table_error(*number))?;
             }
             let held: usize = chunks.iter().flatten().map(Bytes::len).sum(); // in memory
             let mean = held.checked_div(group.len()).map_or(1, |mean| to_u64(mean).max(1));
@@ -282,16 +283,16 @@ impl Rows {
             });
             indexed.collect()
         };
-        let found = self.shared.through_cache(id, &slots, Caching::Keep, fetch).await;
+        let found = self.shared.read_through_cache(id, &slots, Caching::Keep, fetch).await;
         found.into_iter().collect()
     }
 
     /// Returns the content of the flat form, read once.
-    async fn flat(&self) -> Result<Option<&Flat>, StoreError> {
+    async fn read_flat(&self) -> Result<Option<&Flat>, StoreError> {
         let Body::Flat { data, offsets, content } = &self.core.body else { return Ok(None) };
         let content = content.get_or_try_init(|| async {
             let both = vec![Ok(data.clone()), Ok(offsets.clone())];
-            let mut both = flat_many(&self.shared, both).await.into_iter();
+            let mut both = read_flat_many(&self.shared, both).await.into_iter();
             let mut next = |key| match both.next() {
                 Some(Ok(Some(bytes))) => Ok(bytes),
                 Some(Err(error)) => Err(error),
@@ -306,14 +307,14 @@ impl Rows {
     }
 
     /// Returns the fault of a chunk whose table does not fit it.
-    fn bad_table(&self, number: u64) -> StoreError {
+    fn table_error(&self, number: u64) -> StoreError {
         let (class, expected) = (Class::CountMismatch, Expected::Rule("a table of all its rows"));
         let found = format!("another behind chunk {number}");
         StoreError::invalid_value(class, Op::Decode, "chunk of rows", expected, &*found)
             .with_key(&self.core.key)
     }
 
-    fn past_the_end(&self, end: u64, len: u64) -> StoreError {
+    fn past_end_error(&self, end: u64, len: u64) -> StoreError {
         let (expected, found) = (Expected::AtMost(len.into()), Found::from(end));
         StoreError::invalid_value(
             Class::OutOfBounds,
@@ -373,7 +374,7 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     for payload in rows.iter() {
         // A chunk is at most the cap of one, far below 2^32.
         end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
-        let end = u32::try_from(end).map_err(|_large| too_long(end))?;
+        let end = u32::try_from(end).map_err(|_large| too_long_error(end))?;
         ends.extend_from_slice(&end.to_le_bytes());
     }
     let mut indexed = Vec::from(bytes);
@@ -382,7 +383,7 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     Ok(indexed.into())
 }
 
-fn too_long(end: usize) -> FormatError {
+fn too_long_error(end: usize) -> FormatError {
     let expected = Expected::AtMost(u32::MAX.into());
     FormatError::new(Class::LimitExceeded, Part::VlenRows, "end of a row", 0, expected, end)
 }

@@ -45,7 +45,7 @@ impl KeyTable {
         for key in keys {
             let components = key.components();
             if components.len() != rank {
-                return Err(wrong_rank(rank, components.len()));
+                return Err(rank_error(rank, components.len()));
             }
             coords.extend_from_slice(components);
         }
@@ -287,7 +287,7 @@ fn sort_keys(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
     rows.concat()
 }
 
-fn wrong_rank(expected: usize, found: usize) -> FormatError {
+fn rank_error(expected: usize, found: usize) -> FormatError {
     use zvf_format::{Class, Expected, Hint, Part};
     let expected = Expected::Exactly(zvf_format::num::to_u64(expected).into());
     FormatError::new(Class::BadShape, Part::ChunkKey, "components", 0, expected, found)

@@ -123,7 +123,7 @@ impl Tiny {
         keys: &[ChunkKey],
     ) -> Vec<Result<Option<Bytes>, StoreError>> {
         let arrays: Vec<_> = keys.iter().map(|key| self.key.child(&key.to_string())).collect();
-        let mut payloads = flat_many(shared, arrays).await;
+        let mut payloads = read_flat_many(shared, arrays).await;
         for (key, payload) in keys.iter().zip(&mut payloads) {
             if self.packed && matches!(payload, Ok(None)) {
                 *payload = self.unpack(shared, key).await;
@@ -150,7 +150,7 @@ impl Tiny {
     async fn unpack(&self, shared: &Shared, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
         let names = self.names(shared).await?;
         let Some(Packed { shard, start, len }) = names.shards.get(key) else { return Ok(None) };
-        let Some(bytes) = flat(shared, shard.clone()).await? else {
+        let Some(bytes) = read_flat(shared, shard.clone()).await? else {
             return Err(StoreError::missing(shard, "its shard index was read"));
         };
         let end = start.checked_add(*len).filter(|end| *end <= to_u64(bytes.len()));
@@ -172,18 +172,18 @@ impl Tiny {
 }
 
 /// Returns the content of the small array under `key`, or `None` when there is no such array.
-pub(crate) async fn flat(shared: &Shared, key: Key) -> Result<Option<Bytes>, StoreError> {
-    flat_many(shared, vec![Ok(key)]).await.pop().unwrap_or(Ok(None))
+pub(crate) async fn read_flat(shared: &Shared, key: Key) -> Result<Option<Bytes>, StoreError> {
+    read_flat_many(shared, vec![Ok(key)]).await.pop().unwrap_or(Ok(None))
 }
 
 /// Returns the content of each small array.
-pub(crate) async fn flat_many(
+pub(crate) async fn read_flat_many(
     shared: &Shared,
     arrays: Vec<Result<Key, StoreError>>,
 ) -> Vec<Result<Option<Bytes>, StoreError>> {
     if let Source::Pack(pack) = &shared.source {
         let content = |array: Result<Key, StoreError>| async move {
-            super::packed::flat(pack, &array?).await
+            super::packed::read_flat(pack, &array?).await
         };
         return futures_util::future::join_all(arrays.into_iter().map(content)).await;
     }
@@ -252,10 +252,10 @@ impl Flat {
         let coding = Coding::from_doc(&doc).map_err(|error| error.with_key(key))?;
         let one_piece = coding.index.is_none() && matches!(coding.packing, Packing::Items { .. });
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.chunk_shape.as_slice()) else {
-            return Err(not_flat(key, "an array of one axis"));
+            return Err(not_flat_error(key, "an array of one axis"));
         };
         if *doc.data_type.kind() != bytes || !one_piece || chunk < len {
-            return Err(not_flat(key, "bytes in one chunk"));
+            return Err(not_flat_error(key, "bytes in one chunk"));
         }
         if len > shared.chunk_cap() {
             let what = "bytes of one chunk";
@@ -318,7 +318,7 @@ fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed
     packed.collect()
 }
 
-fn not_flat(key: &Key, rule: &'static str) -> StoreError {
+fn not_flat_error(key: &Key, rule: &'static str) -> StoreError {
     let (expected, found) = (Expected::Rule(rule), Found::Text("another array"));
     StoreError::invalid_value(Class::BadShape, Op::Parse, "array of a chunk", expected, found)
         .with_key(key)

@@ -174,7 +174,7 @@ impl ZarrArray {
     pub(crate) fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
         let (prefix, separator) = spelling(self.names);
         if separator == "/" && !index.is_empty() {
-            return self.key.below_numbers(prefix, index);
+            return self.key.descend_numbers(prefix, index);
         }
         self.key.join(&name_chunk(self.names, index))
     }

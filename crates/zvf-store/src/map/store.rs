@@ -58,7 +58,7 @@ impl Store {
             return Self::open_pack(file, options).await;
         }
         let budget = Budget::new(&options);
-        let source = Source::mapped(path, &budget, promise)?;
+        let source = Source::open_mapped(path, &budget, promise)?;
         Self::begin(source, budget, options).await
     }
 }

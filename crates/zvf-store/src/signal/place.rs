@@ -23,7 +23,7 @@ pub(crate) struct Place {
 impl Place {
     /// Returns a place that nobody took. The checker's atomics are no constants.
     #[cfg(not(all(test, zvf_loom)))]
-    pub(crate) const fn free() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             taken: AtomicBool::new(false),
             version: AtomicUsize::new(0),
@@ -59,7 +59,7 @@ mod tests {
     /// The interpreter of `cargo xtask miri` runs this in many orders, with memory as weak as the language allows.
     #[test]
     fn a_range_is_seen_whole_or_not_at_all() {
-        static PLACE: Place = Place::free();
+        static PLACE: Place = Place::new();
         let rounds = if cfg!(miri) { 20 } else { 20_000 };
         let writer = std::thread::spawn(move || {
             for _ in 0..rounds {

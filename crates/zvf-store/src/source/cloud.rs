@@ -23,7 +23,7 @@ pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore
     let builder =
         configure(builder, "AWS_", options, |builder, key, value| builder.with_config(key, value))?;
     let builder = builder.with_url(url.as_str());
-    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
+    share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// Returns the bucket that `url` names.
@@ -34,7 +34,7 @@ pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStor
         builder.with_config(key, value)
     })?;
     let builder = builder.with_url(url.as_str());
-    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
+    share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// Returns the container that `url` names.
@@ -45,7 +45,7 @@ pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSt
         builder.with_config(key, value)
     })?;
     let builder = builder.with_url(url.as_str());
-    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
+    share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// Returns the server that `url` names; where on it the store lies is kept apart.
@@ -59,7 +59,7 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
     })?;
     let server = &url[..url::Position::BeforePath];
     let builder = builder.with_url(server);
-    built(builder.with_retry(no_retry()).with_http_connector(Connector).build())
+    share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
 /// Returns `builder` with everything that is known about its backend.
@@ -93,7 +93,7 @@ fn configure<B, K: FromStr>(
     })
 }
 
-fn built<S: ObjectStore>(
+fn share_store<S: ObjectStore>(
     store: object_store::Result<S>,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     match store {

@@ -75,7 +75,7 @@ impl Source {
                 Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
             }
             // They are opened by `find`, which can wait.
-            Place::Versions(address) => Err(not_a_file(&address)),
+            Place::Versions(address) => Err(not_a_file_error(&address)),
         }
     }
 
@@ -88,7 +88,7 @@ impl Source {
         let Some(versions) = versions(address, options)? else {
             return Self::open(address, budget, options);
         };
-        let backend = versions.open(&versions.latest().await?).await?;
+        let backend = versions.open(&versions.latest_version().await?).await?;
         Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
     }
 
@@ -127,12 +127,12 @@ impl Source {
 
     /// Returns the directory `path`, large files of which are read through maps.
     #[cfg(all(unix, feature = "map"))]
-    pub(crate) fn mapped(
+    pub(crate) fn open_mapped(
         path: &std::path::Path,
         budget: &Budget,
         promise: crate::map::Promise,
     ) -> Result<Self, StoreError> {
-        Ok(Self::Local(Local::mapped(path, budget.clone(), promise)?))
+        Ok(Self::Local(Local::open_mapped(path, budget.clone(), promise)?))
     }
 
     /// Checks whether everything that was handed out so far is still what it was: only maps can change.
@@ -283,7 +283,7 @@ pub(crate) fn versions(
 }
 
 /// Refuses to read or write single files next to stores.
-pub(crate) fn not_a_file(address: &str) -> StoreError {
+pub(crate) fn not_a_file_error(address: &str) -> StoreError {
     let text = format!("{address}: expected a file or a folder, found a repository of versions");
     StoreError::custom(Class::NotFound, Op::Open, text)
 }
@@ -296,7 +296,7 @@ pub(crate) fn backend_for_reading(
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
         Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
-        Place::Versions(address) => Err(not_a_file(&address)),
+        Place::Versions(address) => Err(not_a_file_error(&address)),
     }
 }
 

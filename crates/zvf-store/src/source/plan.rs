@@ -137,7 +137,7 @@ pub(super) fn deliver(
 /// Returns the answer to `get` out of `read`, which covers it as far as the object goes.
 fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
-        return Err(StoreError::changed(Change::Version));
+        return Err(StoreError::from_change(Change::Version));
     }
     let Range { start, end } = get.range.resolve(read.size);
     if end > read.size {
@@ -155,7 +155,7 @@ fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
     let held = read.start..read.start + to_u64(read.bytes.len());
     if start < held.start || end > held.end {
         let found = end.min(held.end).saturating_sub(start.max(held.start)); // none where they lie apart
-        return Err(StoreError::changed(Change::length(end - start, found)));
+        return Err(StoreError::from_change(Change::length(end - start, found)));
     }
     let [from, to] = [start, end].map(|at| saturating_usize(at - held.start)); // inside the bytes
     let bytes = share_buffer(&read.bytes, from..to);

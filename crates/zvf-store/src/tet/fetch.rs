@@ -142,7 +142,7 @@ pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes,
     let chain = Arc::new(Chain::new(vec![Step::Zstd]));
     let job = |(row, stored): &(Row, Bytes)| {
         let raw = row.raw_byte_len();
-        Job { chain: Arc::clone(&chain), stored: stored.clone(), caps: Caps::exactly(raw) }
+        Job { chain: Arc::clone(&chain), stored: stored.clone(), caps: Caps::from_chunk_len(raw) }
     };
     let decoded = decode_many(packed.iter().map(job).collect()).await;
     let checked = packed.iter().zip(decoded).map(|((row, _), decoded)| {

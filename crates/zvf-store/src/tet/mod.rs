@@ -268,7 +268,7 @@ impl TetFile {
     }
 
     /// Returns the bytes of the file where they lie, when that is in memory or in a map.
-    fn resident(&self, span: tet::Span) -> Option<Bytes> {
+    fn resident_bytes(&self, span: tet::Span) -> Option<Bytes> {
         let whole = self.0.file.resident_bytes()?;
         let end = saturating_usize(span.offset.checked_add(span.len)?);
         let start = saturating_usize(span.offset);
@@ -282,14 +282,14 @@ impl TetFile {
     #[must_use]
     pub fn dense_view(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
         let span = plan.dense_span().or_else(|| plan.strided_view()?.as_dense())?;
-        self.resident(span)
+        self.resident_bytes(span)
     }
 
     /// Returns the elements that `plan` selects in the order of the chunks, where they lie: good for what does not
     /// depend on the order, and for nothing that has a shape.
     #[must_use]
     pub fn byte_stream(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
-        self.resident(plan.byte_stream()?)
+        self.resident_bytes(plan.byte_stream()?)
     }
 
     /// Returns the selection inside of one raw chunk: its bytes from the first element on, where they lie, and how
@@ -303,7 +303,7 @@ impl TetFile {
         let reach = strides.fold(size, |reach, (n, stride)| {
             reach.saturating_add(n.saturating_sub(1).saturating_mul(*stride))
         });
-        let bytes = self.resident(tet::Span { offset: view.offset(), len: reach })?;
+        let bytes = self.resident_bytes(tet::Span { offset: view.offset(), len: reach })?;
         Some((bytes, view))
     }
 }

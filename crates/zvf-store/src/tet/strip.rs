@@ -66,10 +66,10 @@ impl Strip {
     }
 
     /// Returns the bytes `range`, where they lie.
-    pub(crate) fn resident(&self, file: &TetFile, range: &Range<u64>) -> Option<Bytes> {
+    pub(crate) fn resident_bytes(&self, file: &TetFile, range: &Range<u64>) -> Option<Bytes> {
         let Form::Span(offset) = self.form else { return None };
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
-        file.resident(Span { offset: offset.checked_add(range.start)?, len })
+        file.resident_bytes(Span { offset: offset.checked_add(range.start)?, len })
     }
 
     /// Returns whether parts of it are handed out where they lie.
@@ -99,8 +99,10 @@ impl Strip {
                 let asks: Vec<Range<u64>> = ranges.iter().filter_map(shifted).collect();
                 let mut answers = file.bytes().read_many(&asks).await.into_iter();
                 let answer = |range: &Range<u64>| match shifted(range) {
-                    Some(_) => answers.next().unwrap_or_else(|| Err(self.out_of_bounds(range))),
-                    None => Err(self.out_of_bounds(range)),
+                    Some(_) => {
+                        answers.next().unwrap_or_else(|| Err(self.out_of_bounds_error(range)))
+                    }
+                    None => Err(self.out_of_bounds_error(range)),
                 };
                 ranges.iter().map(answer).collect()
             }
@@ -113,8 +115,8 @@ impl Strip {
                 let chunks = read_chunks(file, rows, touched, max_bytes).await;
                 let answer = |range: &Range<u64>| match inside(range) {
                     true => assemble(range, *step, &chunks)
-                        .and_then(|found| found.ok_or_else(|| out_of_chunks(range))),
-                    false => Err(self.out_of_bounds(range)),
+                        .and_then(|found| found.ok_or_else(|| missing_bytes_error(range))),
+                    false => Err(self.out_of_bounds_error(range)),
                 };
                 ranges.iter().map(answer).collect()
             }
@@ -129,10 +131,10 @@ impl Strip {
         max_bytes: u64,
     ) -> Result<Bytes, StoreError> {
         let answer = self.read_many(file, std::slice::from_ref(&range), max_bytes).await.pop();
-        answer.unwrap_or_else(|| Err(self.out_of_bounds(&range)))
+        answer.unwrap_or_else(|| Err(self.out_of_bounds_error(&range)))
     }
 
-    fn out_of_bounds(&self, range: &Range<u64>) -> StoreError {
+    fn out_of_bounds_error(&self, range: &Range<u64>) -> StoreError {
         let (expected, found) = (Expected::AtMost(self.len.into()), Found::from(range.end));
         StoreError::invalid_value(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
     }
@@ -171,7 +173,7 @@ async fn read_chunks(
     chunks
 }
 
-fn out_of_chunks(range: &Range<u64>) -> StoreError {
+fn missing_bytes_error(range: &Range<u64>) -> StoreError {
     let len = range.end.saturating_sub(range.start);
     let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));
     StoreError::invalid_value(class, Op::Decode, "bytes of the chunks of a part", expected, "fewer")
@@ -236,7 +238,7 @@ mod tests {
             let found = assemble(&range, step, &chunks).unwrap();
             assert_eq!(found.as_deref(), expected, "{range:?}");
         }
-        let broken = Chunks::from([(0, Err(out_of_chunks(&(0..1))))]);
+        let broken = Chunks::from([(0, Err(missing_bytes_error(&(0..1))))]);
         assert_eq!(assemble(&(0..1), step, &broken).unwrap_err().class(), Class::CountMismatch);
     }
 }

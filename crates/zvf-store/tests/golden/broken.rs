@@ -143,7 +143,7 @@ async fn faults_of_other_layers_are_read_without_error() {
                 assert!(!own_prefixes.iter().any(|prefix| id.starts_with(prefix)), "{id}");
                 assert!(!is_fault || fault["detect_at"] == "read", "{id}");
             }
-            Err((_, error)) => assert!(!error.retryable(), "{id}"),
+            Err((_, error)) => assert!(!error.is_retryable(), "{id}"),
         }
     }
     assert_eq!(read, 62);

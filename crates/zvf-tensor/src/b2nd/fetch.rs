@@ -244,11 +244,11 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), T
     let work = || {
         let mut pooled = array.decoder();
         loop {
-            let next = locked(&rest).next(); // the lock is released before the task runs
+            let next = lock_shared(&rest).next(); // the lock is released before the task runs
             let Some(task) = next else { return };
             if let Err(error) = task.run(array, &mut pooled.decoder) {
-                *locked(&rest) = [].iter_mut();
-                *locked(&outcome) = Err(error);
+                *lock_shared(&rest) = [].iter_mut();
+                *lock_shared(&outcome) = Err(error);
             }
         }
     };
@@ -262,7 +262,7 @@ fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), T
 }
 
 /// Locks what tasks share; a task that panicked left nothing half done in it.
-fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -77,7 +77,7 @@ impl BlockArray {
                 let index = format!("{address}/{INDEX}");
                 let file = RangedFile::open(&index, options).await.map_err(|_no_folder| error)?;
                 let folder = Folder::Address(address.to_owned(), options.clone());
-                Self::sparse(file, folder).await
+                Self::open_sparse(file, folder).await
             }
             Err(error) => Err(error.into()),
         }
@@ -100,7 +100,7 @@ impl BlockArray {
                 let index = Path::from(format!("{path}/{INDEX}"));
                 let file = RangedFile::from_object_store(Arc::clone(&store), &index, options).await;
                 let file = file.map_err(|_no_folder| error)?;
-                Self::sparse(file, Folder::Objects(store, path.clone(), options.clone())).await
+                Self::open_sparse(file, Folder::Objects(store, path.clone(), options.clone())).await
             }
             Err(error) => Err(error.into()),
         }
@@ -128,7 +128,7 @@ impl BlockArray {
         Self::begin(file, start, container, None).await
     }
 
-    async fn sparse(file: RangedFile, folder: Folder) -> Result<Self, TensorError> {
+    async fn open_sparse(file: RangedFile, folder: Folder) -> Result<Self, TensorError> {
         let container = Container::Directory(file.len());
         Self::begin(file, 0, container, Some(folder)).await
     }

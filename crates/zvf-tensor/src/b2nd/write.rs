@@ -90,7 +90,7 @@ impl<W: Write + Seek> BlockWriter<W> {
         let kind = if folder.is_some() { FrameKind::Sparse } else { FrameKind::Contiguous };
         let header = new.header(kind, 0, PLACEHOLDER)?;
         let header_len = u32::try_from(header.len()).unwrap_or(u32::MAX); // parsed, so it fits
-        out.seek(SeekFrom::Start(header_len.into())).map_err(failed)?;
+        out.seek(SeekFrom::Start(header_len.into())).map_err(write_error)?;
         let (places, encoder) = (Vec::new(), Encoder::default());
         Ok(Self { new, out, folder, header_len, data: 0, places, encoder })
     }
@@ -122,12 +122,12 @@ impl<W: Write + Seek> BlockWriter<W> {
     ///
     /// When all are written, `items` has another length than the box, or it cannot be encoded or written.
     pub fn put_chunk(&mut self, items: &[u8]) -> Result<(), TensorError> {
-        let Some((start, stop)) = self.next_box() else { return Err(no_more()) };
+        let Some((start, stop)) = self.next_box() else { return Err(no_more_error()) };
         let geometry = *self.new.geometry();
         let selection = geometry.select(&start, &stop)?;
         check_len("bytes of a chunk", selection.bytes(), items.len())?;
-        let part = selection.chunks().next().ok_or_else(no_more)?;
-        let chunk = encoded(&mut self.encoder, &self.new, &part, items)?;
+        let part = selection.chunks().next().ok_or_else(no_more_error)?;
+        let chunk = encode_chunk(&mut self.encoder, &self.new, &part, items)?;
         self.put(&chunk)
     }
 
@@ -153,7 +153,7 @@ impl<W: Write + Seek> BlockWriter<W> {
                 return Ok(());
             }
             let new = &self.new;
-            let encode = |encoder: &mut Encoder, part| encoded(encoder, new, &part, items);
+            let encode = |encoder: &mut Encoder, part| encode_chunk(encoder, new, &part, items);
             let chunks: Result<Vec<_>, TensorError> =
                 wave.into_par_iter().map_init(Encoder::default, encode).collect();
             for chunk in chunks? {
@@ -213,12 +213,12 @@ impl<W: Write + Seek> BlockWriter<W> {
         let tail = to_u64(offsets.len()) + to_u64(trailer.len());
         let frame_len = (u64::from(self.header_len) + inside) + tail;
         let header = self.new.header(kind, self.data, frame_len)?;
-        self.out.write_all(&offsets).map_err(failed)?;
-        self.out.write_all(&trailer).map_err(failed)?;
-        self.out.seek(SeekFrom::Start(0)).map_err(failed)?;
-        self.out.write_all(&header).map_err(failed)?;
-        self.out.flush().map_err(failed)?;
-        self.out.seek(SeekFrom::End(0)).map_err(failed)?;
+        self.out.write_all(&offsets).map_err(write_error)?;
+        self.out.write_all(&trailer).map_err(write_error)?;
+        self.out.seek(SeekFrom::Start(0)).map_err(write_error)?;
+        self.out.write_all(&header).map_err(write_error)?;
+        self.out.flush().map_err(write_error)?;
+        self.out.seek(SeekFrom::End(0)).map_err(write_error)?;
         Ok(self.out)
     }
 
@@ -229,7 +229,7 @@ impl<W: Write + Seek> BlockWriter<W> {
             return Ok(());
         }
         let Some(folder) = &self.folder else {
-            self.out.write_all(chunk).map_err(failed)?;
+            self.out.write_all(chunk).map_err(write_error)?;
             let at = u64::from(self.header_len) + self.data;
             self.count(to_u64(chunk.len()), ChunkPlace::Frame(at));
             return Ok(());
@@ -241,7 +241,7 @@ impl<W: Write + Seek> BlockWriter<W> {
             file.write_all(chunk)?;
             file.sync_all()
         });
-        written.map_err(failed)?;
+        written.map_err(write_error)?;
         self.count(to_u64(chunk.len()), ChunkPlace::File(name));
         Ok(())
     }
@@ -253,12 +253,14 @@ impl<W: Write + Seek> BlockWriter<W> {
 
     /// Adds the file of a chunk of another sparse frame, unchanged.
     pub(super) fn put_file(&mut self, from: &Path) -> Result<(), TensorError> {
-        let (name, Some(folder)) = (self.next_file()?, &self.folder) else { return Err(no_more()) };
+        let (name, Some(folder)) = (self.next_file()?, &self.folder) else {
+            return Err(no_more_error());
+        };
         let to = folder.join(name.to_string());
         if std::fs::hard_link(from, &to).is_err() {
-            std::fs::copy(from, &to).map_err(failed)?;
+            std::fs::copy(from, &to).map_err(write_error)?;
         }
-        let len = to.metadata().map_err(failed)?.len();
+        let len = to.metadata().map_err(write_error)?.len();
         self.count(len, ChunkPlace::File(name));
         Ok(())
     }
@@ -266,7 +268,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     /// Returns the file of the next chunk.
     fn next_file(&self) -> Result<ChunkFile, TensorError> {
         let number = u32::try_from(self.places.len());
-        number.map(ChunkFile).map_err(|_more_than_offsets_have| no_more())
+        number.map(ChunkFile).map_err(|_more_than_offsets_have| no_more_error())
     }
 
     /// Adds the place of a stored chunk of `len` bytes.
@@ -336,12 +338,13 @@ impl BlockFile {
     ) -> Result<Self, TensorError> {
         if !sparse {
             let mut file = AtomicTensorFile::create_gated(path, replace, gate)?;
-            let out = file.file().try_clone().map_err(failed)?;
+            let out = file.file().try_clone().map_err(write_error)?;
             return Ok(Self { writer: BlockWriter::frame(out, new)?, place: Place::Frame(file) });
         }
         let folder = NewFolder::create(path, replace, super::frame::INDEX, gate)?;
         let index = folder.path().join(super::frame::INDEX);
-        let out = OpenOptions::new().write(true).create_new(true).open(index).map_err(failed)?;
+        let out =
+            OpenOptions::new().write(true).create_new(true).open(index).map_err(write_error)?;
         let writer = BlockWriter::begin(out, new, Some(folder.path().to_owned()))?;
         Ok(Self { writer, place: Place::Sparse(folder) })
     }
@@ -358,7 +361,7 @@ impl BlockFile {
     /// When a chunk is missing, something took the name, or something cannot be written.
     pub fn publish(self) -> Result<(), TensorError> {
         let file = self.writer.finish()?;
-        file.sync_all().map_err(failed)?;
+        file.sync_all().map_err(write_error)?;
         match self.place {
             Place::Frame(new) => new.publish(),
             Place::Sparse(new) => new.publish(),
@@ -367,7 +370,7 @@ impl BlockFile {
 }
 
 /// Encodes the chunk of `part` from `items`, which are all items of its selection.
-fn encoded(
+fn encode_chunk(
     encoder: &mut Encoder,
     new: &NewBlocks,
     part: &ChunkPart<'_>,
@@ -395,11 +398,11 @@ fn check_len(what: &'static str, expected_len: u64, found: usize) -> Result<(), 
     Err(TensorError::invalid_value(class, what, expected, Found::from(found)))
 }
 
-fn no_more() -> TensorError {
+fn no_more_error() -> TensorError {
     TensorError::request("chunk", "one of the array that is not written", "another")
 }
 
-fn failed(error: std::io::Error) -> TensorError {
+fn write_error(error: std::io::Error) -> TensorError {
     StoreError::io(Op::Write, error).into()
 }
 

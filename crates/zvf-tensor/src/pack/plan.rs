@@ -118,7 +118,7 @@ async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Par
     let row = Row::BYTES;
     let span = |(place, size): &(u64, u64)| Some(([i64::try_from(*place).ok()?], *size));
     let spans: Option<Vec<([i64; 1], u64)>> = sized.iter().map(span).collect();
-    let table = encode_cells(1, spans.ok_or_else(|| too_large(key))?)?;
+    let table = encode_cells(1, spans.ok_or_else(|| too_large_error(key))?)?;
     table_and_values(key, 1, table, &row, Content::Rows(rows, sized), options)
 }
 
@@ -143,7 +143,7 @@ fn table_and_values(
     let shape = [&[row.count(total)], row.shape.as_slice()].concat();
     let values = strip(key.as_str(), row.element, &shape, options)?;
     let name = [key.as_str(), CELLS_SUFFIX].concat();
-    let geometry = cells_geometry(count, rank).ok_or_else(|| too_large(key))?;
+    let geometry = cells_geometry(count, rank).ok_or_else(|| too_large_error(key))?;
     let table =
         Part { tensor: NewTensor::from_geometry(&name, geometry), content: Content::Bytes(table) };
     Ok(vec![Part { tensor: values, content }, table])
@@ -158,7 +158,7 @@ async fn items(
     let Some(dense) = store.nodes().dense(key.as_str()).await? else { return Ok(Vec::new()) };
     let width = dense.dtype().size;
     let bytes = dense.shape().iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
-    let bytes = bytes.ok_or_else(|| too_large(key))?;
+    let bytes = bytes.ok_or_else(|| too_large_error(key))?;
     if bytes == 0 {
         return Ok(Vec::new());
     }
@@ -223,14 +223,14 @@ impl Row {
         let typed = shape.zip(carrier).and_then(|(shape, carrier)| {
             let geometry = carrier
                 .geometry(&[&[1], shape.as_slice()].concat(), &[&[1], shape.as_slice()].concat())?;
-            Self::of_geometry(&geometry)
+            Self::from_geometry(&geometry)
         });
         typed
             .filter(|row| sizes.into_iter().all(|size| size.checked_rem(row.bytes) == Some(0)))
             .unwrap_or(Self::BYTES)
     }
 
-    fn of_geometry(geometry: &TileGeometry) -> Option<Self> {
+    fn from_geometry(geometry: &TileGeometry) -> Option<Self> {
         let shape = geometry.shape().get(1..)?.to_vec();
         let bytes = geometry.byte_len();
         (bytes > 0).then_some(Self { element: geometry.element(), shape, bytes })
@@ -241,7 +241,7 @@ impl Row {
     }
 }
 
-fn too_large(key: &Key) -> TensorError {
+fn too_large_error(key: &Key) -> TensorError {
     let (class, expected) = (Class::Overflow, Expected::Rule("a product below 2^64 bytes"));
     let what = "shape of an array to be packed";
     StoreError::invalid_value(class, zvf_store::Op::Parse, what, expected, "more")

@@ -251,7 +251,7 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn dense_view(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
-        let view = self.planned(slice, |plan| {
+        let view = self.with_plan(slice, |plan| {
             let bytes = self.file.tet.dense_view(plan)?;
             Some(self.view(plan.selection().shape().to_vec(), bytes, plan))
         });
@@ -264,10 +264,10 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn strided_view(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
-        let view = self.planned(slice, |plan| {
+        let view = self.with_plan(slice, |plan| {
             let (bytes, view) = self.file.tet.strided_view(plan)?;
             let element = plan.selection().geometry().element();
-            Some(View::strided(self.file.bytes().clone(), element, &view, bytes))
+            Some(View::with_strides(self.file.bytes().clone(), element, &view, bytes))
         });
         Ok(view?.flatten())
     }
@@ -279,7 +279,7 @@ impl<'f> Tensor<'f> {
     ///
     /// When the slice does not fit.
     pub fn byte_stream(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
-        let view = self.planned(slice, |plan| {
+        let view = self.with_plan(slice, |plan| {
             let bytes = self.file.tet.byte_stream(plan)?;
             let size = plan.selection().geometry().element().size();
             let count = to_u64(bytes.len()).checked_div(size)?;
@@ -298,7 +298,7 @@ impl<'f> Tensor<'f> {
             let coords = plan.tiles().map(|touched| Ok(touched?.tile().coords().to_vec()));
             coords.collect::<Result<Vec<_>, TensorError>>()
         };
-        self.planned(slice, coords)?.unwrap_or_else(|| Ok(Vec::new()))
+        self.with_plan(slice, coords)?.unwrap_or_else(|| Ok(Vec::new()))
     }
 
     fn view(&self, shape: Vec<u64>, bytes: Bytes, plan: &Plan<'_, '_>) -> View {
@@ -307,7 +307,7 @@ impl<'f> Tensor<'f> {
     }
 
     /// Calls `look` with the plan of a slice; returns `None` when the slice is all of a tensor without elements.
-    fn planned<T>(
+    fn with_plan<T>(
         &self,
         slice: &Slice,
         look: impl FnOnce(&Plan<'_, '_>) -> T,

@@ -162,7 +162,7 @@ impl<W: Write + Seek> TetWriter<W> {
         let specs: Vec<DatasetSpec<'_>> = tensors.iter().map(NewTensor::spec).collect();
         let layout = Layout::new(&specs, budget)?;
         let at = layout.prefix_len();
-        out.seek(SeekFrom::Start(at)).map_err(failed)?;
+        out.seek(SeekFrom::Start(at)).map_err(write_error)?;
         Ok(Self { tensors, layout, out, at, open: 0 })
     }
 
@@ -232,7 +232,7 @@ impl<W: Write + Seek> TetWriter<W> {
     /// As [`put_chunk`](Self::put_chunk), and when `elements` has another length than the tensor, or a chunk of
     /// it was written before.
     pub fn put_tensor(&mut self, elements: &[u8]) -> Result<(), TensorError> {
-        let Some((tensor, first)) = self.next_chunk() else { return Err(no_more()) };
+        let Some((tensor, first)) = self.next_chunk() else { return Err(no_more_error()) };
         let (geometry, compression) = (*tensor.geometry(), tensor.compression);
         if to_u64(elements.len()) != geometry.byte_len() || first.coords().iter().any(|c| *c != 0) {
             let expected = Expected::Exactly(geometry.byte_len().into());
@@ -281,7 +281,7 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// When all are written, or the current one is incomplete.
     pub fn begin_chunk(&mut self) -> Result<(), TensorError> {
-        let Some((_, tile)) = self.next_chunk() else { return Err(no_more()) };
+        let Some((_, tile)) = self.next_chunk() else { return Err(no_more_error()) };
         self.place(TensorCodec::Raw, tile.byte_len())
     }
 
@@ -297,7 +297,7 @@ impl<W: Write + Seek> TetWriter<W> {
             let found = Found::from(piece.len());
             return Err(TensorError::invalid_value(class, "bytes of a chunk", expected, found));
         }
-        self.out.write_all(piece).map_err(failed)?;
+        self.out.write_all(piece).map_err(write_error)?;
         self.open -= len;
         self.at += len;
         Ok(())
@@ -316,13 +316,13 @@ impl<W: Write + Seek> TetWriter<W> {
             let history = json!({ "history": [], "metadata": metadata });
             let footer = encode_footer(history.to_string().as_bytes())?;
             self.pad_to(end)?;
-            self.out.write_all(&footer).map_err(failed)?;
+            self.out.write_all(&footer).map_err(write_error)?;
         }
         let prefix = self.layout.finish(metadata.is_some())?;
-        self.out.seek(SeekFrom::Start(0)).map_err(failed)?;
-        self.out.write_all(&prefix).map_err(failed)?;
-        self.out.flush().map_err(failed)?;
-        self.out.seek(SeekFrom::End(0)).map_err(failed)?;
+        self.out.seek(SeekFrom::Start(0)).map_err(write_error)?;
+        self.out.write_all(&prefix).map_err(write_error)?;
+        self.out.flush().map_err(write_error)?;
+        self.out.seek(SeekFrom::End(0)).map_err(write_error)?;
         Ok(self.out)
     }
 
@@ -349,7 +349,7 @@ impl<W: Write + Seek> TetWriter<W> {
         let mut left = offset.saturating_sub(self.at); // nothing to do beyond it
         while left > 0 {
             let some = &ZEROS[..saturating_usize(left).min(ZEROS.len())];
-            self.out.write_all(some).map_err(failed)?;
+            self.out.write_all(some).map_err(write_error)?;
             left -= to_u64(some.len());
         }
         self.at = self.at.max(offset);
@@ -366,7 +366,7 @@ impl<W: Write + Seek> TetWriter<W> {
     }
 
     fn check_len(&self, found: usize) -> Result<(), TensorError> {
-        let Some((tensor, tile)) = self.next_chunk() else { return Err(no_more()) };
+        let Some((tensor, tile)) = self.next_chunk() else { return Err(no_more_error()) };
         if to_u64(found) == tile.byte_len() {
             return Ok(());
         }
@@ -427,11 +427,11 @@ fn compress_chunk(
     Ok((packed.len() < elements.len()).then_some(packed))
 }
 
-fn failed(error: std::io::Error) -> TensorError {
+fn write_error(error: std::io::Error) -> TensorError {
     StoreError::io(Op::Write, error).into()
 }
 
-fn no_more() -> TensorError {
+fn no_more_error() -> TensorError {
     TensorError::request("chunk", "no more chunks", "one more")
 }
 

@@ -148,7 +148,7 @@ fn to_comparable(element: TensorDtype, item: &[u8]) -> Option<Comparable> {
     let float = match element {
         TensorDtype::F64 => f64::from_bits(bits),
         TensorDtype::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
-        TensorDtype::F16 => half(u16::from_le_bytes([a, b])),
+        TensorDtype::F16 => widen_half(u16::from_le_bytes([a, b])),
         TensorDtype::I16 => return Some(Comparable::Whole(i16::from_le_bytes([a, b]).into())),
         TensorDtype::I32 => {
             return Some(Comparable::Whole(i32::from_le_bytes([a, b, c, d]).into()));
@@ -162,7 +162,7 @@ fn to_comparable(element: TensorDtype, item: &[u8]) -> Option<Comparable> {
 }
 
 /// Converts a 16-bit float: sign, 5 bits of exponent, 10 of mantissa.
-fn half(bits: u16) -> f64 {
+fn widen_half(bits: u16) -> f64 {
     let sign = u64::from(bits >> 15) << 63;
     let (exponent, mantissa) = (u64::from(bits >> 10 & 31), u64::from(bits & 1023));
     match exponent {
@@ -196,9 +196,9 @@ mod tests {
             (0x7bff, 65504.0),
             (0xfc00, f64::NEG_INFINITY),
         ] {
-            assert_eq!(half(bits), value, "{bits:x}");
+            assert_eq!(widen_half(bits), value, "{bits:x}");
         }
-        assert!(half(0x7e00).is_nan());
+        assert!(widen_half(0x7e00).is_nan());
     }
 
     fn zone(count: u64, nulls: u64, min: Option<&str>, max: Option<&str>) -> Zone {

@@ -43,7 +43,7 @@ fn golden_bytes_both_ways() {
     assert_eq!(directory.find("eightchr").unwrap().id(), 2);
     assert!(directory.get(3).is_none() && directory.find("c").is_none());
     assert!(directory.lints().is_empty());
-    assert!(Directory::none().iter().next().is_none());
+    assert!(Directory::empty().iter().next().is_none());
 }
 
 #[cfg(feature = "alloc")]

@@ -27,7 +27,7 @@ use crate::{MAX_RANK, TensorDtype, TileGeometry};
 /// use zvf_tet::TensorDtype;
 ///
 /// let text = Carrier::for_data_type("fixed_length_utf32", Some(48)).unwrap();
-/// assert_eq!((text.element(), text.per_value()), (TensorDtype::U32, 12));
+/// assert_eq!((text.element(), text.elements_per_value()), (TensorDtype::U32, 12));
 /// assert_eq!(text.geometry(&[100], &[64]).unwrap().shape(), [100, 12]);
 /// assert_eq!(Carrier::for_data_type("variable_length_bytes", None), None);
 /// ```
@@ -87,7 +87,7 @@ impl Carrier {
 
     /// Returns how many elements one value takes.
     #[must_use]
-    pub const fn per_value(&self) -> u64 {
+    pub const fn elements_per_value(&self) -> u64 {
         self.per_value
     }
 
@@ -144,7 +144,11 @@ mod tests {
         ];
         for (name, size, carrier) in table {
             let found = Carrier::for_data_type(name, size);
-            assert_eq!(found.map(|c| (c.element(), c.per_value())), carrier, "{name} {size:?}");
+            assert_eq!(
+                found.map(|c| (c.element(), c.elements_per_value())),
+                carrier,
+                "{name} {size:?}"
+            );
             if let (Some(size), Some(found)) = (size, found) {
                 assert_eq!(found.value_size(), size);
             }

@@ -43,7 +43,7 @@ pub struct Documents<'a> {
 ///
 /// let documents = Documents::parse(br#"{"0/gr\u00f6\u00dfe":{}}"#)?;
 /// let (path, _) = documents.iter().next().unwrap();
-/// assert!(path.is("0/größe"));
+/// assert!(path.equals("0/größe"));
 /// assert_eq!(path.to_string(), "0/größe");
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
@@ -90,7 +90,7 @@ impl<'a> Documents<'a> {
 impl DocumentPath<'_> {
     /// Returns whether it is this path.
     #[must_use]
-    pub fn is(&self, path: &str) -> bool {
+    pub fn equals(&self, path: &str) -> bool {
         json::is_string(self.raw, path)
     }
 }

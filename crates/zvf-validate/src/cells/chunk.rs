@@ -246,9 +246,9 @@ impl ChunkReport {
             if rows.is_empty() {
                 continue;
             }
-            let place = unflatten(flat, bins.per_chunk());
+            let place = unflatten(flat, bins.bins_per_chunk());
             let (mut low, mut high) = ([0.0; MAX_AXES], [0.0; MAX_AXES]);
-            let axes = corner.iter().zip(bins.per_chunk()).zip(place).zip(bins.bin_shape());
+            let axes = corner.iter().zip(bins.bins_per_chunk()).zip(place).zip(bins.bin_shape());
             for ((low, high), (((chunk, n), place), size)) in
                 low.iter_mut().zip(&mut high).zip(axes)
             {

@@ -221,7 +221,7 @@ impl ChunkTotals {
             (&G10, level.node.meta().fragment_link_groups),
         ];
         for (rule, _) in rules.into_iter().filter(|(_, applies)| *applies) {
-            run.too_many(rule, &plan.fragments, "fragments", max_kept, found);
+            run.report_too_many(rule, &plan.fragments, "fragments", max_kept, found);
         }
     }
 
@@ -256,7 +256,7 @@ impl ChunkTotals {
             return;
         }
         let finding = Finding::new(&C8, level.path("zarr.json"));
-        let finding = finding.counted("zarr_vectors_level.vertex_count", right, stated);
+        let finding = finding.with_count("zarr_vectors_level.vertex_count", right, stated);
         // An edited level has no flag and the old count, which readers do not need.
         let edited = !meta.fragments_tile || self.untiled.0 > 0;
         let old = run.store.version().numbers() < FIRST_OF_C;

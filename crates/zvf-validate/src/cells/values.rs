@@ -235,7 +235,7 @@ pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
         });
     }
     match dtype.kind {
-        DtypeKind::Int => signed(bytes, dtype).map(f64_from_i64),
+        DtypeKind::Int => signed_value(bytes, dtype).map(f64_from_i64),
         DtypeKind::UInt | DtypeKind::Bool => bits(bytes, dtype).map(f64_from_u64),
         DtypeKind::Float | DtypeKind::Text => None,
     }
@@ -254,7 +254,7 @@ pub(crate) fn bad_code(
             || missing.is_some_and(|missing| i128::from(missing) == code)
     };
     let codes = bytes.chunks_exact(size).map(|code| match dtype.kind {
-        DtypeKind::Int => signed(code, dtype).map(i128::from),
+        DtypeKind::Int => signed_value(code, dtype).map(i128::from),
         DtypeKind::UInt | DtypeKind::Bool => bits(code, dtype).map(i128::from),
         DtypeKind::Float | DtypeKind::Text => None,
     });
@@ -274,7 +274,7 @@ fn bits(bytes: &[u8], dtype: Dtype) -> Option<u64> {
     Some(u64::from_le_bytes(ordered))
 }
 
-fn signed(bytes: &[u8], dtype: Dtype) -> Option<i64> {
+fn signed_value(bytes: &[u8], dtype: Dtype) -> Option<i64> {
     let unused = 64_u64.checked_sub(dtype.size.checked_mul(8)?)?;
     let unused = u32::try_from(unused).ok()?;
     let high = bits(bytes, dtype)?.checked_shl(unused)?;

@@ -162,8 +162,10 @@ fn check_record(
     for (end, (chunk, row)) in link.iter().enumerate() {
         let end_level = if end == 0 { Some(ends.level) } else { ends.other };
         let end_level = end_level.filter(|level| level.vertices.is_some());
-        places
-            .push(end_level.and_then(|level| fits(run, path, at, ends.within, level, chunk, *row)));
+        places.push(
+            end_level
+                .and_then(|level| find_end_chunk(run, path, at, ends.within, level, chunk, *row)),
+        );
     }
     let place = |end: usize| places.get(end).copied().flatten();
     let table = &ends.level.chunks;
@@ -188,7 +190,7 @@ fn check_record(
 }
 
 /// Returns the place of the chunk of an end, when it is there and has the row.
-fn fits(
+fn find_end_chunk(
     run: &mut Validation,
     path: &str,
     at: u64,

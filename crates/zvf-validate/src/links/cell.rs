@@ -122,7 +122,7 @@ impl LinkReport {
         };
         let ends = self.check_ends(checks, key, &chunks);
         let hashes: Vec<u64> = chunks.iter().map(|chunk| hash(chunk.components())).collect();
-        self.copies = copies(&chunks);
+        self.copies = chunk_count_and_rank(&chunks);
         let (mut bad, rows): (u64, Vec<Option<u64>>) =
             (0, ends.iter().map(|end| end.and_then(|(table, place)| table.rows(place))).collect());
         let record = u64::from(checks.shape.size());
@@ -230,7 +230,7 @@ impl LinkReport {
         let hash = |at: usize, row: u64| row_id(hashes.get(at).copied().unwrap_or(0), row);
         if self.copies.0 > 1 {
             // Hash the ends in input order, so that all copies have the same hash.
-            let stated = splitmix64_all(link.in_input_order().map(|(at, row)| hash(at, row)));
+            let stated = splitmix64_all(link.iter_in_input_order().map(|(at, row)| hash(at, row)));
             self.sum = self.sum.wrapping_add(stated);
         }
         if uses.faces && has_equal_corners(link, chunks) {
@@ -243,12 +243,12 @@ impl LinkReport {
             ));
         }
         if uses.child
-            && let Some((at, row)) = link.in_input_order().next()
+            && let Some((at, row)) = link.iter_in_input_order().next()
             && let Some((table, chunk)) = place(at)
         {
             self.children.extend(table.row(chunk, row));
             self.followed.extend(find_first_row(table, chunk, row));
-            let parent = link.in_input_order().nth(1);
+            let parent = link.iter_in_input_order().nth(1);
             if let Some((_, parent)) =
                 parent.filter(|(at, _)| place(*at).map(|p| p.1) == Some(chunk))
                 && is_backward(table, chunk, row, parent)
@@ -398,7 +398,7 @@ impl LinkReport {
 }
 
 /// Returns the number of distinct chunks, and the index of the first chunk among them in ascending order.
-fn copies(chunks: &[ChunkKey]) -> (usize, usize) {
+fn chunk_count_and_rank(chunks: &[ChunkKey]) -> (usize, usize) {
     let mut sorted: Vec<&[i64]> = chunks.iter().map(ChunkKey::components).collect();
     let first = sorted.first().copied();
     sorted.sort_unstable();

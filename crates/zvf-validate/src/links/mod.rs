@@ -167,12 +167,12 @@ fn link_checks(
         source_chunks: Arc::clone(&level.chunks),
         target_chunks,
         has_target: target.is_some_and(|target| target.vertices.is_some()),
-        uses: uses(level, segment),
+        uses: find_segment_uses(level, segment),
     }
 }
 
 /// Returns what the records of a segment are used for.
-fn uses(level: &LevelState, segment: &Segment) -> Uses {
+fn find_segment_uses(level: &LevelState, segment: &Segment) -> Uses {
     let uses = find_uses(level, &segment.family);
     // Only 0.9 specifies bridges of lines and faces.
     let stated = matches!(segment.form, Form::Offsets(_));

@@ -483,7 +483,7 @@ async fn open_same_chunk(
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
         return Ok(None);
     };
-    let same = Anchor::same_chunks(family.sid_ndim())
+    let same = Anchor::identity(family.sid_ndim())
         .and_then(|anchor| family.with_delta(family.delta(), anchor));
     let shape = RowShape::new(LinkInteger::I64, family.link_width(), false);
     let (Ok(family), Ok(shape)) = (same, shape) else { return Ok(None) };
@@ -542,7 +542,7 @@ fn check_policy(
         report("link_width", &"1 to 8", &doc.link_width);
         return None;
     };
-    let family = if doc.directed { family.directed() } else { family };
+    let family = if doc.directed { family.with_direction() } else { family };
     let family = match &doc.store {
         Token::Known(LinkStore::Canonical) => family,
         Token::Known(LinkStore::Duplicate) => family.with_storage(LinkStorage::Duplicate),
@@ -580,11 +580,11 @@ fn level_anchor(
         target.node.meta().effective_chunk_shape(root),
     );
     if source_shape == target_shape {
-        return Anchor::same_chunks(rank).ok();
+        return Anchor::identity(rank).ok();
     }
     let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
     let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
-    Anchor::between_levels(&ratio(source_shape)?, &ratio(target_shape)?, rank).ok()
+    Anchor::from_ratios(&ratio(source_shape)?, &ratio(target_shape)?, rank).ok()
 }
 
 /// The layout between 0.7 and 0.8 that can be read.

@@ -189,7 +189,7 @@ impl Total {
         // Before 0.9 only this count tells how many links there were; if it is larger, links may be lost.
         let native = run.store.family() == Layout::C;
         let counted = |rule, key: &str, right: u64, stated: u64| {
-            let mut finding = Finding::new(rule, &opened.path).counted(key, right, stated);
+            let mut finding = Finding::new(rule, &opened.path).with_count(key, right, stated);
             finding.right = finding.right.filter(|right| native || *right >= stated);
             finding
         };
@@ -269,7 +269,7 @@ fn allocate_bitmap(
 ) -> Option<Vec<u64>> {
     let (rows, max_rows) = (level.chunks.total_rows(), run.options.kept_rows());
     if rows > max_rows {
-        run.too_many(rule, path, "rows", max_rows, rows);
+        run.report_too_many(rule, path, "rows", max_rows, rows);
         return None;
     }
     Some(vec![0; saturating_usize(rows.div_ceil(WORD_BITS))]) // at most what is kept

@@ -200,7 +200,7 @@ pub(crate) async fn ids(
         run.ids += index.rows;
     } else {
         for rule in [&C24, &C26, &P7] {
-            run.too_many(rule, &path, "ids", max_kept, index.rows);
+            run.report_too_many(rule, &path, "ids", max_kept, index.rows);
         }
     }
     if !run.work.is_reported() {

@@ -60,7 +60,7 @@ fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
         run.ids += index.rows;
     } else {
         level.objects.present_rows = None;
-        run.too_many(&P11, &level.path("object_index"), "objects", max_kept, index.rows);
+        run.report_too_many(&P11, &level.path("object_index"), "objects", max_kept, index.rows);
     }
 }
 
@@ -93,7 +93,7 @@ impl ManifestTotals {
         if owners && index.rows > max_rows {
             owners = false;
             for rule in [&C25, &C29] {
-                run.too_many(rule, &index.manifests.path(), "objects", max_rows, index.rows);
+                run.report_too_many(rule, &index.manifests.path(), "objects", max_rows, index.rows);
             }
         }
         let bridges = std::mem::take(&mut level.linked.bridges);
@@ -115,7 +115,7 @@ impl ManifestTotals {
         let total = index.rows;
         let Some(count) = checked_usize(total) else {
             let path = index.manifests.path();
-            run.too_many(&C9, &path, "objects", to_u64(usize::MAX), total);
+            run.report_too_many(&C9, &path, "objects", to_u64(usize::MAX), total);
             level.objects.present_rows = None;
             return Ok(());
         };
@@ -224,7 +224,7 @@ impl ManifestTotals {
             index.doc.num_present.filter(|stated| *stated != self.present && index.has_ids)
         {
             let finding = Finding::new(&C24, level.path("object_index"));
-            run.add(finding.counted("num_present", self.present, stated));
+            run.add(finding.with_count("num_present", self.present, stated));
         }
         self.check_shared(run, level, index);
         self.check_owners(run, level);

@@ -184,7 +184,7 @@ impl RecordReader {
         }
         let (class, expected) = (Class::Conflict, "the scans of the plan: plan the work again");
         let found = format!("{} {} of {} things", scan.stage.name(), scan.path, scan.count);
-        Err(refused(class, "the store", expected, &found).into())
+        Err(work_error(class, "the store", expected, &found).into())
     }
 
     async fn next<T: DeserializeOwned>(&self) -> Result<Record<T>, Stop> {
@@ -196,10 +196,10 @@ impl RecordReader {
 
 fn bad_record(found: &str) -> Stop {
     let expected = "what this build records of each range: plan the work again";
-    refused(Class::CountMismatch, "the records", expected, found).into()
+    work_error(Class::CountMismatch, "the records", expected, found).into()
 }
 
-fn refused(class: Class, what: &'static str, expected: &'static str, found: &str) -> StoreError {
+fn work_error(class: Class, what: &'static str, expected: &'static str, found: &str) -> StoreError {
     StoreError::invalid_value(class, Op::Read, what, Expected::Rule(expected), found)
 }
 

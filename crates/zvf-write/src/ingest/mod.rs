@@ -112,7 +112,7 @@ impl Ingest {
         let grouping = self.first_batch(batch, of_parts)?;
         let taken = self.take(batch, of_parts, grouping)?;
         stop.check()?;
-        let (taken, row_count) = self.within_bounds(taken)?;
+        let (taken, row_count) = self.restrict_to_bounds(taken)?;
         stop.check()?;
         let bins = &self.schema.bins;
         // One bin in a chunk is the chunk.
@@ -437,7 +437,10 @@ impl Ingest {
     }
 
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.
-    fn within_bounds(&mut self, mut taken: IngestBatch) -> Result<(IngestBatch, u32), WriteError> {
+    fn restrict_to_bounds(
+        &mut self,
+        mut taken: IngestBatch,
+    ) -> Result<(IngestBatch, u32), WriteError> {
         let rows = index_u32(taken.positions.len());
         let Some(bounds) = self.schema.bounds.filter(|_| self.options.outside != Outside::Expand)
         else {

@@ -21,7 +21,7 @@ use super::file::WrittenFile;
 use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable, Places};
 use super::slice::sum;
-use super::sorted::{ExternalSorter, ascending, ascending_u32, ascending_u64};
+use super::sorted::{ExternalSorter, sort_key, sort_key_u32, sort_key_u64};
 use super::step_output::{Sequence, StepOutput, Target};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
@@ -202,8 +202,8 @@ impl CellsBuilder {
         push_entries(merged, &mut self.entries, done, self.grouping)?;
         if let PlacesBuilder::Sorted(places) = &mut self.places {
             for (row, number) in (0_u32..).zip(&done.numbers) {
-                let (chunk, row) = (ascending_u32(done.chunk), ascending_u32(row));
-                places.push(&[&ascending_u64(*number), &chunk, &row])?;
+                let (chunk, row) = (sort_key_u32(done.chunk), sort_key_u32(row));
+                places.push(&[&sort_key_u64(*number), &chunk, &row])?;
             }
         }
         if self.linked {
@@ -242,14 +242,14 @@ fn push_entries(
     done: &WrittenChunk,
     grouping: Grouping,
 ) -> Result<(), WriteError> {
-    let chunk = ascending_u32(done.chunk);
+    let chunk = sort_key_u32(done.chunk);
     for (fragment, group) in (0_u32..).zip(&done.groups) {
-        let fragment_bytes = ascending_u32(fragment);
+        let fragment_bytes = sort_key_u32(fragment);
         match grouping {
             Grouping::Bins => {}
             Grouping::Objects if group.group == UNOWNED => {}
             Grouping::Objects => {
-                let object = ascending(object_of(group.group));
+                let object = sort_key(object_of(group.group));
                 entries.push(&[&object, &[0; 8], &chunk, &fragment_bytes, &[0; 8]])?;
             }
             Grouping::Runs => {
@@ -259,9 +259,9 @@ fn push_entries(
                     return Err(merged.damage_error("rows", "an object for each run", "none"));
                 };
                 let ends = [group.start, group.start + group.count - 1];
-                let ends = ends.map(|row| ascending_u32(row_number(row))).concat();
-                let order = ascending_u64(order);
-                entries.push(&[&ascending(object), &order, &chunk, &fragment_bytes, &ends])?;
+                let ends = ends.map(|row| sort_key_u32(row_number(row))).concat();
+                let order = sort_key_u64(order);
+                entries.push(&[&sort_key(object), &order, &chunk, &fragment_bytes, &ends])?;
             }
         }
     }

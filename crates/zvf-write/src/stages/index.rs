@@ -16,12 +16,12 @@ use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 use super::cells::{CellsOutput, ENTRY};
 use super::merged_slices::MergedSlices;
 use super::slice::FieldRecord;
-use super::sorted::{KWayMerge, ascending, number, number_u32};
+use super::sorted::{KWayMerge, number, number_u32, sort_key};
 use super::step_output::{StepOutput, Target};
 use crate::WriteError;
 use crate::cells::Frame;
 use crate::columns::row_bytes;
-use crate::objects::{absent, attribute_plan, put_values};
+use crate::objects::{absent_values, attribute_plan, put_values};
 use crate::scratch::Scratch;
 use crate::stop::StopFlag;
 
@@ -71,7 +71,7 @@ impl Ids {
             let heads = [entries.head_number(), spoken.head_number()];
             let Some(id) = heads.into_iter().flatten().min() else { break };
             if last != Some(id) {
-                out.write(&ascending(id))?;
+                out.write(&sort_key(id))?;
                 sparse |= i64::try_from(count) != Ok(id);
                 count += 1;
             }
@@ -268,7 +268,7 @@ async fn write_field(
         }
     }
     let Some((_, first, _)) = given.first() else { return Ok(()) };
-    let (dtype, width) = common(merged, &given)?;
+    let (dtype, width) = common_type(merged, &given)?;
     let stride = row_bytes(dtype, width);
     let found = ids.count.max(1).saturating_mul(to_u64(stride)); // to be compared
     let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
@@ -283,7 +283,7 @@ async fn write_field(
         sources.push(KWayMerge::open([stored], stride, &merged.options.stop_flag())?);
     }
     let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;
-    let none = absent(dtype, usize_from_u32(width));
+    let none = absent_values(dtype, usize_from_u32(width));
     let (mut block, mut value) = (Vec::new(), none.clone());
     ids.for_each(&merged.options.stop_flag(), |id| {
         value.clone_from(&none);
@@ -304,7 +304,7 @@ async fn write_field(
 }
 
 /// Returns the type that holds the values of all slices: that of all, or the longest text.
-fn common(
+fn common_type(
     merged: &MergedSlices,
     given: &[(StepOutput, &FieldRecord, Dtype)],
 ) -> Result<(Dtype, u32), WriteError> {

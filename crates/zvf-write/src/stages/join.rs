@@ -31,7 +31,7 @@ use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable};
 use super::slice::{Slice, SliceData};
 use super::sorted::{
-    ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number, number_u32, number_u64,
+    ExternalSorter, KWayMerge, number, number_u32, number_u64, sort_key_u32, sort_key_u64,
 };
 use super::step_output::{StepOutput, Target};
 use crate::WriteError;
@@ -159,7 +159,7 @@ fn resolve_block(
         ends.clear();
         for vertex in vertices {
             let end = places.locate(*vertex);
-            ends.push(end.ok_or_else(|| no_such_vertex(merged, to_u64(element), *vertex))?);
+            ends.push(end.ok_or_else(|| missing_vertex_error(merged, to_u64(element), *vertex))?);
         }
         let element = index_u32(element);
         between += u64::from(find_storing_chunks(merged, family, &ends, &mut chunks)?);
@@ -168,7 +168,7 @@ fn resolve_block(
     Ok((found, between))
 }
 
-fn no_such_vertex(merged: &MergedSlices, element: u64, vertex: u64) -> WriteError {
+fn missing_vertex_error(merged: &MergedSlices, element: u64, vertex: u64) -> WriteError {
     let vertices = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
     WriteError::NoSuchVertex { element, vertex, vertices }
 }
@@ -183,7 +183,7 @@ fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<(), Writ
     );
     for_each_element(merged, slice, |element, vertices, _| {
         for (slot, vertex) in (0_u8..).zip(vertices) {
-            sorter.push(&[&ascending_u64(*vertex), &ascending_u32(element), &[slot]])?;
+            sorter.push(&[&sort_key_u64(*vertex), &sort_key_u32(element), &[slot]])?;
         }
         Ok(())
     })?;
@@ -201,7 +201,7 @@ fn find_ends(
     let ends = StepOutput::File(ends.to_owned());
     let mut ends = KWayMerge::open([&ends], NAMED, &merged.options.stop_flag())?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
-    let (lowest, places) = (ascending_u64(lowest), places.iter().copied());
+    let (lowest, places) = (sort_key_u64(lowest), places.iter().copied());
     let mut places = KWayMerge::from(places, PLACE, &lowest, &merged.options.stop_flag())?;
     let mut sorter = ExternalSorter::new(
         to.to_owned(),
@@ -216,7 +216,7 @@ fn find_ends(
         }
         let element = number_u32(end, 8);
         let Some(place) = places.head().filter(|place| number_u64(place) == vertex) else {
-            return Err(no_such_vertex(merged, first + u64::from(element), vertex));
+            return Err(missing_vertex_error(merged, first + u64::from(element), vertex));
         };
         sorter.push(&[&end[8..13], &place[8..16]])?;
         ends.advance()?;
@@ -267,13 +267,13 @@ fn put_link(
     ends: &[End],
     attributes: &[u8],
 ) -> Result<bool, WriteError> {
-    let bytes = ends.iter().flat_map(|(c, r)| [ascending_u32(*c), ascending_u32(*r)]).flatten();
+    let bytes = ends.iter().flat_map(|(c, r)| [sort_key_u32(*c), sort_key_u32(*r)]).flatten();
     let bytes: Vec<u8> = bytes.collect();
-    let element = ascending_u64(element);
+    let element = sort_key_u64(element);
     let mut chunks = Vec::with_capacity(1);
     let between = find_storing_chunks(merged, family, ends, &mut chunks)?;
     for chunk in chunks {
-        to.push(&[&ascending_u32(merged.order.place(chunk)), &element, &bytes, attributes])?;
+        to.push(&[&sort_key_u32(merged.order.place(chunk)), &element, &bytes, attributes])?;
     }
     Ok(between)
 }
@@ -423,7 +423,7 @@ mod tests {
         let merged = merge(Kind::Polyline, &[1.0, 2.0], &Target::Memory);
         let entry = |first: u32, last: u32| {
             let mut entry = vec![0; 24]; // object, order, chunk and fragment
-            entry.extend([first, last].map(ascending_u32).concat());
+            entry.extend([first, last].map(sort_key_u32).concat());
             let held = |bytes: Vec<u8>| StepOutput::Held(bytes.into());
             let places = Places::Sorted(held(Vec::new()));
             let cells = CellsOutput { entries: held(entry), places, fragments: held(Vec::new()) };

@@ -145,7 +145,8 @@ impl<'a> Step<'a> {
             strides: merged.element_attributes.iter().map(|a| a.stride()).collect(),
             zero: Offsets::new(frame.table.rank(), &zeros)?,
             elements: merged.schema.kind.has_links(),
-            implicit: merged.schema.kind == zvf_model::Kind::Skeleton && !merged.explicit(),
+            implicit: merged.schema.kind == zvf_model::Kind::Skeleton
+                && !merged.has_explicit_edges(),
         })
     }
 
@@ -197,7 +198,7 @@ impl<'a> Step<'a> {
     }
 
     /// Returns the elements in memory, and where their vertices are.
-    fn held(&self) -> Result<(&'a HeldSlice, &'a PlaceTable), WriteError> {
+    fn held_elements(&self) -> Result<(&'a HeldSlice, &'a PlaceTable), WriteError> {
         self.held.ok_or_else(|| self.merged.damage_error("links", "elements in memory", "none"))
     }
 
@@ -212,7 +213,7 @@ impl<'a> Step<'a> {
         let at = usize_from_u32(link);
         match chunk_links {
             ChunkLinks::Held(elements) => {
-                let (held, places) = self.held()?;
+                let (held, places) = self.held_elements()?;
                 for vertex in held.elements.vertices(elements[at].1) {
                     let end = places.locate(*vertex);
                     ends.push(end.ok_or_else(|| {
@@ -242,7 +243,7 @@ impl<'a> Step<'a> {
         let mut values = Vec::with_capacity(links.len() * stride);
         match chunk_links {
             ChunkLinks::Held(elements) => {
-                let (held, _) = self.held()?;
+                let (held, _) = self.held_elements()?;
                 let column = &held.element_columns[attribute];
                 for link in links {
                     let (_, element) = elements[usize_from_u32(link)];
@@ -401,7 +402,7 @@ mod tests {
 
     use super::*;
     use crate::stages::merged_slices::tests::merge;
-    use crate::stages::sorted::ascending_u32;
+    use crate::stages::sorted::sort_key_u32;
     use crate::stages::step_output::Target;
 
     /// Returns the message of the refusal of these links of chunk 0.
@@ -442,7 +443,7 @@ mod tests {
     #[test]
     fn a_link_of_a_chain_within_a_chunk_is_refused() {
         let merged = merge(Kind::Polyline, &[1.0, 2.0], &Target::Memory);
-        let ends = [0, 0, 0, 1].map(ascending_u32).concat(); // chunk and row of each
+        let ends = [0, 0, 0, 1].map(sort_key_u32).concat(); // chunk and row of each
         let record = [&[0; 12][..], &ends].concat();
         assert_eq!(
             refuse(&merged, None, ChunkLinks::Records(record)),

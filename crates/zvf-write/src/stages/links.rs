@@ -17,7 +17,7 @@ use super::cells::{CellsOutput, Part};
 use super::join::{JoinedLinks, record_width};
 use super::link_cells::{ChunkLinks, OpenArrays, SplitLinks, Step};
 use super::merged_slices::MergedSlices;
-use super::sorted::{KWayMerge, ascending_u32, number_u32};
+use super::sorted::{KWayMerge, number_u32, sort_key_u32};
 use crate::WriteError;
 
 /// What the step wrote.
@@ -110,7 +110,7 @@ impl<'a> LinkSource<'a> {
             JoinedLinks::Held(_) => None,
             JoinedLinks::Sorted(stored) => Some(stored),
         });
-        let lowest = ascending_u32(index_u32(start));
+        let lowest = sort_key_u32(index_u32(start));
         let (width, stop) = (record_width(merged), merged.options.stop_flag());
         Ok(Self::Records(KWayMerge::from(sorted, width, &lowest, &stop)?))
     }

@@ -202,7 +202,7 @@ impl MergedSlices {
     }
 
     /// Returns whether every edge of a skeleton is stored.
-    pub(crate) fn explicit(&self) -> bool {
+    pub(crate) fn has_explicit_edges(&self) -> bool {
         let attributes = !self.element_attributes.is_empty() && !self.options.compat;
         self.schema.explicit || (self.schema.kind == Kind::Skeleton && attributes)
     }

@@ -54,8 +54,8 @@ pub(crate) use places::{Places, for_each_place};
 pub(crate) use slice::{FieldRecord, HeldRows, HeldSlice, SideData, Slice, SliceData};
 pub(crate) use slice::{sum, write_elements, write_field, write_ids, write_rows};
 #[cfg(test)]
-pub(crate) use sorted::ascending;
-pub(crate) use sorted::{ExternalSorter, KWayMerge, ascending_u64, number_u64};
+pub(crate) use sorted::sort_key;
+pub(crate) use sorted::{ExternalSorter, KWayMerge, number_u64, sort_key_u64};
 pub(crate) use step_output::{StepOutput, Target};
 
 use crate::WriteError;
@@ -197,7 +197,7 @@ impl Stages {
             owners: !bins && !merged.options.compat,
             links: merged.schema.kind.has_links() || links > 0,
             grouped,
-            explicit: merged.explicit(),
+            explicit: merged.has_explicit_edges(),
         };
         description.write(build, merged.geometry(), edit_level).await?;
         let sum = |field: &dyn Fn(&CellsRecord) -> u64| {
@@ -222,7 +222,7 @@ impl Stages {
         let (schema, bounds) = (merged.schema.clone(), merged.bounds.clone());
         let placed = self.cells.into_iter().map(|(_, left)| left.places);
         let placed = merged.records_locations().then(|| placed.collect());
-        let explicit = merged.explicit();
+        let explicit = merged.has_explicit_edges();
         Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 

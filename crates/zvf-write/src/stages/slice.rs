@@ -29,7 +29,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Column, Field};
 
 use super::file::{Output, WrittenFile};
-use super::sorted::{ascending, ascending_u64};
+use super::sorted::{sort_key, sort_key_u64};
 use super::step_output::{StepOutput, Target, file};
 use crate::WriteError;
 use crate::buffer::pieces;
@@ -300,7 +300,7 @@ pub(crate) fn write_ids(
     stop: &StopFlag,
 ) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
     let mut out = target.sequence(suffix, stop)?;
-    ids.try_for_each(|id| out.write(&ascending(id)))?;
+    ids.try_for_each(|id| out.write(&sort_key(id)))?;
     out.finish()
 }
 
@@ -320,7 +320,7 @@ pub(crate) fn write_field(
     for (ids, field) in given {
         for (row, id) in ids.iter().enumerate() {
             put(&mut value, field.column.row(row));
-            sorter.push(&[&ascending(*id), &ascending_u64(at), &value])?;
+            sorter.push(&[&sort_key(*id), &sort_key_u64(at), &value])?;
             at += 1;
         }
     }

@@ -1,7 +1,7 @@
 //! Records of one width in the order of their bytes, however many there are.
 //!
 //! They stay in memory where that is the target. For a file it is an external sort: what does not fit is sorted in runs, and
-//! a k-way merge reads the runs. Numbers are put into records so that the order of their bytes is theirs ([`ascending`]).
+//! a k-way merge reads the runs. Numbers are put into records so that the order of their bytes is theirs ([`sort_key`]).
 
 use std::fs;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
@@ -97,7 +97,7 @@ impl ExternalSorter {
 
     fn write(&self, path: PathBuf) -> Result<WrittenFile, WriteError> {
         let mut out = Output::create(path, &self.stop)?;
-        in_order(&self.held, self.width).try_for_each(|record| out.write(record))?;
+        sorted_records(&self.held, self.width).try_for_each(|record| out.write(record))?;
         out.finish()
     }
 }
@@ -141,7 +141,7 @@ fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
 }
 
 /// Returns each record of this width, in the order of their bytes: as many as are held for a file, which 32 bits count.
-fn in_order(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
+fn sorted_records(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
     let record = move |number: usize| {
         let start = number * width;
         &records[start..start + width]
@@ -347,8 +347,8 @@ impl Source {
 }
 
 /// Returns eight bytes that sort as the numbers do.
-pub(crate) fn ascending(n: i64) -> [u8; 8] {
-    ascending_u64(n.cast_unsigned() ^ (1 << 63))
+pub(crate) fn sort_key(n: i64) -> [u8; 8] {
+    sort_key_u64(n.cast_unsigned() ^ (1 << 63))
 }
 
 /// Returns the number of such bytes at the front of a record.
@@ -357,7 +357,7 @@ pub(crate) fn number(record: &[u8]) -> i64 {
 }
 
 /// Returns the same for counts.
-pub(crate) fn ascending_u64(n: u64) -> [u8; 8] {
+pub(crate) fn sort_key_u64(n: u64) -> [u8; 8] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
@@ -372,7 +372,7 @@ pub(crate) fn number_u64(record: &[u8]) -> u64 {
 }
 
 /// Returns four bytes that sort as the numbers do.
-pub(crate) fn ascending_u32(n: u32) -> [u8; 4] {
+pub(crate) fn sort_key_u32(n: u32) -> [u8; 4] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
@@ -407,7 +407,7 @@ mod tests {
         numbers: &[i64],
     ) -> (StepOutput, Option<WrittenFile>) {
         for n in numbers {
-            sorter.push(&[&ascending(*n), b"!"]).unwrap();
+            sorter.push(&[&sort_key(*n), b"!"]).unwrap();
         }
         sorter.finish().unwrap()
     }
@@ -425,12 +425,12 @@ mod tests {
     #[test]
     fn bytes_sort_as_numbers_do() {
         let numbers = [i64::MIN, -256, -1, 0, 1, 255, 256, i64::MAX];
-        assert!(numbers.map(ascending).is_sorted());
-        assert_eq!(numbers.map(|n| number(&ascending(n))), numbers);
-        assert_eq!(ascending(1), [0x80, 0, 0, 0, 0, 0, 0, 1]);
-        assert_eq!(ascending_u32(258), [0, 0, 1, 2]);
+        assert!(numbers.map(sort_key).is_sorted());
+        assert_eq!(numbers.map(|n| number(&sort_key(n))), numbers);
+        assert_eq!(sort_key(1), [0x80, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(sort_key_u32(258), [0, 0, 1, 2]);
         assert_eq!(number_u32(&[9, 0, 0, 1, 2], 1), 258);
-        assert_eq!(number_u64(&ascending_u64(u64::MAX - 1)), u64::MAX - 1);
+        assert_eq!(number_u64(&sort_key_u64(u64::MAX - 1)), u64::MAX - 1);
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn records_that_begin_alike_are_merged_by_all_their_bytes() {
         let stop = StopFlag::default();
-        let record = |n: u32| [[7; 16].as_slice(), &ascending_u32(n)].concat();
+        let record = |n: u32| [[7; 16].as_slice(), &sort_key_u32(n)].concat();
         let sources = [vec![9, 1, 300], vec![2, 1, 0], vec![], vec![u32::MAX, 5]];
         let stored = sources.clone().map(|numbers| {
             let mut sorter = ExternalSorter::in_memory(20, &stop);
@@ -483,7 +483,7 @@ mod tests {
             expected.sort_unstable();
             prop_assert_eq!(&read(KWayMerge::open(&stored, 9, &stop).unwrap()), &expected);
             expected.retain(|n| *n >= lowest);
-            prop_assert_eq!(read(KWayMerge::from(&stored, 9, &ascending(lowest), &stop).unwrap()), expected);
+            prop_assert_eq!(read(KWayMerge::from(&stored, 9, &sort_key(lowest), &stop).unwrap()), expected);
         }
 
         #[test]

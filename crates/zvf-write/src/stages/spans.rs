@@ -22,7 +22,7 @@ use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 
 use super::lists::MergedLists;
 use super::sorted::{
-    ExternalSorter, KWayMerge, ascending_u32, ascending_u64, number_u32, number_u64,
+    ExternalSorter, KWayMerge, number_u32, number_u64, sort_key_u32, sort_key_u64,
 };
 use super::source::{Source, Span};
 use super::step_output::{StepOutput, file};
@@ -68,8 +68,7 @@ impl SpanIndex {
         let Some(first) = chunks.first().map(|chunk| order.place(*chunk)) else {
             return Ok(found);
         };
-        let mut entries =
-            KWayMerge::from([&self.stored], ENTRY, &ascending_u32(first), &self.stop)?;
+        let mut entries = KWayMerge::from([&self.stored], ENTRY, &sort_key_u32(first), &self.stop)?;
         while let Some(entry) = entries.head() {
             let (place, slice) = (number_u32(entry, 0), number_u32(entry, 4));
             let at = place.checked_sub(first).map(usize_from_u32);
@@ -103,16 +102,16 @@ fn sort_spans(
     let mut sorter =
         ExternalSorter::new(path, ENTRY, options.memory / MEMORY_SHARE, &options.stop_flag());
     for (number, source) in sources.iter().enumerate() {
-        let (slice, mut next) = (ascending_u32(index_u32(number)), 0);
+        let (slice, mut next) = (sort_key_u32(index_u32(number)), 0);
         source.for_each_span(table.rank(), |key, span| {
             let chunk = table.find_from(next, key)?;
             next = chunk + 1;
             sorter.push(&[
-                &ascending_u32(order.place(chunk)),
+                &sort_key_u32(order.place(chunk)),
                 &slice,
-                &ascending_u64(span.start),
-                &ascending_u32(span.rows),
-                &ascending_u32(span.runs),
+                &sort_key_u64(span.start),
+                &sort_key_u32(span.rows),
+                &sort_key_u32(span.runs),
             ])
         })?;
     }

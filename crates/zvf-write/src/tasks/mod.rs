@@ -126,7 +126,7 @@ impl Tasks {
         schema: Schema,
         options: WriteOptions,
     ) -> Result<Self, WriteError> {
-        Self::at(Place::Address(address.to_owned()), folder, schema, options)
+        Self::from_place(Place::Address(address.to_owned()), folder, schema, options)
     }
 
     /// Opens the plan in `folder`, for a store below `prefix` of the caller's own backend.
@@ -141,10 +141,10 @@ impl Tasks {
         schema: Schema,
         options: WriteOptions,
     ) -> Result<Self, WriteError> {
-        Self::at(Place::Backend(store, prefix.to_owned()), folder, schema, options)
+        Self::from_place(Place::Backend(store, prefix.to_owned()), folder, schema, options)
     }
 
-    fn at(
+    fn from_place(
         place: Place,
         folder: &Path,
         schema: Schema,
@@ -260,7 +260,7 @@ impl Tasks {
             return Ok(false);
         }
         let _held = folder::lock_work(&self.folder, false)?;
-        self.needs(task.stage)?;
+        self.check_earlier_stages(task.stage)?;
         let merged = self.merge_slices()?;
         let build = self.build().await?;
         let target = Target::Files(self.journal.stem(task));
@@ -308,7 +308,7 @@ impl Tasks {
             return Ok(None);
         }
         for &stage in Stage::ALL {
-            self.complete(stage, "finish")?;
+            self.check_stage_done(stage, "finish")?;
         }
         let merged = self.merge_slices()?;
         let mut all = Stages::default();
@@ -416,12 +416,12 @@ impl Tasks {
     }
 
     /// Refuses a task before those of earlier stages.
-    fn needs(&self, stage: Stage) -> Result<(), WriteError> {
+    fn check_earlier_stages(&self, stage: Stage) -> Result<(), WriteError> {
         let before = Stage::ALL.iter().copied().take_while(|earlier| *earlier != stage);
-        before.into_iter().try_for_each(|earlier| self.complete(earlier, stage.name()))
+        before.into_iter().try_for_each(|earlier| self.check_stage_done(earlier, stage.name()))
     }
 
-    fn complete(&self, stage: Stage, waiting_task: &str) -> Result<(), WriteError> {
+    fn check_stage_done(&self, stage: Stage, waiting_task: &str) -> Result<(), WriteError> {
         let missing: Vec<String> = self
             .tasks_of_stage(stage)
             .filter(|task| !self.journal.has(*task))

@@ -213,7 +213,8 @@ fn tasks_are_of_one_kind() {
 #[tokio::test]
 async fn options_of_links_apply_to_each_kind_with_links() {
     let schema = mixed(Kind::Skeleton, &[Kind::Graph, Kind::Polyline]);
-    let (memory, mut writer) = begin(schema.directed().with_links(LinkStore::Duplicate)).await;
+    let (memory, mut writer) =
+        begin(schema.with_directed_links().with_links(LinkStore::Duplicate)).await;
     let part = |kind| {
         let id = ObjectId(kind as i64);
         let part = Parts::new(vec![0, 2], vec![id]).unwrap();

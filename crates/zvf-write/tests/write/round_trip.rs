@@ -153,7 +153,7 @@ proptest! {
             schema = schema.with_codecs(codecs).with_shard_shape(&vec![2; given.axes]).unwrap();
         }
         if directed && given.kind == Kind::Graph {
-            schema = schema.directed();
+            schema = schema.with_directed_links();
         }
         let report = run(given.check(schema, options, size));
         prop_assert_eq!(report.spilled_bytes > 0, memory == 0);

@@ -11,10 +11,10 @@ use crate::Error;
 
 pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
     let file = TetView::parse(blob)?;
-    report.fact("datasets", file.directory().len());
-    report.fact("chunks", file.index().rows().len());
-    report.fact("payload_end", file.payload_end());
-    report.fact("footer", file.footer().map(|footer| footer.version()));
+    report.add_fact("datasets", file.directory().len());
+    report.add_fact("chunks", file.index().rows().len());
+    report.add_fact("payload_end", file.payload_end());
+    report.add_fact("footer", file.footer().map(|footer| footer.version()));
     report.list(
         settings,
         file.directory().iter().map(|dataset| {
@@ -38,7 +38,7 @@ pub(super) fn tet(settings: &Settings, blob: &[u8], report: &mut Report) -> Resu
 
 pub(super) fn tidx(settings: &Settings, blob: &[u8], report: &mut Report) -> Result<(), Error> {
     let index = Index::parse(blob, settings.payload_end)?;
-    report.fact("chunks", index.rows().len());
+    report.add_fact("chunks", index.rows().len());
     report.lints(&index.lints());
     report.list(settings, index.rows().iter().map(row));
     Ok(())
@@ -58,13 +58,13 @@ pub(super) fn caterva(blob: &[u8], report: &mut Report) -> Result<(), Error> {
     let frame = Frame::open_whole(Container::File(report.bytes), blob)?;
     let metalayer = frame.metalayer();
     let partition = metalayer.partition();
-    report.fact("metalayer", metalayer.name().text());
-    report.fact("dtype", metalayer.dtype_text());
-    report.fact("item_size", frame.geometry().item_size());
-    report.fact("shape", partition.shape().as_slice());
-    report.fact("chunk_shape", partition.chunkshape().as_slice());
-    report.fact("block_shape", partition.blockshape().as_slice());
-    report.fact("chunks", frame.geometry().chunk_count());
+    report.add_fact("metalayer", metalayer.name().text());
+    report.add_fact("dtype", metalayer.dtype_text());
+    report.add_fact("item_size", frame.geometry().item_size());
+    report.add_fact("shape", partition.shape().as_slice());
+    report.add_fact("chunk_shape", partition.chunkshape().as_slice());
+    report.add_fact("block_shape", partition.blockshape().as_slice());
+    report.add_fact("chunks", frame.geometry().chunk_count());
     report.lints(&frame.header().lints());
     report.lints(&metalayer.lints());
     Ok(())
@@ -73,11 +73,11 @@ pub(super) fn caterva(blob: &[u8], report: &mut Report) -> Result<(), Error> {
 pub(super) fn blosc(blob: &[u8], report: &mut Report) -> Result<(), Error> {
     let chunk = Chunk::parse(blob)?;
     let header: &ChunkHeader = chunk.header();
-    report.fact("decoded_bytes", header.nbytes());
-    report.fact("stored_bytes", header.cbytes());
-    report.fact("block_bytes", header.blocksize());
-    report.fact("blocks", header.block_count());
-    report.fact("codec", format!("{:?}", header.codec()));
+    report.add_fact("decoded_bytes", header.nbytes());
+    report.add_fact("stored_bytes", header.cbytes());
+    report.add_fact("block_bytes", header.blocksize());
+    report.add_fact("blocks", header.block_count());
+    report.add_fact("codec", format!("{:?}", header.codec()));
     report.lints(&header.lints());
     chunk.decode_all(DECODED_CAP)?;
     Ok(())

@@ -252,7 +252,7 @@ impl Report {
         self.findings.iter().all(|finding| finding.strict_only && !strict)
     }
 
-    fn fact(&mut self, name: &'static str, value: impl Into<Value>) {
+    fn add_fact(&mut self, name: &'static str, value: impl Into<Value>) {
         self.facts.insert(name.to_owned(), value.into());
     }
 
@@ -293,13 +293,15 @@ impl Settings {
                 structures::fragment_index(self, blob, &mut report).map_err(Error::from)
             }
             BlobKind::Manifest => {
-                let axes =
-                    self.axes.ok_or_else(|| missing_option("axes", "the axes of chunk keys"))?;
+                let axes = self
+                    .axes
+                    .ok_or_else(|| missing_option_error("axes", "the axes of chunk keys"))?;
                 structures::manifest(self, axes, blob, &mut report).map_err(Error::from)
             }
             BlobKind::Ragged => {
                 let element = self.element()?;
-                structures::ragged(self, element.size(), blob, &mut report).map_err(Error::from)
+                structures::report_ragged(self, element.size(), blob, &mut report)
+                    .map_err(Error::from)
             }
             BlobKind::LinkCell => {
                 let shape =
@@ -308,8 +310,9 @@ impl Settings {
             }
             BlobKind::Vlen => structures::vlen(self, blob, &mut report).map_err(Error::from),
             BlobKind::ShardIndex => {
-                let cells =
-                    self.cells.ok_or_else(|| missing_option("cells", "the cells of a shard"))?;
+                let cells = self
+                    .cells
+                    .ok_or_else(|| missing_option_error("cells", "the cells of a shard"))?;
                 structures::shard_index(self, cells, blob, &mut report).map_err(Error::from)
             }
             BlobKind::Tet => containers::tet(self, blob, &mut report),
@@ -325,8 +328,10 @@ impl Settings {
 
     fn element(&self) -> Result<zvf_format::link::LinkInteger, Error> {
         use zvf_format::link::LinkInteger;
-        let text =
-            self.item.as_deref().ok_or_else(|| missing_option("item", "the type of a number"))?;
+        let text = self
+            .item
+            .as_deref()
+            .ok_or_else(|| missing_option_error("item", "the type of a number"))?;
         let element = match text {
             "int8" => LinkInteger::I8,
             "uint8" => LinkInteger::U8,
@@ -342,6 +347,6 @@ impl Settings {
     }
 }
 
-fn missing_option(what: &'static str, rule: &'static str) -> Error {
+fn missing_option_error(what: &'static str, rule: &'static str) -> Error {
     Error::bad_request(what, rule, "nothing")
 }

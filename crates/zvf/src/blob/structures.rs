@@ -18,10 +18,10 @@ pub(super) fn fragment_index(
 ) -> Result<(), FormatError> {
     let index = FragmentIndex::parse(blob)?;
     let explicit = index.iter().filter(|fragment| matches!(fragment, Fragment::Rows(_))).count();
-    report.fact("fragments", index.len());
-    report.fact("explicit", explicit);
-    report.fact("rows", index.rows_total());
-    report.fact("extent", index.extent());
+    report.add_fact("fragments", index.len());
+    report.add_fact("explicit", explicit);
+    report.add_fact("rows", index.rows_total());
+    report.add_fact("extent", index.extent());
     report.lints(&index.lints());
     report.list(
         settings,
@@ -38,7 +38,7 @@ pub(super) fn fragment_index(
         }),
     );
     if let Some(rows) = settings.rows {
-        report.fact("tiles", index.tiles(rows));
+        report.add_fact("tiles", index.tiles(rows));
         index.check_rows(rows)?;
     }
     Ok(())
@@ -51,8 +51,8 @@ pub(super) fn manifest(
     report: &mut Report,
 ) -> Result<(), FormatError> {
     let manifest = Manifest::parse(blob, axes)?;
-    report.fact("blocks", manifest.blocks().count());
-    report.fact("references", manifest.len());
+    report.add_fact("blocks", manifest.blocks().count());
+    report.add_fact("references", manifest.len());
     report.list(settings, manifest.blocks().map(|block| words(&block)));
     Ok(())
 }
@@ -74,15 +74,15 @@ fn words(block: &Block<'_>) -> String {
     }
 }
 
-pub(super) fn ragged(
+pub(super) fn report_ragged(
     settings: &Settings,
     size: u8,
     blob: &[u8],
     report: &mut Report,
 ) -> Result<(), FormatError> {
     let ragged = Ragged::parse(blob, size, settings.columns)?;
-    report.fact("groups", ragged.len());
-    report.fact("rows", ragged.rows().len());
+    report.add_fact("groups", ragged.len());
+    report.add_fact("rows", ragged.rows().len());
     report.lints(&ragged.lints());
     let row = u64::from(size) * u64::from(settings.columns); // as the groups were parsed
     report.list(
@@ -103,9 +103,9 @@ pub(super) fn link_cell(
 ) -> Result<(), FormatError> {
     let body = if settings.inline { Body::Inline } else { Body::Flat };
     let cell = LinkCell::parse(blob, body, shape)?;
-    report.fact("records", cell.len());
+    report.add_fact("records", cell.len());
     if let Some(groups) = cell.groups() {
-        report.fact("groups", groups.len());
+        report.add_fact("groups", groups.len());
     }
     report.lints(&cell.lints());
     report.list(
@@ -129,8 +129,8 @@ pub(super) fn vlen(
     // A blob too short for its count is refused below.
     let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
     let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
-    report.fact("items", rows.len());
-    report.fact("payload_bytes", rows.iter().map(<[u8]>::len).sum::<usize>());
+    report.add_fact("items", rows.len());
+    report.add_fact("payload_bytes", rows.iter().map(<[u8]>::len).sum::<usize>());
     report.lints(&rows.lints());
     report.list(
         settings,
@@ -153,11 +153,11 @@ pub(super) fn shard_index(
     let bytes = bounds.and_then(|(start, end)| blob.get(start..end)).unwrap_or_default();
     let index = ShardIndex::parse(bytes, cells, settings.checksum)?;
     let alone = span.end - span.start == total;
-    report.fact("cells", index.len());
-    report.fact("present", index.iter().flatten().count());
+    report.add_fact("cells", index.len());
+    report.add_fact("present", index.iter().flatten().count());
     // Cells of an index alone were compared with nothing: their sum may leave 64 bits.
     let mut lengths = index.iter().flatten().map(|span| span.end - span.start);
-    report.fact("payload_bytes", lengths.try_fold(0_u64, u64::checked_add));
+    report.add_fact("payload_bytes", lengths.try_fold(0_u64, u64::checked_add));
     report.list(
         settings,
         index.iter().enumerate().map(|(i, span)| match span {

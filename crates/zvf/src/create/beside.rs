@@ -49,7 +49,7 @@ impl Beside {
         let expected = names(&mut self.fields.iter().map(|(field, _)| field));
         let found = names(&mut fields.iter());
         if expected != found {
-            return Err(Error::other_columns(&format!("groups with {expected}"), &found));
+            return Err(Error::other_columns_error(&format!("groups with {expected}"), &found));
         }
         for ((_, builder), field) in self.fields.iter_mut().zip(&fields) {
             builder.push_rows(&field.column, 0..field.column.len());
@@ -59,7 +59,7 @@ impl Beside {
     }
 
     /// Gives all of it to the writer of the store.
-    pub(super) fn give(self, writer: &mut Writer) {
+    pub(super) fn write_to(self, writer: &mut Writer) {
         for Group { name, members } in self.groups {
             writer.group(name.as_deref(), Members::Ids(members));
         }

@@ -25,7 +25,7 @@ pub(crate) struct Shift {
 
 impl Shift {
     /// Returns the id that 0 becomes.
-    pub(super) const fn first(self) -> i64 {
+    pub(super) const fn first_id(self) -> i64 {
         self.by
     }
 
@@ -68,12 +68,12 @@ impl Shift {
     }
 
     fn id(self, id: ObjectId) -> Result<ObjectId, Error> {
-        id.0.checked_add(self.by).map(ObjectId).ok_or_else(no_id)
+        id.0.checked_add(self.by).map(ObjectId).ok_or_else(id_overflow_error)
     }
 }
 
 /// Returns the error for ids that run out, as those of several files are counted on from one to the next.
-fn no_id() -> Error {
+fn id_overflow_error() -> Error {
     let expected = "files whose ids fit 64 bits one after the other: keep the ids of files, or create a store of each";
     Error::bad_request("the ids of objects", expected, "larger ones")
 }
@@ -125,16 +125,17 @@ impl Numbering {
         let by = if self.keep || self.first {
             0
         } else if high.is_some() && self.next == i64::MAX {
-            return Err(no_id()); // the last id of all may be taken
+            return Err(id_overflow_error()); // the last id of all may be taken
         } else {
-            self.next.checked_sub(low).ok_or_else(no_id)?
+            self.next.checked_sub(low).ok_or_else(id_overflow_error)?
         };
         let after = match high {
             // The last id of all has none above.
-            Some(high) => high.checked_add(by).ok_or_else(no_id)?.saturating_add(1),
+            Some(high) => high.checked_add(by).ok_or_else(id_overflow_error)?.saturating_add(1),
             None => self.next,
         };
-        self.next = self.next.max(after).checked_add_unsigned(unsaid).ok_or_else(no_id)?;
+        self.next =
+            self.next.max(after).checked_add_unsigned(unsaid).ok_or_else(id_overflow_error)?;
         self.first = false;
         Ok(Shift { by, whole })
     }

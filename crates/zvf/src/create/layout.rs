@@ -135,7 +135,7 @@ impl Layout {
                 None => Ok(reader),
                 Some([expected, found]) => {
                     let found = format!("{found} in {}", file.display());
-                    Err(Error::other_columns(
+                    Err(Error::other_columns_error(
                         &format!("{expected} as in {}", first.display()),
                         &found,
                     ))
@@ -179,7 +179,10 @@ impl Layout {
                         let odd = extend_box(&mut low, &mut high, batch.positions());
                         if let Some((row, x)) = odd {
                             let row = vertices - file_start + to_u64(row);
-                            return Err(in_file(file, Error::not_finite(row, &x.to_string())));
+                            return Err(in_file(
+                                file,
+                                Error::not_finite_error(row, &x.to_string()),
+                            ));
                         }
                         vertices += to_u64(batch.len());
                         let batch_elements = batch.elements().map_or(0, zvf_model::Elements::len);
@@ -257,13 +260,13 @@ impl Layout {
             None => vec![0.0; self.header.axes.len()],
         };
         self.chunk = match &recipe.chunk {
-            Some(lengths) => of_each_axis(lengths, sizes.len()),
+            Some(lengths) => expand_to_axes(lengths, sizes.len()),
             None => chunk(&sizes, vertices, recipe.per_chunk),
         };
         let counts = counts(bounds, &self.chunk);
         self.chunks = product(&counts);
         if let Some(cells) = recipe.shard_shape.as_ref().filter(|_| recipe.shard) {
-            self.shard = Some(of_each_axis(cells, counts.len()));
+            self.shard = Some(expand_to_axes(cells, counts.len()));
             return;
         }
         let is_many = self.chunks.is_none_or(|chunks| chunks >= MANY);
@@ -357,7 +360,7 @@ fn extend_box_by(
 }
 
 /// Returns one number for all axes for each of them, or those of each.
-pub(super) fn of_each_axis<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {
+pub(super) fn expand_to_axes<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {
     if let [number] = numbers { vec![*number; axes] } else { numbers.to_vec() }
 }
 
@@ -385,7 +388,7 @@ fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
         let found = format!("{} numbers for {axes} axes", cells.len());
         return Err(Error::bad_request(what, "one number, or one for each axis", &found));
     }
-    zvf_store::count_shard_cells(&of_each_axis(cells, axes))?;
+    zvf_store::count_shard_cells(&expand_to_axes(cells, axes))?;
     Ok(())
 }
 
@@ -410,8 +413,9 @@ impl fmt::Display for Layout {
             }
         }
         let named = self.header.objects || matches!(self.header.kind, Kind::Graph | Kind::Mesh);
-        if named && self.shifts.iter().any(|shift| shift.first() != 0) {
-            let firsts: Vec<String> = self.shifts.iter().map(|s| s.first().to_string()).collect();
+        if named && self.shifts.iter().any(|shift| shift.first_id() != 0) {
+            let firsts: Vec<String> =
+                self.shifts.iter().map(|s| s.first_id().to_string()).collect();
             writeln!(f, "objects     file by file, ids from {} on", firsts.join(", "))?;
         }
         match self.chunks {
@@ -503,14 +507,14 @@ fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
 /// Returns the next of 1, 2, 5, 10, 20, … from `x` upwards.
 fn round_up(x: f64) -> f64 {
     let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - ROUNDING_TOLERANCE));
-    above.map_or(1.0, exact)
+    above.map_or(1.0, round_step)
 }
 
 /// Returns the nearest of them, as a factor.
 fn round(x: f64) -> f64 {
     let distance = |step: &f64| (step / x).ln().abs();
     let nearest = steps(x).into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-    nearest.map_or(1.0, exact)
+    nearest.map_or(1.0, round_step)
 }
 
 /// Returns those around `x`; where it is no length, those around 1.
@@ -521,7 +525,7 @@ fn steps(x: f64) -> [f64; 4] {
 }
 
 /// Returns the number that is printed: 0.30000000000000004 is 0.3.
-fn exact(step: f64) -> f64 {
+fn round_step(step: f64) -> f64 {
     format!("{step:.6e}").parse().unwrap_or(step)
 }
 

@@ -137,12 +137,12 @@ impl Layouts {
             if kind_writer.vertices() != layout.vertices {
                 let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
                 let found = kind_writer.vertices();
-                return Err(Error::changed(&names.join(", "), layout.vertices, found));
+                return Err(Error::changed_count_error(&names.join(", "), layout.vertices, found));
             }
             total += kind_writer.vertices();
         }
         report_progress(progress, Stage::Write, total)?;
-        beside.give(&mut writer);
+        beside.write_to(&mut writer);
         Ok(writer.finish().await?)
     }
 

@@ -37,7 +37,7 @@ use zvf_write::{Schema, WriteError, WriteOptions};
 
 pub(crate) use ids::Shift;
 pub use layout::Layout;
-use layout::of_each_axis;
+use layout::expand_to_axes;
 pub use layouts::Layouts;
 pub(crate) use slices::Place;
 pub use source::StoreSource;
@@ -92,7 +92,7 @@ impl Default for Recipe {
             keep_ids: false,
             shard: true,
             shard_shape: None,
-            codecs: CodecPipeline::none(),
+            codecs: CodecPipeline::empty(),
             draco: None,
             write: WriteOptions::default(),
         }
@@ -215,7 +215,7 @@ pub(crate) fn schema(
         schema = schema.with_crs(crs.clone());
     }
     if let Some(bins) = bins {
-        schema = schema.with_bins(&of_each_axis(bins, shape.axes.len()))?;
+        schema = schema.with_bins(&expand_to_axes(bins, shape.axes.len()))?;
     }
     if let Some(shard) = &shape.shard {
         schema = schema.with_shard_shape(shard)?;
@@ -242,7 +242,7 @@ pub(crate) fn report_progress(
 ) -> Result<(), Error> {
     match progress(stage, vertices) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(Error::stopped()),
+        ControlFlow::Break(()) => Err(Error::stopped_error()),
     }
 }
 

@@ -59,7 +59,7 @@ impl StoreSource {
         Ok(Reader::from_fn(export.header.clone(), move |notes| {
             let piece = block_on_here(export.next());
             notes.append(&mut export.notes);
-            piece.map_err(in_reading).transpose()
+            piece.map_err(wrap_read_error).transpose()
         }))
     }
 }
@@ -71,7 +71,7 @@ impl fmt::Debug for StoreSource {
 }
 
 /// Wraps the fault of a store as one of reading; [`to_error`] unwraps it.
-fn in_reading(error: Error) -> ConvertError {
+fn wrap_read_error(error: Error) -> ConvertError {
     ConvertError::Read(io::Error::other(error))
 }
 
@@ -89,7 +89,7 @@ mod tests {
     fn faults_of_a_store_are_converted_back() {
         let fault = || Error::from(zvf_store::Key::root().child("a/b").unwrap_err());
         let (class, text) = (fault().class(), fault().to_string());
-        let converted = to_error(in_reading(fault()));
+        let converted = to_error(wrap_read_error(fault()));
         assert_eq!((converted.class(), converted.to_string()), (class, text));
         let not_found = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
         assert_eq!(to_error(not_found).class(), zvf_format::Class::NotFound);

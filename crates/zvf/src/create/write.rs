@@ -86,7 +86,7 @@ pub async fn create_all(
         let stale = folder.filter(|folder| folder.exists());
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
         drop(lock);
-        let mut report = at_once(files, address, layout, recipe, progress).await?;
+        let mut report = write_at_once(files, address, layout, recipe, progress).await?;
         report.notices.extend(stale.map(|_| Notice::Cleaned));
         return Ok(report);
     };
@@ -113,7 +113,7 @@ pub async fn create_all(
 }
 
 /// Writes what fits in memory.
-async fn at_once(
+async fn write_at_once(
     files: &[PathBuf],
     address: &str,
     layout: &Layout,
@@ -142,10 +142,10 @@ async fn at_once(
     if writer.vertices() != layout.vertices {
         let (expected, found) = (layout.vertices, writer.vertices());
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        return Err(Error::changed(&files.join(", "), expected, found));
+        return Err(Error::changed_count_error(&files.join(", "), expected, found));
     }
     report_progress(progress, Stage::Write, writer.vertices())?;
-    beside.give(&mut writer);
+    beside.write_to(&mut writer);
     Ok(writer.finish().await?)
 }
 

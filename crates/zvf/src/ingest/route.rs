@@ -92,7 +92,7 @@ impl Ingest {
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
         let Some((_, first)) = missing.first() else { return Ok(()) };
-        let mut pieces = Pieces::at(self, first.input)?;
+        let mut pieces = Pieces::from_input(self, first.input)?;
         for (task, place) in missing {
             let slice = self.read_slice(task, place, &mut pieces, progress)?;
             if has_failed.load(Ordering::Relaxed) || to.send(slice).is_err() {
@@ -175,7 +175,7 @@ struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn at(ingest: &'a Ingest, input: usize) -> Result<Self, Error> {
+    fn from_input(ingest: &'a Ingest, input: usize) -> Result<Self, Error> {
         let reader = Self::open(ingest, input)?;
         Ok(Self { ingest, input, taken: 0, reader })
     }
@@ -184,7 +184,7 @@ impl<'a> Pieces<'a> {
     /// a file is the first of the next, which must not be read to get there.
     fn advance_to(&mut self, place: Place, progress: &mut Progress<'_>) -> Result<(), Error> {
         if self.input < place.input {
-            *self = Self::at(self.ingest, place.input)?;
+            *self = Self::from_input(self.ingest, place.input)?;
         }
         // None where the reader is already past it.
         let before =

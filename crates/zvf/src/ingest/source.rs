@@ -57,7 +57,7 @@ impl Beside {
         let nodes = options
             .nodes
             .as_ref()
-            .map(|path| fs::canonicalize(path).map_err(|error| unreadable(path, &error)));
+            .map(|path| fs::canonicalize(path).map_err(|error| unreadable_error(path, &error)));
         Ok(Self {
             nodes: nodes.transpose()?,
             applies_space: options.apply_space,
@@ -75,7 +75,9 @@ impl Beside {
             nodes: self.nodes.clone(),
             apply_space: self.applies_space,
             weld: self.welds,
-            measures: measures.collect::<Result<_, String>>().map_err(|error| unfit(&error))?,
+            measures: measures
+                .collect::<Result<_, String>>()
+                .map_err(|error| plan_error(&error))?,
             lod: self.lod,
             segments: self.segments.clone(),
             ..ReadOptions::default()
@@ -141,7 +143,7 @@ impl Source {
             &recipe.read;
         let planned_files = files.iter().zip(layout.before.iter().zip(&layout.shifts));
         let planned_files = planned_files.map(|(path, (before, shift))| {
-            let path = fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
+            let path = fs::canonicalize(path).map_err(|error| unreadable_error(path, &error))?;
             let (bytes, modified) = fingerprint(&path)?;
             Ok(InputFile { path, bytes, modified, before: *before, shift: *shift })
         });
@@ -170,12 +172,12 @@ impl Source {
 
     /// Converts to JSON.
     pub(super) fn to_value(&self) -> Result<Json, Error> {
-        serde_json::to_value(self).map_err(|error| unfit(&error.to_string()))
+        serde_json::to_value(self).map_err(|error| plan_error(&error.to_string()))
     }
 
     /// Parses the JSON of a plan.
     pub(super) fn from_value(value: &Json) -> Result<Self, Error> {
-        serde_json::from_value(value.clone()).map_err(|error| unfit(&error.to_string()))
+        serde_json::from_value(value.clone()).map_err(|error| plan_error(&error.to_string()))
     }
 
     /// Refuses a store that was not planned.
@@ -229,7 +231,7 @@ impl Source {
         let Some(file) = self.files.get(number) else { return Ok(None) };
         let (bytes, modified) = fingerprint(&file.path)?;
         if (bytes, &modified) != (file.bytes, &file.modified) {
-            return Err(Error::not_as_planned(&file.path.display().to_string()));
+            return Err(Error::changed_file_error(&file.path.display().to_string()));
         }
         Ok(Some(&file.path))
     }
@@ -258,21 +260,21 @@ fn url(address: &str) -> Option<String> {
 /// Returns where a slice is.
 pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
     let source = planned.map_or(Json::Null, |planned| planned.source.clone());
-    serde_json::from_value(source).map_err(|error| unfit(&error.to_string()))
+    serde_json::from_value(source).map_err(|error| plan_error(&error.to_string()))
 }
 
 /// Returns how long a file is, and when it was changed.
 fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
-    let about = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+    let about = fs::metadata(path).map_err(|error| unreadable_error(path, &error))?;
     let modified = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Ok((about.len(), modified.map_or_else(String::new, |at| at.as_nanos().to_string())))
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+fn unreadable_error(path: &Path, error: &std::io::Error) -> Error {
     let found = format!("{}: {error}", path.display());
     Error::bad_request("the input", "a file that can be read", &found)
 }
 
-fn unfit(found: &str) -> Error {
+fn plan_error(found: &str) -> Error {
     Error::bad_request("the plan", "one that this program made", found)
 }

@@ -110,7 +110,7 @@ impl CellView {
             return Err(Error::from(absent).or_hint(|| first));
         }
         let mut faults = Vec::new();
-        let positions = first(level.positions(&[*key], Caching::Once).await)?;
+        let positions = only_answer(level.positions(&[*key], Caching::Once).await)?;
         let (fragments, tiles, unreferenced) = match fragments(level, key, &positions).await {
             Ok(found) => found,
             Err(error) => {
@@ -155,7 +155,7 @@ async fn fragments(
     key: &ChunkKey,
     positions: &Column,
 ) -> Result<(Vec<CellFragment>, bool, u64), Error> {
-    let found = first(level.fragments(&[*key]).await)?;
+    let found = only_answer(level.fragments(&[*key]).await)?;
     let index = found.view()?;
     let rows = to_u64(positions.len());
     let mut named = vec![false; positions.len()];
@@ -236,7 +236,7 @@ async fn field(
     rows: usize,
 ) -> Result<Option<Field>, Error> {
     let Some(reader) = level.attribute(name).await? else { return Ok(None) };
-    let column = first(reader.values(&[*key], Caching::Once).await)?;
+    let column = only_answer(reader.values(&[*key], Caching::Once).await)?;
     if column.len() != rows {
         let expected = zvf_format::Expected::Exactly(to_u64(rows).into());
         let class = zvf_format::Class::CountMismatch;
@@ -275,7 +275,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
 }
 
 /// Returns the answer to the only question of a batch.
-fn first<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> {
+fn only_answer<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> {
     let answer = answers.into_iter().next();
     answer
         .unwrap_or_else(|| {

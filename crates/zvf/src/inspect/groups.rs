@@ -41,7 +41,7 @@ impl GroupView {
         let Some(catalogue) = level.groups().await? else {
             return match groups {
                 None | Some([]) => Ok(Vec::new()),
-                Some(_) => Err(no_groups()),
+                Some(_) => Err(no_groups_error()),
             };
         };
         let all: Vec<u64> = (0..catalogue.len()).collect();
@@ -76,7 +76,7 @@ impl GroupView {
     }
 }
 
-fn no_groups() -> Error {
+fn no_groups_error() -> Error {
     let expected = zvf_format::Expected::Rule("a level with groups");
     let class = zvf_format::Class::InvalidArgument;
     zvf_model::ModelError::invalid_value(class, "groups", expected, "none").into()

@@ -327,7 +327,7 @@ async fn links_to_nowhere(
 
 /// Returns whether it is a fault of the backend or of the moment, not of the level.
 pub(super) fn is_of_backend(class: Class) -> bool {
-    class.retryable() || class == Class::FileChanged
+    class.is_retryable() || class == Class::FileChanged
 }
 
 const SCOPES: [(&str, &str); 5] = [

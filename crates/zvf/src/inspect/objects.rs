@@ -49,7 +49,7 @@ impl ObjectView {
         rows: &[u64],
         max_references: usize,
     ) -> Result<Vec<Self>, Error> {
-        let Some(index) = level.objects().await? else { return Err(no_index()) };
+        let Some(index) = level.objects().await? else { return Err(no_index_error()) };
         let (ids, manifests) = (index.ids_of(rows).await?, index.manifests(rows).await?);
         let mut views = Vec::with_capacity(rows.len());
         let mut left = MAX_REFERENCES;
@@ -85,12 +85,12 @@ impl ObjectView {
         ids: &[ObjectId],
         max_references: usize,
     ) -> Result<Vec<Self>, Error> {
-        let Some(index) = level.objects().await? else { return Err(no_index()) };
+        let Some(index) = level.objects().await? else { return Err(no_index_error()) };
         let mut rows = Vec::with_capacity(ids.len());
         for (row, id) in index.find(ids).await?.into_iter().zip(ids) {
             let Some(row) = row else {
                 let near = nearest_ids(level, *id).await;
-                return Err(no_object(level, *id)?.or_hint(|| near));
+                return Err(no_object_error(level, *id)?.or_hint(|| near));
             };
             rows.push(row);
         }
@@ -173,13 +173,13 @@ fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>;
     all
 }
 
-pub(super) fn no_index() -> Error {
+pub(super) fn no_index_error() -> Error {
     let expected = Expected::Rule("a level with objects");
     let class = Class::InvalidArgument;
     ModelError::invalid_value(class, "object index", expected, "none").into()
 }
 
-fn no_object(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
+fn no_object_error(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
     let class = Class::NotFound;
     let expected = Expected::Rule("an object of the level");
     let index = level.node().path().join("object_index")?;

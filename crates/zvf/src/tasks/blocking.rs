@@ -6,16 +6,16 @@ use zvf_format::Class;
 use crate::Error;
 
 /// Runs `work` and returns what it comes to: edits wait where they are, and so get a thread of their own.
-pub(super) async fn on_thread<T: Send + 'static>(
+pub(super) async fn run_on_thread<T: Send + 'static>(
     op: &'static str,
     work: impl FnOnce() -> Result<T, EditError> + Send + 'static,
 ) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| in_words(op, &error)),
+        Ok(done) => done.map_err(|error| wrap_edit_error(op, &error)),
         Err(error) => Err(Error::custom(Class::Io, op, error.to_string())),
     }
 }
 
-pub(super) fn in_words(op: &'static str, error: &EditError) -> Error {
+pub(super) fn wrap_edit_error(op: &'static str, error: &EditError) -> Error {
     Error::custom(error.class, op, error.to_string())
 }

@@ -6,7 +6,7 @@ use zvf_publish::CommitGate;
 use zvf_store::OpenOptions;
 
 use super::Tasks;
-use super::blocking::{in_words, on_thread};
+use super::blocking::{run_on_thread, wrap_edit_error};
 use super::folder::FINISHED;
 use crate::Error;
 
@@ -19,21 +19,21 @@ impl Tasks {
         commit: impl FnOnce(Place) -> Result<T, EditError> + Send + 'static,
         is_committed: impl FnOnce(&Place) -> Result<bool, EditError> + Send + 'static,
     ) -> Result<Option<T>, Error> {
-        gate.enter().map_err(|_stopped| Error::stopped())?;
+        gate.enter().map_err(|_stopped| Error::stopped_error())?;
         let commit_place = place.clone();
-        match on_thread("write", move || commit(commit_place)).await {
+        match run_on_thread("write", move || commit(commit_place)).await {
             Ok(report) => Ok(Some(report)),
             Err(refused) => {
                 if refused.class() != Class::CommitUnknown {
                     gate.leave();
                 }
-                self.committed_before(place, is_committed, refused).await
+                self.allow_earlier_commit(place, is_committed, refused).await
             }
         }
     }
 
     /// Returns nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
-    pub(super) async fn committed_before<T>(
+    pub(super) async fn allow_earlier_commit<T>(
         &self,
         place: Place,
         is_committed: impl FnOnce(&Place) -> Result<bool, EditError> + Send + 'static,
@@ -42,7 +42,7 @@ impl Tasks {
         if refused.class() != Class::Conflict {
             return Err(refused);
         }
-        let is_committed = on_thread("read", move || {
+        let is_committed = run_on_thread("read", move || {
             let is_committed = is_committed(&place)?;
             if is_committed {
                 zvf_edit::settle(&place)?; // whoever committed may have been killed before it was applied
@@ -57,5 +57,5 @@ impl Tasks {
 }
 
 pub(super) fn place(address: &str, open: &OpenOptions) -> Result<Place, Error> {
-    Place::open(address, open).map_err(|error| in_words("open", &error))
+    Place::open(address, open).map_err(|error| wrap_edit_error("open", &error))
 }

@@ -27,7 +27,7 @@ use zvf_store::{Op, OpenOptions, StoreError};
 
 use super::folder::new_run;
 use super::identity::StoreIdentity;
-use super::parts::{FoundPart, PartRun, PartsFolder, WrittenPart, in_place};
+use super::parts::{FoundPart, PartRun, PartsFolder, WrittenPart, path_error};
 use super::record::{Record, key};
 use super::{Job, Plan, TaskLine, Tasks};
 use crate::Error;
@@ -153,7 +153,7 @@ impl ConvertPart {
     }
 
     fn file(path: &Path) -> Result<Self, Error> {
-        let about = fs::metadata(path).map_err(|error| in_place(Op::Read, path, &error))?;
+        let about = fs::metadata(path).map_err(|error| path_error(Op::Read, path, &error))?;
         let since = about.modified().ok();
         let since = since.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         Ok(Self::File {
@@ -163,7 +163,7 @@ impl ConvertPart {
         })
     }
 
-    fn what(&self) -> String {
+    fn description(&self) -> String {
         match self {
             Self::Chunks { first, count, .. } => {
                 format!("{count} chunks from {}", first.as_deref().unwrap_or("the first"))
@@ -193,7 +193,7 @@ impl ConvertJob {
     pub(super) fn lines(&self) -> Vec<TaskLine> {
         self.parts
             .iter()
-            .map(|part| TaskLine { stage: "parts".into(), what: part.what() })
+            .map(|part| TaskLine { stage: "parts".into(), what: part.description() })
             .collect()
     }
 
@@ -406,7 +406,7 @@ impl Tasks {
         let folder = job.folder(self.folder.options())?;
         let written = folder.keep(&run).await?;
         let report = serde_json::to_value(&written).map_err(|error| bad_record(number, &error))?;
-        let record = Record::of_run(&self.digest, number, new_run(), report);
+        let record = Record::from_run(&self.digest, number, new_run(), report);
         let made = record.publish(&self.folder).await?;
         folder.end(run, made).await?;
         Ok(made)
@@ -446,7 +446,7 @@ impl Tasks {
 
     fn convert_job(&self) -> Result<&ConvertJob, Error> {
         let Job::Convert(job) = &self.plan.job else {
-            return Err(self.other_kind("one of zvf task plan convert"));
+            return Err(self.other_kind_error("one of zvf task plan convert"));
         };
         Ok(job)
     }

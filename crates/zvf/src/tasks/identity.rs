@@ -80,7 +80,7 @@ async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error
         Err(error) if error.class == zvf_format::Class::Unsupported => return Ok(None),
         Err(error) => return Err(Error::custom(error.class, "open", error.to_string())),
     };
-    super::blocking::on_thread("open", move || zvf_edit::head(place)).await
+    super::blocking::run_on_thread("open", move || zvf_edit::head(place)).await
 }
 
 #[cfg(not(feature = "edit"))]

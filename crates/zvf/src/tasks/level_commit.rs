@@ -43,7 +43,7 @@ impl Tasks {
         let operation = self.operation();
         let is_committed = move |place: &Place| zvf_edit::is_committed(place, head, &operation);
         if let Err(changed) = self.check_store_at(address, open).await {
-            return self.committed_before(place, is_committed, changed).await;
+            return self.allow_earlier_commit(place, is_committed, changed).await;
         }
         let store = Store::open(address, options.limit_reading(open.clone())).await?;
         let from = (&store, folder);
@@ -55,7 +55,7 @@ impl Tasks {
                 let Err(changed) = self.check_store_at(address, open).await else {
                     return Err(error.into());
                 };
-                return self.committed_before(place, is_committed, changed).await;
+                return self.allow_earlier_commit(place, is_committed, changed).await;
             }
         };
         let operation = self.operation();

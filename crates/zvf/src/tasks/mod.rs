@@ -279,7 +279,7 @@ impl Tasks {
 
     /// Returns the error for a plan of another job.
     #[cfg(any(feature = "convert", feature = "pyramid"))]
-    fn other_kind(&self, expected: &'static str) -> Error {
+    fn other_kind_error(&self, expected: &'static str) -> Error {
         Error::bad_request("the plan", expected, self.plan.job.name())
     }
 

@@ -142,7 +142,7 @@ impl PartsFolder {
                 scratch.map_or_else(std::env::temp_dir, Path::to_owned).join(hidden)
             }
         };
-        fs::create_dir_all(&folder).map_err(|error| in_place(Op::Write, &folder, &error))?;
+        fs::create_dir_all(&folder).map_err(|error| path_error(Op::Write, &folder, &error))?;
         let path = folder.join(name);
         Ok(PartRun { path, id, name: name.to_owned(), folder, is_kept: false })
     }
@@ -154,7 +154,7 @@ impl PartsFolder {
         match self {
             Self::Local { .. } => {
                 let synced = Disk::default().sync_dir(&run.folder);
-                synced.map_err(|error| in_place(Op::Write, &run.folder, &error))?;
+                synced.map_err(|error| path_error(Op::Write, &run.folder, &error))?;
             }
             Self::Remote { objects, staging, .. } => {
                 for (name, _, _) in &files {
@@ -216,7 +216,7 @@ impl PartsFolder {
             Ok(_) => fs::remove_file(&path),
             Err(_nothing) => Ok(()),
         };
-        removed.map_err(|error| in_place(Op::Write, &path, &error))
+        removed.map_err(|error| path_error(Op::Write, &path, &error))
     }
 
     /// Gives all parts their place in the result.
@@ -258,7 +258,7 @@ impl PartsFolder {
         match self {
             Self::Local { staging, .. } if fs::symlink_metadata(staging).is_ok() => {
                 let removed = Disk::default().remove_all(staging);
-                removed.map_err(|error| in_place(Op::Write, staging, &error))
+                removed.map_err(|error| path_error(Op::Write, staging, &error))
             }
             Self::Local { .. } => Ok(()),
             Self::Remote { objects, staging, .. } => Ok(objects.remove_below(staging).await?),
@@ -283,24 +283,24 @@ fn publish_local(
     parts: &[(FoundPart, WrittenPart)],
 ) -> Result<(), Error> {
     let (disk, all) = (Disk::default(), staging.join(ALL));
-    disk.make_dirs(&all).map_err(|error| in_place(Op::Write, &all, &error))?;
+    disk.make_dirs(&all).map_err(|error| path_error(Op::Write, &all, &error))?;
     for (found, part) in parts {
         let FoundPart::Waiting(folder) = found else { continue }; // then there is a result, and this ends below
         let (from, to) = (staging.join(folder).join(&part.name), all.join(&part.name));
         if from != to {
-            disk.rename_new(&from, &to).map_err(|error| in_place(Op::Publish, &to, &error))?;
+            disk.rename_new(&from, &to).map_err(|error| path_error(Op::Publish, &to, &error))?;
         }
     }
     // Another last step at the same time may have taken them.
     for (_, part) in parts {
         let path = all.join(&part.name);
-        fs::symlink_metadata(&path).map_err(|error| in_place(Op::Publish, &path, &error))?;
+        fs::symlink_metadata(&path).map_err(|error| path_error(Op::Publish, &path, &error))?;
     }
     let published = disk.sync_dir(&all).and_then(|()| disk.rename_new(&all, output));
-    published.map_err(|error| in_place(Op::Publish, output, &error))?;
+    published.map_err(|error| path_error(Op::Publish, output, &error))?;
     let above = output.parent().filter(|above| !above.as_os_str().is_empty());
     let above = above.unwrap_or_else(|| Path::new("."));
-    disk.sync_dir(above).map_err(|error| in_place(Op::Publish, above, &error))
+    disk.sync_dir(above).map_err(|error| path_error(Op::Publish, above, &error))
 }
 
 fn is_part(path: &Path, part: &WrittenPart) -> Result<bool, Error> {
@@ -312,7 +312,7 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     let mut files = Vec::new();
     let mut open = vec![(path.to_owned(), String::new())];
     while let Some((path, name)) = open.pop() {
-        let failed = |error: std::io::Error| in_place(Op::Read, &path, &error);
+        let failed = |error: std::io::Error| path_error(Op::Read, &path, &error);
         if !path.is_dir() {
             let (bytes, hash) = hash_file(&path).map_err(failed)?;
             files.push((name, bytes, format!("{hash:016x}")));
@@ -332,7 +332,7 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     Ok(files)
 }
 
-pub(super) fn in_place(op: Op, path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn path_error(op: Op, path: &Path, error: &std::io::Error) -> Error {
     let text = format!("{}: {error}", path.display());
     StoreError::io(op, std::io::Error::new(error.kind(), text)).into()
 }

@@ -194,7 +194,7 @@ impl Tasks {
         self.check_store_at(address, open).await?;
         let files = run.keep(&self.folder).await?;
         let (name, report) = (run.run().to_owned(), Json::Bool(made.is_some()));
-        Ok(Record::of_run(&self.digest, number, name, report).with_files(files))
+        Ok(Record::from_run(&self.digest, number, name, report).with_files(files))
     }
 
     /// Gives the store the levels that tasks made: replaces it, or commits them; `None` where that had been done.
@@ -255,7 +255,7 @@ impl Tasks {
         _: (&[KeptLevel], &Path),
         _: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
-        Err(cannot_commit(address))
+        Err(cannot_commit_error(address))
     }
 
     /// Returns the levels that the first `count` tasks made, all of which must be done and whole. What is on an object
@@ -309,7 +309,7 @@ impl Tasks {
 
     fn pyramid_job(&self) -> Result<(&PyramidJob, &str), Error> {
         let Job::Pyramid(job) = &self.plan.job else {
-            return Err(self.other_kind("one of zvf task plan pyramid"));
+            return Err(self.other_kind_error("one of zvf task plan pyramid"));
         };
         Ok((job, self.store()?))
     }
@@ -321,12 +321,16 @@ fn planned_head(
     open: &OpenOptions,
     _identity: &StoreIdentity,
 ) -> Result<Option<u64>, Error> {
-    if Store::backend(address, open)?.is_some() { Err(cannot_commit(address)) } else { Ok(None) }
+    if Store::backend(address, open)?.is_some() {
+        Err(cannot_commit_error(address))
+    } else {
+        Ok(None)
+    }
 }
 
 /// Refuses a store whose levels are committed.
 #[cfg(not(feature = "edit"))]
-fn cannot_commit(address: &str) -> Error {
+fn cannot_commit_error(address: &str) -> Error {
     let expected = "a folder of this machine: this build has no feature edit, which commits levels";
     Error::bad_request("the store", expected, address)
 }

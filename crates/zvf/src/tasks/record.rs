@@ -176,7 +176,7 @@ impl Writer {
 impl Record {
     /// Makes the record of a run of task `number` that has records of its own of what it wrote.
     #[cfg(any(feature = "convert", feature = "pyramid"))]
-    pub(super) fn of_run(plan: &str, number: usize, run: String, report: Json) -> Self {
+    pub(super) fn from_run(plan: &str, number: usize, run: String, report: Json) -> Self {
         Self { plan: plan.to_owned(), task: number, run, files: Vec::new(), report }
     }
 

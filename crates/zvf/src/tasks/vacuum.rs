@@ -12,7 +12,7 @@ use zvf_edit::{Place, VacuumShare};
 use zvf_publish::CommitGate;
 use zvf_store::{OpenOptions, Store};
 
-use super::blocking::on_thread;
+use super::blocking::run_on_thread;
 use super::commit::place;
 use super::folder::FINISHED;
 use super::identity::StoreIdentity;
@@ -81,7 +81,7 @@ impl Plan {
         // A commit between these two makes the first task refuse.
         let identity = StoreIdentity::read(&store, address, open).await?;
         let (head, shares) =
-            on_thread("open", move || zvf_edit::plan_vacuum(place, shares)).await?;
+            run_on_thread("open", move || zvf_edit::plan_vacuum(place, shares)).await?;
         let job = VacuumJob { head, single_writer: is_single_writer, shares };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Vacuum(job)))
     }
@@ -109,7 +109,8 @@ impl Tasks {
         };
         self.check_store_at(address, open).await?;
         let (place, head) = (place(address, open)?, job.head);
-        let bytes = on_thread("read", move || zvf_edit::run_vacuum(place, head, &share)).await?;
+        let bytes =
+            run_on_thread("read", move || zvf_edit::run_vacuum(place, head, &share)).await?;
         self.check_store_at(address, open).await?;
         let mut writer = Writer::new(&self.folder);
         if let Err(error) = writer.write(&bytes).await {
@@ -143,7 +144,7 @@ impl Tasks {
         let (head, digest) = (job.head, self.digest.clone());
         let is_committed = move |place: &Place| zvf_edit::is_vacuumed(place, (head, &digest));
         if let Err(changed) = self.check_store_at(address, open).await {
-            return self.committed_before(place, is_committed, changed).await;
+            return self.allow_earlier_commit(place, is_committed, changed).await;
         }
         let mut parts = Vec::with_capacity(records.len());
         for (share, record) in job.shares.iter().zip(&records) {
@@ -160,7 +161,7 @@ impl Tasks {
 
     fn vacuum_job(&self) -> Result<(&VacuumJob, &str), Error> {
         let Job::Vacuum(job) = &self.plan.job else {
-            return Err(self.other_kind("one of zvf task plan vacuum"));
+            return Err(self.other_kind_error("one of zvf task plan vacuum"));
         };
         Ok((job, self.store()?))
     }

@@ -45,13 +45,14 @@ impl ValidateJob {
     ///
     /// When the plan names what this build does not know.
     pub fn options(&self) -> Result<Options, Error> {
-        let rules = self.rules.iter().map(|id| Rule::find(id).ok_or_else(|| unknown("rule", id)));
+        let rules =
+            self.rules.iter().map(|id| Rule::find(id).ok_or_else(|| unknown_error("rule", id)));
         let depth = self.depth.to_string();
         let sample = |(share, seed): (f64, u64)| {
-            Sample::new(share, seed).ok_or_else(|| unknown("sample", &share.to_string()))
+            Sample::new(share, seed).ok_or_else(|| unknown_error("sample", &share.to_string()))
         };
         Ok(Options {
-            level: Depth::from_number(self.depth).ok_or_else(|| unknown("depth", &depth))?,
+            level: Depth::from_number(self.depth).ok_or_else(|| unknown_error("depth", &depth))?,
             rules: rules.collect::<Result<_, Error>>()?,
             strict: self.strict,
             max_findings: self.max_findings,
@@ -156,7 +157,8 @@ impl Tasks {
         let (before, sink) = (lines_of(&self.folder, earlier), sink_to(&writer));
         let done = zvf_validate::record_part(store, &options, observer, scans, before, sink).await;
         // The sink is gone.
-        let writer = Arc::into_inner(writer).map(Mutex::into_inner).ok_or_else(Error::stopped)?;
+        let writer =
+            Arc::into_inner(writer).map(Mutex::into_inner).ok_or_else(Error::stopped_error)?;
         let complete = match done {
             Ok(complete) => complete,
             Err(error) => {
@@ -203,11 +205,11 @@ impl Tasks {
         match &self.plan.job {
             Job::Validate(job) => Ok(job),
             #[cfg(feature = "convert")]
-            Job::Convert(_) => Err(self.other_kind("one of zvf task plan validate")),
+            Job::Convert(_) => Err(self.other_kind_error("one of zvf task plan validate")),
             #[cfg(feature = "pyramid")]
-            Job::Pyramid(_) => Err(self.other_kind("one of zvf task plan validate")),
+            Job::Pyramid(_) => Err(self.other_kind_error("one of zvf task plan validate")),
             #[cfg(feature = "edit")]
-            Job::Vacuum(_) => Err(self.other_kind("one of zvf task plan validate")),
+            Job::Vacuum(_) => Err(self.other_kind_error("one of zvf task plan validate")),
         }
     }
 }
@@ -255,7 +257,7 @@ fn sink_to(writer: &Arc<Mutex<Writer>>) -> RecordSink {
     })
 }
 
-fn unknown(what: &str, found: &str) -> Error {
+fn unknown_error(what: &str, found: &str) -> Error {
     let class = Class::InvalidArgument;
     let text = format!("{class}, the plan: expected a {what} that this build knows, found {found}");
     Error::custom(class, "open", text)

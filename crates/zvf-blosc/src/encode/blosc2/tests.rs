@@ -163,7 +163,7 @@ fn byte_delta_says_its_lanes() {
     // Also for a reader that knows a larger item size.
     let parsed = Chunk::parse(&chunk).unwrap();
     let mut decoder = crate::Decoder::new(3000).with_item_size(300);
-    assert_eq!(decoder.decode_all(parsed.layout(), &parsed.stored()).unwrap(), plain);
+    assert_eq!(decoder.decode_all(parsed.layout(), &parsed.stored_parts()).unwrap(), plain);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use zvf::{Kind, Timeouts};
 
 use super::{Convert, StoreQueries, To, is_store, needs_store};
 use crate::commands::recorded::{self, Recorded};
-use crate::commands::task::absolute;
+use crate::commands::task::make_absolute;
 use crate::outcome::Usage;
 use crate::session::Session;
 
@@ -30,11 +30,12 @@ impl Recorded<Convert> {
             To::Format(format) => format.extensions().first().copied().unwrap_or(format.token()),
         };
         let words = words.into_iter().map(with_absolute_path).collect::<anyhow::Result<_>>()?;
-        let target = ConvertTarget::new(absolute(&convert.output)?, extension.to_owned(), words);
+        let target =
+            ConvertTarget::new(make_absolute(&convert.output)?, extension.to_owned(), words);
         let is_store = |path: &PathBuf| path.to_str().is_some_and(is_store);
         let open = session.options(Timeouts::BATCH);
         let store = match convert.inputs.as_slice() {
-            [only] if is_store(only) => absolute(&only.to_string_lossy())?,
+            [only] if is_store(only) => make_absolute(&only.to_string_lossy())?,
             files if files.iter().any(is_store) => {
                 return Err(Usage::new("a store among other inputs: divide it alone").into());
             }
@@ -139,7 +140,7 @@ pub(crate) async fn run_part(
 fn with_absolute_path(word: String) -> anyhow::Result<String> {
     for option in ["--nodes=", "--scratch-dir="] {
         if let Some(path) = word.strip_prefix(option) {
-            return Ok(format!("{option}{}", absolute(path)?));
+            return Ok(format!("{option}{}", make_absolute(path)?));
         }
     }
     Ok(word)

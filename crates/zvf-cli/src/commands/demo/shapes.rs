@@ -220,20 +220,20 @@ impl Shape {
         let values = self.points.iter().map(|at| at[2] / 100.0 * 0.9 + 0.1 * random.unit());
         let values = values.flat_map(f32::to_le_bytes).collect();
         let intensity = Field::new("intensity", column(Dtype::FLOAT32, 1, values)?);
-        let mut batch = batch.with_field(intensity).map_err(no_batch)?;
+        let mut batch = batch.with_field(intensity).map_err(batch_error)?;
         if !self.labels.is_empty() {
             let label = Field::new("label", column(LABEL, 1, self.labels)?);
-            batch = batch.with_field(label).map_err(no_batch)?;
+            batch = batch.with_field(label).map_err(batch_error)?;
         }
         if !self.ends.is_empty() {
             let ids = (0..).take(self.ends.len()).map(ObjectId).collect();
             let offsets = std::iter::once(0).chain(self.ends).collect();
-            let parts = Parts::new(offsets, ids).map_err(no_batch)?;
-            batch = batch.with_parts(parts).map_err(no_batch)?;
+            let parts = Parts::new(offsets, ids).map_err(batch_error)?;
+            batch = batch.with_parts(parts).map_err(batch_error)?;
         }
         if self.corners > 0 {
-            let elements = Elements::new(self.corners, self.rows).map_err(no_batch)?;
-            batch = batch.with_elements(elements).map_err(no_batch)?;
+            let elements = Elements::new(self.corners, self.rows).map_err(batch_error)?;
+            batch = batch.with_elements(elements).map_err(batch_error)?;
         }
         Ok(batch)
     }
@@ -244,7 +244,7 @@ fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, Error> {
     column.map_err(|error| zvf::write::WriteError::from(error).into())
 }
 
-fn no_batch(error: zvf::model::BadBatch) -> Error {
+fn batch_error(error: zvf::model::BadBatch) -> Error {
     zvf::write::WriteError::from(error).into()
 }
 

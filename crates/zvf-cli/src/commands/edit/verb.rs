@@ -279,7 +279,7 @@ impl Verb {
                 if let Some(object) = line.as_object_mut().and_then(|line| line.remove("object")) {
                     line["objects"] = json!([object]);
                 }
-                with(json!({"op": "object.set", "values": values(&set.values)?}), line)
+                add_fields(json!({"op": "object.set", "values": values(&set.values)?}), line)
             }
             Self::Set(set) => json!({
                 "op": "vertex.set", "vertices": set.select.to_json()?, "values": values(&set.values)?,
@@ -298,11 +298,11 @@ impl Verb {
             }
             Self::Rm(rm) => json!({"op": "vertex.remove", "vertices": rm.select.to_json()?}),
             Self::Add(add) => add.to_line(has_objects)?,
-            Self::Merge(verb) => with(
+            Self::Merge(verb) => add_fields(
                 json!({"op": "object.merge", "objects": verb.objects}),
                 json!({"into": verb.into, "join": verb.join, "weld": verb.weld.then_some(true)}),
             ),
-            Self::Split(verb) => with(
+            Self::Split(verb) => add_fields(
                 json!({"op": "object.split", "object": verb.object}),
                 json!({
                     "at": (!verb.at.is_empty()).then_some(&verb.at),
@@ -311,7 +311,7 @@ impl Verb {
             ),
             Self::Group(verb) => verb.verb.to_line()?,
             Self::Column(verb) => verb.to_line(),
-            Self::Append(verb) => with(
+            Self::Append(verb) => add_fields(
                 json!({"op": "append", "file": std::path::absolute(&verb.file)?}),
                 json!({"format": verb.format, "kind": verb.kind, "keep_ids": verb.keep_ids.then_some(true)}),
             ),
@@ -337,7 +337,7 @@ impl Add {
             let chain = (1..self.positions.len()).map(|k| json!({"new": k - 1}));
             [json!({"index": first})].into_iter().chain(chain).collect()
         });
-        Ok(with(
+        Ok(add_fields(
             json!({"op": op, "positions": positions?}),
             json!({
                 "object": self.object, "kind": self.kind, "at": at, "parents": parents,
@@ -351,11 +351,11 @@ impl GroupVerb {
     fn to_line(&self) -> Result<Json, Usage> {
         let group = |text: &str| number_or_text(text);
         Ok(match self {
-            Self::Add { name, members } => with(
+            Self::Add { name, members } => add_fields(
                 json!({"op": "group.add", "name": name}),
                 json!({"members": (!members.is_empty()).then_some(members)}),
             ),
-            Self::Members { group: which, set, add, remove } => with(
+            Self::Members { group: which, set, add, remove } => add_fields(
                 json!({"op": "group.members", "group": group(which)}),
                 json!({"set": set, "add": add, "remove": remove}),
             ),
@@ -382,12 +382,12 @@ impl Column {
                 json!({"op": "column.rename", "name": name, "to": to})
             }
         };
-        with(with(json!({}), fields), json!({"scope": self.scope, "kind": self.kind}))
+        add_fields(add_fields(json!({}), fields), json!({"scope": self.scope, "kind": self.kind}))
     }
 }
 
 /// Adds the fields of `more` that are not null.
-fn with(mut line: Json, more: Json) -> Json {
+fn add_fields(mut line: Json, more: Json) -> Json {
     if let (Some(line), Json::Object(more)) = (line.as_object_mut(), more) {
         line.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
     }

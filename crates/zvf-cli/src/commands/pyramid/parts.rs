@@ -11,7 +11,7 @@ use zvf::tasks::{Plan, PyramidJob, TaskOutcome, Tasks};
 
 use super::Pyramid;
 use crate::commands::recorded::{self, Recorded};
-use crate::commands::task::absolute;
+use crate::commands::task::make_absolute;
 use crate::outcome::Usage;
 use crate::session::Session;
 use crate::table;
@@ -21,7 +21,7 @@ impl Recorded<Pyramid> {
     pub(crate) async fn plan_levels(self, session: &Session) -> anyhow::Result<Plan> {
         let Self { args: pyramid, words } = self;
         pyramid.check_divisible()?;
-        let store = absolute(&pyramid.store)?;
+        let store = make_absolute(&pyramid.store)?;
         let open = session.options(Timeouts::BATCH);
         let options = pyramid.options(session);
         let plan = Plan::pyramid((&store, &open), &options, words).await;

@@ -151,7 +151,7 @@ impl Query {
             let counts = with_advice(&reader, reader.count(&query).await).await?;
             drop(progress);
             count::print(&counts, session.json(), out)?;
-            print_notices(session, out, reader.store(), Some(Remarks::of_counts(&counts)))?;
+            print_notices(session, out, reader.store(), Some(Remarks::from_counts(&counts)))?;
             return Ok(Outcome::Clean);
         }
         if kind.has_links() && !self.no_object_ids {
@@ -169,7 +169,7 @@ impl Query {
                 sink.finish(kind)?;
             }
             explain(&plan, &answer, session.json(), out)?;
-            print_notices(session, out, reader.store(), Some(Remarks::of_answer(&answer)))?;
+            print_notices(session, out, reader.store(), Some(Remarks::from_answer(&answer)))?;
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
@@ -186,7 +186,7 @@ impl Query {
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
-        print_notices(session, out, reader.store(), answer.as_ref().map(Remarks::of_answer))?;
+        print_notices(session, out, reader.store(), answer.as_ref().map(Remarks::from_answer))?;
         session.print_notices(out, left_out_words(kind, left_out))?;
         session
             .print_notices(out, output.file.as_ref().map(|path| format_written(written, path)))?;
@@ -387,7 +387,7 @@ impl Query {
         };
         let sink = Sink::new(output.format, target, elements, self.no_elements, axes);
         Ok(match session.memory_limit() {
-            Some(limit) => sink.within_memory(limit),
+            Some(limit) => sink.limit_memory(limit),
             None => sink,
         })
     }
@@ -470,7 +470,7 @@ struct Remarks<'a> {
 }
 
 impl<'a> Remarks<'a> {
-    fn of_answer(answer: &'a Answer) -> Self {
+    fn from_answer(answer: &'a Answer) -> Self {
         Self {
             notices: &answer.notices,
             missing: &answer.missing,
@@ -480,7 +480,7 @@ impl<'a> Remarks<'a> {
         }
     }
 
-    fn of_counts(counts: &'a Counts) -> Self {
+    fn from_counts(counts: &'a Counts) -> Self {
         Self {
             notices: &[],
             missing: &counts.missing,

@@ -56,7 +56,7 @@ impl Where {
         if !self.half_space.is_empty() {
             let spaces: anyhow::Result<Vec<HalfSpace>> =
                 self.half_space.iter().map(|text| half_space(text)).collect();
-            return Ok(Some(Region::convex(&spaces?).map_err(zvf::Error::from)?));
+            return Ok(Some(Region::from_half_spaces(&spaces?).map_err(zvf::Error::from)?));
         }
         let limits = self.bbox.as_deref().map(bbox).transpose()?;
         if let Some(text) = &self.prism {
@@ -69,7 +69,7 @@ impl Where {
             return Ok(Some(prism.map_err(zvf::Error::from)?));
         }
         let region = limits.map(Region::from);
-        Ok(if self.half_open { region.map(Region::half_open) } else { region })
+        Ok(if self.half_open { region.map(Region::into_half_open) } else { region })
     }
 }
 

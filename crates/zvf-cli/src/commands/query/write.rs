@@ -139,7 +139,7 @@ impl<'a> Sink<'a> {
     }
 
     /// Limits the buffers to a part of the memory limit.
-    pub(crate) fn within_memory(self, limit: u64) -> Self {
+    pub(crate) fn limit_memory(self, limit: u64) -> Self {
         #[cfg(feature = "arrow")]
         if let Table::Parquet(writer) = self.vertices {
             let bytes = zvf::format::num::saturating_usize(limit / ROW_GROUPS_OF_MEMORY); // only lowers

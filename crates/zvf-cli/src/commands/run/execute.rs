@@ -245,7 +245,7 @@ pub(super) fn run(
                     push(journal, &steps[at], &statuses[at])?;
                     Ending::Ran { seconds, reply }
                 }
-                Ok(reply) => Ending::Failed { seconds, failure: found_problems(&reply) },
+                Ok(reply) => Ending::Failed { seconds, failure: problems_failure(&reply) },
                 Err(failure) => Ending::Failed { seconds, failure },
             };
             has_failed |= matches!(ending, Ending::Failed { .. });
@@ -297,7 +297,7 @@ fn push(journal: &mut Journal, step: &Planned, status: &Status) -> anyhow::Resul
     Ok(journal.push(&step.name, entry)?)
 }
 
-fn found_problems(reply: &Reply) -> Failure {
+fn problems_failure(reply: &Reply) -> Failure {
     let text = String::from_utf8_lossy(&reply.output);
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("problems").to_owned();
     Failure {

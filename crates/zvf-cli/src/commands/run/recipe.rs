@@ -185,7 +185,9 @@ impl Recipe {
                 "steps" => steps = Some(list(value, "steps")?),
                 // Keys for editors.
                 "$schema" | "description" => {}
-                other => return Err(unknown(mark, other, &["vars", "steps", "description"])),
+                other => {
+                    return Err(unknown_key_fault(mark, other, &["vars", "steps", "description"]));
+                }
             }
         }
         let start = Mark { line: 1, column: 1 };
@@ -220,7 +222,7 @@ impl Step {
                 other => {
                     let verbs = Verb::ALL.map(Verb::token);
                     let keys = [&verbs[..], &["to", "name", "each", "options"]].concat();
-                    return Err(unknown(mark, other, &keys));
+                    return Err(unknown_key_fault(mark, other, &keys));
                 }
             }
         }
@@ -316,7 +318,7 @@ fn settings(node: Node) -> Result<Vec<Setting>, Fault> {
     Ok(settings)
 }
 
-fn unknown(mark: Mark, key: &str, valid_keys: &[&str]) -> Fault {
+fn unknown_key_fault(mark: Mark, key: &str, valid_keys: &[&str]) -> Fault {
     let near = valid_keys.iter().find(|valid_key| is_similar(key, valid_key));
     let advice = near.map_or_else(
         || format!("expected {}", valid_keys.join(", ")),

@@ -10,7 +10,7 @@ use serde_json::json;
 use zvf::tasks::{Job, Tasks, ValidateJob};
 use zvf::{Error, Timeouts};
 
-use super::{tasks, unknown_job};
+use super::{tasks, unknown_job_error};
 #[cfg(feature = "edit")]
 use crate::commands::edit;
 #[cfg(feature = "pyramid")]
@@ -59,8 +59,8 @@ impl Finish {
             #[cfg(feature = "edit")]
             Job::Vacuum(_) => (self.vacuum(session, &tasks, out).await?, true),
             #[cfg(not(feature = "write"))]
-            Job::Convert(_) => return Err(unknown_job()),
-            _ => return Err(unknown_job()),
+            Job::Convert(_) => return Err(unknown_job_error()),
+            _ => return Err(unknown_job_error()),
         };
         if self.remove && complete {
             out.flush()?;

@@ -8,7 +8,7 @@ use serde_json::json;
 use zvf::tasks::{Plan as TaskPlan, TaskLine, Tasks};
 use zvf::{Error, Timeouts};
 
-use super::{absolute, folder};
+use super::{folder, make_absolute};
 #[cfg(feature = "write")]
 use crate::commands::convert;
 #[cfg(feature = "pyramid")]
@@ -140,7 +140,7 @@ impl Plan {
 
 impl Validate {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let store = absolute(&self.store)?;
+        let store = make_absolute(&self.store)?;
         let options = self.checks.options(session)?;
         let open = session.options(Timeouts::BATCH);
         let opened = session.unchecked_store(&store).await.map_err(Error::from);
@@ -184,7 +184,7 @@ impl PlanPyramid {
 #[cfg(feature = "edit")]
 impl PlanVacuum {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let store = absolute(&self.store)?;
+        let store = make_absolute(&self.store)?;
         let open = session.options(Timeouts::BATCH);
         let progress = session.progress("planning");
         progress.set(store.clone());

@@ -8,7 +8,7 @@ use serde_json::json;
 use zvf::tasks::{Job, TaskOutcome, Tasks};
 use zvf::{Error, Timeouts};
 
-use super::{tasks, unknown_job};
+use super::{tasks, unknown_job_error};
 #[cfg(feature = "write")]
 use crate::commands::convert;
 #[cfg(feature = "pyramid")]
@@ -67,8 +67,8 @@ impl Run {
             #[cfg(feature = "edit")]
             Job::Vacuum(_) => run_vacuum(session, &tasks, numbers).await?,
             #[cfg(not(feature = "write"))]
-            Job::Convert(_) => return Err(unknown_job()),
-            _ => return Err(unknown_job()),
+            Job::Convert(_) => return Err(unknown_job_error()),
+            _ => return Err(unknown_job_error()),
         };
         if session.json() {
             let ran = ran.iter().map(|(number, fresh)| json!({"task": number, "ran": fresh}));

@@ -25,7 +25,7 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn of_array(array: &'a Array) -> Self {
+    pub(super) fn from_array(array: &'a Array) -> Self {
         let descr = match array.element() {
             TensorDtype::F16 => "<f2",
             TensorDtype::F32 => "<f4",

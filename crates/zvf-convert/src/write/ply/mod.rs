@@ -53,7 +53,7 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     let edges = edges(batch);
     let faces = batch.elements().filter(|elements| elements.width() > 2);
     let corners = u8::try_from(faces.map_or(0, zvf_model::Elements::width)); // not written without faces
-    let corners = corners.map_err(|_too_wide| too_many_corners())?;
+    let corners = corners.map_err(|_too_wide| too_many_corners_error())?;
     let rows = elements_as_rows(batch, 0)?;
     let element_table = rows.as_ref().map(ElementTable::new).transpose()?;
 
@@ -99,7 +99,7 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     Ok(())
 }
 
-fn too_many_corners() -> ConvertError {
+fn too_many_corners_error() -> ConvertError {
     let what = "faces of more than 255 corners".to_owned();
     ConvertError::NoType { format: "PLY", what, advice: "divide them into triangles" }
 }

@@ -130,7 +130,7 @@ impl PendingFile {
 
     fn push_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
         if batch.positions().width() != self.width {
-            return Err(other_columns("positions"));
+            return Err(other_columns_error("positions"));
         }
         let table = Table::new(batch, &self.axes);
         let columns = vertex_columns(&table);
@@ -169,7 +169,7 @@ impl PendingFile {
     fn push_elements(&mut self, rows: &Batch) -> Result<(), ConvertError> {
         let corners = usize_from_u32(rows.positions().width());
         if self.corners != 0 && self.corners != corners {
-            return Err(other_columns("elements of two widths"));
+            return Err(other_columns_error("elements of two widths"));
         }
         let table = Table::new(rows, &[]);
         let is_field = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
@@ -179,7 +179,7 @@ impl PendingFile {
             self.elements.columns = infer_columns(columns.clone(), false)?;
         }
         let count = u8::try_from(corners);
-        let count = count.map_err(|_too_wide| super::too_many_corners())?;
+        let count = count.map_err(|_too_wide| super::too_many_corners_error())?;
         let numbers: Vec<i64> = element_vertices(rows.positions())?.collect();
         for (row, numbers) in numbers.chunks_exact(corners.max(1)).enumerate() {
             if count > 2 {
@@ -187,7 +187,7 @@ impl PendingFile {
             }
             for number in numbers {
                 let vertex = u64::try_from(*number)
-                    .map_err(|_negative| other_columns("negative vertices"))?;
+                    .map_err(|_negative| other_columns_error("negative vertices"))?;
                 self.largest = self.largest.max(Some(vertex));
                 self.elements.spool.write_all(&encode_vertex(vertex)?)?;
             }
@@ -250,7 +250,7 @@ impl Rows {
             (&spooled.name, spooled.property) == (&column.name, column.property)
         };
         if found.len() != self.columns.len() || !self.columns.iter().zip(&found).all(same) {
-            return Err(other_columns("vertex columns"));
+            return Err(other_columns_error("vertex columns"));
         }
         for row in 0..len {
             let mut at = 0;
@@ -280,7 +280,11 @@ impl Rows {
             width += 1;
         }
         self.count += 1;
-        if width == self.columns.len() { Ok(()) } else { Err(other_columns("element columns")) }
+        if width == self.columns.len() {
+            Ok(())
+        } else {
+            Err(other_columns_error("element columns"))
+        }
     }
 
     fn push_value(
@@ -290,7 +294,7 @@ impl Rows {
         value: &Value,
     ) -> Result<(), ConvertError> {
         let Some(ply_column) = self.columns.get_mut(at) else {
-            return Err(other_columns("columns"));
+            return Err(other_columns_error("columns"));
         };
         match ply_column.property {
             Some(property) => property.write(value, &mut self.spool),
@@ -421,7 +425,7 @@ fn infer_columns<'a, 'b: 'a>(
     Ok(inferred)
 }
 
-fn other_columns(what: &str) -> ConvertError {
+fn other_columns_error(what: &str) -> ConvertError {
     let found = format!("{what} that the header does not name");
     ConvertError::Columns { expected: "those of the header".to_owned(), found }
 }

@@ -230,7 +230,7 @@ fn graphs_are_refreshed_by_objects() {
         (Kind::Graph, Options { levels: Some(3), ..options_of(Method::Cluster, Some(3.0)) });
     let sums = vec![("weight".to_owned(), Aggregation::Sum)];
     let sparse = Options { rules: sums, sparsity: 1.3, ..options_of(Method::Cluster, Some(4.0)) };
-    let directed = schema(kind).directed();
+    let directed = schema(kind).with_directed_links();
     for (label, schema, dtype, weighs, options) in [
         ("clustered", schema(kind), "float32", false, three_levels),
         ("weighed in shards", sharded_schema(kind), "float64", true, sparse),

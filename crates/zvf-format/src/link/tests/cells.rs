@@ -143,7 +143,7 @@ fn invalid_cells_are_refused() {
     assert_eq!(LinkCell::parse_strict(&gap, Inline, shape).unwrap_err(), *cell.lints().iter().next().unwrap());
     let no_groups = hex("0000000000000000 00 01 02");
     let cell = LinkCell::parse(&no_groups, Inline, shape).unwrap();
-    assert_eq!((cell.len(), cell.lints().found()), (0, 1));
+    assert_eq!((cell.len(), cell.lints().count()), (0, 1));
 }
 
 #[rustfmt::skip]

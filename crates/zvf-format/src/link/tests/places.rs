@@ -78,7 +78,7 @@ fn family(width: usize, rank: usize) -> LinkPolicy {
 fn up(rank: usize) -> Anchor {
     let root = ChunkShape::new(&[10.0]).unwrap();
     let coarse = ChunkShape::new(&[20.0]).unwrap().ratio_to(&root).unwrap();
-    Anchor::between_levels(&root.ratio_to(&root).unwrap(), &coarse, rank).unwrap()
+    Anchor::from_ratios(&root.ratio_to(&root).unwrap(), &coarse, rank).unwrap()
 }
 
 #[rustfmt::skip]
@@ -104,11 +104,11 @@ fn records_are_placed_by_policy() {
             copies: &[("0.0.0", "0.+1.0_+1.0.0", Some(1), &[1, 3, 2])] },
         Case { name: "same row twice stays in input order", family: family(3, 1), chunks: &["1", "0", "1"], rows: &[2, 9, 2],
             copies: &[("0", "+1_+1", Some(2), &[9, 2, 2])] },
-        Case { name: "directed", family: family(2, 2).directed(), chunks: &["0.1", "0.0"], rows: &[5, 6],
+        Case { name: "directed", family: family(2, 2).with_direction(), chunks: &["0.1", "0.0"], rows: &[5, 6],
             copies: &[("0.1", "0.-1", None, &[5, 6])] },
         Case { name: "duplicate edge", family: duplicate(2, 1), chunks: &["1", "0"], rows: &[7, 8],
             copies: &[("0", "+1", Some(1), &[8, 7]), ("1", "-1", Some(0), &[7, 8])] },
-        Case { name: "duplicate and directed", family: duplicate(2, 1).directed(), chunks: &["1", "0"], rows: &[7, 8],
+        Case { name: "duplicate and directed", family: duplicate(2, 1).with_direction(), chunks: &["1", "0"], rows: &[7, 8],
             copies: &[("0", "+1", Some(1), &[8, 7]), ("1", "-1", Some(0), &[7, 8])] },
         // The copy of chunk 0 starts with its lowest row, which was last; the others keep the given
         // order.
@@ -124,7 +124,7 @@ fn records_are_placed_by_policy() {
             copies: &[("3", "+2", None, &[4, 2])] },
         Case { name: "attribute bins in front", family: family(2, 2).with_delta(Delta(1), up(2)).unwrap(), chunks: &["3.5", "3.2"], rows: &[4, 2],
             copies: &[("3.5", "0.0", None, &[4, 2])] },
-        Case { name: "one endpoint", family: family(1, 2).with_delta(Delta(-1), Anchor::same_chunks(2).unwrap()).unwrap(), chunks: &["0.0"], rows: &[2],
+        Case { name: "one endpoint", family: family(1, 2).with_delta(Delta(-1), Anchor::identity(2).unwrap()).unwrap(), chunks: &["0.0"], rows: &[2],
             copies: &[("0.0", "self", None, &[2])] },
     ] {
         let chunks: Vec<_> = chunks.iter().map(|text| key(text)).collect();
@@ -146,10 +146,10 @@ fn records_are_placed_by_policy() {
 #[test]
 fn records_that_cannot_be_placed_are_refused() {
     let duplicate = family(2, 1).with_storage(LinkStorage::Duplicate);
-    let policy = family(2, 1).with_delta(Delta(1), Anchor::same_chunks(1).unwrap()).unwrap();
+    let policy = family(2, 1).with_delta(Delta(1), Anchor::identity(1).unwrap()).unwrap();
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: f64| ChunkShape::new(&[n]).unwrap().ratio_to(&root).unwrap();
-    let anchor = Anchor::between_levels(&ratio(2.0), &ratio(1.0), 1).unwrap();
+    let anchor = Anchor::from_ratios(&ratio(2.0), &ratio(1.0), 1).unwrap();
     let down = family(2, 1).with_delta(Delta(-1), anchor).unwrap();
     let (min, max) = ("-9223372036854775808", "9223372036854775807");
     for (family, chunks, message) in [
@@ -157,7 +157,7 @@ fn records_that_cannot_be_placed_are_refused() {
         (family(1, 1), &["0", "1"], "CountMismatch in link record, link_width at byte 0: expected 1, found 2"),
         (family(2, 1), &["0", "1.0"], "BadShape in link record, sid_ndim at byte 0: expected 1, found 2"),
         (family(2, 1), &[min, "0"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found 0"),
-        (family(2, 1).directed(), &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
+        (family(2, 1).with_direction(), &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
         // The first copy fits, the second does not.
         (duplicate, &["0", min], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found 0"),
         (policy, &[max, "-2"], "Overflow in link record, chunk at byte 0: expected an offset in 64 bits, found -2"),
@@ -185,7 +185,7 @@ fn invalid_families_are_refused() {
     let family_of_two = family(2, 2);
     assert_eq!(family_of_two.with_delta(Delta(1), up(1)).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
     assert_eq!(family_of_two.with_delta(Delta(0), up(2)).unwrap_err().to_string(), "InvalidArgument in link record, delta at byte 0: expected levels of the same chunk shape, found 0");
-    assert!(family_of_two.with_delta(Delta(0), Anchor::same_chunks(2).unwrap()).is_ok());
+    assert!(family_of_two.with_delta(Delta(0), Anchor::identity(2).unwrap()).is_ok());
 }
 
 #[test]
@@ -203,9 +203,9 @@ fn the_policy_decides_the_row() {
         (true, LinkStorage::Duplicate, -1, false, false, Body::Inline),
     ] {
         let mut family = family(3, 2).with_storage(store);
-        family = family.with_delta(Delta(delta), Anchor::same_chunks(2).unwrap()).unwrap();
+        family = family.with_delta(Delta(delta), Anchor::identity(2).unwrap()).unwrap();
         if directed {
-            family = family.directed();
+            family = family.with_direction();
         }
         assert_eq!((family.has_perm(intra), family.body(intra)), (has_perm, body));
         let shape = family.row_shape(LinkInteger::I32, intra);
@@ -231,20 +231,20 @@ fn anchors_round_down() {
         (ratio(2.0, 3.0), ratio(3.0, 2.0), "-1.-1", "-1.-2"),
         (ratio(2.0, 3.0), ratio(4.0, 6.0), "9223372036854775807.-9223372036854775808", "4611686018427387903.-4611686018427387904"),
     ] {
-        let between = Anchor::between_levels(&source, &target, 2).unwrap();
+        let between = Anchor::from_ratios(&source, &target, 2).unwrap();
         assert_eq!(between.map_chunk(&key(chunk)).unwrap().to_string(), anchor);
         // A leading bin of an attribute is the same on both levels.
-        let binned = Anchor::between_levels(&source, &target, 3).unwrap();
+        let binned = Anchor::from_ratios(&source, &target, 3).unwrap();
         assert_eq!(binned.map_chunk(&key(&["9.", chunk].concat())).unwrap().to_string(), ["9.", anchor].concat());
     }
-    let down = Anchor::between_levels(&ratio(2.0, 2.0), &ratio(1.0, 1.0), 2).unwrap();
+    let down = Anchor::from_ratios(&ratio(2.0, 2.0), &ratio(1.0, 1.0), 2).unwrap();
     assert_eq!(down.map_chunk(&key("0.5000000000000000000")).unwrap_err().to_string(), "Overflow in link record, source at byte 0: expected an anchor in 64 bits, found 5000000000000000000");
     assert_eq!(down.map_chunk(&key("0")).unwrap_err().to_string(), "BadShape in link record, sid_ndim at byte 0: expected 2, found 1");
     let line = ChunkShape::new(&[1.0]).unwrap();
     let line = line.ratio_to(&line).unwrap();
-    assert_eq!(Anchor::between_levels(&line, &ratio(1.0, 1.0), 2).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected 1, found 2");
-    assert_eq!(Anchor::between_levels(&ratio(1.0, 1.0), &ratio(1.0, 1.0), 1).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected at most 1, found 2");
-    assert_eq!(Anchor::same_chunks(0).unwrap_err().to_string(), "BadShape in link record, rank at byte 0: expected 1 to 16, found 0");
+    assert_eq!(Anchor::from_ratios(&line, &ratio(1.0, 1.0), 2).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected 1, found 2");
+    assert_eq!(Anchor::from_ratios(&ratio(1.0, 1.0), &ratio(1.0, 1.0), 1).unwrap_err().to_string(), "BadShape in link record, axes at byte 0: expected at most 1, found 2");
+    assert_eq!(Anchor::identity(0).unwrap_err().to_string(), "BadShape in link record, rank at byte 0: expected 1 to 16, found 0");
 }
 
 #[rustfmt::skip]
@@ -280,12 +280,12 @@ fn any_family(width: usize, rank: usize, policy: (bool, bool, i32, i8, i8)) -> L
     let root = ChunkShape::new(&[1.0]).unwrap();
     let ratio = |n: i8| ChunkShape::new(&[f64::from(n)]).unwrap().ratio_to(&root).unwrap();
     let anchor = match delta {
-        0 => Anchor::same_chunks(rank),
-        _ => Anchor::between_levels(&ratio(source), &ratio(target), rank),
+        0 => Anchor::identity(rank),
+        _ => Anchor::from_ratios(&ratio(source), &ratio(target), rank),
     };
     let mut family = family(width, rank).with_delta(Delta(delta), anchor.unwrap()).unwrap();
     if directed {
-        family = family.directed();
+        family = family.with_direction();
     }
     if duplicate { family.with_storage(LinkStorage::Duplicate) } else { family }
 }
@@ -306,7 +306,7 @@ proptest! {
             prop_assert_eq!(record.perm().is_some(), family.has_perm(placement.is_intra()));
             let cell = family.endpoint_chunks(placement.source(), &offsets).unwrap();
             let restored: Vec<_> =
-                record.in_input_order().map(|(place, row)| (cell.chunks()[place], row)).collect();
+                record.iter_in_input_order().map(|(place, row)| (cell.chunks()[place], row)).collect();
             prop_assert_eq!(
                 restored,
                 ends.iter().map(|end| (*end.chunk, end.row)).collect::<Vec<_>>()

@@ -20,7 +20,7 @@ impl Context {
 
     /// Returns whether every link that the level has could be found: a backend that cannot list shows near ones
     /// only.
-    pub(in crate::run) async fn all_links(&self) -> Result<bool, QueryError> {
+    pub(in crate::run) async fn has_all_links(&self) -> Result<bool, QueryError> {
         if !self.kind.has_links() {
             return Ok(true);
         }

@@ -108,7 +108,7 @@ impl Context {
     }
 
     /// Returns an empty list of elements with the columns of the answer.
-    pub(in crate::run) fn no_elements(&self) -> Result<Elements, QueryError> {
+    pub(in crate::run) fn empty_elements(&self) -> Result<Elements, QueryError> {
         let mut elements = Elements::new(self.element_width, Vec::new())?;
         for attribute in self.link_fields() {
             let column = Column::empty(attribute.dtype(), attribute.width());

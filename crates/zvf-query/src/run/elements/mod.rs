@@ -27,7 +27,7 @@ use super::object_selection::is_owned;
 use super::vertices::check_end;
 use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, Pieces, coalesce_ranges, not_held};
+use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
 use crate::select::runs::{Runs, list_runs};
 use marks::{Marks, NONE};
 use selection::KeptElements;
@@ -224,7 +224,7 @@ impl Context {
         for piece in &pieces.list {
             // A chunk that records name has no place if the presence list does not name it.
             let place = keys.get(usize_from_u32(piece.cell)).and_then(|key| self.chunks.find(key));
-            let place = place.ok_or_else(not_held)?;
+            let place = place.ok_or_else(missing_row_error)?;
             let first = u64::from(index_u32(place)) << 32 | u64::from(piece.start);
             places.extend(first..first + u64::from(piece.len));
         }

@@ -15,7 +15,7 @@ use crate::select::chain::{Place, Point};
 use crate::select::faces::{Blend, clip_edge, clip_face};
 use crate::select::inside::position;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, not_held};
+use crate::select::pieces::{Piece, missing_row_error};
 use crate::select::runs::RowRun;
 
 /// The elements of the answer.
@@ -69,7 +69,7 @@ impl KeptElements {
             let fragment = find_run(chunks, *place)?.fragment;
             Some(Piece { cell: place.cell, start: place.row, len: 1, fragment })
         });
-        nearest.map(|piece| piece.ok_or_else(not_held)).collect()
+        nearest.map(|piece| piece.ok_or_else(missing_row_error)).collect()
     }
 
     /// Returns the ends of each element.
@@ -434,7 +434,7 @@ impl ElementTest<'_> {
         } else {
             clip_edge(region, ends, &points, &mut pieces);
         }
-        let cuts = pieces.iter().flatten().filter(|corner| corner.stored().is_none()).count();
+        let cuts = pieces.iter().flatten().filter(|corner| corner.stored_place().is_none()).count();
         // An element of a row that no fragment names is not part of the geometry.
         if cuts > 0 && !ends.iter().all(|end| find_run(self.chunks, *end).is_some()) {
             return Ok(());
@@ -446,7 +446,7 @@ impl ElementTest<'_> {
         for piece in pieces {
             let mut piece_ends = Vec::with_capacity(piece.len());
             for corner in piece {
-                piece_ends.push(match corner.stored() {
+                piece_ends.push(match corner.stored_place() {
                     Some(place) => place,
                     None => self.kept.add_cut(corner),
                 });
@@ -469,7 +469,7 @@ impl ElementTest<'_> {
                 let coordinates = point.get_mut(..self.axes)?;
                 (row < column.len()).then(|| position(column, row, coordinates))
             });
-            found.ok_or_else(not_held)?;
+            found.ok_or_else(missing_row_error)?;
         }
         Ok(corners)
     }

@@ -10,7 +10,7 @@ use zvf_publish::Disk;
 use super::super::check::check_uploads;
 use super::super::claim::Claim;
 use super::{
-    INTENT, LIST_PAUSE, MAX_LIST_ATTEMPTS, Uploads, is_of_a_store, store_exists_error, write_down,
+    INTENT, LIST_PAUSE, MAX_LIST_ATTEMPTS, Uploads, is_store_name, store_exists_error, write_down,
 };
 use crate::error::{Op, StoreError};
 use crate::key::Key;
@@ -76,7 +76,7 @@ impl Uploads {
         };
         confirmed.map_err(|error| {
             claim.keep_claim();
-            StoreError::unknown(error)
+            StoreError::commit_unknown(error)
         })
     }
 
@@ -88,7 +88,7 @@ impl Uploads {
             for (name, len) in self.remote.list_all(&Key::root()).await? {
                 let is_sent = self.shared.was_sent(&name, len);
                 found += usize::from(is_sent);
-                if !is_sent && is_of_a_store(&name) {
+                if !is_sent && is_store_name(&name) {
                     let expected = Expected::Rule("nothing but what this build put there");
                     let (class, what) = (Class::Conflict, "objects");
                     let error =

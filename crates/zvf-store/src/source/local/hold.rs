@@ -103,7 +103,7 @@ impl Inner {
             }
         };
         if to_u64(read.bytes.len()) != self.file.size() || self.file.is_written()? {
-            return Err(StoreError::changed(Change::Version));
+            return Err(StoreError::from_change(Change::Version));
         }
         Ok(read.bytes)
     }

@@ -115,7 +115,7 @@ impl Local {
 
     /// Returns the same, reading large files through maps.
     #[cfg(all(unix, feature = "map"))]
-    pub(crate) fn mapped(
+    pub(crate) fn open_mapped(
         path: &Path,
         budget: Budget,
         promise: Promise,
@@ -173,7 +173,7 @@ impl Local {
         if missing && self.is_replaced() {
             for (answer, get) in answers.iter_mut().zip(gets) {
                 if matches!(answer, Some(Ok(None))) {
-                    let error = StoreError::changed(Change::Store).with_key(&get.key);
+                    let error = StoreError::from_change(Change::Store).with_key(&get.key);
                     *answer = Some(Err(error));
                 }
             }
@@ -416,7 +416,7 @@ impl Shared {
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
-            return Err(StoreError::changed(Change::length(len, found)).into());
+            return Err(StoreError::from_change(Change::length(len, found)).into());
         }
         Ok(Read { bytes, start, size, version: file.version() })
     }
@@ -424,7 +424,7 @@ impl Shared {
     /// Returns `found`, unless the directory that it was found in may be half removed.
     fn check_not_replaced<T>(&self, found: Result<T, StoreError>) -> Result<T, StoreError> {
         if self.dir.is_replaced(&self.path) {
-            return Err(StoreError::changed(Change::Store));
+            return Err(StoreError::from_change(Change::Store));
         }
         found
     }

@@ -190,7 +190,7 @@ impl Batch {
     }
 
     /// Returns since when the batch waits without an answer, once a request of it was given up.
-    pub(super) fn waiting(&self) -> Option<Instant> {
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
         let progress = self.lock_progress();
         progress.gave_up.then_some(progress.last)
     }
@@ -201,7 +201,7 @@ impl Batch {
         match answer {
             Ok(_) => progress.last = Instant::now(),
             Err(error) => {
-                progress.gave_up |= error.retryable() || error.class() == Class::FileChanged;
+                progress.gave_up |= error.is_retryable() || error.class() == Class::FileChanged;
             }
         }
     }
@@ -262,7 +262,7 @@ impl AttemptError {
             }
             Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),
             Self::Length { expected, found } => {
-                (StoreError::changed(Change::length(expected, found)), true, None)
+                (StoreError::from_change(Change::length(expected, found)), true, None)
             }
             Self::Final(error) => (error, false, None),
         }

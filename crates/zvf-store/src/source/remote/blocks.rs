@@ -72,7 +72,7 @@ impl Shared {
         from: &FilePath,
         attempts: &mut Attempts,
     ) -> Result<(), AttemptError> {
-        let mut file = File::open(from).map_err(|error| unreadable(from, &error))?;
+        let mut file = File::open(from).map_err(|error| unreadable_error(from, &error))?;
         let first = read_block(&mut file, from)?;
         if first.len() < BLOCK_BYTES {
             attempts.allow_body(self.retry.timeouts.transfer(to_u64(first.len())));
@@ -124,10 +124,10 @@ impl Shared {
 fn read_block(file: &mut File, from: &FilePath) -> Result<Bytes, AttemptError> {
     let mut block = Vec::new();
     let read = file.take(to_u64(BLOCK_BYTES)).read_to_end(&mut block);
-    read.map(|_len| block.into()).map_err(|error| unreadable(from, &error))
+    read.map(|_len| block.into()).map_err(|error| unreadable_error(from, &error))
 }
 
-fn unreadable(from: &FilePath, error: &io::Error) -> AttemptError {
+fn unreadable_error(from: &FilePath, error: &io::Error) -> AttemptError {
     let text = format!("{}: {error}", from.display());
     AttemptError::Final(StoreError::io(Op::Read, io::Error::new(error.kind(), text)))
 }

@@ -120,10 +120,10 @@ impl Remote {
         let mut fetched = stream::iter(fetches).buffer_unordered(self.0.at_once);
         while let Some((at, key, piece, outcome)) = fetched.next().await {
             let Some(version) = versions.get_mut(at) else { continue };
-            let outcome = outcome.and_then(|read| one_version(version, read));
+            let outcome = outcome.and_then(|read| check_version(version, read));
             deliver(gets, &key, &piece, outcome, &mut answers);
         }
-        let unanswered = || Err(StoreError::changed(Change::Version));
+        let unanswered = || Err(StoreError::from_change(Change::Version));
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
@@ -136,7 +136,7 @@ impl Remote {
     }
 
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
-        self.0.must_list(prefix)?;
+        self.0.check_listing(prefix)?;
         let path = self.0.path(prefix)?;
         let listing =
             self.0.children(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
@@ -154,7 +154,7 @@ impl Remote {
     }
 
     pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
-        self.0.must_list(prefix)?;
+        self.0.check_listing(prefix)?;
         let path = self.0.path(prefix)?;
         let listed = self.0.list(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
         if listed.len() >= MAX_LISTED_KEYS {
@@ -193,7 +193,7 @@ impl Shared {
     ) -> Result<Option<Read>, StoreError> {
         let path = self.path(key)?;
         let _request = self.budget.request().await;
-        let mut attempts = Attempts::new(self, Op::Read, key, batch.waiting());
+        let mut attempts = Attempts::new(self, Op::Read, key, batch.waiting_since());
         let mut part = None;
         loop {
             match self.attempt(&path, range, &mut part, &mut attempts).await {
@@ -334,7 +334,7 @@ impl Shared {
         let len = expected.end - expected.start;
         if found != expected {
             let found = found.end.saturating_sub(found.start); // as the backend says
-            return Err(AttemptError::Final(StoreError::changed(Change::length(len, found))));
+            return Err(AttemptError::Final(StoreError::from_change(Change::length(len, found))));
         }
         let asked = attempts.deadline.map(|_| Instant::now());
         let held = self.budget.reserve(len).await.map_err(AttemptError::Final)?;
@@ -379,7 +379,7 @@ impl Shared {
     }
 
     /// Refuses where names cannot be listed: over plain HTTP that is no evidence of absence.
-    fn must_list(&self, prefix: &Key) -> Result<(), StoreError> {
+    fn check_listing(&self, prefix: &Key) -> Result<(), StoreError> {
         if self.can_list {
             return Ok(());
         }
@@ -464,13 +464,17 @@ enum ReadStart {
 }
 
 /// Returns `read`, unless another piece of the object was of another version.
-fn one_version(
+fn check_version(
     version: &mut Option<Version>,
     read: Option<Read>,
 ) -> Result<Option<Read>, StoreError> {
     let Some(read) = read else { return Ok(None) };
     let first = version.get_or_insert_with(|| read.version.clone());
-    if *first == read.version { Ok(Some(read)) } else { Err(StoreError::changed(Change::Version)) }
+    if *first == read.version {
+        Ok(Some(read))
+    } else {
+        Err(StoreError::from_change(Change::Version))
+    }
 }
 
 /// Returns whether `name` can be a key below `prefix`, and is not a writer's own.

@@ -67,7 +67,7 @@ impl Part {
             found += to_u64(chunk.len());
             if found > expected {
                 let change = Change::length(expected, found);
-                return Ok(Err(AttemptError::Final(StoreError::changed(change))));
+                return Ok(Err(AttemptError::Final(StoreError::from_change(change))));
             }
             if self.bytes.is_empty() && found == expected {
                 whole = Some(chunk);

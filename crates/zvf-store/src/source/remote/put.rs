@@ -178,12 +178,14 @@ impl Remote {
                 Ok(Some(found)) if open && found == *bytes => return Ok(Created::Guarded),
                 Ok(Some(_)) => return Err(store_exists_error()),
                 Ok(None) => {}
-                Err(_unreadable) => return Err(StoreError::unknown(miss.judge(Op::Publish).0)),
+                Err(_unreadable) => {
+                    return Err(StoreError::commit_unknown(miss.judge(Op::Publish).0));
+                }
             }
             // A refusal without an object behind it is a race that the other one lost, too.
             let miss = if exists { RACE } else { miss };
             let again = attempts.retry_or_fail(&self.0, miss).await;
-            again.map_err(|error| if open { StoreError::unknown(error) } else { error })?;
+            again.map_err(|error| if open { StoreError::commit_unknown(error) } else { error })?;
         }
         if self.read(key).await?.is_some() {
             return Err(store_exists_error());

@@ -43,7 +43,7 @@ impl Retry {
     ) -> Option<Duration> {
         let longest = self.timeouts.pause(tried).as_millis();
         let longest = u64::try_from(longest).unwrap_or(u64::MAX - 1); // at most a year
-        let pause = Duration::from_millis(self.random() % (longest + 1));
+        let pause = Duration::from_millis(self.next_random() % (longest + 1));
         let pause = asked.map_or(pause, |asked| asked.max(pause));
         let now = Instant::now();
         let in_time = now.checked_add(pause).is_some_and(|then| then < deadline);
@@ -57,7 +57,7 @@ impl Retry {
     }
 
     /// Returns the next number of a xorshift sequence; two callers that race may see the same one.
-    fn random(&self) -> u64 {
+    fn next_random(&self) -> u64 {
         let mut x = self.noise.load(Ordering::Relaxed);
         x ^= x << 13;
         x ^= x >> 7;

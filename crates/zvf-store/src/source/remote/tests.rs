@@ -153,7 +153,7 @@ async fn requests_to_a_broken_store_end() {
         assert!(text.starts_with(message), "{fault:?}: {text}");
         assert_eq!(store.requests().len(), requests, "{timeouts:?} {fault:?}");
         assert!((min_secs..=max_secs).contains(&took), "{timeouts:?} {fault:?}: {took} s");
-        assert_eq!(error.retryable(), error.class() != Class::FileChanged, "{fault:?}");
+        assert_eq!(error.is_retryable(), error.class() != Class::FileChanged, "{fault:?}");
         let sent_again = u64::try_from(requests - 1).unwrap();
         assert_eq!(remote.stats().retries, sent_again, "{fault:?}");
     }

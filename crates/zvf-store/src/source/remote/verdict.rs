@@ -36,7 +36,7 @@ pub(super) struct Verdict {
 impl Verdict {
     pub(super) fn classify(error: &StoreFault) -> Self {
         if is_missing_bucket(error) {
-            return Self::permanent(Class::NotFound, BackendAnswer::NoBucket);
+            return Self::permanent_error(Class::NotFound, BackendAnswer::NoBucket);
         }
         let class = if matches!(error, StoreFault::NotFound { .. }) {
             Class::NotFound
@@ -61,7 +61,7 @@ impl Verdict {
         } else {
             return Self::from_cause(error);
         };
-        Self::permanent(class, BackendAnswer::Refusal)
+        Self::permanent_error(class, BackendAnswer::Refusal)
     }
 
     /// Returns the verdict on an error that its backend did not classify: by the causes it carries.
@@ -86,44 +86,44 @@ impl Verdict {
         }
         match status_in(error) {
             Some(status) => Self::from_status(status),
-            None => Self::transient(Class::Io, BackendAnswer::Other),
+            None => Self::transient_error(Class::Io, BackendAnswer::Other),
         }
     }
 
     fn from_status(status: u16) -> Self {
         let answer = BackendAnswer::Status(status);
         match status {
-            401 | 407 => Self::permanent(Class::Unauthenticated, answer),
-            403 => Self::permanent(Class::PermissionDenied, answer),
-            404 | 410 => Self::permanent(Class::NotFound, answer),
-            412 => Self::permanent(Class::FileChanged, answer),
-            416 => Self::permanent(Class::OutOfBounds, answer),
-            408 | 504 => Self::transient(Class::Timeout, answer),
-            429 => Self::transient(Class::Throttled, answer),
-            501 | 505 => Self::permanent(Class::Unsupported, answer),
-            507 => Self::permanent(Class::NoSpace, answer),
-            500..=599 => Self::transient(Class::Unavailable, answer),
-            _ => Self::permanent(Class::InvalidArgument, answer),
+            401 | 407 => Self::permanent_error(Class::Unauthenticated, answer),
+            403 => Self::permanent_error(Class::PermissionDenied, answer),
+            404 | 410 => Self::permanent_error(Class::NotFound, answer),
+            412 => Self::permanent_error(Class::FileChanged, answer),
+            416 => Self::permanent_error(Class::OutOfBounds, answer),
+            408 | 504 => Self::transient_error(Class::Timeout, answer),
+            429 => Self::transient_error(Class::Throttled, answer),
+            501 | 505 => Self::permanent_error(Class::Unsupported, answer),
+            507 => Self::permanent_error(Class::NoSpace, answer),
+            500..=599 => Self::transient_error(Class::Unavailable, answer),
+            _ => Self::permanent_error(Class::InvalidArgument, answer),
         }
     }
 
     #[cfg(feature = "net")]
     fn from_transport(kind: object_store::client::HttpErrorKind) -> Self {
         if matches!(kind, object_store::client::HttpErrorKind::Timeout) {
-            Self::transient(Class::Timeout, BackendAnswer::Connection)
+            Self::transient_error(Class::Timeout, BackendAnswer::Connection)
         } else {
-            Self::transient(Class::Unavailable, BackendAnswer::Connection)
+            Self::transient_error(Class::Unavailable, BackendAnswer::Connection)
         }
     }
 
     fn from_io(error: &io::Error) -> Self {
         let kind = error.kind();
         if matches!(kind, ErrorKind::NotFound) {
-            Self::permanent(Class::NotFound, BackendAnswer::Refusal)
+            Self::permanent_error(Class::NotFound, BackendAnswer::Refusal)
         } else if matches!(kind, ErrorKind::PermissionDenied) {
-            Self::permanent(Class::PermissionDenied, BackendAnswer::Refusal)
+            Self::permanent_error(Class::PermissionDenied, BackendAnswer::Refusal)
         } else if matches!(kind, ErrorKind::TimedOut) {
-            Self::transient(Class::Timeout, BackendAnswer::Connection)
+            Self::transient_error(Class::Timeout, BackendAnswer::Connection)
         } else if matches!(
             kind,
             ErrorKind::ConnectionReset
@@ -133,17 +133,17 @@ impl Verdict {
                 | ErrorKind::BrokenPipe
                 | ErrorKind::UnexpectedEof
         ) {
-            Self::transient(Class::Unavailable, BackendAnswer::Connection)
+            Self::transient_error(Class::Unavailable, BackendAnswer::Connection)
         } else {
-            Self::transient(Class::Io, BackendAnswer::Other)
+            Self::transient_error(Class::Io, BackendAnswer::Other)
         }
     }
 
-    fn transient(class: Class, answer: BackendAnswer) -> Self {
+    fn transient_error(class: Class, answer: BackendAnswer) -> Self {
         Self { class, answer, again: true, after: None }
     }
 
-    fn permanent(class: Class, answer: BackendAnswer) -> Self {
+    fn permanent_error(class: Class, answer: BackendAnswer) -> Self {
         Self { class, answer, again: false, after: None }
     }
 }
@@ -172,7 +172,7 @@ fn status_in(error: &(dyn Error + 'static)) -> Option<u16> {
 mod tests {
     use super::*;
 
-    fn generic(source: impl Into<Box<dyn Error + Send + Sync>>) -> StoreFault {
+    fn generic_error(source: impl Into<Box<dyn Error + Send + Sync>>) -> StoreFault {
         StoreFault::Generic { store: "test", source: source.into() }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             (302, Class::InvalidArgument, false),
         ] {
             let text = format!("Server returned non-2xx status code: {status} Word: body");
-            let verdict = Verdict::classify(&generic(text));
+            let verdict = Verdict::classify(&generic_error(text));
             assert_eq!((verdict.class, verdict.again), (class, is_retried), "{status}");
             assert_eq!(verdict.answer.to_string(), format!("the store answered {status}"));
         }
@@ -223,14 +223,14 @@ mod tests {
             assert_eq!(verdict.answer.to_string(), answer, "{body}");
         }
         let listed = "status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>";
-        let verdict = Verdict::classify(&generic(listed));
+        let verdict = Verdict::classify(&generic_error(listed));
         assert_eq!(verdict.class, Class::NotFound);
         assert_eq!(verdict.answer.to_string(), "the bucket or container does not exist");
     }
 
     #[test]
     fn errors_without_a_status_are_judged_by_their_cause() {
-        let io = |kind: ErrorKind| generic(io::Error::from(kind));
+        let io = |kind: ErrorKind| generic_error(io::Error::from(kind));
         let (path, source) = (|| String::from("k"), || "why".into());
         for (error, class, is_retried) in [
             (StoreFault::NotFound { path: path(), source: source() }, Class::NotFound, false),
@@ -268,8 +268,8 @@ mod tests {
             (io(ErrorKind::ConnectionRefused), Class::Unavailable, true),
             (io(ErrorKind::UnexpectedEof), Class::Unavailable, true),
             (io(ErrorKind::Other), Class::Io, true),
-            (generic("something"), Class::Io, true),
-            (generic("status code: no number"), Class::Io, true),
+            (generic_error("something"), Class::Io, true),
+            (generic_error("status code: no number"), Class::Io, true),
         ] {
             let verdict = Verdict::classify(&error);
             assert_eq!((verdict.class, verdict.again), (class, is_retried), "{error}");
