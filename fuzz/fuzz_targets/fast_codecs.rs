@@ -32,8 +32,9 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
     }
     if ours[0] {
         let mut decoder = Decoder::new(1 << 16);
-        let opened =
-            decoder.open_range(chunk.layout(), &chunk.stored_parts(), range).expect("decoded before");
+        let opened = decoder
+            .open_range(chunk.layout(), &chunk.stored_parts(), range)
+            .expect("decoded before");
         let at = usize::from(data[0]).min(len);
         let mut part = vec![0; (len - at).min(usize::from(data[data.len() - 1]))];
         assert!(opened.copy(at, &mut part));
