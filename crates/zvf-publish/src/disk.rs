@@ -145,8 +145,14 @@ impl Disk {
     /// When the system refuses.
     pub fn make_dir(&self, path: &Path) -> io::Result<()> {
         let end = self.fault()?;
+        let Some(calls) = &self.record else {
+            fs::create_dir(path)?;
+            return end;
+        };
+        // Under the lock, so that no thread records a file in the directory before the directory.
+        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
         fs::create_dir(path)?;
-        self.note(|| Call::MakeDir(path.to_owned()));
+        calls.push(Call::MakeDir(path.to_owned()));
         end
     }
 
