@@ -433,7 +433,11 @@ impl CellArray {
                 }
             }
         }
-        let moved = self.old_grid.take();
+        let old_grid = self.old_grid.take();
+        if let Some((origin, present)) = &old_grid {
+            self.push_cell_removals(origin, present, out)?;
+        }
+        let moved = old_grid.is_some();
         match self.shard.clone() {
             None => self.flush_cells(snap, &staged, moved, out)?,
             Some(shard) => self.flush_shards(snap, &staged, &shard, moved, out)?,
@@ -452,28 +456,20 @@ impl CellArray {
         &mut self,
         snap: &Snapshot,
         staged: &BTreeMap<Chunk, Option<Bytes>>,
-        moved: Option<(Vec<i64>, BTreeSet<Chunk>)>,
+        moved: bool,
         out: &mut Changes,
     ) -> Result<()> {
-        let key_of = |chunk: &Chunk, origin: &[i64]| -> Result<String> {
-            Ok(cell_key(&self.path, &cell_coordinates(&self.path, chunk, origin)?))
-        };
-        if let Some((origin, present)) = &moved {
-            for chunk in present {
-                out.insert(key_of(chunk, origin)?, None);
-            }
-        }
         for (chunk, bytes) in staged {
-            let key = key_of(chunk, &self.origin)?;
+            let key = self.stored_key(chunk, &self.origin)?;
             match bytes {
                 Some(bytes) => {
-                    if moved.is_none() && self.read_stored(snap, chunk)?.as_ref() == Some(bytes) {
+                    if !moved && self.read_stored(snap, chunk)?.as_ref() == Some(bytes) {
                         continue;
                     }
                     let framed = encode_cell(bytes)?;
                     out.insert(key, Some(self.coding.codecs.pack(framed.into())?));
                 }
-                None if moved.is_none() && self.present.contains(chunk) => {
+                None if !moved && self.present.contains(chunk) => {
                     out.insert(key, None);
                 }
                 None => {}
@@ -487,15 +483,9 @@ impl CellArray {
         snap: &Snapshot,
         staged: &BTreeMap<Chunk, Option<Bytes>>,
         shard: &[i64],
-        moved: Option<(Vec<i64>, BTreeSet<Chunk>)>,
+        moved: bool,
         out: &mut Changes,
     ) -> Result<()> {
-        if let Some((origin, present)) = &moved {
-            for chunk in present {
-                let at = cell_coordinates(&self.path, chunk, origin)?;
-                out.insert(cell_key(&self.path, &shard_of(&at, shard)), None);
-            }
-        }
         let mut shards: BTreeMap<Vec<i64>, Vec<(usize, Option<&Bytes>)>> = BTreeMap::new();
         for (chunk, bytes) in staged {
             let at = cell_coordinates(&self.path, chunk, &self.origin)?;
@@ -504,9 +494,9 @@ impl CellArray {
         }
         for (outer, cells) in shards {
             let count = count_cells(shard)?;
-            let old = match &moved {
-                Some(_) => vec![None; count],
-                None => self.read_shard(snap, shard, &outer)?,
+            let old = match moved {
+                true => vec![None; count],
+                false => self.read_shard(snap, shard, &outer)?,
             };
             let mut new = old.clone();
             for (place, bytes) in cells {
@@ -562,16 +552,31 @@ impl CellArray {
             Some((origin, present)) => (origin, present),
             None => (&self.origin, &self.present),
         };
-        for chunk in present {
-            let at = cell_coordinates(&self.path, chunk, origin)?;
-            let at = match &self.shard {
-                Some(shard) => shard_of(&at, shard),
-                None => at,
-            };
-            out.insert(cell_key(&self.path, &at), None);
-        }
+        self.push_cell_removals(origin, present, out)?;
         out.insert(doc_key(&self.path), None);
         Ok(())
+    }
+
+    /// Adds the removal of the cells of chunks, or of their shards, in the grid with this origin.
+    fn push_cell_removals(
+        &self,
+        origin: &[i64],
+        present: &BTreeSet<Chunk>,
+        out: &mut Changes,
+    ) -> Result<()> {
+        for chunk in present {
+            out.insert(self.stored_key(chunk, origin)?, None);
+        }
+        Ok(())
+    }
+
+    /// Returns the key of the cell of a chunk, or of its shard.
+    fn stored_key(&self, chunk: &[i64], origin: &[i64]) -> Result<String> {
+        let at = cell_coordinates(&self.path, chunk, origin)?;
+        Ok(match &self.shard {
+            Some(shard) => cell_key(&self.path, &shard_of(&at, shard)),
+            None => cell_key(&self.path, &at),
+        })
     }
 }
 
