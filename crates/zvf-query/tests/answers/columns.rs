@@ -38,7 +38,6 @@ fn an_empty_answer_has_the_columns_of_a_full_one() {
             Query::all(),
             Query::all().with_owners(),
             Query::all().of_objects([ObjectId(1)]),
-            Query::all().order(Order::Storage),
             Query::all().columns(select(&["v", "object.mass"])),
         ] {
             let full = query_batch(&fixture, &query);

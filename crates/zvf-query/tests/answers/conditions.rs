@@ -181,7 +181,6 @@ fn conditions_that_hold_nowhere_are_noted() {
             "label = \"z\" holds nowhere: there is no such category: there is a, b, c",
         ),
         ("v is null", "v is null holds nowhere: missing numbers are NaN"),
-        ("label is null", "label is null holds nowhere: no code says that a value is missing"),
         (
             "group.name = 'g7'",
             "group.name = \"g7\" holds nowhere: no group passes; the first ones are g0, g1",
