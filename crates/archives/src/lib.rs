@@ -1,8 +1,9 @@
 //! Stores from the archives in `testdata/zvf`: in a directory, or in memory; files over HTTP ([`http`]), and an
-//! emulator of S3 ([`s3`]).
+//! emulator of S3 ([`s3`]). Tests that must fail ([`expected_failure`]).
 //!
 //! For tests of every layer; missing or broken archives panic.
 
+mod failing;
 pub mod http;
 pub mod s3;
 
@@ -18,6 +19,8 @@ use object_store::{ObjectStoreExt as _, PutPayload};
 use serde_json::Value;
 use tempfile::TempDir;
 use zvf_store::{OpenOptions, Store};
+
+pub use self::failing::expected_failure;
 
 /// Returns the folder of archives.
 pub fn folder() -> PathBuf {

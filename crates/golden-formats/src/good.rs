@@ -165,7 +165,7 @@ fn check_vertices(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome
     }
     let is_exact = spec.get("exact").and_then(Json::as_bool) != Some(false) && spec_rows.is_none();
     let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
-    let is_rounded = is_by_pandas(entry) || spec_rows.is_none() && has_odd_scale(entry);
+    let is_rounded = spec_rows.is_none() && has_odd_scale(entry);
     let is_exact = is_exact && !is_rounded;
     if is_exact && hash_positions(&positions) == expected {
         outcome.passed += 1;
@@ -316,8 +316,7 @@ fn check_column(
             && hash_scaled(field, 1.0 / scale(entry)).as_deref() == Some(expected)
         || spec.get("codes").is_some_and(|codes| has_codes(field, spec, codes))
         || matches!(spec["type"].as_str(), Some("Int64" | "boolean"))
-            && hash_nullable(field).as_deref() == Some(expected)
-        || dtype == "float64" && is_by_pandas(entry) && has_ends(field, spec);
+            && hash_nullable(field).as_deref() == Some(expected);
     outcome.check(is_same, || {
         format!("{name}: {column:?} of {dtype} has other values (read as {own})")
     });
@@ -343,26 +342,9 @@ fn has_codes(field: &Field, spec: &Json, codes: &Json) -> bool {
     same_labels && hash_field(&bare, dtype).as_deref() == codes["sha256"].as_str()
 }
 
-/// Returns whether the first and the last number are the given ones up to the rounding of pandas.
-fn has_ends(field: &Field, spec: &Json) -> bool {
-    let count = field.column.len();
-    let at = |row: usize, key: &str| {
-        Some(is_near(field.column.float(row, 0)?, spec.get(key)?.as_f64()?))
-    };
-    spec["shape"][0] == count
-        && at(0, "first") == Some(true)
-        && at(count.saturating_sub(1), "last") == Some(true)
-}
-
-/// Returns whether two numbers agree except for the last digits, where pandas and float32 round.
+/// Returns whether two numbers agree except for the last digits, where float32 rounds.
 fn is_near(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 4.0 * f64::EPSILON * expected.abs()
-}
-
-/// Returns whether the numbers of a text have the rounding of pandas.
-fn is_by_pandas(entry: &Json) -> bool {
-    let readers = entry["read_by"].as_array().into_iter().flatten().filter_map(Json::as_str);
-    readers.into_iter().any(|reader| reader.starts_with("pandas"))
 }
 
 fn check_groups(name: &str, facts: &Facts, entry: &Json, outcome: &mut Outcome) {

@@ -279,7 +279,7 @@ impl Layout {
             let empty = Column::empty(attribute.dtype(), attribute.width());
             let empty =
                 empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
-            let field = arrow_field(zvf::Field::new(name.as_str(), empty))?;
+            let field = arrow_field(attribute.field(empty))?;
             layout.push_attribute("link", &name, &field, false);
         }
         Ok(layout)

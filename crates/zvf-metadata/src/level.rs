@@ -145,6 +145,12 @@ impl LevelDoc {
         self.refinement == Some(Token::Known(Refinement::Add))
     }
 
+    /// Returns which edits of level 0 this level lacks, where there are such.
+    #[must_use]
+    pub fn stale(&self) -> Option<&Value> {
+        self.attributes.get("zvf")?.get("stale").filter(|stale| !stale.is_null())
+    }
+
     /// Returns how far the geometry of this level may lie from that of level 0, in world units, where whoever made the
     /// level said so.
     ///

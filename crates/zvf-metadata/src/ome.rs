@@ -61,6 +61,12 @@ impl Ome {
         }
     }
 
+    /// Returns whether the level in the group `name` is a node.
+    #[must_use]
+    pub fn has_level(&self, name: &str) -> bool {
+        self.nodes.iter().any(|node| node.name == name)
+    }
+
     /// Returns what a store in a folder of this name is called.
     #[must_use]
     pub fn store_name(folder: &str) -> &str {

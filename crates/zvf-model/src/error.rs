@@ -253,7 +253,7 @@ mod tests {
              (in 0/vertex_attributes/label, chunk 0.-1)"
         );
         let followed =
-            ModelError::from(BadCode { code: 9, categories: 2 }).with_object(ObjectId(-3));
+            ModelError::from(BadCode { code: Some(9), categories: 2 }).with_object(ObjectId(-3));
         assert_eq!(
             followed.to_string(),
             "OutOfBounds: code 9 is none of 2 categories (in object -3)"

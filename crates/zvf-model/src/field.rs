@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_metadata::arrays::Dictionary;
 
+use crate::level::category;
 use crate::{Column, Value};
 
 /// A named column.
@@ -80,6 +82,11 @@ impl Categories {
         Self { values: values.into(), missing }
     }
 
+    pub(crate) fn from_dictionary(dictionary: &Dictionary) -> Self {
+        let values = dictionary.categories.iter().map(category).collect();
+        Self::new(values, dictionary.missing)
+    }
+
     /// Returns what the codes stand for, from 0.
     #[must_use]
     pub fn values(&self) -> &[Value] {
@@ -99,15 +106,16 @@ impl Categories {
     /// When it is neither a code of these categories nor the one for missing values.
     pub fn decode(&self, code: &Value) -> Result<&Value, BadCode> {
         let number = match code {
-            Value::Int(n) => i128::from(*n),
-            Value::UInt(n) => i128::from(*n),
+            Value::Int(n) => Some(i128::from(*n)),
+            Value::UInt(n) => Some(i128::from(*n)),
             Value::Null => return Ok(&Value::Null),
-            Value::Bool(_) | Value::Float(_) | Value::Text(_) => -1,
+            Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
         };
-        if self.missing.is_some_and(|missing| i128::from(missing) == number) {
+        if number.is_some() && self.missing.map(i128::from) == number {
             return Ok(&Value::Null);
         }
-        let category = usize::try_from(number).ok().and_then(|at| self.values.get(at));
+        let place = number.and_then(|number| usize::try_from(number).ok());
+        let category = place.and_then(|place| self.values.get(place));
         category.ok_or(BadCode { code: number, categories: self.values.len() })
     }
 
@@ -131,17 +139,20 @@ impl Categories {
             let mut places = (0..column.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
             return places.try_for_each(|(row, c)| self.decode(&column.value(row, c)).map(|_| ()));
         };
-        let bad = |code| Err(BadCode { code, categories: self.values.len() });
+        let bad = |code| Err(BadCode { code: Some(code), categories: self.values.len() });
         first.map_or(Ok(()), bad)
     }
 }
 
 /// A code that stands for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("code {code} is none of {categories} categories")]
+#[error(
+    "{} is none of {categories} categories",
+    .code.map_or_else(|| "a value that is no whole number".to_owned(), |code| format!("code {code}"))
+)]
 pub struct BadCode {
-    /// The code as stored.
-    pub code: i128,
+    /// The code as stored; `None` where it is no whole number.
+    pub code: Option<i128>,
     /// How many categories there are.
     pub categories: usize,
 }
@@ -159,6 +170,8 @@ mod tests {
             (Value::Int(2), Err("code 2 is none of 2 categories")),
             (Value::Int(-2), Err("code -2 is none of 2 categories")),
             (Value::UInt(u64::MAX), Err("code 18446744073709551615 is none of 2 categories")),
+            (Value::Float(1.0), Err("a value that is no whole number is none of 2 categories")),
+            (Value::Null, Ok(Value::Null)),
         ] {
             let found = categories.decode(&code).cloned().map_err(|error| error.to_string());
             assert_eq!(found, value.map_err(str::to_owned));
@@ -182,8 +195,10 @@ mod tests {
             (pair(Some(-1)), column("int8", &[0xfe]), Some(-2)),
             (pair(Some(-1)), column("int16", &[0xff, 0xff, 2, 0]), Some(2)),
         ];
+        let floats = column("float32", &1_f32.to_le_bytes());
+        assert_eq!(pair(Some(-1)).check(&floats), Err(BadCode { code: None, categories: 2 }));
         for (categories, column, code) in table {
-            let expected = code.map(|code| BadCode { code, categories: 2 });
+            let expected = code.map(|code| BadCode { code: Some(code), categories: 2 });
             assert_eq!(categories.check(&column).err(), expected, "{column:?}");
         }
     }

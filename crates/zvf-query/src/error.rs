@@ -213,6 +213,16 @@ pub enum BadQuery {
         /// The requested value.
         index: u32,
     },
+    /// A comparison with a value of another type than the column has.
+    #[error("{name} holds {holds}: it cannot be compared with {with}")]
+    Incomparable {
+        /// The column.
+        name: String,
+        /// What the column holds.
+        holds: &'static str,
+        /// What it was compared with.
+        with: &'static str,
+    },
     /// A column without values for some rows of the answer, whose type has no null value.
     #[error(
         "some {items} have no value of {name}, and its type has nothing that says so: ask only for those \

@@ -9,6 +9,7 @@ use zvf_model::{
     AttributeReader, ChunkFragments, Kind, LevelReader, LinkAttribute, LinkFamily, ModelError,
     RowAttribute,
 };
+use zvf_store::Listing;
 
 use crate::error::{BadQuery, QueryError};
 
@@ -92,8 +93,28 @@ impl LevelCache {
     ) -> Result<AttributeReader, QueryError> {
         match self.vertex_attribute(name, near).await? {
             Some(found) => Ok(found),
-            None => Err(unknown_column_error("vertex", name, &self.names().await?).into()),
+            None => {
+                let mut error = unknown_column_error("vertex", name, &self.names().await?);
+                if let BadQuery::NoSuchColumn { available, .. } = &mut error {
+                    for scope in self.other_scopes(name).await? {
+                        available.push_str(&format!("; {scope}s have it: write {scope}.{name}"));
+                    }
+                }
+                Err(error.into())
+            }
         }
+    }
+
+    /// Returns what else than vertices has an attribute called `name`.
+    async fn other_scopes(&self, name: &str) -> Result<Vec<&'static str>, QueryError> {
+        let level = &self.level;
+        let scopes = [
+            ("object", level.object_attribute_names().await?),
+            ("fragment", level.fragment_attribute_names().await?),
+            ("link", level.link_attribute_names().await?),
+        ];
+        let has_name = |listing: &Listing| listing.names.iter().any(|listed| listed == name);
+        Ok(scopes.iter().filter(|(_, names)| has_name(names)).map(|(scope, _)| *scope).collect())
     }
 
     /// Returns the attribute of fragments called `name`.

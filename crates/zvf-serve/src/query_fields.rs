@@ -13,7 +13,7 @@
 //! ignored.
 
 use zvf::region::{HalfSpace, Region};
-use zvf::{Bounds, Columns, Kind, LevelId, LevelRule, Mode, ObjectId, Order, Query};
+use zvf::{Bounds, Columns, Kind, LevelId, LevelRule, Mode, ObjectId, Order, Query, UnknownIds};
 
 use crate::refusal::Refusal;
 
@@ -58,7 +58,10 @@ pub(crate) fn parse_query(
             "bbox" => region = Some(parse_box(&value)?.into()),
             "ball" => region = Some(parse_ball(&value)?),
             "half_space" => spaces.push(parse_half_space(&value)?),
-            "objects" => parsed.query = query.of_objects(parse_ids(&value)?),
+            "objects" => {
+                let query = query.of_objects(parse_ids(&value)?);
+                parsed.query = query.unknown_ids(UnknownIds::Error);
+            }
             "groups" => {
                 parsed.groups = value.split(',').map(|name| name.trim().to_owned()).collect()
             }

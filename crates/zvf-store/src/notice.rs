@@ -58,6 +58,23 @@ pub enum Notice {
         /// The codec.
         codec: Box<str>,
     },
+    /// Vertices are Draco streams with an order of their own: edges and faces between chunks were left out.
+    LinksLeftOut {
+        /// The array of vertices.
+        key: Key,
+    },
+    /// A coarser level lacks edits of level 0 that came after it was built.
+    StaleLevel {
+        /// The level.
+        key: Key,
+    },
+    /// A condition of a query holds for nothing, whatever is stored.
+    HoldsNowhere {
+        /// The condition.
+        condition: Box<str>,
+        /// Why it cannot hold.
+        why: Box<str>,
+    },
     /// The backend cannot create an object only where there is none: it was looked for just before.
     NoConditionalPut,
     /// The file system has no locks: a file beside the store stood for one.
@@ -86,6 +103,16 @@ impl fmt::Display for Notice {
             Self::CodecNotCapped { key, codec } => {
                 write!(f, "{key} uses {codec}, whose output is measured only when it is done")
             }
+            Self::LinksLeftOut { key } => write!(
+                f,
+                "{key} holds Draco streams with an order of their own: edges and faces between chunks cannot \
+                 be read and are left out"
+            ),
+            Self::StaleLevel { key } => write!(
+                f,
+                "level {key} lacks edits of level 0 that came after it was built: build it again with zvf pyramid"
+            ),
+            Self::HoldsNowhere { condition, why } => write!(f, "{condition} holds nowhere: {why}"),
             Self::NoFileLocks => f.write_str(
                 "the file system has no locks: a file beside the store stood for one while it was changed",
             ),

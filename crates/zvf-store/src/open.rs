@@ -387,6 +387,11 @@ impl Store {
         self.shared_state().notices.all()
     }
 
+    /// Adds what a reader of this handle should know, once.
+    pub fn add_notice(&self, notice: Notice) {
+        self.shared_state().notices.add(notice);
+    }
+
     /// Returns the cells of the array at `key`; `None` when there is none.
     pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>, StoreError> {
         node::cells(&self.opened, key, 0).await

@@ -30,6 +30,8 @@ pub(crate) struct LevelState {
     pub(crate) opaque: bool,
     /// Whether they are Draco streams.
     pub(crate) is_draco: bool,
+    /// Whether some of them have an order of their own, which is not the one that links mean.
+    pub(crate) reorders: bool,
     /// Chunks with their rows and fragments, once cells were read.
     pub(crate) chunks: Arc<ChunkTable>,
     /// The gaps between levels that links are stored for, and how wide they are.
@@ -112,6 +114,7 @@ impl LevelState {
             link_fragments: None,
             opaque: false,
             is_draco: false,
+            reorders: false,
             chunks: Arc::default(),
             families: Vec::new(),
             linked: Linked::default(),

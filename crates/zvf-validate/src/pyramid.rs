@@ -58,8 +58,7 @@ pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
 
 /// Returns whether level 0 was edited since the level was built.
 fn is_stale(level: &LevelState) -> bool {
-    let edited = level.node.meta().attributes.get("zvf").and_then(|section| section.get("stale"));
-    edited.is_some_and(|stale| !stale.is_null())
+    level.node.meta().stale().is_some()
 }
 
 /// Checks P2: level numbers have no gaps.

@@ -91,7 +91,7 @@ fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<
     let bounds = if request.kind.has_links() {
         // Vertices of coarser levels may lie up to a bin outside of their chunk, others as far as rounding goes.
         let bins =
-            level.bins().filter(|_| request.level.0 > 0).map(|bins| bins.bin_shape().to_vec());
+            level.bin_shape().filter(|_| request.level.0 > 0).map(<[f64]>::to_vec);
         let margin = bins.unwrap_or_else(|| sizes.iter().map(|size| size * ROUNDING).collect());
         let start: Vec<f64> = low.iter().zip(&margin).map(|(low, margin)| low - margin).collect();
         let sides = low.iter().zip(sizes).zip(&margin);

@@ -289,7 +289,11 @@ fn link_words(level: u32, links: &LinkSummary) -> String {
         (links.missing_level, "which is not there"),
         (links.directed, "directed"),
         (links.duplicated, "stored once for each chunk they touch"),
-        (!links.enumerated, "as far as they could be found without a listing"),
+        (!links.enumerated && links.keeps_order, "as far as they could be found without a listing"),
+        (
+            !links.enumerated && !links.keeps_order,
+            "without those between chunks, whose Draco streams have an order of their own",
+        ),
     ] {
         if flag {
             words.push_str(", ");

@@ -68,7 +68,7 @@ fn model_errors() -> Vec<ModelError> {
         ModelError::from(format_error()),
         ModelError::from(Root::parse(b"[").unwrap_err()),
         ModelError::from(column),
-        ModelError::from(BadCode { code: 9, categories: 2 }),
+        ModelError::from(BadCode { code: Some(9), categories: 2 }),
         ModelError::invalid_value(Class::CountMismatch, "rows", Expected::Exactly(12), 11_u8),
     ]);
     errors
@@ -88,7 +88,7 @@ fn query_errors() -> Vec<QueryError> {
 }
 
 fn convert_errors() -> Vec<ConvertError> {
-    let code = BadCode { code: 9, categories: 2 };
+    let code = BadCode { code: Some(9), categories: 2 };
     let mut errors = vec![
         ConvertError::Category { column: "label".into(), code },
         ConvertError::NoType { format: "CSV", what: "a mesh".into(), advice: "write PLY" },
@@ -110,7 +110,7 @@ fn repair_errors() -> Vec<RepairError> {
 fn write_errors() -> Vec<zvf::write::WriteError> {
     use zvf::write::WriteError;
 
-    let code = BadCode { code: 9, categories: 2 };
+    let code = BadCode { code: Some(9), categories: 2 };
     let mut errors: Vec<WriteError> = store_errors().into_iter().map(WriteError::from).collect();
     errors.extend(model_errors().into_iter().map(WriteError::from));
     errors.extend([

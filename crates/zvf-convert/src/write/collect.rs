@@ -116,6 +116,10 @@ impl CollectedPieces {
         let size = push_fields(&mut self.fields, batch.fields()).ok_or("vertex columns");
         let size = size.map_err(|what| self.column_error(what))?;
         self.reserve_bytes(size)?;
+        let has_owners = self.has_owners || batch.vertex_objects().is_some();
+        let owners = if has_owners { batch.len() } else { 0 };
+        self.reserve_bytes(owners * size_of::<Option<ObjectId>>())?;
+        self.reserve_bytes(batch.parts().len() * size_of::<(usize, ObjectId)>())?;
         match batch.vertex_objects() {
             Some(owners) => {
                 self.has_owners = true;
@@ -258,4 +262,30 @@ fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
 pub(super) fn from_bad_batch(error: zvf_model::BadBatch) -> ConvertError {
     let advice = "the input contradicts itself";
     ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use zvf_metadata::Dtype;
+    use zvf_model::Kind;
+
+    use super::*;
+    use crate::read::default_axes;
+
+    #[test]
+    fn owners_and_parts_count() {
+        let positions = Column::new(Dtype::FLOAT32, 3, vec![0; 1200].into()).unwrap();
+        let header = Header::new(Kind::Polyline, default_axes(3), positions.slice(0..0));
+        let bare = Batch::new(Kind::Polyline, positions);
+        let owned = bare.clone().with_vertex_objects(vec![None; 100]).unwrap();
+        let parts = Parts::new((0..=100).collect(), vec![ObjectId(0); 100]).unwrap();
+        let divided = bare.clone().with_parts(parts).unwrap();
+        for (batch, bytes) in [(bare, 1200), (owned, 2800), (divided, 2800)] {
+            for (max_bytes, fits) in [(bytes, true), (bytes - 1, false)] {
+                let mut collected = CollectedPieces::new(&header, max_bytes, "npz");
+                let pushed = collected.push(Piece::Vertices(batch.clone()));
+                assert_eq!(pushed.is_ok(), fits, "{max_bytes}");
+            }
+        }
+    }
 }

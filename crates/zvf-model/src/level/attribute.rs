@@ -9,6 +9,9 @@
 //! vertex_attributes/<name>      a row for each row of vertices
 //! fragment_attributes/<name>    a row for each fragment
 //! ```
+//!
+//! An attribute that bins the level is stored nowhere else: the first component of the key of a chunk is the code of
+//! all its rows.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashMap;
@@ -16,14 +19,14 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::to_u64;
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Column as ColumnDoc;
 use zvf_metadata::{Dtype, columns};
 use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
-use super::rows::{CellRows, missing_cell_error};
+use super::rows::{CellRows, missing_cell_error, slice_rows};
 use crate::{Categories, Column, Field, ModelError, Value};
 
 /// One attribute of the vertices or of the fragments of a level; cheap to clone.
@@ -52,7 +55,7 @@ pub struct AttributeReader {
 pub(super) struct AttributeInfo {
     name: Arc<str>,
     scope: AttributeScope,
-    cells: Cells,
+    cells: Option<Cells>, // `None` where it is a part of the keys
     dtype: Dtype,
     width: u32,
     categories: Option<Categories>,
@@ -118,7 +121,12 @@ impl LevelReader {
         if let Some(info) = self.attributes().find(&path) {
             return Ok(Some(reader(info)));
         }
-        let Some(cells) = self.node().cells(&path).await? else { return Ok(None) };
+        let Some(cells) = self.node().cells(&path).await? else {
+            let of_vertices = scope == AttributeScope::Vertices;
+            let values = if of_vertices { self.values_in_keys(name).await } else { None };
+            let info = values.map(|values| AttributeInfo::from_keys(name, values));
+            return Ok(info.map(|info| reader(self.attributes().keep(path, info))));
+        };
         let place = |error: ModelError| error.with_array(cells.path());
         if scope == AttributeScope::Vertices && !self.keeps_order().await? {
             let expected = Expected::Rule("vertices in the order of the attribute: leave it out");
@@ -150,15 +158,36 @@ impl LevelReader {
                 width,
             ))
         })?;
-        let categories = doc.dictionary.map(|dictionary| {
-            let values = dictionary.categories.iter().map(category).collect();
-            Categories::new(values, dictionary.missing)
-        });
+        let categories = doc.dictionary.as_ref().map(Categories::from_dictionary);
         let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
         let name = name.into();
-        let info =
-            AttributeInfo { name, scope, cells, dtype, width, categories, unit, description };
+        let info = AttributeInfo {
+            name,
+            scope,
+            cells: Some(cells),
+            dtype,
+            width,
+            categories,
+            unit,
+            description,
+        };
         Ok(Some(reader(self.attributes().keep(path, info))))
+    }
+
+    /// Returns what the first component of chunk keys stands for, where that is the attribute `name`, and there is a value
+    /// for every chunk.
+    async fn values_in_keys(&self, name: &str) -> Option<Vec<Value>> {
+        let (_, values) =
+            self.bin_attribute().filter(|(bin_attribute, _)| *bin_attribute == name)?;
+        if let Ok(chunks) = self.chunks().await {
+            let has_value = |bin: &i64| usize::try_from(*bin).is_ok_and(|bin| bin < values.len());
+            let is_known = |key: &[i64]| key.first().is_some_and(has_value);
+            let ends = [chunks.row(0), chunks.row(chunks.len().saturating_sub(1))]; // keys are sorted
+            if !ends.into_iter().flatten().all(is_known) {
+                return None;
+            }
+        }
+        Some(values)
     }
 
     /// Returns how many values a row has: what is declared, unless the first chunk with rows speaks against it.
@@ -211,6 +240,22 @@ impl LevelReader {
     }
 }
 
+impl AttributeInfo {
+    /// Describes an attribute of vertices that the first component of chunk keys is the code of.
+    fn from_keys(name: &str, values: Vec<Value>) -> Self {
+        Self {
+            name: name.into(),
+            scope: AttributeScope::Vertices,
+            cells: None,
+            dtype: Dtype::INT64,
+            width: 1,
+            categories: Some(Categories::new(values, None)),
+            unit: None,
+            description: None,
+        }
+    }
+}
+
 impl AttributeReader {
     /// Returns its name.
     #[must_use]
@@ -239,7 +284,13 @@ impl AttributeReader {
     /// Returns what reading ranges of rows costs.
     #[must_use]
     pub fn part_cost(&self) -> Partial {
-        self.info.cells.part_cost()
+        self.info.cells.as_ref().map_or(Partial::Ranges, Cells::part_cost)
+    }
+
+    /// Returns whether the first component of the key of a chunk is the code of all its rows.
+    #[must_use]
+    pub fn is_part_of_key(&self) -> bool {
+        self.info.cells.is_none()
     }
 
     /// Returns `column` with what is known of the attribute.
@@ -264,8 +315,12 @@ impl AttributeReader {
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Column, ModelError>> {
-        let columns = self.rows().read_all(keys, caching).await;
         let counts = self.level.rows_of(self.info.scope, keys).await;
+        let Some(rows) = self.rows() else {
+            let columns = counts.into_iter().zip(keys);
+            return columns.map(|(count, key)| self.repeat_code(key, count?)).collect();
+        };
+        let columns = rows.read_all(keys, caching).await;
         let chunks = columns.into_iter().zip(counts).zip(keys);
         chunks.map(|((column, count), key)| self.align_rows(column?, count?, key)).collect()
     }
@@ -278,7 +333,11 @@ impl AttributeReader {
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Option<Column>, ModelError>> {
-        let columns = self.rows().read_all(keys, caching).await;
+        let Some(rows) = self.rows() else {
+            let columns = self.values(keys, caching).await.into_iter();
+            return columns.map(|column| column.map(Some)).collect();
+        };
+        let columns = rows.read_all(keys, caching).await;
         let counts = self.level.rows_of(self.info.scope, keys).await;
         let answers = columns.into_iter().zip(counts).zip(keys).map(|((column, count), key)| {
             let Some(column) = column? else { return Ok(None) };
@@ -296,7 +355,18 @@ impl AttributeReader {
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>, ModelError>> {
-        let found = self.rows().read_ranges(asks).await;
+        let Some(rows) = self.rows() else {
+            let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
+            let columns = self.values(&keys, Caching::Once).await.into_iter().zip(asks);
+            let slices = columns.map(|(column, (key, ranges))| {
+                let column = column?;
+                let slice =
+                    |range| slice_rows(&column, range).map_err(|error| self.place(error, key));
+                ranges.iter().map(slice).collect()
+            });
+            return slices.collect();
+        };
+        let found = rows.read_ranges(asks).await;
         let answers = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let columns = found?;
             columns.iter().try_for_each(|column| self.check_codes(column, key))?;
@@ -312,7 +382,7 @@ impl AttributeReader {
         count: u64,
         key: &ChunkKey,
     ) -> Result<Column, ModelError> {
-        let place = |error: ModelError| error.with_array(self.info.cells.path()).with_chunk(key);
+        let place = |error| self.place(error, key);
         let column = match column {
             Some(column) => column,
             None if count > 0 => return Err(place(missing_cell_error())),
@@ -337,13 +407,29 @@ impl AttributeReader {
 
     fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<(), ModelError> {
         let Some(categories) = &self.info.categories else { return Ok(()) };
-        let place = |error: ModelError| error.with_array(self.info.cells.path()).with_chunk(key);
-        categories.check(column).map_err(|error| place(error.into()))
+        categories.check(column).map_err(|error| self.place(error.into(), key))
     }
 
-    fn rows(&self) -> CellRows<'_> {
+    /// Adds the chunk `key` of this attribute to `error`.
+    fn place(&self, error: ModelError, key: &ChunkKey) -> ModelError {
+        let cells = self.info.cells.as_ref().unwrap_or_else(|| self.level.vertices());
+        error.with_array(cells.path()).with_chunk(key)
+    }
+
+    /// Returns the code of the chunk `key` for each of its `count` rows.
+    fn repeat_code(&self, key: &ChunkKey, count: u64) -> Result<Column, ModelError> {
+        let code = key.components().first().copied().unwrap_or(-1).to_le_bytes(); // -1: no key is empty
+        let bytes = code.repeat(saturating_usize(count));
+        let column = Column::new(self.info.dtype, self.info.width, bytes.into());
+        let column = column.map_err(|error| self.place(error.into(), key))?;
+        self.check_codes(&column, key)?;
+        Ok(column)
+    }
+
+    /// Returns the rows in cells; `None` where the attribute is a part of the keys.
+    fn rows(&self) -> Option<CellRows<'_>> {
         let AttributeInfo { cells, dtype, width, .. } = &*self.info;
-        CellRows { cells, dtype: *dtype, width: *width }
+        cells.as_ref().map(|cells| CellRows { cells, dtype: *dtype, width: *width })
     }
 }
 

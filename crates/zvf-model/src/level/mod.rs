@@ -76,6 +76,7 @@ struct Inner {
     kinds: Vec<Kind>,
     further: Further,
     chunk_shape: ChunkShape,
+    bin_shape: Option<Vec<f64>>,
     bins: Option<Bins>,
     vertices: Cells,
     fragments: Cells,
@@ -179,10 +180,9 @@ impl LevelReader {
         let root = store.root();
         let shape = node.meta().effective_chunk_shape(root);
         let chunk_shape = ChunkShape::new(shape)?;
-        let bins = match node.meta().effective_bin_shape(root, &level.to_string()) {
-            Some(bin_shape) => Bins::new(&chunk_shape, &bin_shape).ok(), // bins that do not nest say nothing
-            None => None,
-        };
+        let bin_shape = node.meta().effective_bin_shape(root, &level.to_string());
+        // Bins that do not nest divide no chunk.
+        let bins = bin_shape.as_ref().and_then(|shape| Bins::new(&chunk_shape, shape).ok());
         let vertices = node.required_cells("vertices").await?;
         let fragments = node.required_cells("vertex_fragments").await?;
         let attributes = Vertices::parse(vertices.attributes().clone())
@@ -199,6 +199,7 @@ impl LevelReader {
             kinds,
             further,
             chunk_shape,
+            bin_shape,
             bins,
             vertices,
             fragments,
@@ -278,6 +279,12 @@ impl LevelReader {
         self.inner.bins.as_ref()
     }
 
+    /// Returns how large a bin is, where that is known, whether or not bins nest in chunks.
+    #[must_use]
+    pub fn bin_shape(&self) -> Option<&[f64]> {
+        self.inner.bin_shape.as_deref()
+    }
+
     /// Returns the type of a coordinate, as stored.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
@@ -322,7 +329,8 @@ impl LevelReader {
         Ok(Arc::new(KeyTable::new(self.key_rank(), present)?))
     }
 
-    /// Returns the names of the attributes of vertices, and whether that is all of them.
+    /// Returns the names of the attributes of vertices, and whether that is all of them. An attribute that bins the level
+    /// is one of them.
     ///
     /// # Errors
     ///
@@ -332,7 +340,14 @@ impl LevelReader {
         if !self.keeps_order().await? {
             return Ok(Listing { names: Vec::new(), complete: false }); // none can be matched to a row
         }
-        Ok(self.inner.node.children("vertex_attributes").await?)
+        let mut listing = self.inner.node.children("vertex_attributes").await?;
+        if let Some((name, _)) = self.bin_attribute()
+            && !listing.names.iter().any(|stored| stored == name)
+            && self.attribute(name).await?.is_some()
+        {
+            listing.names.push(name.to_owned());
+        }
+        Ok(listing)
     }
 
     /// Returns what reading ranges of rows of vertices costs.

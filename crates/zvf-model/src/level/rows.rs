@@ -128,21 +128,7 @@ impl LevelReader {
             let place =
                 |error: ModelError| error.with_array(self.vertices().path()).with_chunk(key);
             let column = chunk?.ok_or_else(|| place(missing_cell_error()))?.positions;
-            let rows = to_u64(column.len());
-            let slice = |range: &Range<u64>| {
-                if range.end > rows || range.start > range.end {
-                    let expected = Expected::AtMost(rows.into());
-                    let error = ModelError::invalid_value(
-                        Class::OutOfBounds,
-                        "end of rows",
-                        expected,
-                        range.end,
-                    );
-                    return Err(place(error));
-                }
-                Ok(column.slice(saturating_usize(range.start)..saturating_usize(range.end)))
-            };
-            ranges.iter().map(slice).collect()
+            ranges.iter().map(|range| slice_rows(&column, range).map_err(place)).collect()
         });
         answers.collect()
     }
@@ -244,6 +230,17 @@ impl CellRows<'_> {
     fn stride(&self) -> u64 {
         self.dtype.size.saturating_mul(self.width.into())
     }
+}
+
+/// Returns a range of rows of a column that has all rows of a chunk.
+pub(crate) fn slice_rows(column: &Column, range: &Range<u64>) -> Result<Column, ModelError> {
+    let rows = to_u64(column.len());
+    if range.end > rows || range.start > range.end {
+        let expected = Expected::AtMost(rows.into());
+        let what = "end of rows";
+        return Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, range.end));
+    }
+    Ok(column.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 
 pub(crate) fn missing_cell_error() -> ModelError {

@@ -13,13 +13,13 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
-use zvf_metadata::arrays::LinkAttribute as Doc;
+use zvf_metadata::arrays::{Column as ColumnDoc, LinkAttribute as Doc};
 use zvf_store::{Caching, Cells, DenseArray, Listing};
 
 use super::segment::missing_place_error;
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
-use crate::{Column, LevelReader, ModelError};
+use crate::{Categories, Column, Field, LevelReader, ModelError};
 
 /// One attribute of the links of a family; cheap to clone.
 ///
@@ -51,6 +51,7 @@ struct Inner {
     parts: Vec<Option<Part>>, // one a segment
     dtype: Dtype,
     width: u32,
+    categories: Option<Categories>,
 }
 
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl LinkFamily {
     /// When its documents do not say what is needed to read it, or contradict each other.
     #[boxed]
     pub async fn attribute(&self, name: &str) -> Result<Option<LinkAttribute>, ModelError> {
-        let (mut parts, mut shape) = (Vec::with_capacity(self.segments().len()), None);
+        let (mut parts, mut form) = (Vec::with_capacity(self.segments().len()), None);
         for segment in self.segments() {
             let part = self.part(name, segment).await?;
             if let Some(part) = &part {
@@ -100,9 +101,12 @@ impl LinkFamily {
                     let (what, expected) = ("values of a row", Expected::AtMost(u32::MAX.into()));
                     place(ModelError::invalid_value(Class::LimitExceeded, what, expected, "more"))
                 })?;
-                let part_shape = (dtype, width);
-                if *shape.get_or_insert(part_shape) != part_shape {
-                    let expected = Expected::Rule("one type and width in all segments");
+                let column = ColumnDoc::parse(attributes.clone());
+                let dictionary = column.map_err(|error| place(error.into()))?.dictionary;
+                let part_form =
+                    (dtype, width, dictionary.as_ref().map(Categories::from_dictionary));
+                if *form.get_or_insert_with(|| part_form.clone()) != part_form {
+                    let expected = Expected::Rule("one type, width and categories in all segments");
                     let what = "values of a link attribute";
                     let error =
                         ModelError::invalid_value(Class::BadShape, what, expected, "another");
@@ -111,9 +115,10 @@ impl LinkFamily {
             }
             parts.push(part);
         }
-        let Some((dtype, width)) = shape else { return Ok(None) };
+        let Some((dtype, width, categories)) = form else { return Ok(None) };
         let (name, family) = (name.to_owned(), self.clone());
-        Ok(Some(LinkAttribute { inner: Arc::new(Inner { name, family, parts, dtype, width }) }))
+        let inner = Inner { name, family, parts, dtype, width, categories };
+        Ok(Some(LinkAttribute { inner: Arc::new(inner) }))
     }
 
     /// Returns the array that has the values for a segment.
@@ -155,12 +160,50 @@ impl LinkAttribute {
         self.inner.width
     }
 
+    /// Returns what codes stand for, where the attribute is dictionary-encoded.
+    #[must_use]
+    pub fn categories(&self) -> Option<&Categories> {
+        self.inner.categories.as_ref()
+    }
+
+    /// Returns `column` with what is known of the attribute.
+    #[must_use]
+    pub fn field(&self, column: Column) -> Field {
+        Field { categories: self.inner.categories.clone(), ..Field::new(self.name(), column) }
+    }
+
     /// Returns the values of `records`, which were read from the cells at `places` of the segment with that
     /// number; `None` where the segment has no values at all.
     ///
-    /// Each answer has its own fault: values that cannot be read, or are not as many as the records.
+    /// Each answer has its own fault: values that cannot be read, or are not as many as the records, or codes that
+    /// stand for nothing.
     #[boxed]
     pub async fn values(
+        &self,
+        segment: usize,
+        places: &[usize],
+        records: &[LinkRecords],
+        caching: Caching,
+    ) -> Vec<Result<Option<Column>, ModelError>> {
+        let mut columns = self.stored_values(segment, places, records, caching).await;
+        if let Some(categories) = self.categories() {
+            for found in &mut columns {
+                if let Ok(Some(column)) = found
+                    && let Err(error) = categories.check(column)
+                {
+                    let path = format!(
+                        "{}/link_attributes/{}",
+                        self.inner.family.node().path(),
+                        self.name()
+                    );
+                    *found = Err(ModelError::from(error).with_array(path));
+                }
+            }
+        }
+        columns
+    }
+
+    async fn stored_values(
         &self,
         segment: usize,
         places: &[usize],

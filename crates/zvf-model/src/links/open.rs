@@ -10,7 +10,7 @@ use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowSh
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
 use zvf_metadata::{Dtype, DtypeKind, LayoutFamily as Layout, LinkStore, Token};
-use zvf_store::Cells;
+use zvf_store::{Cells, Notice};
 
 use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
@@ -84,6 +84,9 @@ async fn with_streams(
         .as_ref()
         .is_some_and(|family| family.segments().iter().any(|segment| !segment.is_intra()));
     let enumerated = family.as_ref().is_none_or(LinkFamily::is_complete);
+    if others && !keeps_order {
+        level.store().add_notice(Notice::LinksLeftOut { key: level.vertices().path().clone() });
+    }
     let inner = Inner {
         node: level.node().clone(),
         policy,

@@ -91,8 +91,7 @@ impl LevelReader {
                     return Ok(Some(Owners { chunks, crossing }));
                 }
                 let pass = Pass::read_some(self, chunks, near).await?;
-                // Only what is asked for is kept, so there is no cap to exceed.
-                Arc::new(pass.run(&index).await?.unwrap_or_default())
+                Arc::new(pass.run_or_refuse(&index).await?)
             }
         };
         let all = self.chunks().await?;
@@ -119,8 +118,7 @@ impl LevelReader {
             CachedOwners::Table(table) => Arc::clone(table),
             CachedOwners::TooLarge => {
                 let pass = Pass::read_some(self, &[], Some(near)).await?;
-                // Only what is asked for is kept, so there is no cap to exceed.
-                Arc::new(pass.run(index).await?.unwrap_or_default())
+                Arc::new(pass.run_or_refuse(index).await?)
             }
         };
         let all = self.chunks().await?;

@@ -3,7 +3,7 @@
 //! ```text
 //! all of it       the owners of every fragment and every crossing        up to a limit
 //! crossings       where a column of the level says the owners            up to a limit
-//! for a question  the owners of some chunks, crossings that are near     what is asked for
+//! for a question  the owners of some chunks, crossings that are near     the budget, or some owners a fragment
 //! ```
 
 use std::sync::Arc;
@@ -55,7 +55,8 @@ impl<'a> Pass<'a> {
         Self::new(level, Scope::Crossings, cap).await
     }
 
-    /// Reads the owners of `chunks` and the crossings that are `near`, without a limit.
+    /// Reads the owners of `chunks` and the crossings that are `near`. Stops when they take more than the budget, and have
+    /// more owners than fragments usually have: a few blocks of a manifest can name each fragment again and again.
     pub(super) async fn read_some(
         level: &LevelReader,
         chunks: &[ChunkKey],
@@ -69,7 +70,11 @@ impl<'a> Pass<'a> {
             }
         }
         fragments.sort_unstable();
-        Self::new(level, Scope::Question { fragments, near }, u64::MAX).await
+        // Only compared.
+        let asked = fragments.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+        let usual = asked.saturating_mul(USUAL_OWNERS * ENTRY);
+        let cap = level.store().budget().max_bytes().max(usual);
+        Self::new(level, Scope::Question { fragments, near }, cap).await
     }
 
     async fn new(level: &LevelReader, scope: Scope<'a>, cap: u64) -> Result<Self, ModelError> {
@@ -98,6 +103,21 @@ impl<'a> Pass<'a> {
             return Ok(None);
         }
         Ok(Some(Table::new(self.chunks.len(), self.owners, self.crossings)))
+    }
+
+    /// Runs the pass and returns the table.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and when it takes more than the cap.
+    pub(super) async fn run_or_refuse(self, index: &ObjectIndex) -> Result<Table, ModelError> {
+        let cap = self.cap;
+        self.run(index).await?.ok_or_else(|| {
+            let what = "bytes of the owners of fragments";
+            let expected = Expected::AtMost(cap.into());
+            ModelError::invalid_value(Class::LimitExceeded, what, expected, "more")
+                .with_array(index.path())
+        })
     }
 
     fn visit(&mut self, manifest: &ObjectManifest) -> Result<(), ModelError> {
@@ -201,6 +221,8 @@ fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
 
 /// Bytes of one owner or crossing while they are gathered.
 const ENTRY: u64 = 12;
+/// Owners that a fragment has at most, on the average of a question.
+const USUAL_OWNERS: u64 = 16;
 
 #[cfg(test)]
 mod tests {

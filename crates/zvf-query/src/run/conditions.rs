@@ -22,6 +22,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
 
 use super::Context;
+use super::plausible::{self, Holds};
 use super::rows::{self, Condition, RowColumn};
 use crate::error::{BadQuery, QueryError};
 use crate::level_cache::{LevelCache, unknown_column_error};
@@ -69,6 +70,8 @@ impl Conditions {
             check_index(&column, values.width())?;
             all.columns.push((column, values));
         }
+        let store = cache.level.store();
+        all.check_rows(&rows, cache)?;
         all.bounds = bounds(&rows, &all.columns, cache.level.axes());
         all.rows = rows.iter().map(|row| rows::compile_predicate(row, &all.columns)).collect();
         for column in distinct_columns(&all.objects) {
@@ -76,6 +79,12 @@ impl Conditions {
             check_index(&column, attribute.width())?;
             all.object_columns.push((column, attribute));
         }
+        let object_columns = &all.object_columns;
+        let holds = |column: &ColumnRef| {
+            let dtype = find(object_columns, column)?.dtype();
+            Some(Holds { dtype, categories: None, may_be_absent: true })
+        };
+        plausible::check_all(&all.objects, &holds, store)?;
         if !all.links.is_empty() {
             let family = cache.level.links(zvf_format::key::Delta::SAME).await?;
             for column in distinct_columns(&all.links) {
@@ -84,6 +93,13 @@ impl Conditions {
                 check_index(&column, attribute.width())?;
                 all.link_columns.push((column, attribute));
             }
+            let link_columns = &all.link_columns;
+            let holds = |column: &ColumnRef| {
+                let attribute = find(link_columns, column)?;
+                let (dtype, categories) = (attribute.dtype(), attribute.categories());
+                Some(Holds { dtype, categories, may_be_absent: true })
+            };
+            plausible::check_all(&all.links, &holds, store)?;
         }
         Ok(all)
     }
@@ -116,6 +132,20 @@ impl Conditions {
         Ok(())
     }
 
+    /// Checks the conditions on rows against what their columns hold.
+    fn check_rows(&self, rows: &[Predicate], cache: &LevelCache) -> Result<(), BadQuery> {
+        let holds = |column: &ColumnRef| {
+            let source = find(&self.columns, column)?;
+            let dtype = match source {
+                RowColumn::Attribute(reader) => reader.dtype(),
+                RowColumn::Axis(_) => cache.level.dtype(),
+            };
+            let may_be_absent = column.scope == Scope::Fragment;
+            Some(Holds { dtype, categories: source.categories(), may_be_absent })
+        };
+        plausible::check_all(rows, &holds, cache.level.store())
+    }
+
     /// Returns whether the fragment of each row is needed.
     pub(crate) fn need_fragments(&self) -> bool {
         self.columns.iter().any(|(column, _)| column.scope == Scope::Fragment)
@@ -127,6 +157,12 @@ impl Conditions {
             column.scope == Scope::Vertex && matches!(source, RowColumn::Attribute(_))
         };
         !self.rows.is_empty() && self.columns.iter().all(of_attribute)
+    }
+
+    /// Returns whether no row of the chunk `key` passes, whatever it holds: an attribute of the conditions is a part of
+    /// the key.
+    pub(super) fn reject_chunk(&self, key: &[i64]) -> bool {
+        self.rows.iter().any(|condition| condition.rejects_chunk(key, &self.columns))
     }
 
     /// Returns whether there are conditions on objects or groups.
@@ -143,7 +179,13 @@ impl Conditions {
         let mut look = |column: &ColumnRef| {
             let found = values.iter().find(|(other, _)| *other == column);
             let values = found.and_then(|(_, values)| *values);
-            values.map_or(Value::Null, |values| values.value(record, usize_from_u32(column.index)))
+            let Some(values) = values else { return Value::Null };
+            let value = values.value(record, usize_from_u32(column.index));
+            match find(&self.link_columns, column).and_then(LinkAttribute::categories) {
+                // Codes were checked when they were read.
+                Some(categories) => categories.decode(&value).cloned().unwrap_or(Value::Null),
+                None => value,
+            }
         };
         self.links.iter().all(|condition| condition.holds(&mut look))
     }
@@ -212,7 +254,15 @@ impl Context {
             };
             conditions.iter().all(|condition| condition.holds(&mut look))
         };
-        Ok(Some((0..groups.len()).filter(holds).collect()))
+        let chosen: Vec<u64> = (0..groups.len()).filter(holds).collect();
+        if chosen.is_empty() {
+            let names = (0..groups.len()).filter_map(|group| groups.name(group));
+            let names: Vec<String> = names.take(LISTED_GROUPS).collect();
+            let why = format!("no group passes; the first ones are {}", names.join(", "));
+            let condition = Predicate::All(conditions.clone()).to_string();
+            plausible::note(level.store(), condition, why);
+        }
+        Ok(Some(chosen))
     }
 }
 
@@ -270,6 +320,11 @@ fn exact_float(value: &Value) -> Option<f64> {
     }
 }
 
+/// Returns what `columns` has for `column`.
+fn find<'a, T>(columns: &'a [(ColumnRef, T)], column: &ColumnRef) -> Option<&'a T> {
+    columns.iter().find(|(other, _)| other == column).map(|(_, found)| found)
+}
+
 /// Returns the columns of some conditions, each once.
 fn distinct_columns(conditions: &[Predicate]) -> Vec<ColumnRef> {
     let mut columns: Vec<ColumnRef> =
@@ -292,6 +347,8 @@ fn check_index(column: &ColumnRef, width: u32) -> Result<(), BadQuery> {
     Err(BadQuery::NoSuchValue { name: column.name.clone(), width, index: column.index })
 }
 
+/// Groups that a notice names.
+const LISTED_GROUPS: usize = 12;
 /// Groups that conditions look at, one by one.
 const MAX_GROUPS: u64 = 1 << 22;
 /// Rows of the object index whose values are held at once.

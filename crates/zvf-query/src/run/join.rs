@@ -29,7 +29,7 @@ pub(crate) fn join_batches(
         let owners = batches.iter().filter_map(Batch::vertex_objects);
         batch = batch.with_vertex_objects(owners.flatten().copied().collect())?;
     }
-    if batches.iter().any(|batch| !batch.parts().is_empty()) {
+    if batches.iter().any(|batch| !batch.parts().offsets().is_empty()) {
         batch = batch.with_parts(parts(&batches)?)?;
     }
     match elements(&batches)? {
@@ -56,7 +56,7 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
     if let Some(owners) = batch.vertex_objects() {
         short = short.with_vertex_objects(owners.iter().take(rows).copied().collect())?;
     }
-    if !parts.is_empty() {
+    if !parts.offsets().is_empty() {
         let offsets = parts.offsets().iter().take(whole + 1).copied().collect();
         short = short.with_parts(Parts::new(
             offsets,

@@ -18,6 +18,7 @@ mod merge;
 mod numbered;
 mod object_selection;
 mod objects;
+mod plausible;
 mod ranges;
 mod rows;
 mod runner;
@@ -38,7 +39,7 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected, FormatError};
 use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
-use zvf_store::{Caching, KeyTable};
+use zvf_store::{Caching, KeyTable, Notice};
 
 use crate::answer::{Answer, Missing, Plan, QueryStats};
 use crate::error::QueryError;
@@ -142,6 +143,10 @@ impl Context {
         kind: Kind,
     ) -> Result<Self, QueryError> {
         let mode = query.mode_for(kind);
+        let node = cache.level.node();
+        if node.meta().stale().is_some() {
+            cache.level.store().add_notice(Notice::StaleLevel { key: node.path().clone() });
+        }
         let reach = match &query.region {
             None => None,
             Some(region) => {
@@ -243,6 +248,10 @@ impl Context {
         if let Some(first) = first {
             let first = place(first);
             places.drain(..places.partition_point(|place| *place < first));
+        }
+        if self.cache.level.bin_attribute().is_some() {
+            let key = |place: &u32| self.chunks.row(usize_from_u32(*place));
+            places.retain(|place| key(place).is_none_or(|key| !self.conditions.reject_chunk(key)));
         }
         places
     }
@@ -399,11 +408,12 @@ impl Context {
 /// Returns the box whose chunks are looked into for what is in `bbox`.
 ///
 /// Some writers put the vertices of coarse levels into the chunk of one of the points that they stand for: up
-/// to a bin away. There the box is wider by that; chunks are few. In the full data a vertex outside its chunk
+/// to a bin away, also where a bin is larger than a chunk. There the box is wider by that; chunks are few. In the full data a vertex outside its chunk
 /// is a fault that validation names, and looking for it would mean to read the neighbours of every box.
 fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
-    let (Some(bins), 1..) = (cache.level.bins(), cache.level.level().0) else { return Ok(*bbox) };
-    let sizes = bins.bin_shape();
+    let (Some(sizes), 1..) = (cache.level.bin_shape(), cache.level.level().0) else {
+        return Ok(*bbox);
+    };
     let low: Vec<f64> = bbox.low().iter().zip(sizes).map(|(x, bin)| x - bin).collect();
     let high: Vec<f64> = bbox.high().iter().zip(sizes).map(|(x, bin)| x + bin).collect();
     BoundingBox::new(&low, &high)

@@ -30,7 +30,7 @@ pub(super) enum RowColumn {
 }
 
 impl RowColumn {
-    fn categories(&self) -> Option<&Categories> {
+    pub(super) fn categories(&self) -> Option<&Categories> {
         match self {
             Self::Attribute(reader) => reader.categories(),
             Self::Axis(_) => None,
@@ -98,6 +98,15 @@ pub(super) fn compile_predicate(
         Predicate::Not(inner) => Condition::Not(Box::new(compile_predicate(inner, columns))),
         Predicate::All(list) => Condition::All(compile_all(list)),
         Predicate::Any(list) => Condition::Any(compile_all(list)),
+    }
+}
+
+impl Condition {
+    /// Returns whether the condition rejects all rows of the chunk `key`, because its column is a part of the key.
+    pub(super) fn rejects_chunk(&self, key: &[i64], columns: &[(ColumnRef, RowColumn)]) -> bool {
+        let Self::One(OneColumn { column, codes: Some(codes), .. }) = self else { return false };
+        let Some((_, RowColumn::Attribute(reader))) = columns.get(*column) else { return false };
+        reader.is_part_of_key() && key.first().is_some_and(|bin| codes.rejects(*bin))
     }
 }
 
@@ -261,20 +270,22 @@ impl RowTest<'_> {
 
 impl Codes {
     fn verdict(&self, code: &Value, categories: &Categories) -> Result<bool, QueryError> {
-        let number = match code {
-            Value::Int(n) => i128::from(*n),
-            Value::UInt(n) => i128::from(*n),
-            Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => -1,
+        let index = match code {
+            Value::Int(n) if categories.missing_code() != Some(*n) => u64::try_from(*n).ok(),
+            Value::UInt(n) if categories.missing_code().map(u64::try_from) != Some(Ok(*n)) => {
+                Some(*n)
+            }
+            _ => None,
         };
-        if categories.missing_code().is_some_and(|missing| i128::from(missing) == number) {
-            return Ok(self.missing);
-        }
-        let index = u64::try_from(number).ok().map(saturating_usize);
-        let stored_verdict = index.and_then(|index| self.by_code.get(index));
-        match stored_verdict {
+        match index.and_then(|index| self.by_code.get(saturating_usize(index))) {
             Some(verdict) => Ok(*verdict),
             None => Ok(categories.decode(code).map(|_| self.missing)?),
         }
+    }
+
+    /// Returns whether no code of this number passes.
+    fn rejects(&self, code: i64) -> bool {
+        usize::try_from(code).is_ok_and(|code| self.by_code.get(code) == Some(&false))
     }
 }
 

@@ -15,7 +15,7 @@ use futures_util::join;
 use rayon::prelude::*;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
-use zvf_model::{AttributeReader, Batch, Column, LevelId};
+use zvf_model::{AttributeReader, Batch, Column, LevelId, Parts};
 use zvf_store::Caching;
 
 use super::fetch::{Need, RowSource};
@@ -324,7 +324,10 @@ impl Context {
             let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
             batch = batch.with_field(field.field(column))?;
         }
-        let batch = self.join_empty_columns(batch)?;
+        let mut batch = self.join_empty_columns(batch)?;
+        if self.goes_by_objects() {
+            batch = batch.with_parts(Parts::new(vec![0], Vec::new())?)?; // parts, of which there are none
+        }
         match self.kind.has_links() {
             true => Ok(batch.with_elements(self.empty_elements()?)?),
             false => Ok(batch),

@@ -19,6 +19,39 @@ fn values(batch: &Batch, name: &str) -> Vec<f64> {
     (0..batch.len()).map(|row| field.column.float(row, 0).unwrap()).collect()
 }
 
+/// Writers choose the columns of a file by the batch that they get first.
+#[test]
+fn an_empty_answer_has_the_columns_of_a_full_one() {
+    let points: Vec<_> = (0..6).map(|i| vec![i as f32 * 2.0, 0.0]).collect();
+    let shape = |batch: &Batch| {
+        let names: Vec<String> =
+            batch.fields().iter().map(|field| field.name.to_string()).collect();
+        let has_parts = !batch.parts().offsets().is_empty();
+        (names, has_parts, batch.vertex_objects().is_some(), batch.elements().is_some())
+    };
+    for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Mesh] {
+        let mut data =
+            Data::new(kind, 4.0, points.clone()).objects(vec![vec![0, 1, 2], vec![3, 4, 5]]);
+        data.elements = vec![if kind == Kind::Mesh { vec![0, 1, 2] } else { vec![0, 1] }];
+        let fixture = data.fixture();
+        for query in [
+            Query::all(),
+            Query::all().with_owners(),
+            Query::all().of_objects([ObjectId(1)]),
+            Query::all().columns(select(&["v", "object.mass"])),
+        ] {
+            let full = query_batch(&fixture, &query);
+            for bounds in [[50.0, 60.0], [0.5, 0.6]] {
+                let [low, high] = bounds.map(|x| [x, 40.0]);
+                let boxed = query.clone().in_region(Bounds::new(&low, &high).unwrap());
+                let empty = query_batch(&fixture, &boxed);
+                assert!(empty.is_empty() && !full.is_empty());
+                assert_eq!(shape(&empty), shape(&full), "{kind} {query:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn columns_of_fragments_and_objects_repeat_per_vertex() {
     let points = (0..6).map(|i| vec![i as f32 * 2.0, 0.0]).collect();

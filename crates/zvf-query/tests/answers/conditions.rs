@@ -32,7 +32,7 @@ fn conditions_on_points() {
     let unowned_points = Data::new(Kind::PointCloud, 4.0, points);
     let with_objects = unowned_points.clone().objects(vec![(0..6).collect(), (6..12).collect()]);
     #[rustfmt::skip]
-    let table: [(&str, &[usize]); 10] = [
+    let table: [(&str, &[usize]); 9] = [
         ("v < 2", &[0, 1]),
         ("2 <= v < 4", &[2, 3]),
         ("v in (3, 7.0, 99)", &[3, 7]),
@@ -41,7 +41,6 @@ fn conditions_on_points() {
         ("label != \"a\" and v < 3", &[1, 2]),
         ("label in (\"a\", \"z\") and v <= 6", &[0, 3, 6]),
         ("label is null", &[]),
-        ("label > 0", &[]), // names do not compare with numbers
         ("fragment.code >= 4 and v != 5", &[4, 6, 7, 8, 9, 10, 11]),
     ];
     let boxed = Bounds::new(&[1.0, 0.0], &[8.0, 0.0]).unwrap();
@@ -53,7 +52,7 @@ fn conditions_on_points() {
         assert_eq!(numbers(&select(&fixture, &query)), inside, "{condition}");
     }
     let fixture = with_objects.fixture();
-    for (condition, expected) in table.into_iter().take(9) {
+    for (condition, expected) in table.into_iter().take(8) {
         for order in [Order::Storage, Order::Objects] {
             let query = filtered(condition).order(order);
             assert_eq!(numbers(&select(&fixture, &query)), expected, "{condition}");
@@ -156,9 +155,42 @@ fn impossible_conditions_are_refused_with_a_reason() {
              else: join them with \"and\"",
         ),
         ("link.w > 1", "there is no link attribute \"w\": there is none"),
+        (
+            "mass > 1",
+            "there is no vertex attribute \"mass\": there is at, label, v; objects have it: write object.mass",
+        ),
+        ("label > 0", "label holds text: it cannot be compared with numbers"),
+        ("not v in (1, 'a')", "v holds numbers: it cannot be compared with text"),
+        ("x = true", "x holds numbers: it cannot be compared with true and false"),
+        (
+            "object.size = '4' or object.mass = 1",
+            "object.size holds numbers: it cannot be compared with text",
+        ),
     ] {
         let error = fixture.run(&filtered(condition)).unwrap_err();
         assert_eq!(error.bad_query().map(ToString::to_string).as_deref(), Some(message));
+    }
+}
+
+#[test]
+fn conditions_that_hold_nowhere_are_noted() {
+    for (condition, text) in [
+        ("label = 'd'", "label = \"d\" holds nowhere: there is no such category: there is a, b, c"),
+        (
+            "label in ('a', 'z')",
+            "label = \"z\" holds nowhere: there is no such category: there is a, b, c",
+        ),
+        ("v is null", "v is null holds nowhere: missing numbers are NaN"),
+        (
+            "group.name = 'g7'",
+            "group.name = \"g7\" holds nowhere: no group passes; the first ones are g0, g1",
+        ),
+        ("label = 'a' and v > 99 and group.name = 'g0' and object.mass is null", ""),
+    ] {
+        let notices = chains().fixture().run(&filtered(condition)).unwrap().notices;
+        let notices: Vec<String> = notices.iter().map(ToString::to_string).collect();
+        assert_eq!(notices.len(), usize::from(!text.is_empty()), "{notices:?}");
+        assert!(notices.iter().all(|notice| notice.starts_with(text)), "{notices:?}");
     }
 }
 

@@ -11,6 +11,7 @@ use object_store::path::Path;
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
+use zvf_format::Class;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::manifest::ManifestBuilder;
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
@@ -253,6 +254,27 @@ fn corruptions() -> Vec<Corruption> {
         }),
     );
     all
+}
+
+/// A manifest of a few kilobytes that names 20,000 fragments of nothing a thousand times.
+#[test]
+fn owners_of_fragments_that_are_named_again_and_again_are_capped() {
+    let mut files = full_store(Kind::PointCloud);
+    replace_blobs(&mut files, "0/vertex_fragments/c/0/0", &[fragments(&vec![(0, 1); 20_000])]);
+    let mut manifest = ManifestBuilder::new(2).unwrap();
+    (0..1000).for_each(|_| manifest.push_range(&[0, 0], 0, 20_000).unwrap());
+    let manifest = manifest.encode();
+    replace_blobs(&mut files, "0/object_index/manifests/c/0", &[manifest.clone(), manifest]);
+    let options =
+        OpenOptions { budget_bytes: 4 << 20, cache_bytes: 1 << 20, ..OpenOptions::default() };
+    let fixture = Fixture::with_options(&files, options);
+    let before = HEAP.current_usage();
+    HEAP.reset_peak_usage();
+    let query = Query::all().order(Order::Storage).with_owners();
+    let error = fixture.run(&query).unwrap_err();
+    let peak = HEAP.peak_usage().saturating_sub(before);
+    assert_eq!(error.class(), Class::LimitExceeded, "{error}");
+    assert!(peak < MAX_BYTES, "{peak} bytes: {error}");
 }
 
 #[test]

@@ -4,13 +4,18 @@
 #[expect(dead_code, reason = "other tests make more of it")]
 mod fixtures;
 
-use archives::Unpacked;
+use std::sync::{Mutex, PoisonError};
+
+use archives::{Unpacked, expected_failure};
 use fixtures::{Data, Files, store};
 use futures_util::StreamExt as _;
 use peak_alloc::PeakAlloc;
+use serde_json::{Value, json};
 use tokio::runtime::Builder;
+use zvf_format::Class;
 use zvf_format::fragment::FragmentIndexBuilder;
-use zvf_model::Kind;
+use zvf_format::manifest::ManifestBuilder;
+use zvf_model::{Bounds, Kind, ObjectId};
 use zvf_query::{Columns, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
@@ -48,6 +53,97 @@ fn enlarge_chunks(data: &Data) -> Files {
     files
 }
 
+/// Returns what `ask` returns about a store of these files, and the most memory that was taken meanwhile.
+fn peak_of<T>(files: &Files, ask: impl AsyncFnOnce(Reader) -> T) -> (T, usize) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = Unpacked::from_files(files);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let options =
+        OpenOptions { budget_bytes: BUDGET, cache_bytes: BUDGET / 4, ..OpenOptions::default() };
+    let store = runtime.block_on(Store::open(dir.path().to_str().unwrap(), options)).unwrap();
+    let reader = Reader::new(store);
+    let before = HEAP.current_usage();
+    HEAP.reset_peak_usage();
+    let answer = runtime.block_on(ask(reader));
+    (answer, HEAP.peak_usage() - before)
+}
+
+/// Chains of two vertices, one in each chunk.
+fn chains() -> Data {
+    let points = (0..2 * CHUNKS).map(|i| vec![4.0 * i as f32, 0.0]).collect();
+    let data = Data::new(Kind::Polyline, 8.0, points);
+    data.objects((0..CHUNKS).map(|i| vec![2 * i, 2 * i + 1]).collect())
+}
+
+fn replace(files: &mut Files, path: &str, blobs: &[Vec<u8>]) {
+    let (_, cell) = files.iter_mut().find(|(name, _)| name == path).unwrap();
+    *cell = (blobs.len() as u32).to_le_bytes().to_vec();
+    for blob in blobs {
+        cell.extend((blob.len() as u32).to_le_bytes());
+        cell.extend(blob);
+    }
+}
+
+#[test]
+fn a_region_on_lines_holds_some_of_its_chunks() {
+    expected_failure("core", "a region on lines holds some of its chunks, not all", || {
+        // A quarter of the chunks, in which nothing lies at this height.
+        let region = Bounds::new(&[0.0, 2.0], &[8.0 * 23.0 + 1.0, 3.0]).unwrap();
+        let query = Query::all().columns(Columns::None).in_region(region);
+        let (rows, peak) = peak_of(&enlarge_chunks(&chains()), async |reader| {
+            reader.run(&query).await.unwrap().batch.len()
+        });
+        assert_eq!(rows, 0);
+        assert!(peak as u64 <= BUDGET, "{peak} bytes at once");
+    });
+}
+
+#[test]
+fn a_stream_begins_without_the_numbers_of_all_objects() {
+    expected_failure("core", "a stream begins without the numbers of all objects", || {
+        const OBJECTS: u64 = 2_000_000;
+        let mut files = store(&[chains()]);
+        for (path, bytes) in &mut files {
+            let mut doc: Value = match path.as_str() {
+                "0/object_index/zarr.json"
+                | "0/object_index/manifests/zarr.json"
+                | "0/object_index/object_ids/zarr.json" => serde_json::from_slice(bytes).unwrap(),
+                _ => continue,
+            };
+            if path == "0/object_index/zarr.json" {
+                doc["attributes"]["num_objects"] = OBJECTS.into();
+            } else {
+                doc["shape"] = json!([OBJECTS]); // no cell but the first is there
+            }
+            *bytes = doc.to_string().into_bytes();
+        }
+        let (rows, peak) = peak_of(&files, async |reader| {
+            reader.stream(Query::all()).next().await.unwrap().unwrap().len()
+        });
+        assert_eq!(rows, 2 * CHUNKS);
+        assert!(peak as u64 <= BUDGET, "{peak} bytes at once");
+    });
+}
+
+#[test]
+fn fragments_of_an_object_count_against_the_budget() {
+    expected_failure("core", "fragments of an object count against the budget", || {
+        let mut files = store(&[chains()]);
+        let mut fragments = FragmentIndexBuilder::new();
+        (0..100_000).for_each(|_| fragments.push_range(0, 0).unwrap());
+        replace(&mut files, "0/vertex_fragments/c/0/0", &[fragments.encode()]);
+        let mut manifest = ManifestBuilder::new(2).unwrap();
+        (0..40).for_each(|_| manifest.push_range(&[0, 0], 0, 100_000).unwrap());
+        let manifests = vec![manifest.encode(); CHUNKS];
+        replace(&mut files, "0/object_index/manifests/c/0", &manifests);
+        let query = Query::all().of_objects([ObjectId(0)]);
+        let (answer, peak) = peak_of(&files, async |reader| reader.run(&query).await);
+        let is_refused = answer.is_err_and(|error| error.class() == Class::LimitExceeded);
+        assert!(is_refused || peak as u64 <= BUDGET, "{peak} bytes at once");
+    });
+}
+
 /// Streams ten times more data than the budget allows with less memory than the budget.
 #[test]
 fn streams_stay_within_the_budget() {
@@ -60,16 +156,8 @@ fn streams_stay_within_the_budget() {
         if kind.has_links() {
             data.elements = (0..CHUNKS).map(|i| vec![2 * i, 2 * i + 1]).collect();
         }
-        let dir = Unpacked::from_files(&enlarge_chunks(&data));
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let options =
-            OpenOptions { budget_bytes: BUDGET, cache_bytes: BUDGET / 4, ..OpenOptions::default() };
-        let store = runtime.block_on(Store::open(dir.path().to_str().unwrap(), options)).unwrap();
-        let reader = Reader::new(store);
-        let before = HEAP.current_usage();
-        HEAP.reset_peak_usage();
         let query = Query::all().columns(Columns::None);
-        let (rows, bytes) = runtime.block_on(async {
+        let ((rows, bytes), peak) = peak_of(&enlarge_chunks(&data), async |reader| {
             let (mut batches, mut rows, mut bytes) = (reader.stream(query), 0, 0);
             while let Some(batch) = batches.next().await {
                 let batch = batch.unwrap();
@@ -79,7 +167,6 @@ fn streams_stay_within_the_budget() {
             }
             (rows, bytes)
         });
-        let peak = HEAP.peak_usage() - before;
         assert_eq!(rows, CHUNKS * ROWS, "{kind}");
         assert!(bytes as u64 > 5 * BUDGET, "{kind}: {bytes} bytes");
         assert!(peak as u64 <= BUDGET, "{kind}: {peak} bytes at once of {bytes}");

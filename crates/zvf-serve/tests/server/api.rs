@@ -102,6 +102,18 @@ fn errors_have_a_class_and_no_local_path() {
 }
 
 #[test]
+fn an_unknown_object_is_an_error() {
+    let store = archives::Unpacked::new("sl3_streamlines");
+    let address = store.path().to_str().unwrap().to_owned();
+    let served = Served::start(|config| config.addresses.push(address));
+    let target = "/api/sl3_streamlines/query?format=csv&objects=";
+    assert_eq!(served.get(&format!("{target}0"), &[]).status, 200);
+    let response = served.get(&format!("{target}0,99999"), &[]);
+    assert_eq!(response.status, 400, "{}", response.text());
+    assert!(response.text().contains("there is no object 99999"), "{}", response.text());
+}
+
+#[test]
 fn counts_answers() {
     let served = Served::start(|_| {});
     served.get("/nothing", &[]);

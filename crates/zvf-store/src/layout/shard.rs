@@ -222,4 +222,23 @@ mod tests {
             assert!(Shards::new(cells_per_shard, IndexLocation::End, true).is_none());
         }
     }
+
+    #[test]
+    fn a_full_cache_of_indexes_keeps_the_last_ones() {
+        archives::expected_failure(
+            "core",
+            "a full cache of shard indexes keeps the last ones",
+            || {
+                let shards =
+                    Shards::new(&[MAX_INDEX_BYTES / SPAN_BYTES / 2], IndexLocation::End, true);
+                let shards = shards.unwrap();
+                let [first, second, third] =
+                    ["c/0", "c/1", "c/2"].map(|name| Key::root().join(name).unwrap());
+                shards.slot(&first);
+                let kept = shards.slot(&second);
+                shards.slot(&third); // the third that fits only without one of the others
+                assert!(Arc::ptr_eq(&kept, &shards.slot(&second)));
+            },
+        );
+    }
 }

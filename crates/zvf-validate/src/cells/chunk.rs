@@ -41,6 +41,8 @@ pub(crate) struct ChunkReport {
     pub(crate) cells: u64,
     /// Whether fragments tile the rows.
     pub(crate) tiles: bool,
+    /// Whether vertices are in another order than links and attributes mean.
+    pub(crate) reorders: bool,
     pub(crate) ends: Vec<Ends>,
     pub(crate) owners: Vec<i64>,
     /// Columns whose cell has another number of values: which, rows, values.
@@ -59,6 +61,7 @@ pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> ChunkReport {
         bytes: 0,
         cells: 0,
         tiles: true,
+        reorders: false,
         ends: Vec::new(),
         owners: Vec::new(),
         misfits: Vec::new(),
@@ -165,7 +168,13 @@ impl ChunkReport {
 
     /// Checks C30: decodes Draco streams; a stream that this build does not support is a warning.
     fn check_draco(&mut self, plan: &Plan, key: &ChunkKey, bytes: &[u8]) {
-        let Err(error) = zvf_draco::decode(bytes, &zvf_draco::Limits::default()) else { return };
+        let error = match zvf_draco::decode(bytes, &zvf_draco::Limits::default()) {
+            Ok(geometry) => {
+                self.reorders = !geometry.keeps_order;
+                return;
+            }
+            Err(error) => error,
+        };
         let finding = Finding::new(&C30, &plan.vertices).in_cell(key);
         let finding = finding.with_details("Draco stream", error.expected, error.found);
         let unknown = error.class == Class::Unsupported;

@@ -52,6 +52,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
     }
     check_attribute_bins(run, level, &keys);
     totals.check_totals(run, level, &plan);
+    level.reorders = totals.reorders;
     level.chunks = Arc::new(totals.chunks);
     Ok(())
 }
@@ -64,6 +65,7 @@ struct ChunkTotals {
     widths: BTreeMap<(bool, usize), Widths>,
     /// Chunks whose fragments do not tile: how many, and the first of them.
     untiled: (u64, Option<ChunkKey>),
+    reorders: bool,
 }
 
 #[derive(Default)]
@@ -78,7 +80,13 @@ impl ChunkTotals {
         let mut chunks = ChunkTable::new(&vertices.keys);
         chunks.ends = plan.keeps_ends.then(Vec::new);
         chunks.owners = plan.fragment_columns.iter().any(|column| column.owner).then(Vec::new);
-        Self { chunks, extent: Extent::default(), widths: BTreeMap::new(), untiled: (0, None) }
+        Self {
+            chunks,
+            extent: Extent::default(),
+            widths: BTreeMap::new(),
+            untiled: (0, None),
+            reorders: false,
+        }
     }
 
     async fn read(
@@ -153,6 +161,7 @@ impl ChunkTotals {
         append_or_drop(&mut chunks.ends, report.ends, n, fits);
         append_or_drop(&mut chunks.owners, report.owners, n, fits);
         self.extent = self.extent.union(&report.extent);
+        self.reorders |= report.reorders;
         for (at, of_fragments) in report.fits {
             let widths = self.widths.entry((of_fragments, at)).or_default();
             widths.fitting += 1;

@@ -27,13 +27,14 @@ use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
 use self::cell::{LinkChunk, LinkReport, check_cell};
+use self::open::OpenFamily;
 use self::segment::{Form, LinkChecks, Segment, Uses};
 use self::total::Total;
 use crate::finding::Finding;
 use crate::level::{FamilyWidth, LevelState};
 use crate::parts::Stage;
 use crate::pipeline::{Cell, read, scan};
-use crate::rules::consistency::C41;
+use crate::rules::consistency::{C30, C41};
 use crate::rules::geometry::G10;
 use crate::stop::Stop;
 use crate::validation::Validation;
@@ -50,6 +51,7 @@ pub(crate) async fn check(
     for opened in families {
         let (delta, width) = (opened.delta.0, opened.family.link_width());
         widths.push(FamilyWidth { delta, width });
+        check_order(run, level, &opened);
         let mut total = Total::new(run, level, &opened);
         for segment in &opened.segments {
             check_segment(run, levels, level, segment, &mut total).await?;
@@ -67,6 +69,19 @@ pub(crate) async fn check(
         }
     }
     Ok(())
+}
+
+/// Checks C30: links between chunks name rows in the order before Draco, which not all streams keep.
+fn check_order(run: &mut Validation, level: &LevelState, opened: &OpenFamily) {
+    let between = |segment: &Segment| match &segment.form {
+        Form::Offsets(offsets) => !offsets.are_zero() && !segment.array.keys.is_empty(),
+        Form::Same | Form::Joined => false, // older formats have no Draco streams
+    };
+    if level.reorders && opened.segments.iter().any(between) {
+        let finding = Finding::new(&C30, &opened.path);
+        let expected = "Draco streams that keep the order of vertices";
+        run.add(finding.with_details("links between chunks", expected, "others").warning());
+    }
 }
 
 /// Checks every cell of a segment.

@@ -557,10 +557,13 @@ fn check_policy(
     let number = i64::from(level.node.number()) + i64::from(delta.0);
     let Some(target) = levels.iter().find(|target| i64::from(target.node.number()) == number)
     else {
-        // Removing a level does not change the others.
-        run.add(
-            Finding::new(&C17, path).with_details("level", "one of the store", number).warning(),
-        );
+        // A level that was removed is no longer a node, and links of others to it stay; one that is a node was lost.
+        let name = number.to_string();
+        let root = run.store.root();
+        let is_listed = root.multiscale().is_some_and(|scales| scales.dataset(&name).is_some());
+        let is_node = root.ome().and_then(Result::ok).is_some_and(|ome| ome.has_level(&name));
+        let finding = Finding::new(&C17, path).with_details("level", "one of the store", number);
+        run.add(if is_listed && is_node { finding } else { finding.warning() });
         return None;
     };
     let anchor = level_anchor(run, level, target, rank)?;

@@ -185,7 +185,7 @@ pub(crate) const C29: Rule = Rule::error(
 pub(crate) const C30: Rule = Rule::error(
     "C30",
     "all",
-    "Vertex cells are encoded in a way that cannot be decoded.",
+    "Vertex cells are encoded in a way that cannot be decoded, or do not keep the order that links between chunks mean.",
     "Write the level again; a build without the feature draco decodes streams of the sequential method only.",
 );
 pub(crate) const C31: Rule = Rule::warning(

@@ -213,3 +213,34 @@ async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
     }
     assert_eq!(counts, [vec![1, 2], vec![0, 0]]); // objects 0 and 1, in each chunk
 }
+
+#[tokio::test]
+async fn text_of_edges_is_read_as_text() {
+    let memory = Arc::new(InMemory::new());
+    let mut writer = writer(&memory, schema(Kind::Graph)).await;
+    let parts = Parts::new(vec![0, 3], vec![ObjectId(0)]).unwrap();
+    let positions = floats(&[1.0, 2.0, 41.0], 1);
+    let kinds = Field::new("kind", text(&["axon", "dendrite"], 8));
+    let edges = Elements::new(2, vec![0, 1, 1, 2]).unwrap().with_field(kinds).unwrap();
+    let batch = Batch::new(Kind::Graph, positions).with_parts(parts).unwrap();
+    writer.push(&batch.with_elements(edges).unwrap()).unwrap();
+    writer.finish().await.unwrap();
+
+    let reader = zvf_query::Reader::new(open(memory).await);
+    let kinds = async |query: zvf_query::Query| {
+        let batch = reader.run(&query).await.unwrap().batch;
+        let edges = batch.elements().unwrap();
+        let field = &edges.fields()[0];
+        let mut kinds: Vec<String> =
+            (0..edges.len()).map(|row| field.value(row, 0).unwrap().to_string()).collect();
+        kinds.sort();
+        kinds
+    };
+    let filtered = |text: &str| zvf_query::Query::all().filter(text.parse().unwrap());
+    assert_eq!(kinds(zvf_query::Query::all()).await, ["axon", "dendrite"]);
+    assert_eq!(kinds(filtered("link.kind = 'axon'")).await, ["axon"]);
+    let error = reader.run(&filtered("link.kind > 3")).await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("link.kind holds text: it cannot be compared with numbers")
+    );
+}

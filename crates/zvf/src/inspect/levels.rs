@@ -100,8 +100,11 @@ pub struct LinkSummary {
     pub delta: i32,
     /// Arrays: one for each way that a record can leave its chunk.
     pub arrays: u64,
-    /// Whether these are all arrays; without a listing only near ones are found.
+    /// Whether these are all arrays that there are; without a listing only near ones are found.
     pub enumerated: bool,
+    /// Whether the vertices have the order that links between chunks mean; where Draco streams have one of their own,
+    /// these links cannot be read, and `enumerated` is false if there are any.
+    pub keeps_order: bool,
     /// Vertices of a record.
     pub width: u64,
     /// Whether the order of the vertices counts.
@@ -162,8 +165,7 @@ impl LevelSummary {
         self.error = meta.geometric_error();
         self.object_sparsity = meta.object_sparsity;
         self.additive = meta.is_additive();
-        let edited = meta.attributes.get("zvf").and_then(|extension| extension.get("stale"));
-        self.stale = edited.filter(|stale| !stale.is_null()).cloned();
+        self.stale = meta.stale().cloned();
         self.chunk_attribute = meta.chunk_attribute_name.clone();
     }
 
@@ -280,6 +282,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
         deltas.extend(names.iter().filter_map(|name| Some(name.parse::<Delta>().ok()?.0)));
     }
     let mut found = Vec::new();
+    let keeps_order = reader.keeps_order().await?;
     for delta in deltas.into_iter().map(Delta) {
         let links = match reader.links(delta).await {
             Ok(Some(links)) => links,
@@ -294,6 +297,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
             delta: delta.0,
             arrays: to_u64(links.segments().len()),
             enumerated: links.is_complete(),
+            keeps_order,
             width: to_u64(links.link_width()),
             directed: links.policy().is_directed(),
             duplicated: links.is_duplicated(),
@@ -317,6 +321,7 @@ async fn links_to_nowhere(
         delta: delta.0,
         arrays: to_u64(arrays.names.len()),
         enumerated: arrays.complete,
+        keeps_order: true,
         width: doc.link_width,
         directed: doc.directed,
         duplicated: doc.store == Token::Known(LinkStore::Duplicate),

@@ -1,7 +1,7 @@
 //! Attributes of edges and faces, conditions on them, and values of the vertices of cuts.
 
 use zvf_format::num::usize_from_u32;
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, LinkAttribute, LinkRecords};
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, LinkAttribute, LinkRecords};
 use zvf_store::Caching;
 
 use super::Part;
@@ -88,7 +88,7 @@ impl Context {
                 }
             }
             if values.len() == records.len() {
-                elements = elements.with_field(Field::new(attribute.name(), values.finish()))?;
+                elements = elements.with_field(attribute.field(values.finish()))?;
             } else if self.columns.links_named {
                 let name = format!("link.{}", attribute.name());
                 return Err(BadQuery::NoNull { items: "edges or faces", name }.into());
@@ -113,7 +113,7 @@ impl Context {
         for attribute in self.link_fields() {
             let column = Column::empty(attribute.dtype(), attribute.width());
             let column = column.map_err(QueryError::column)?;
-            elements = elements.with_field(Field::new(attribute.name(), column))?;
+            elements = elements.with_field(attribute.field(column))?;
         }
         Ok(elements)
     }
