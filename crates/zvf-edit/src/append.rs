@@ -226,9 +226,9 @@ impl<'a> FileContents<'a> {
             let object = self.objects.entry(owner).or_default();
             self.place.push((owner, object.positions.len()));
             let axes = 0..num::usize_from_u32(batch.positions().width());
-            // `encode_position` refuses NaN.
-            let position = axes.map(|c| batch.positions().float(i, c).unwrap_or(f64::NAN));
-            object.positions.push(position.map(|x| to_json(&Value::Float(x))).collect());
+            // `parse_position` refuses NaN.
+            let position = axes.map(|c| to_json(&batch.positions().value(i, c)));
+            object.positions.push(position.collect());
             for field in batch.fields() {
                 let values = object.attributes.entry(field.name.to_string()).or_default();
                 values.push(row_value(self.file, field, i)?);

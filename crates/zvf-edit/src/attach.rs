@@ -1,11 +1,12 @@
 //! The command `attach`: joins the columns of a CSV or TSV table to objects, by id or by a column.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::error::Error as _;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use zvf_format::Class;
+use zvf_convert::read::{TextRow, TextTable, is_missing_word, read_table};
+use zvf_format::join_causes;
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::to_json;
@@ -46,11 +47,14 @@ pub fn attach(
     options: &CommitOptions,
 ) -> Result<Json> {
     let journal = open_journal(&store.into(), options)?;
-    let parsed = Table::read(table)?;
+    let parsed = Table(read_table(table).map_err(|error| {
+        let message = join_causes(format!("{}: {error}", table.display()), error.source());
+        EditError::new(error.class(), message)
+    })?);
     let key = parsed.column_index(&join.key)?;
     let columns: Vec<usize> = match &join.columns {
         Some(list) => list.iter().map(|name| parsed.column_index(name)).collect::<Result<_>>()?,
-        None => (0..parsed.names.len()).filter(|i| *i != key).collect(),
+        None => (0..parsed.0.names.len()).filter(|i| *i != key).collect(),
     };
     let mut transaction = Transaction::begin(&journal, Path::new("."))?;
     let by_key = transaction.objects_by_key(join.on.as_deref())?;
@@ -75,42 +79,18 @@ pub fn attach(
 type ObjectPlace = (usize, u32);
 
 /// A table whose fields are text.
-struct Table {
-    names: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
+struct Table(TextTable);
 
 /// The rows of a table that name an object, each with it, and the number of rows that name none.
 type Matched<'a> = (Vec<(ObjectPlace, &'a [String])>, u64);
 
 impl Table {
-    fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path)
-            .map_err(|error| EditError::from(error).with_place(&path.to_string_lossy()))?;
-        let text = String::from_utf8(bytes).map_err(|_bad| {
-            EditError::new(Class::Encoding, format!("{}: the table is no UTF-8", path.display()))
-        })?;
-        let tabs = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"));
-        let mut rows = parse(&text, if tabs { '\t' } else { ',' })?.into_iter();
-        let names = rows.next().ok_or_else(|| EditError::invalid("the table is empty"))?;
-        let rows: Vec<Vec<String>> = rows.collect();
-        if let Some(short) = rows.iter().position(|row| row.len() != names.len()) {
-            return Err(EditError::invalid(format!(
-                "row {} of the table has {} fields, expected {}",
-                short + 1,
-                rows[short].len(),
-                names.len()
-            )));
-        }
-        Ok(Self { names, rows })
-    }
-
     /// Returns the index of a column.
     fn column_index(&self, name: &str) -> Result<usize> {
-        self.names.iter().position(|listed| listed == name).ok_or_else(|| {
+        self.0.names.iter().position(|listed| listed == name).ok_or_else(|| {
             EditError::invalid(format!(
                 "the table has no column {name:?}; it has {}",
-                self.names.join(", ")
+                self.0.names.join(", ")
             ))
         })
     }
@@ -123,23 +103,20 @@ impl Table {
         strict: bool,
     ) -> Result<Matched<'_>> {
         let mut matched = Vec::new();
-        let mut rows_by_key: HashMap<String, usize> = HashMap::new();
+        let mut lines_by_key: HashMap<String, u64> = HashMap::new();
         let mut unmatched = 0;
-        for (n, row) in self.rows.iter().enumerate() {
-            let text = normalize_key(&row[key]);
-            if let Some(earlier) = rows_by_key.insert(text.clone(), n) {
+        for TextRow { line, values } in &self.0.rows {
+            let text = normalize_key(&values[key]);
+            if let Some(earlier) = lines_by_key.insert(text.clone(), *line) {
                 return Err(EditError::invalid(format!(
-                    "rows {} and {} of the table have the same key {text}",
-                    earlier + 1,
-                    n + 1
+                    "lines {earlier} and {line} of the table have the same key {text}"
                 )));
             }
             match by_key.get(&text) {
-                Some(found) => matched.push((*found, row.as_slice())),
+                Some(found) => matched.push((*found, values.as_slice())),
                 None if strict => {
                     return Err(EditError::invalid(format!(
-                        "row {} of the table: no object has the key {text}",
-                        n + 1
+                        "line {line} of the table: no object has the key {text}"
                     )));
                 }
                 None => unmatched += 1,
@@ -186,8 +163,8 @@ impl Transaction {
         join: &Join,
         matched: &[(ObjectPlace, &[String])],
     ) -> Result<()> {
-        let name = format!("{}{}", join.prefix, table.names[at]);
-        let scalar = infer_type(table.rows.iter().map(|row| row[at].as_str()))
+        let name = format!("{}{}", join.prefix, table.0.names[at]);
+        let scalar = infer_type(table.0.rows.iter().map(|row| row.values[at].as_str()))
             .ok_or_else(|| EditError::invalid(format!("{name}: a field is too long")))?;
         for kind in 0..self.kinds.len() {
             if self.kinds[kind].objects.is_none() {
@@ -227,15 +204,20 @@ impl Transaction {
     }
 }
 
-/// Parses a field of a table as a value of this type. Returns `None` for an empty field, unless the type is text.
+/// Parses a field of a table as a value of this type. Returns `None` for a missing one.
 fn parse_value(scalar: Scalar, text: &str) -> Option<Json> {
     match (scalar, text.trim()) {
-        (Scalar::Text(_), text) => Some(json!(text)),
-        (_, "") => None,
+        (Scalar::Text(_), _) => Some(json!(text)),
+        (_, number) if is_missing(number) => None,
         (Scalar::Int(_), text) => Some(text.parse::<i64>().map_or(Json::Null, Json::from)),
         (Scalar::UInt(_), text) => Some(text.parse::<u64>().map_or(Json::Null, Json::from)),
         (_, text) => Some(json_float(text)),
     }
+}
+
+/// Returns whether a field of a column of numbers has none.
+fn is_missing(text: &str) -> bool {
+    text.is_empty() || is_missing_word(text)
 }
 
 fn json_float(text: &str) -> Json {
@@ -259,12 +241,15 @@ fn normalize_key(text: &str) -> String {
 /// Returns the simplest type that holds all values of a column; `None` when no text is that long.
 fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Option<Scalar> {
     let (mut is_int, mut is_uint, mut is_float, mut longest) = (true, true, true, 1);
+    let (mut has_words, mut has_values) = (false, false);
     for text in values {
-        let text = text.trim();
         longest = longest.max(text.chars().count());
-        if text.is_empty() {
+        let text = text.trim();
+        if is_missing(text) {
+            has_words |= !text.is_empty();
             continue;
         }
+        has_values = true;
         is_int &= text.parse::<i64>().is_ok();
         is_uint &= text.parse::<u64>().is_ok();
         // An integer that `f64` would round, such as an id, is kept exactly as text.
@@ -276,49 +261,15 @@ fn infer_type<'a>(values: impl Iterator<Item = &'a str>) -> Option<Scalar> {
                 .is_ok_and(|x| !x.is_infinite() || !text.contains(|c: char| c.is_ascii_digit())),
         };
     }
+    if has_words && !has_values {
+        return Scalar::text(u32::try_from(longest).ok()?);
+    }
     match (is_int, is_uint, is_float) {
         (true, ..) => Some(Scalar::Int(8)),
         (_, true, _) => Some(Scalar::UInt(8)),
         (_, _, true) => Some(Scalar::Float(8)),
         _ => Scalar::text(u32::try_from(longest).ok()?),
     }
-}
-
-/// Splits a table into fields, with quotes as in RFC 4180.
-fn parse(text: &str, separator: char) -> Result<Vec<Vec<String>>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut rows = Vec::new();
-    let (mut row, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                field.push('"');
-            }
-            '"' if quoted => quoted = false,
-            '"' if field.is_empty() => quoted = true,
-            _ if quoted => field.push(c),
-            '\r' => {}
-            '\n' => {
-                row.push(std::mem::take(&mut field));
-                if row.len() > 1 || !row[0].is_empty() {
-                    rows.push(std::mem::take(&mut row));
-                }
-                row.clear();
-            }
-            c if c == separator => row.push(std::mem::take(&mut field)),
-            _ => field.push(c),
-        }
-    }
-    if quoted {
-        return Err(EditError::invalid("the table ends inside quotes"));
-    }
-    if !field.is_empty() || !row.is_empty() {
-        row.push(field);
-        rows.push(row);
-    }
-    Ok(rows)
 }
 
 #[cfg(test)]
@@ -334,14 +285,6 @@ mod tests {
     }
 
     #[test]
-    fn parses_fields_as_spreadsheets_write_them() {
-        let parsed = |text: &str| parse(text, ',').unwrap();
-        assert_eq!(parsed("a,b\n1,\"x, \"\"y\"\"\"\n"), [["a", "b"], ["1", "x, \"y\""]]);
-        assert_eq!(parsed("a\r\n1\r\n\r\n2"), [["a"], ["1"], ["2"]]);
-        assert!(parse("\"a", ',').is_err());
-    }
-
-    #[test]
     fn infers_the_simplest_type_of_a_column() {
         for (values, scalar) in [
             (&["1", "", "-3"][..], Scalar::Int(8)),
@@ -354,6 +297,9 @@ mod tests {
             (&["-1", "99999999999999999999", "0"][..], Scalar::Text(20)),
             (&["1", "1e400"][..], Scalar::Text(5)),
             (&["1", "-inf", "nan"][..], Scalar::Float(8)),
+            (&["1", "NA", ""][..], Scalar::Int(8)),
+            (&["NA", ""][..], Scalar::Text(2)),
+            (&["NA", "two"][..], Scalar::Text(3)),
         ] {
             assert_eq!(infer_type(values.iter().copied()), Some(scalar), "{values:?}");
         }

@@ -1,5 +1,6 @@
 //! Garbage collection of a journal.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
@@ -57,12 +58,16 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
         commits.extend(committed.report);
         notices.extend(committed.notices);
     }
-    // Writers hold this lock shared from staging until their record exists.
-    let _held = journal.lock_for_gc()?;
+    // Writers hold this lock shared from staging until their record exists, and rewrites as long as they have a copy.
+    let held = journal.lock_for_gc()?;
     let head = journal.head()?;
     let mut garbage = Garbage { options: what, now: SystemTime::now(), files: 0, bytes: 0 };
-    garbage.collect_staged(&journal, head)?;
-    garbage.collect_temporary(&journal)?;
+    if held.is_some() {
+        garbage.collect_staged(&journal, head)?;
+        garbage.collect_temporary(&journal)?;
+    } else {
+        notices.push(json!({"code": "in_use", "text": "another process stages a commit or rewrites the store: its files cannot be told from garbage, and all of them stay; try again later"}));
+    }
     let (files, bytes) = (garbage.files, garbage.bytes);
     let mut done = report(&journal, head, what.dry_run, &commits, &notices, None);
     done["removed"] = json!({"files": files, "bytes": bytes});
@@ -78,19 +83,25 @@ struct Garbage {
 }
 
 impl Garbage {
-    /// Returns whether a file is within the grace period. A clock that was set back makes files younger, never older.
-    fn is_young(&self, modified: SystemTime) -> bool {
+    /// Returns whether a file is within the grace period, or younger than `least`. A clock that was set back makes files
+    /// younger, never older.
+    fn is_young(&self, modified: SystemTime, least: Duration) -> bool {
         let age = self.now.duration_since(modified).unwrap_or_default(); // 0 for a time in the future
-        age < self.options.grace
+        age < self.options.grace.max(least)
     }
 
     /// Removes the staged bytes of commits that need not be undoable, and of commits that never happened.
     fn collect_staged(&mut self, journal: &Journal, head: u64) -> Result<()> {
         let mut needed: Vec<String> = Vec::new();
+        let mut committed: BTreeSet<String> = BTreeSet::new();
         let pending = journal.list_pending()?;
         for seq in journal.list_numbers("log")? {
-            if seq + self.options.keep > head || pending.contains(&seq) {
-                needed.extend(journal.read_record(seq)?.map(|record| record.txid().to_owned()));
+            let is_needed = seq + self.options.keep > head || pending.contains(&seq);
+            // Without locks only a record shows that its writer needs its staged files no more.
+            if is_needed || !journal.side.is_folder() {
+                let record = journal.read_record(seq)?;
+                let txid = record.map(|record| record.txid().to_owned());
+                if is_needed { needed.extend(txid) } else { committed.extend(txid) }
             }
         }
         for txid in journal.side.list("txn")? {
@@ -108,7 +119,9 @@ impl Garbage {
                 false => None,
             };
             let newest = about.iter().chain(&of_folder).map(|(_, modified)| *modified).max();
-            if newest.is_some_and(|newest| self.is_young(newest)) {
+            let is_proven = journal.side.is_folder() || committed.contains(&txid);
+            let grace = if is_proven { Duration::ZERO } else { MIN_STAGING_TIME };
+            if newest.is_some_and(|newest| self.is_young(newest, grace)) {
                 continue;
             }
             self.files += to_u64(about.len());
@@ -124,7 +137,7 @@ impl Garbage {
     fn collect_temporary(&mut self, journal: &Journal) -> Result<()> {
         for folder in [&journal.store, &journal.side].into_iter().filter_map(Medium::folder) {
             for (path, len, modified) in folder.list_temporary()? {
-                if self.is_young(modified) {
+                if self.is_young(modified, Duration::ZERO) {
                     continue;
                 }
                 self.files += 1;
@@ -137,6 +150,9 @@ impl Garbage {
         Ok(())
     }
 }
+
+/// The time that a writer without locks has from staging to its record.
+const MIN_STAGING_TIME: Duration = Duration::from_secs(3600);
 
 /// Parses a duration such as 24h, 30m, 7d or 0s.
 ///

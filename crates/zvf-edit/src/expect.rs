@@ -79,13 +79,16 @@ impl Transaction {
                 selection.vertices.iter().zip(need_list_of(&Json::Array(list), n, "positions")?)
             {
                 let geometry = &self.kinds[selection.kind];
-                let expected =
-                    geometry.encode_position(&fields::parse_floats(position, "positions")?)?;
+                let expected = geometry.parse_position(position, "positions")?;
                 let widened: Vec<f64> = expected
                     .chunks_exact(geometry.scalar.size())
                     .map(|x| geometry.scalar.to_f64(x))
                     .collect();
-                if geometry.position(*v) != widened {
+                let is_equal = match geometry.scalar.is_float() {
+                    true => geometry.position(*v) == widened,
+                    false => geometry.position_bytes(*v) == expected,
+                };
+                if !is_equal {
                     return Err(EditError::expectation(format!(
                         "a vertex is at {:?}, expected {position}",
                         geometry.position(*v)

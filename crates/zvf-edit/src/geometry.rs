@@ -28,7 +28,7 @@ use crate::snapshot::Snapshot;
 use crate::widths::{check_size, count_fragments, first_rows, resolve_column_type};
 
 /// A column of vertices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct VertexColumn {
     pub(crate) name: String,
     pub(crate) array: CellArray,
@@ -68,7 +68,7 @@ impl VertexColumn {
 }
 
 /// A column of fragments.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FragmentColumn {
     pub(crate) name: String,
     pub(crate) array: CellArray,
@@ -98,7 +98,7 @@ impl FragmentColumn {
 }
 
 /// The vertices of a chunk that was read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkState {
     /// The vertex of each row.
     pub(crate) rows: Vec<Vid>,
@@ -107,7 +107,7 @@ pub(crate) struct ChunkState {
 }
 
 /// One kind of a store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub(crate) kind: Kind,
     /// The path of its group at level 0: `0`, or `0/<kind>`.
@@ -279,29 +279,6 @@ impl Geometry {
     pub(crate) fn position_bytes(&self, v: Vid) -> &[u8] {
         let size = self.scalar.size() * self.axes;
         &self.positions[v as usize * size..(v as usize + 1) * size]
-    }
-
-    /// Encodes a position of a script.
-    pub(crate) fn encode_position(&self, values: &[f64]) -> Result<Vec<u8>> {
-        if values.len() != self.axes {
-            return Err(EditError::invalid(format!(
-                "a position has {} values, expected {}",
-                values.len(),
-                self.axes
-            )));
-        }
-        let mut bytes = Vec::with_capacity(self.axes * self.scalar.size());
-        for value in values {
-            let stored = self.scalar.encode_f64(*value)?;
-            if !self.scalar.to_f64(&stored).is_finite() {
-                return Err(EditError::invalid(format!(
-                    "position {values:?} is not finite as {}",
-                    self.scalar.name()
-                )));
-            }
-            bytes.extend(stored);
-        }
-        Ok(bytes)
     }
 
     /// Returns the chunk of a position, and its bin where there are no objects.

@@ -48,7 +48,7 @@ fn read_members(number: usize, row: &[u8]) -> Result<Vec<i64>> {
 const MAX_RANGE_MEMBERS: i64 = 1 << 28;
 
 /// The groups of a store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Groups {
     array: Option<RowArray>,
     pub(crate) list: Vec<Group>,

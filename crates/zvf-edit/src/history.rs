@@ -23,8 +23,10 @@ use crate::transaction::Transaction;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Undo {
-    /// The last commits, by number.
+    /// This many of the last commits. Commits that are undone already do not count, nor do those that undid them.
     Last(u64),
+    /// The commit with this number, which must be the last of those that count.
+    Commit(u64),
     /// All commits after this head.
     To(u64),
 }
@@ -182,10 +184,17 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     let snap = Snapshot::open(&journal)?;
     let head = snap.head;
     let target = match what {
-        Undo::Last(n) if n > head => {
-            return Err(EditError::invalid(format!("there are {head} commits, not {n}")));
+        Undo::Last(count) => find_last_target(&journal, head, count)?,
+        Undo::Commit(number) => {
+            let last = skip_undone(&journal, head)?;
+            if number != last || number == 0 {
+                let text = format!(
+                    "commit {number} is not the last one in effect, which is {last}; \"--to\" undoes everything after a head"
+                );
+                return Err(EditError::invalid(text));
+            }
+            number - 1
         }
-        Undo::Last(n) => head - n,
         Undo::To(target) if target > head => {
             return Err(EditError::invalid(format!("the head is {head}; there is no {target}")));
         }
@@ -223,6 +232,51 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     }
 }
 
+/// Returns the head to which `count` commits are undone.
+fn find_last_target(journal: &Journal, head: u64, count: u64) -> Result<u64> {
+    let mut at = head;
+    for found in 0..count {
+        at = skip_undone(journal, at)?.checked_sub(1).ok_or_else(|| {
+            EditError::invalid(format!("there are {found} commits to undo, not {count}"))
+        })?;
+    }
+    Ok(at)
+}
+
+/// Returns the last commit up to `head` that is no undo, and was not undone since.
+fn skip_undone(journal: &Journal, head: u64) -> Result<u64> {
+    let mut at = head;
+    while at > 0 {
+        let undoes = match &journal.pinned {
+            Some(pinned) => pinned.undoes(at)?,
+            None => {
+                journal.read_record(at)?.map_or(Json::Null, |record| record.body["undoes"].clone())
+            }
+        };
+        let first = undoes.as_array().into_iter().flatten().filter_map(Json::as_u64).min();
+        match first.and_then(|first| first.checked_sub(1)) {
+            Some(restored) if restored < at => at = restored,
+            _ => break,
+        }
+    }
+    Ok(at)
+}
+
+/// Returns the number of the commit with this number or id, as [`log`] lists them.
+///
+/// # Errors
+///
+/// When there is no store or no such commit.
+pub fn find_commit(store: impl Into<Place>, id: &str) -> Result<u64> {
+    if let Ok(number) = id.parse() {
+        return Ok(number);
+    }
+    let list = log(store, None)?;
+    let found =
+        list.iter().find(|entry| entry["txid"] == id).and_then(|entry| entry["head"].as_u64());
+    found.ok_or_else(|| EditError::new(Class::NotFound, format!("there is no commit {id:?}")))
+}
+
 /// The report and the written items of an undo.
 pub(crate) struct UndoSummary {
     pub(crate) report: Json,
@@ -251,6 +305,11 @@ pub(crate) fn plan_undo(
                 let root = restore_root(&bytes, now)?;
                 bounds = root.doc["attributes"]["zarr_vectors"]["bounds"].clone();
                 Some(root.bytes)
+            }
+            ("zarr.json", Some(bytes), None) => {
+                let mut root: Json = parse_doc(&bytes)?;
+                root["attributes"]["zvf"]["journal"] = json!(1);
+                Some(doc_bytes(&root)?)
             }
             (_, bytes, _) => bytes,
         };

@@ -35,7 +35,7 @@ pub(crate) struct Object {
 }
 
 /// The objects of a kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Objects {
     pub(crate) doc: Json,
     pub(crate) is_new: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Objects {
 }
 
 /// A column of objects or groups.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RowColumn {
     pub(crate) name: String,
     pub(crate) array: DenseArray,

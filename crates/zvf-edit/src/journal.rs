@@ -24,7 +24,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -32,7 +32,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_publish::{KeyedFolder, PublishError, TargetLock};
+use zvf_publish::{KeyedFolder, PublishError, TargetIdentity, TargetLock};
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
@@ -50,6 +50,8 @@ pub(crate) struct Journal {
     pub(crate) side: Medium,
     /// The exclusive right to write, once it was taken.
     epoch: OnceLock<Option<Epoch>>,
+    /// The folder that a first commit is planned on: until there is a journal, any program may replace it.
+    planned_on: Mutex<Option<TargetIdentity>>,
     /// The version that is read, where the store lies in a repository of versions, which then has the history.
     pub(crate) pinned: Option<Pinned>,
 }
@@ -89,7 +91,7 @@ impl Journal {
 
     fn with_media(place: &Place, (store, side): (Medium, Medium), pinned: Option<Pinned>) -> Self {
         let (place, epoch) = (place.clone(), OnceLock::new());
-        Self { place, store, side, epoch, pinned }
+        Self { place, store, side, epoch, planned_on: Mutex::default(), pinned }
     }
 
     /// Opens the journal at the version of an earlier head. Outside of repositories it is the same journal.
@@ -417,10 +419,9 @@ impl Journal {
             .ok_or_else(|| self.busy_error("is being collected"))
     }
 
-    /// Keeps writers from staging commits.
-    pub(crate) fn lock_for_gc(&self) -> Result<Guard> {
-        self.lock_file("staging", true, LOCK_TIMEOUT)?
-            .ok_or_else(|| self.busy_error("is being written"))
+    /// Keeps writers from staging commits. Returns `None` while one of them does.
+    pub(crate) fn lock_for_gc(&self) -> Result<Option<Guard>> {
+        self.lock_file("staging", true, GC_TIMEOUT)
     }
 
     fn busy_error(&self, what: &str) -> EditError {
@@ -470,10 +471,29 @@ impl Journal {
         }
     }
 
-    /// Locks the whole folder while the first record is created. Returns `None` where a journal exists.
+    /// Notes the folder that is read from now on, for a first commit.
+    pub(crate) fn note_planned(&self) -> Result<()> {
+        let identity = self.read_identity()?;
+        *self.planned_on.lock().unwrap_or_else(PoisonError::into_inner) = identity;
+        Ok(())
+    }
+
+    /// Returns whether the folder is still the one that [`note_planned`](Self::note_planned) noted.
+    pub(crate) fn is_as_planned(&self) -> Result<bool> {
+        let planned_on = *self.planned_on.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(planned_on == self.read_identity()?)
+    }
+
+    fn read_identity(&self) -> Result<Option<TargetIdentity>> {
+        let Some(folder) = self.store.folder() else { return Ok(None) };
+        Ok(TargetIdentity::read(folder.root(), "zarr.json")?)
+    }
+
+    /// Locks the whole folder while the first record is created. Returns `None` where there is a record.
     pub(crate) fn lock_for_first(&self) -> Result<Option<TargetLock>> {
         let Some(folder) = self.store.folder() else { return Ok(None) };
-        if self.side.exists("log")? {
+        // The folder of the log may hold no more than a temporary file of a killed process.
+        if self.head()? > 0 {
             return Ok(None);
         }
         if folder.root().file_name().is_none() {
@@ -498,7 +518,7 @@ impl Journal {
                     return Err(EditError::new(Class::Conflict, text));
                 }
             }
-            if self.side.exists("log")? {
+            if self.head()? > 0 {
                 return Ok(None);
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -631,6 +651,9 @@ fn put_order(key: &str) -> u8 {
 
 /// How long a writer waits for a lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long `gc` waits for those who stage, of whom a rewrite may take hours.
+const GC_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Number of recent commits whose bytes are recognized.
 const MAX_REMEMBERED_COMMITS: u64 = 32;

@@ -77,6 +77,7 @@ mod owners;
 mod parts;
 mod place;
 mod plan;
+mod positions;
 mod rebuild;
 mod recipe;
 mod record;
@@ -108,7 +109,8 @@ pub use diff::{Side, diff};
 pub use divide::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
 pub use error::{EditError, Result};
 pub use history::{
-    Undo, check_head, failure, has_objects, head, hold_for_reading, log, settle, show, undo,
+    Undo, check_head, failure, find_commit, has_objects, head, hold_for_reading, log, settle, show,
+    undo,
 };
 pub use journal::Guard;
 pub use options::{CommitOptions, Refresh};

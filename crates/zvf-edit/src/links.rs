@@ -80,7 +80,7 @@ impl Record {
 }
 
 /// A column of links.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LinkColumn {
     pub(crate) name: String,
     pub(crate) ty: ColumnType,
@@ -94,7 +94,7 @@ pub(crate) struct LinkColumn {
 type PlacedRecord = ((bool, u32), usize, LinkRecord);
 
 /// A family of links.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LinkFamily {
     pub(crate) path: String,
     delta_text: String,

@@ -448,7 +448,7 @@ impl Transaction {
             let new = geometry.copy_vertex(*v, copy)?;
             if fields.contains_key("by") {
                 let to: Vec<f64> =
-                    geometry.decimal_position(*v).iter().zip(&by).map(|(x, d)| x + d).collect();
+                    geometry.computable_position(*v)?.iter().zip(&by).map(|(x, d)| x + d).collect();
                 let bytes = geometry.encode_position(&to)?;
                 geometry.move_vertex(new, &bytes)?;
             }

@@ -72,7 +72,7 @@ pub(crate) struct RebuildResult {
 }
 
 /// The rebuilt chunks of one kind, as a task of a vacuum hands them on.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RebuiltRows {
     pub(crate) chunks: BTreeMap<Chunk, RebuiltChunk>,
     /// New bytes of cells by key, without documents.
@@ -80,7 +80,7 @@ pub(crate) struct RebuiltRows {
 }
 
 /// The new numbers of the rows and fragments of a rebuilt chunk.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RebuiltChunk {
     /// The new row of each old row, `NONE` where it was removed.
     pub(crate) rows: Vec<u32>,

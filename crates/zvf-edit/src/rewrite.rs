@@ -137,6 +137,11 @@ type Differences = (Changes, HashMap<String, Option<Bytes>>);
 fn compare_levels(journal: &Journal, built: &Path) -> Result<Differences> {
     let built = KeyedFolder::new(Disk::default(), built.to_owned());
     let new: BTreeSet<String> = built.walk("")?.into_iter().collect();
+    if !new.contains(ROOT) {
+        let text =
+            format!("{}: expected the built levels, found no {ROOT}", built.root().display());
+        return Err(EditError::new(zvf_format::Class::FileChanged, text));
+    }
     let stored: BTreeSet<String> = journal.store.walk("")?.into_iter().collect();
     let is_replaced =
         |key: &&String| new.contains(*key) || zvf_pyramid::belongs_to_levels(key.as_str());

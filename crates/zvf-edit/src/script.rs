@@ -362,10 +362,10 @@ pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc
     Ok(Arc::new(journal))
 }
 
-/// Opens the journal of a store that exists.
+/// Opens the journal of a store that exists, or whose history does.
 pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
     let journal = Journal::open(place)?;
-    if !journal.store.exists("zarr.json")? {
+    if !journal.store.exists("zarr.json")? && journal.head()? == 0 {
         return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
     }
     Ok(journal)
@@ -382,13 +382,20 @@ pub(crate) fn commit_changes(
     head: u64,
     options: &CommitOptions,
 ) -> Result<Option<(Json, Option<Json>)>> {
+    if changes.get("zarr.json") == Some(&None) {
+        let text = format!("{}: the commit would remove the root document", journal.place);
+        return Err(EditError::invalid(text));
+    }
     let epoch = journal.begin_writing()?;
     if let Some(pinned) = &journal.pinned {
         let report = pinned.commit(changes, report, (&body, operations), options)?;
         return Ok(Some((report, None)));
     }
     let (txid, time) = (new_txid(), utc_timestamp()?);
-    let _first = journal.lock_for_first()?;
+    let first = journal.lock_for_first()?;
+    if first.is_some() && !journal.is_as_planned()? {
+        return Ok(None); // replaced while this commit was planned, or waited for the lock
+    }
     let staging = journal.lock_for_staging()?;
     let staged = journal.stage(&txid, changes, before)?;
     epoch.map_or(Ok(()), Epoch::check_is_latest).inspect_err(|_fenced| journal.unstage(&txid))?;

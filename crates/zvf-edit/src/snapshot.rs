@@ -41,6 +41,9 @@ impl Snapshot {
     /// Opens the store at its current head, after applying pending commits.
     pub(crate) fn open(journal: &Arc<Journal>) -> Result<Self> {
         let head = journal.apply_all_pending()?;
+        if head == 0 {
+            journal.note_planned()?;
+        }
         let mut known_keys = HashMap::new();
         for seq in head.saturating_sub(MAX_CHECKED_COMMITS - 1).max(1)..=head {
             if let Some(staged) = journal.staged_keys(seq)? {

@@ -9,8 +9,9 @@ use zvf_publish::{Disk, KeyedFolder};
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::journal::{Journal, need_listed};
+use crate::journal::{Guard, Journal, need_listed};
 use crate::stamp::new_txid;
+use zvf_format::num::to_u64;
 
 /// A copy of a store in a temporary folder.
 #[derive(Debug)]
@@ -18,6 +19,10 @@ pub(crate) struct StoreCopy {
     pub(crate) path: PathBuf,
     /// Removes the folder with the copy.
     _scratch: Scratch,
+    /// Keeps `gc` from the copy, which lies among staged files.
+    _staging: Guard,
+    /// The keys of the copy as it was made.
+    keys: BTreeSet<String>,
     /// The files that are hard links to those of the store, with their inode.
     linked: BTreeMap<String, u64>,
 }
@@ -25,10 +30,12 @@ pub(crate) struct StoreCopy {
 impl StoreCopy {
     /// Copies the store with `changes` applied.
     pub(crate) fn copy_store_with(journal: &Journal, changes: &Changes) -> Result<Self> {
-        let scratch = Scratch::new(journal);
+        let staging = journal.lock_for_staging()?;
+        let scratch = Scratch::new(journal)?;
         let name = journal.place.folder().and_then(Path::file_name);
         let path = scratch.path.join(name.unwrap_or("store.zarrvectors".as_ref()));
-        let mut copy = Self { path, _scratch: scratch, linked: BTreeMap::new() };
+        let (keys, linked) = (BTreeSet::new(), BTreeMap::new());
+        let mut copy = Self { path, _scratch: scratch, _staging: staging, keys, linked };
         let to = copy.folder();
         for key in journal.store.walk("")? {
             if changes.contains_key(&key) {
@@ -37,14 +44,16 @@ impl StoreCopy {
             match journal.store.folder() {
                 Some(from) => {
                     let inode = link_or_copy(&from.path(&key), &to.path(&key))?;
-                    copy.linked.extend(inode.map(|inode| (key, inode)));
+                    copy.linked.extend(inode.map(|inode| (key.clone(), inode)));
                 }
                 None => write_file(&to.path(&key), &need_listed(&key, journal.store.get(&key)?)?)?,
             }
+            copy.keys.insert(key);
         }
         for (key, bytes) in changes {
             if let Some(bytes) = bytes {
                 write_file(&to.path(key), bytes)?;
+                copy.keys.insert(key.clone());
             }
         }
         Ok(copy)
@@ -62,12 +71,15 @@ impl StoreCopy {
         let copy = self.folder();
         let list = |keys: Vec<String>| -> BTreeSet<String> { keys.into_iter().collect() };
         let (before, after) = (list(journal.store.walk("")?), list(copy.walk("")?));
+        self.check_is_whole(&after)?;
         let (mut changes, mut stored) = (Changes::new(), HashMap::new());
+        let differing: Vec<&String> = before
+            .union(&after)
+            .filter(|key| !after.contains(*key) || !self.is_linked(key))
+            .collect();
+        check_lengths(journal.store.folder(), &copy, &differing)?;
         let mut size = CommitSize::default();
-        for key in before.union(&after) {
-            if after.contains(key) && self.is_linked(key) {
-                continue;
-            }
+        for key in differing {
             let (old, new) = (journal.store.get(key)?, copy.get(key)?);
             if old == new {
                 continue;
@@ -79,6 +91,27 @@ impl StoreCopy {
         Ok((changes, stored))
     }
 
+    /// Refuses a copy from which the root document or all cells of an array of level 0 disappeared: no program that
+    /// rewrites a store removes those, so that something else removed files of the copy.
+    fn check_is_whole(&self, after: &BTreeSet<String>) -> Result<()> {
+        let is_lost = |array: &str| {
+            let mut cells = after.range(array.to_owned()..);
+            !cells.next().is_some_and(|key| key.starts_with(array))
+        };
+        let mut arrays = self.keys.iter().filter(|key| !zvf_pyramid::belongs_to_levels(key));
+        let mut arrays = arrays.by_ref().filter_map(|key| Some(&key[..key.find("/c/")? + 3]));
+        let lost = match after.contains("zarr.json") {
+            true => arrays.find(|array| is_lost(array)),
+            false => Some("zarr.json"),
+        };
+        let Some(lost) = lost else { return Ok(()) };
+        let copy = self.path.display();
+        let text = format!(
+            "{copy}, {lost}: expected what was copied, found nothing: something else removed files of the copy; try again"
+        );
+        Err(EditError::new(zvf_format::Class::FileChanged, text))
+    }
+
     /// Returns whether a file is still the hard link to that of the store.
     fn is_linked(&self, key: &str) -> bool {
         let inode = self.linked.get(key);
@@ -88,12 +121,16 @@ impl StoreCopy {
 
 /// The bytes of the changes of a commit, old and new, all of which are in memory.
 #[derive(Debug, Default)]
-pub(crate) struct CommitSize(usize);
+pub(crate) struct CommitSize(u64);
 
 impl CommitSize {
     /// Adds the old and new bytes of a key. Refuses more than one commit may hold.
     pub(crate) fn add(&mut self, bytes: [Option<&Bytes>; 2]) -> Result<()> {
-        self.0 += bytes.into_iter().flatten().map(Bytes::len).sum::<usize>();
+        self.add_bytes(bytes.into_iter().flatten().map(|bytes| to_u64(bytes.len())).sum())
+    }
+
+    fn add_bytes(&mut self, bytes: u64) -> Result<()> {
+        self.0 = self.0.saturating_add(bytes);
         if self.0 <= MAX_COMMIT_BYTES {
             return Ok(());
         }
@@ -107,20 +144,39 @@ impl CommitSize {
     }
 }
 
+/// Refuses files that are too large for one commit before they are read: those whose length differs.
+fn check_lengths(store: Option<&KeyedFolder>, copy: &KeyedFolder, keys: &[&String]) -> Result<()> {
+    let Some(store) = store else { return Ok(()) };
+    let mut size = CommitSize::default();
+    for key in keys {
+        let [old, new] = [store, copy].map(|folder| fs::metadata(folder.path(key)));
+        let [old, new] = [old, new].map(|about| about.map_or(0, |about| about.len())); // an absent file is read as none
+        if old != new {
+            size.add_bytes(old + new)?;
+        }
+    }
+    Ok(())
+}
+
 /// A temporary folder, removed on drop.
 #[derive(Debug)]
-pub(crate) struct Scratch {
-    pub(crate) path: PathBuf,
+struct Scratch {
+    path: PathBuf,
+    /// A lock in the folder for temporary files, by which programs that clean it know that the files are in use.
+    _held: Option<fs::File>,
 }
 
 impl Scratch {
-    /// Chooses a name beside the staged files of the journal, or in the temporary folder. Creates nothing yet.
-    pub(crate) fn new(journal: &Journal) -> Self {
-        let path = match journal.side.folder() {
-            Some(side) => side.path(&format!("txn/rewrite-{}", new_txid())),
-            None => std::env::temp_dir().join(format!("zvf-rewrite-{}", new_txid())),
-        };
-        Self { path }
+    /// Creates the folder beside the staged files of the journal, or in the folder for temporary files.
+    fn new(journal: &Journal) -> Result<Self> {
+        if let Some(side) = journal.side.folder() {
+            let path = side.path(&format!("txn/rewrite-{}", new_txid()));
+            return Ok(Self { path, _held: None });
+        }
+        let path = std::env::temp_dir().join(format!("zvf-rewrite-{}", new_txid()));
+        fs::create_dir(&path)?;
+        let held = fs::File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
+        Ok(Self { path, _held: held })
     }
 }
 
@@ -164,4 +220,4 @@ fn inode_of(_path: &Path) -> Option<u64> {
 }
 
 /// Maximum bytes of a commit in memory, old and new.
-const MAX_COMMIT_BYTES: usize = 8 << 30;
+const MAX_COMMIT_BYTES: u64 = 8 << 30;

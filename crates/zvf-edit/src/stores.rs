@@ -1,21 +1,22 @@
 //! Operations on whole stores: checkout of an earlier head, split and merge.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_model::Kind;
+use zvf_publish::{Disk, StagingDir, StagingOptions, TargetLock};
 use zvf_query::predicate::{ColumnRef, Scope};
+use zvf_store::StoreError;
 
 use crate::append::{ObjectData, to_json};
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::history::{hold_for_reading, open_store_journal, plan_undo};
+use crate::history::{check_head, hold_for_reading, open_store_journal, plan_undo};
 use crate::journal::{Journal, need_listed};
 use crate::links::End;
 use crate::new_column::NewColumn;
@@ -27,38 +28,69 @@ use crate::script::{commit, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
-/// Copies a store to a folder that must not exist.
-fn copy_store(from: &Journal, to: &Path) -> Result<()> {
-    if to.exists() || journal_folder(to)?.exists() {
+/// Begins a folder that appears under the name `out` once it is whole. Refuses a name that is taken.
+fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
+    let disk = from.store.folder().map_or_else(Disk::default, |folder| folder.disk().clone());
+    let begin = || {
+        let lock = TargetLock::acquire(&disk, out)?;
+        StagingDir::begin(lock, StagingOptions::new(ROOT))
+    };
+    check_is_free(out)?;
+    let staging = begin().map_err(StoreError::from)?;
+    check_is_free(out)?;
+    Ok(staging)
+}
+
+fn check_is_free(out: &Path) -> Result<()> {
+    if out.exists() || journal_folder(out)?.exists() {
         return Err(EditError::new(
             Class::AlreadyExists,
-            format!("{} is there already; give another name", to.display()),
+            format!("{} is there already; give another name", out.display()),
         ));
-    }
-    for key in from.store.walk("")? {
-        let target = to.join(&key);
-        fs::create_dir_all(target.parent().unwrap_or(to))?;
-        match from.store.folder() {
-            Some(folder) => fs::copy(folder.path(&key), &target).map(drop)?,
-            None => fs::write(&target, need_listed(&key, from.store.get(&key)?)?)?,
-        }
     }
     Ok(())
 }
 
-/// Removes the journal of a copy, and its mark in the root. The history stays with the original.
-fn forget_journal(store: &Path) -> Result<()> {
-    let journal = Journal::open_beside(store)?;
-    let text = journal
-        .store
-        .get("zarr.json")?
-        .ok_or_else(|| EditError::new(Class::NotFound, "zarr.json"))?;
-    let mut root: Json = parse_doc(&text)?;
+/// Writes the store of `from` with `changes` below a prefix of a folder, without its history, which stays with the original.
+fn write_store(from: &Journal, changes: &Changes, to: (&StagingDir, &str)) -> Result<()> {
+    let (staging, prefix) = to;
+    let put = |key: &str, bytes: Bytes| -> Result<()> {
+        staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(StoreError::from)?;
+        Ok(())
+    };
+    let keys = from.store.walk("")?;
+    let is_kept = |key: &&str| *key != ROOT && !changes.contains_key(*key);
+    let kept: Vec<&str> = keys.iter().map(String::as_str).filter(is_kept).collect();
+    for keys in kept.chunks(COPIED_KEYS) {
+        for (key, found) in keys.iter().zip(from.store.get_all(keys)?) {
+            put(key, need_listed(key, found.map(|object| object.bytes))?)?;
+        }
+    }
+    for (key, bytes) in changes.iter().filter(|(key, _)| *key != ROOT) {
+        bytes.clone().map_or(Ok(()), |bytes| put(key, bytes))?;
+    }
+    let root = match changes.get(ROOT) {
+        Some(root) => root.clone(),
+        None => from.store.get(ROOT)?,
+    };
+    let mut root: Json = parse_doc(&need_listed(ROOT, root)?)?;
     if let Some(extension) = root["attributes"]["zvf"].as_object_mut() {
         extension.shift_remove("journal");
     }
-    journal.store.put_object("zarr.json", &doc_bytes(&root)?)?;
-    journal.side.delete_below("")
+    put(ROOT, doc_bytes(&root)?)
+}
+
+/// Refuses what was read at `head` without a lock, where another process committed or replaced the store meanwhile.
+fn check_read(journal: &Journal, store: &Place, head: u64, is_locked: bool) -> Result<()> {
+    if is_locked && journal.side.is_folder() {
+        return Ok(()); // what was committed meanwhile is not applied yet
+    }
+    check_head(store, head)?;
+    if head > 0 || journal.is_as_planned()? {
+        return Ok(());
+    }
+    let text = format!("{store}: somebody replaced it while it was read; read it again");
+    Err(EditError::new(Class::FileChanged, text))
 }
 
 /// Creates a store that is `store` as it was at `head`.
@@ -69,7 +101,7 @@ fn forget_journal(store: &Path) -> Result<()> {
 pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> {
     let store = store.into();
     let journal = open_store_journal(&store)?;
-    let _held = hold_for_reading(&store)?;
+    let held = hold_for_reading(&store)?;
     let snap = Snapshot::open(&journal)?;
     if head > snap.head {
         return Err(EditError::new(
@@ -77,25 +109,16 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
             format!("there is no commit {head}; the last is {}", snap.head),
         ));
     }
-    let changes = match journal.pinned {
-        Some(_) => {
-            copy_store(&journal.open_at(head)?, out)?;
-            Changes::new()
-        }
+    let staging = begin_output(&journal, out)?;
+    match journal.pinned {
+        Some(_) => write_store(&journal.open_at(head)?, &Changes::new(), (&staging, ""))?,
         None => {
             let (changes, _, _) = plan_undo(&journal, &snap, head)?;
-            copy_store(&journal, out)?;
-            changes
-        }
-    };
-    let copy = Journal::open_beside(out)?;
-    for (key, bytes) in &changes {
-        match bytes {
-            Some(bytes) => copy.store.put_object(key, bytes)?,
-            None => copy.store.delete(&[key])?,
+            write_store(&journal, &changes, (&staging, ""))?;
         }
     }
-    forget_journal(out)?;
+    check_read(&journal, &store, snap.head, held.is_some())?;
+    staging.publish().map_err(StoreError::from)?;
     Ok(json!({"store": store.to_string(), "out": out.to_string_lossy(), "head": head}))
 }
 
@@ -125,29 +148,31 @@ pub fn split(
     half_open: bool,
     dry_run: bool,
 ) -> Result<Json> {
-    if folder.exists() {
-        return Err(EditError::new(
-            Class::AlreadyExists,
-            format!("{} is there already; give another name", folder.display()),
-        ));
-    }
+    check_is_free(folder)?;
     let store = store.into();
     let journal = open_store_journal(&store)?;
-    let _held = hold_for_reading(&store)?;
-    let transaction = Transaction::begin(&journal, Path::new("."))?;
-    let Parts { list, without_value } = find_parts(&transaction, by)?;
-    let mut stores = Vec::new();
-    for (name, keep) in &list {
-        let safe: String = name
-            .chars()
-            .map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' })
-            .collect();
-        let target = folder.join(format!("{safe}.zarrvectors"));
-        if !dry_run {
-            write_part(&journal, &target, keep, half_open)?;
+    let held = hold_for_reading(&store)?;
+    let mut whole = Transaction::begin(&journal, Path::new("."))?;
+    let Parts { list, without_value } = find_parts(&whole, by)?;
+    let names = name_parts(&list);
+    let named = || list.iter().zip(&names);
+    if !dry_run {
+        let staging = begin_output(&journal, folder)?;
+        for kind in &mut whole.kinds {
+            kind.load_all()?;
+            kind.load_all_links()?;
         }
-        stores.push(json!({"name": name, "store": target.to_string_lossy()}));
+        for ((_, keep), name) in named() {
+            let mut part = whole.clone();
+            part.keep_only(keep, half_open)?;
+            let plan = part.plan(&CommitOptions::default())?;
+            write_store(&journal, &plan.changes, (&staging, &format!("{name}/")))?;
+        }
+        check_read(&journal, &store, whole.head(), held.is_some())?;
+        staging.publish().map_err(StoreError::from)?;
     }
+    let part = |((name, _), file): (&(String, PartContent), &String)| json!({"name": name, "store": folder.join(file).to_string_lossy()});
+    let stores: Vec<Json> = named().map(part).collect();
     let mut notices = Vec::new();
     if without_value > 0 {
         notices.push(json!({"code": "objects_without_value", "text": format!("{without_value} objects have no value and are in no store")}));
@@ -222,15 +247,21 @@ fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
     Ok(Parts { list, without_value })
 }
 
-/// Copies a store and removes everything outside of a part from the copy.
-fn write_part(journal: &Journal, target: &Path, keep: &PartContent, half_open: bool) -> Result<()> {
-    copy_store(journal, target)?;
-    forget_journal(target)?;
-    let copy = Arc::new(Journal::open_beside(target)?);
-    let mut part = Transaction::begin(&copy, Path::new("."))?;
-    part.keep_only(keep, half_open)?;
-    commit(&copy, part, &CommitOptions::default())?;
-    forget_journal(target)
+/// Returns the names of the stores of parts: short, distinct where names are compared without case as well, and of
+/// characters that are safe in paths.
+fn name_parts(parts: &[(String, PartContent)]) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let mut names = Vec::new();
+    for (name, _) in parts {
+        let is_safe = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
+        let safe: String = name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
+        let short = &safe[..safe.floor_char_boundary(MAX_PART_NAME_BYTES)];
+        let numbered =
+            (1..).map(|n| if n == 1 { short.to_owned() } else { format!("{short}-{n}") });
+        let free = numbered.into_iter().find(|name| taken.insert(name.to_lowercase()));
+        names.push(format!("{}.zarrvectors", free.unwrap_or_default())); // numbers do not end
+    }
+    names
 }
 
 /// The content of a part of a store.
@@ -500,7 +531,7 @@ impl Transaction {
         let place: HashMap<Vid, usize> =
             vertices.iter().enumerate().map(|(i, v)| (*v, i)).collect();
         for (i, v) in vertices.iter().enumerate() {
-            data.positions.push(json!(geometry.decimal_position(*v)));
+            data.positions.push(geometry.json_position(*v));
             if let Some(parent) = place.get(&geometry.parent[*v as usize]) {
                 data.parents.insert(i, *parent);
             }
@@ -567,6 +598,13 @@ impl Transaction {
     }
 }
 
+/// The root document.
+const ROOT: &str = "zarr.json";
+/// Keys that are read from a store together.
+const COPIED_KEYS: usize = 16;
+/// The longest name of a part: there is room for a number, the ending, and names beside the store.
+const MAX_PART_NAME_BYTES: usize = 180;
+
 /// Converts a row to JSON as scripts write it.
 pub(crate) fn row_json(ty: &ColumnType, row: &[u8]) -> Json {
     match ty.width {
@@ -583,7 +621,7 @@ mod tests {
 
     #[test]
     fn refuses_a_listed_object_that_is_missing() {
-        let bytes = bytes::Bytes::from_static(b"cell");
+        let bytes = Bytes::from_static(b"cell");
         assert_eq!(need_listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
         let error = need_listed("0/vertices/c/0", None).unwrap_err();
         assert_eq!(error.class, Class::FileChanged);

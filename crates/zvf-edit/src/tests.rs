@@ -6,6 +6,8 @@ mod limits;
 mod partial;
 mod unknown;
 mod vacuum;
+#[cfg(unix)]
+mod whole_stores;
 
 use std::collections::BTreeMap;
 use std::path::Path;

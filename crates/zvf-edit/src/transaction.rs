@@ -41,7 +41,7 @@ pub(crate) enum NamedSelection {
 }
 
 /// A transaction that is not committed. Dropping it discards the changes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Transaction {
     pub(crate) snap: Rc<Snapshot>,
     pub(crate) folder: PathBuf,

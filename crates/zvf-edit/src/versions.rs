@@ -153,6 +153,12 @@ impl Pinned {
         Ok(self.numbered_versions()?.take(limit).map(entry).collect())
     }
 
+    /// Returns the commits that a commit undid; null where it is no undo.
+    pub(crate) fn undoes(&self, number: u64) -> Result<Json> {
+        let properties = self.version(number)?.properties.get("zvf");
+        Ok(properties.map_or(Json::Null, |properties| properties["undoes"].clone()))
+    }
+
     /// Returns one commit with all its properties.
     pub(crate) fn show(&self, number: u64, options: &OpenOptions) -> Result<Json> {
         let version = self.version(number)?;

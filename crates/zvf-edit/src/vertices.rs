@@ -71,17 +71,15 @@ fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<f64>> {
 }
 
 /// Parses the targets of `count` vertices: one position for each, or one for all.
-fn target_positions(to: &Json, axes: usize, count: usize) -> Result<Vec<Vec<f64>>> {
-    // `parse_vector` refuses what is no list.
+fn target_positions(geometry: &Geometry, to: &Json, count: usize) -> Result<Vec<Vec<u8>>> {
+    // `parse_position` refuses what is no list.
     let list = to.as_array().map(Vec::as_slice).unwrap_or_default();
     let nested = list.iter().any(Json::is_array);
     if nested || to.is_array() && list.is_empty() && count == 0 {
-        return need_list_of(to, count, "to")?
-            .iter()
-            .map(|value| parse_vector(value, axes, "to"))
-            .collect();
+        let list = need_list_of(to, count, "to")?.iter();
+        return list.map(|value| geometry.parse_position(value, "to")).collect();
     }
-    Ok(vec![parse_vector(to, axes, "to")?; count])
+    Ok(vec![geometry.parse_position(to, "to")?; count])
 }
 
 /// Returns the index at which new vertices are inserted in an object of `count` vertices.
@@ -211,26 +209,26 @@ impl Transaction {
         let selection = self.select(fields::need_field(fields, "vertices")?)?;
         let kind = selection.kind;
         let axes = self.kinds[kind].axes;
-        let targets: Vec<Vec<f64>> = if let Some(to) = fields.get("to") {
-            target_positions(to, axes, selection.vertices.len())?
+        let geometry = &self.kinds[kind];
+        let computed = |image: &dyn Fn(Vec<f64>) -> Vec<f64>| -> Result<Vec<Vec<u8>>> {
+            let target =
+                |v: &Vid| geometry.encode_position(&image(geometry.computable_position(*v)?));
+            selection.vertices.iter().map(target).collect()
+        };
+        let targets: Vec<Vec<u8>> = if let Some(to) = fields.get("to") {
+            target_positions(geometry, to, selection.vertices.len())?
         } else if let Some(by) = fields.get("by") {
             let by = parse_vector(by, axes, "by")?;
-            let shift = |v: &Vid| -> Vec<f64> {
-                let position = self.kinds[kind].decimal_position(*v);
-                position.iter().zip(&by).map(|(x, d)| x + d).collect()
-            };
-            selection.vertices.iter().map(shift).collect()
+            computed(&|position| position.iter().zip(&by).map(|(x, d)| x + d).collect())?
         } else if let Some(affine) = fields::read_map(fields, "affine")? {
             let affine = Affine::parse(affine, axes)?;
-            let image = |v: &Vid| affine.apply(&self.kinds[kind].decimal_position(*v));
-            selection.vertices.iter().map(image).collect()
+            computed(&|position| affine.apply(&position))?
         } else {
             Vec::new()
         };
         self.mark_owners_written(kind, &selection.vertices)?;
         let mut changed = 0;
-        for (v, target) in selection.vertices.iter().zip(targets) {
-            let bytes = self.kinds[kind].encode_position(&target)?;
+        for (v, bytes) in selection.vertices.iter().zip(targets) {
             if self.kinds[kind].position_bytes(*v) != bytes {
                 self.note_unowned(kind, *v);
                 self.kinds[kind].move_vertex(*v, &bytes)?;
@@ -291,8 +289,7 @@ impl Transaction {
         }
         let mut new_vertices = Vec::with_capacity(positions.len());
         for position in positions {
-            let position = fields::parse_floats(position, "positions")?;
-            let bytes = self.kinds[kind].encode_position(&position)?;
+            let bytes = self.kinds[kind].parse_position(position, "positions")?;
             new_vertices.push(self.kinds[kind].new_vertex(&bytes, owner)?);
         }
         let geometry = &mut self.kinds[kind];

@@ -17,7 +17,7 @@ use icechunk::{Repository, Store};
 use object_store::path::Path;
 use tokio::sync::{OnceCell, RwLock};
 use zvf_format::Class;
-use zvf_publish::Disk;
+use zvf_publish::{Disk, ScratchDir};
 use zvf_store::{
     Backend, CommitNote, CommittedVersion, ObjectStream, Op, OpenOptions, StoreError, Versions,
 };
@@ -345,13 +345,13 @@ impl Versions for IcechunkVersions {
             return Err(self.target_exists_error());
         }
         // Made beside its place, so that it is there when it is whole.
-        let scratch = Scratch::create_next_to(path)?;
-        let storage = icechunk::new_local_filesystem_storage(&scratch.0).await;
+        let (_scratch, made) = create_scratch(path)?;
+        let storage = icechunk::new_local_filesystem_storage(&made).await;
         let storage = storage.map_err(|error| fault::storage_error(&self.address.text, &error))?;
         // Opened before the first write, so that faults of writing show when it is synced.
-        let held = File::open(&scratch.0).map_err(|error| StoreError::io(Op::Open, error))?;
+        let held = File::open(&made).map_err(|error| StoreError::io(Op::Open, error))?;
         let id = self.create_in(storage, objects, note).await?;
-        let published = publish(&Disk::default(), &held, &scratch.0, path);
+        let published = publish(&Disk::default(), &held, &made, path);
         published.map_err(|error| StoreError::io(Op::Publish, error))?;
         Ok(id)
     }
@@ -419,28 +419,16 @@ fn publish(
     disk.sync_dir(above.unwrap_or(std::path::Path::new(".")))
 }
 
-/// A folder beside another one, removed when it is dropped.
-#[derive(Debug)]
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn create_next_to(path: &std::path::Path) -> Result<Self, StoreError> {
-        let faulted = |error| StoreError::io(Op::Write, error);
-        let name = path.file_name().unwrap_or_default().to_string_lossy(); // the name only helps readers
-        let scratch = path.with_file_name(format!(".{name}.zvf-{}", std::process::id()));
-        if let Some(above) = path.parent() {
-            fs::create_dir_all(above).map_err(faulted)?;
-        }
-        fs::create_dir(&scratch).map_err(faulted)?;
-        Ok(Self(scratch))
+/// Creates a folder for temporary files beside `path`, and a folder in it that a repository is made in.
+fn create_scratch(path: &std::path::Path) -> Result<(ScratchDir, PathBuf), StoreError> {
+    let faulted = |error| StoreError::io(Op::Write, error);
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above).map_err(faulted)?;
     }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Renamed, it is no longer there.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    let scratch = ScratchDir::create_next_to(&Disk::default(), path)?;
+    let made = scratch.path().join("repository");
+    fs::create_dir(&made).map_err(faulted)?;
+    Ok((scratch, made))
 }
 
 fn to_committed_version(info: SnapshotInfo) -> CommittedVersion {
@@ -511,11 +499,16 @@ mod tests {
     fn syncs_a_new_repository_before_the_rename_and_its_parent_after() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let scratch = Scratch::create_next_to(&path).unwrap();
-        fs::write(scratch.0.join("repo"), "bytes").unwrap();
-        let (disk, handle) = (Disk::with_recording(), File::open(&scratch.0).unwrap());
-        publish(&disk, &handle, &scratch.0, &path).unwrap();
-        let renamed = Call::Rename(scratch.0.clone(), path.clone());
+        let (scratch, made) = create_scratch(&path).unwrap();
+        fs::write(made.join("repo"), "bytes").unwrap();
+        let left = zvf_publish::list_leftovers(&Disk::default(), &path).unwrap();
+        assert!(
+            left.len() == 1 && left[0].in_use,
+            "a killed process leaves what \"zvf clean\" lists"
+        );
+        let (disk, handle) = (Disk::with_recording(), File::open(&made).unwrap());
+        publish(&disk, &handle, &made, &path).unwrap();
+        let renamed = Call::Rename(made, path.clone());
         let expected = [Call::SyncAll, renamed, Call::SyncDir(folder.path().to_owned())];
         assert_eq!(disk.calls(), expected);
         drop(scratch);

@@ -10,6 +10,7 @@
 //! StagingDir         a folder under construction; it becomes the target in one step (rename or exchange)
 //! SharedStagingDir   the same, built by several processes in any number of runs
 //! AtomicFile         a file under construction; it becomes the target in one step
+//! ScratchDir         a folder for temporary files next to a target
 //! FolderUpdate       several files of a folder replaced one after the other, each in one step
 //! KeyedFolder        single files of a folder by key: replaced, or created only if absent
 //! CommitGate         once something may be visible, a command is no longer cancelled
@@ -21,7 +22,7 @@
 //!
 //! ```text
 //! .NAME.zvf-lock           the lock; removed when it is released
-//! .NAME.zvf-build-ID/      a StagingDir or FolderUpdate
+//! .NAME.zvf-build-ID/      a StagingDir, FolderUpdate or ScratchDir
 //!     lock                 locked as long as its owner lives
 //!     store/               the folder, under its final names; after an exchange, the old one
 //!     old/                 the old folder, where two names cannot be exchanged in one step
@@ -30,7 +31,7 @@
 //! ```
 //!
 //! Publishing a folder always takes these steps: take the lock; remove leftovers of dead owners; write; check that the
-//! target is unchanged since the beginning; sync everything; check for a stop request; exchange; check that the old
+//! target is unchanged since the beginning; sync everything; check the target again; check for a stop request; exchange; check that the old
 //! folder is the expected one; sync the parent; remove the old folder. A step that fails before the exchange leaves the
 //! old target, one that fails after it is [`PublishError::Unknown`].
 //!
@@ -78,6 +79,6 @@ pub use leftover::{Leftover, LeftoverKind, list_leftovers, remove_leftovers};
 pub use lock::FileLock;
 pub use name::{hidden_sibling, resolve_target};
 pub use shared::SharedStagingDir;
-pub use staging::{StagingDir, StagingOptions};
+pub use staging::{ScratchDir, StagingDir, StagingOptions};
 pub use target::TargetLock;
 pub use update::FolderUpdate;

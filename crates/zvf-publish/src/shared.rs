@@ -33,7 +33,7 @@ use crate::identity::{TargetIdentity, is_same_device};
 use crate::leftover::remove_leftovers;
 use crate::name::{SCRATCH_STORE, resolve_target, split_target, unique_id};
 use crate::permissions;
-use crate::staging::{StagingOptions, exchange, open_dir};
+use crate::staging::{StagingOptions, check_unchanged, exchange, open_dir, read_replaced};
 use crate::target::TargetLock;
 use crate::tree::carry_over;
 
@@ -45,10 +45,12 @@ pub struct SharedStagingDir {
     work: PathBuf,
     held: File, // the folder, open since before the first write of this process
     options: StagingOptions,
+    identity: Option<TargetIdentity>, // of the target, when this process joined
 }
 
 impl SharedStagingDir {
-    /// Joins building `target` in the folder `work`. Unless it is published already, `check` is called with the target.
+    /// Joins building `target` in the folder `work`. Unless it is published already, `check` is called with the target, which
+    /// must not change from then on until it is replaced.
     ///
     /// # Errors
     ///
@@ -61,13 +63,14 @@ impl SharedStagingDir {
         options: StagingOptions,
         check: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let begin = || -> Result<(PathBuf, bool), PublishError> {
+        let begin = || -> Result<_, PublishError> {
             let target = resolve_target(target)?;
             split_target(&target)?;
             let published = is_published(&disk, &target, work, options.marker)?;
-            Ok((target, published))
+            let identity = read_replaced(&target, options.marker)?;
+            Ok((target, published, identity))
         };
-        let (target, published) = begin()?;
+        let (target, published, identity) = begin()?;
         if !published {
             check(&target)?;
         }
@@ -77,7 +80,7 @@ impl SharedStagingDir {
                 check_device(work, &target)?;
             }
             let held = open_dir(work)?;
-            Ok(Self { disk, target, work: work.to_owned(), held, options })
+            Ok(Self { disk, target, work: work.to_owned(), held, options, identity })
         };
         Ok(join()?)
     }
@@ -159,12 +162,13 @@ impl SharedStagingDir {
 
     fn exchange(&self) -> Result<(), PublishError> {
         let lock = TargetLock::acquire(&self.disk, &self.target)?;
+        if Self::is_made_in(&self.target, &self.work, self.options.marker)? {
+            return Ok(()); // another process of this build was faster
+        }
         self.options.check_target(lock.target())?;
         let (store, old, marker) = (self.path(), self.work.join(OLD), self.options.marker);
         clear_names(&store)?;
-        let replaces = self.options.replace && self.target.join(marker).exists();
-        let identity = TargetIdentity::read(&self.target, marker)?.filter(|_| replaces);
-        if replaces {
+        if self.identity.is_some() {
             let foreign = (self.options.find_foreign)(&self.target)?;
             carry_over(&self.disk, (&self.target, &store), marker, &foreign)?;
             permissions::copy_tree(&self.target, &store, marker)?;
@@ -174,8 +178,10 @@ impl SharedStagingDir {
         if self.options.sync {
             self.disk.sync_all(&self.held, &self.work)?;
         }
+        // As late as possible: an edit of the target may have begun a journal since.
+        check_unchanged(self.identity, read_replaced(&self.target, marker)?)?;
         self.options.gate.enter()?;
-        let exchanged = exchange(&self.disk, &store, &self.target, &old, identity);
+        let exchanged = exchange(&self.disk, &store, &self.target, &old, self.identity);
         exchanged.inspect_err(|_| self.options.gate.leave()).map(drop)
     }
 

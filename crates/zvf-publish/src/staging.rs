@@ -29,7 +29,9 @@ use crate::error::PublishError;
 use crate::gate::CommitGate;
 use crate::identity::{TargetIdentity, node};
 use crate::lock::FileLock;
-use crate::name::{SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, unique_id};
+use crate::name::{
+    SCRATCH, SCRATCH_LOCK, SCRATCH_OLD, SCRATCH_STORE, need_sibling, resolve_target, unique_id,
+};
 use crate::permissions;
 use crate::target::TargetLock;
 use crate::tree::{carry_over, link_tree};
@@ -275,6 +277,8 @@ impl StagingDir {
         }
         if self.options.sync {
             disk.sync_all(&self.held, &self.store)?;
+            // That may take long. Programs that edit a store without its lock may have committed meanwhile.
+            check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
         }
         self.options.gate.enter()?;
         let replaced =
@@ -363,7 +367,7 @@ impl Drop for StagingDir {
 }
 
 /// Returns the identity of the replaced target; an empty directory counts as none.
-fn read_replaced(target: &Path, marker: &str) -> io::Result<Option<TargetIdentity>> {
+pub(crate) fn read_replaced(target: &Path, marker: &str) -> io::Result<Option<TargetIdentity>> {
     match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(None),
         _ => TargetIdentity::read(target, marker),
@@ -422,6 +426,51 @@ pub(crate) fn exchange(
         return Err(error.into());
     }
     Ok(Some(old.to_owned()))
+}
+
+/// A folder for temporary files next to a target, removed on drop. It is locked while its owner lives: what a killed
+/// process left is a leftover of the target.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use zvf_publish::{Disk, ScratchDir, list_leftovers};
+///
+/// let target = dir.path().join("a.tet");
+/// let scratch = ScratchDir::create_next_to(&Disk::default(), &target)?;
+/// assert!(scratch.path().is_dir() && list_leftovers(&Disk::default(), &target)?[0].in_use);
+/// drop(scratch);
+/// assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ScratchDir {
+    path: PathBuf,
+    _lock: FileLock,
+}
+
+impl ScratchDir {
+    /// Creates the folder, in the directory of `target`.
+    ///
+    /// # Errors
+    ///
+    /// When the target has no name, or the directory cannot be written.
+    pub fn create_next_to(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
+        let (path, lock) = make_scratch(disk, &resolve_target(target)?)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Returns its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        // What stays is a leftover.
+        drop(fs::remove_dir_all(&self.path));
+    }
 }
 
 /// Creates a locked scratch directory of this process. Only its owner may read it.

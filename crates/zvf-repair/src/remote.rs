@@ -55,19 +55,27 @@ pub async fn apply_remote(
     if plan.is_empty() {
         return Ok(None);
     }
-    let log = store.list_with_delimiter(Some(&kept.clone().join("log"))).await;
-    if !log.map_err(|source| to_repair_error("log", source))?.objects.is_empty() {
-        return Err(RepairError::HasJournal);
-    }
+    refuse_journal(store, kept).await?;
     let place = begin(store, kept, plan).await?;
     let mut modes = Vec::with_capacity(plan.changes.len());
     for change in &plan.changes {
         modes.push(compare_and_back_up(store, prefix, &place, change).await?);
     }
+    // A first edit may have begun since.
+    refuse_journal(store, kept).await?;
     for (change, mode) in plan.changes.iter().zip(modes) {
         replace(store, &join(prefix, &change.path), change, mode).await?;
     }
     Ok(Some(place))
+}
+
+/// Refuses a store with a journal, whose changes are commits.
+async fn refuse_journal(store: &dyn ObjectStore, kept: &Path) -> Result<(), RepairError> {
+    let log = store.list_with_delimiter(Some(&kept.clone().join("log"))).await;
+    match log.map_err(|source| to_repair_error("log", source))?.objects.is_empty() {
+        true => Ok(()),
+        false => Err(RepairError::HasJournal),
+    }
 }
 
 /// Creates the place of the old objects, with the plan in it, and checks that the backend supports conditions.

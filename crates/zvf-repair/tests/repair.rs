@@ -189,6 +189,24 @@ async fn a_backend_replaces_conditionally() {
     assert!(matches!(error, RepairError::Changed { ref path } if path == "0/zarr.json"), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_edit_that_begins_meanwhile_ends_the_repair() {
+    let (store, original) = faulty_store().await;
+    let plan = plan(&opened(&store).await, "brain").await.unwrap();
+    store.forget();
+    // The list of the log, three puts of the plan, then the read of the first object.
+    store.plan(4, Fault::Delay(std::time::Duration::from_secs(2)));
+    let (prefix, kept) = (PREFIX.into(), BACKUP.into());
+    let repair = apply_remote(&*store, &prefix, &kept, &plan);
+    let edit = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        store.insert("data/brain.zvf/log/00000000000000000001", b"{}").await;
+    };
+    let (repaired, ()) = tokio::join!(repair, edit);
+    assert!(matches!(repaired, Err(RepairError::HasJournal)), "{repaired:?}");
+    assert_eq!(object(&store, "data/brain/0/zarr.json").await.unwrap(), original);
+}
+
 #[tokio::test]
 async fn a_backend_that_ignores_conditions_is_refused() {
     for fault in [Fault::Unconditional, Fault::NotSupported] {

@@ -15,7 +15,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::budget::Budget;
-use crate::error::StoreError;
+use crate::error::{Change, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::source::remote::Created;
@@ -84,7 +84,7 @@ impl Objects {
         key: &str,
     ) -> Result<Option<(Bytes, SeenVersion)>, StoreError> {
         let key = Key::root().join(key)?;
-        loop {
+        for _ in 0..READ_TRIES {
             let Some(before) = self.remote.head(&key).await? else { return Ok(None) };
             let bytes = self.remote.read(&key).await?;
             let after = self.remote.head(&key).await?;
@@ -96,6 +96,7 @@ impl Objects {
                 return Ok(Some((bytes, SeenVersion(before))));
             }
         }
+        Err(StoreError::from_change(Change::Version).with_key(&key))
     }
 
     /// Returns whether there is an object.
@@ -278,4 +279,25 @@ impl Objects {
 /// Returns the key of a prefix; the root where it is empty.
 fn prefix_key(prefix: &str) -> Result<Key, StoreError> {
     if prefix.is_empty() { Ok(Key::root()) } else { Key::root().join(prefix) }
+}
+
+/// How often an object that changes while it is read is read again.
+const READ_TRIES: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use fault_store::{Fault, FaultStore};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_that_changes_without_a_pause_is_an_error() {
+        let store = Arc::new(FaultStore::new());
+        store.insert("a/log", b"1").await;
+        let objects = Objects::new(Arc::clone(&store) as _, &"a".into(), &OpenOptions::default());
+        assert!(objects.read_versioned("log").await.unwrap().is_some());
+        store.always(Some(Fault::Changed(Bytes::from_static(b"2"))));
+        let error = objects.read_versioned("log").await.map(drop).unwrap_err();
+        assert_eq!(error.class(), zvf_format::Class::FileChanged, "{error}");
+    }
 }

@@ -184,7 +184,8 @@ fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<Res
         }
         history.insert(head, state.clone());
         if transaction.undoes > 0 && head >= transaction.undoes {
-            let undone = undo(&place, Undo::Last(transaction.undoes), &CommitOptions::default());
+            let target = Undo::To(head - transaction.undoes);
+            let undone = undo(&place, target, &CommitOptions::default());
             let report = match undone {
                 Ok(report) => report,
                 Err(error) => return Ok(Err(in_transaction(format!("undo: {error}")))),

@@ -153,7 +153,7 @@ impl Edit {
         let done = self.go_through(&mut editor, &mut lines, out)?;
         let mut report = editor.report(done.as_ref().err());
         drop(editor);
-        if let Some(packed) = &packed {
+        if let Some(packed) = packed {
             report["store"] = address.into();
             if report["changed"] == true && !self.dry_run {
                 packed.pack(session).await?;

@@ -109,11 +109,15 @@ impl Show {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf undo tracts.zarrvectors
+  zvf undo tracts.zarrvectors 3
   zvf undo tracts.zarrvectors --to 2 --message 'back to the reviewed state'")]
 pub(crate) struct Undo {
     /// The store: a folder.
     store: String,
-    /// Undo this many commits.
+    /// Undo this commit, the last one in effect: its number or its id, as "zvf log --json" prints them.
+    #[arg(conflicts_with_all = ["last", "to"])]
+    commit: Option<String>,
+    /// Undo this many commits; those that are undone already do not count.
     #[arg(long, value_name = "N", conflicts_with = "to")]
     last: Option<u64>,
     /// Undo everything after this head.
@@ -131,16 +135,18 @@ pub(crate) struct Undo {
 
 impl Undo {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let what = match self.to {
-            Some(head) => zvf::edit::Undo::To(head),
-            None => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is the usual meaning
+        let place = self.writing.place(&self.store, session)?;
+        let what = match (&self.commit, self.to) {
+            (Some(id), _) => zvf::edit::Undo::Commit(zvf::edit::find_commit(&place, id)?),
+            (None, Some(head)) => zvf::edit::Undo::To(head),
+            (None, None) => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is the usual meaning
         };
         let options = CommitOptions {
             message: self.message,
             dry_run: self.dry_run,
             ..CommitOptions::default()
         };
-        let done = zvf::edit::undo(self.writing.place(&self.store, session)?, what, &options);
+        let done = zvf::edit::undo(place, what, &options);
         finish(done, &self.store, session, out)
     }
 }

@@ -5,6 +5,19 @@ use std::fs;
 use crate::stores::zvf;
 
 #[test]
+fn creates_a_store_with_the_longest_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("points.csv"), "x,y\n1,2\n").unwrap();
+    for len in [244, 251] {
+        let store = at(&"n".repeat(len));
+        assert_eq!(zvf(&["create", "--quiet", &at("points.csv"), &store]).code, 0, "{len}");
+        assert_eq!(zvf(&["query", &store, "--count"]).clean(), "1\n");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+#[test]
 fn creates_a_store_from_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

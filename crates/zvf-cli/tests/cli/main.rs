@@ -6,6 +6,8 @@ mod create;
 mod error_sources;
 mod faults;
 mod files;
+#[cfg(feature = "edit")]
+mod history;
 #[cfg(all(feature = "icechunk", feature = "edit"))]
 mod icechunk;
 #[cfg(feature = "write")]

@@ -39,6 +39,45 @@ fn a_store_is_packed_queried_and_unpacked() {
 }
 
 #[test]
+fn an_edit_of_a_pack_that_was_replaced_meanwhile_changes_nothing() {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    let old = store("pl2_negative");
+    let folder = tempfile::tempdir().unwrap();
+    let pack = folder.path().join("a.tet").to_str().unwrap().to_owned();
+    zvf(&["pack", old.arg(), &pack]).clean();
+    let mut slow = Command::new(env!("CARGO_BIN_EXE_zvf"));
+    let slow = slow.args(["edit", &pack]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut slow = slow.stdout(Stdio::null()).spawn().unwrap();
+    // It has unpacked the file when it answers.
+    let listed = || {
+        let found = zvf(&["clean", &pack, "--json", "--dry-run"]).json().to_string();
+        found.contains(".a.tet.zvf-build-") && found.contains("in use")
+    };
+    let start = std::time::Instant::now();
+    let is_unpacked = || {
+        std::fs::read_dir(folder.path())
+            .unwrap()
+            .flatten()
+            .any(|entry| entry.path().join("store.zarrvectors/zarr.json").is_file())
+    };
+    while !is_unpacked() {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(listed(), "the scratch of an edit is a leftover once it is killed");
+    zvf(&["edit", "rm", &pack, "--objects", "0"]).clean();
+    let between = std::fs::read(&pack).unwrap();
+    let line = b"{\"op\":\"object.remove\",\"objects\":[1]}\n";
+    slow.stdin.take().unwrap().write_all(line).unwrap();
+    let ended = slow.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(6), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(std::fs::read(&pack).unwrap() == between);
+    assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+}
+
+#[test]
 fn rearranging_a_pack_is_refused_with_a_reason() {
     let old = store("sl3_streamlines");
     let folder = tempfile::tempdir().unwrap();

@@ -10,6 +10,9 @@
 //! hold exactly is refused, not rounded, unless the type is stated.
 
 mod block;
+mod table;
+
+pub use table::{TextRow, TextTable, is_missing_word, read_table};
 
 use std::collections::VecDeque;
 
@@ -37,15 +40,7 @@ pub(crate) fn open(
     let delimiter = text.separator.unwrap_or(delimiter);
     let (lines, spare) = (Lines::new(bytes), Record::default());
     let mut records = Records { lines, delimiter, comment: text.comment, spare, sizes: (0, 0) };
-    let Some(first) = records.next()? else {
-        let bad = records.lines.bytes().input_error(
-            Class::Truncated,
-            Place::Line(1),
-            "names of columns",
-            "an empty file",
-        );
-        return Err(bad.into());
-    };
+    let first = records.need_first()?;
     let names: Vec<String> = (0..first.len())
         .map(|at| match text.has_header {
             true => first.value(at).trim().to_owned(),
@@ -183,13 +178,7 @@ impl Roles {
         records: &Records,
         options: &ReadOptions,
     ) -> Result<Self, ConvertError> {
-        for (at, name) in names.iter().enumerate() {
-            if names.iter().take(at).any(|previous| previous == name) {
-                let expected = "another name for each column";
-                let found = format!("{name:?} twice");
-                return Err(records.bad_header(Class::Duplicate, expected, found).into());
-            }
-        }
+        records.check_names(names)?;
         let find_column = |column: &String| {
             names.iter().position(|name| name == column).ok_or_else(|| {
                 let expected = format!("a column {column:?}");
@@ -413,6 +402,36 @@ impl Records {
         found: impl Into<String>,
     ) -> BadInput {
         self.lines.bytes().input_error(class, Place::Line(line), expected, found)
+    }
+
+    /// Reads the first record, of a file that is not empty.
+    fn need_first(&mut self) -> Result<Record, ConvertError> {
+        let first = self.next()?;
+        let empty =
+            || self.input_error(1, Class::Truncated, "names of columns", "an empty file").into();
+        first.ok_or_else(empty)
+    }
+
+    /// Refuses a name that two columns have.
+    fn check_names(&self, names: &[String]) -> Result<(), ConvertError> {
+        for (at, name) in names.iter().enumerate() {
+            if names.iter().take(at).any(|previous| previous == name) {
+                let expected = "another name for each column";
+                let found = format!("{name:?} twice");
+                return Err(self.bad_header(Class::Duplicate, expected, found).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a record that has not as many values as there are names.
+    fn check_len(&self, record: &Record, names: &[String]) -> Result<(), ConvertError> {
+        if record.len() == names.len() {
+            return Ok(());
+        }
+        let expected = format!("{} values", names.len());
+        let found = record.len().to_string();
+        Err(self.input_error(record.line, Class::CountMismatch, expected, found).into())
     }
 
     fn bad_header(
@@ -679,14 +698,7 @@ impl Table {
     }
 
     fn push(&mut self, record: &Record) -> Result<(), ConvertError> {
-        if record.len() != self.names.len() {
-            let expected = format!("{} values", self.names.len());
-            let found = record.len().to_string();
-            return Err(self
-                .records
-                .input_error(record.line, Class::CountMismatch, expected, found)
-                .into());
-        }
+        self.records.check_len(record, &self.names)?;
         let Vertices { positions, fields, .. } = &mut self.vertices;
         let fields = fields.iter_mut().map(|field| &mut field.values);
         match self.rules.read(|at| record.value(at), positions, fields) {

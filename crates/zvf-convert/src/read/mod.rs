@@ -75,6 +75,7 @@ use std::iter::FusedIterator;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use csv::{TextRow, TextTable, is_missing_word, read_table};
 pub(crate) use geometry::dtype;
 pub(crate) use input::Bytes;
 pub use input::Input;

@@ -64,6 +64,16 @@ fn points() -> (tempfile::TempDir, PathBuf) {
     (folder, store)
 }
 
+/// Creates a store of points at these whole numbers, in a temporary folder.
+fn whole_points(at: &[i64]) -> (tempfile::TempDir, PathBuf) {
+    let folder = archives::scratch();
+    let store = folder.path().join("store.zarrvectors");
+    let bytes: Vec<u8> = at.iter().flat_map(|x| [*x, 0]).flat_map(i64::to_le_bytes).collect();
+    let places = Column::new(Dtype::INT64, 2, bytes.into()).unwrap();
+    write(&store, &Batch::new(Kind::PointCloud, places), |_writer| {});
+    (folder, store)
+}
+
 fn write(store: &Path, batch: &Batch, push_more: impl FnOnce(&mut Writer)) {
     let chunk = ChunkShape::new(&[10.0, 10.0]).unwrap();
     let schema = Schema::new(batch.kind(), Axis::spatial(2).unwrap(), chunk).unwrap();
@@ -267,4 +277,40 @@ fn refuses_objects_without_an_id() {
     let (_folder, store) = polylines(&[LARGE_ID, LARGE_ID + 1]);
     change_document(&store, "0/object_index/object_ids", |doc| doc["shape"] = json!([1]));
     assert_eq!(refusal_class(&store), Class::CountMismatch);
+}
+
+#[test]
+fn whole_positions_beyond_f64_are_exact_or_refused() {
+    let (folder, store) = whole_points(&[LARGE_ID + 1]);
+    let expect = |store: &Path, at: &[i64]| {
+        let positions: Vec<[i64; 2]> = at.iter().map(|x| [*x, 0]).collect();
+        let line = json!({"op": "expect", "vertices": {"all": true}, "positions": positions});
+        run(store, &[line])
+    };
+    expect(&store, &[LARGE_ID + 1]).unwrap();
+    assert!(expect(&store, &[LARGE_ID]).is_err());
+    run(&store, &[json!({"op": "vertex.add", "positions": [[LARGE_ID + 3, 0]]})]).unwrap();
+    let mut npy = b"\x93NUMPY\x01\0\x76\0".to_vec();
+    npy.extend(
+        format!("{:<117}\n", "{'descr': '<i8', 'fortran_order': False, 'shape': (1, 2), }").bytes(),
+    );
+    npy.extend([LARGE_ID + 5, 0].map(i64::to_le_bytes).concat());
+    std::fs::write(folder.path().join("more.npy"), npy).unwrap();
+    let file = folder.path().join("more.npy");
+    run(&store, &[json!({"op": "append", "file": file})]).unwrap();
+    let (_other, source) = whole_points(&[LARGE_ID + 7]);
+    let options = crate::CommitOptions::default();
+    crate::merge(&store, &[source.as_path().into()], crate::MergeIds::Shift, false, &options)
+        .unwrap();
+    let all = [1, 3, 5, 7].map(|n| LARGE_ID + n);
+    expect(&store, &all).unwrap();
+    for sum in [json!({"by": [-LARGE_ID, 0]}), json!({"affine": {"matrix": [[1, 0], [0, 1]]}})] {
+        let mut line = sum.clone();
+        (line["op"], line["vertices"]) = (json!("vertex.move"), json!({"all": true}));
+        let error = run(&store, &[line]).unwrap_err();
+        assert_eq!(error.class, Class::InvalidArgument, "{sum}: {error}");
+    }
+    let to = json!({"op": "vertex.move", "vertices": {"all": true}, "to": [LARGE_ID + 9, 0]});
+    run(&store, &[to]).unwrap();
+    expect(&store, &[LARGE_ID + 9; 4]).unwrap();
 }

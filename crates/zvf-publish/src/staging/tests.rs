@@ -1,6 +1,7 @@
 //! Staging directories that are published, abandoned, or meet others.
 
 use super::*;
+use crate::SharedStagingDir;
 
 struct Place(tempfile::TempDir);
 
@@ -105,6 +106,50 @@ fn what_was_changed_meanwhile_is_not_replaced() {
             assert_eq!(place.at("a/letters.txt").exists(), what == "swapped");
         }
     }
+}
+
+/// Commits to the store at `path`, at a moment when its replacement is under way.
+fn commit_to(path: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::create_dir_all(path.with_file_name("a.zvf/log"))?;
+    fs::write(path.with_file_name("a.zvf/log/1"), "")?;
+    Ok(Vec::new())
+}
+
+#[test]
+fn a_journal_that_begins_during_publication_keeps_its_store() {
+    let options = StagingOptions { find_foreign: commit_to, ..replacing() };
+    for disk in disks() {
+        for is_shared in [false, true] {
+            let place = Place::new();
+            place.write("a/m", "1");
+            let published = if is_shared {
+                let (target, work) = (place.at("a"), place.at("work"));
+                let check = |_target: &Path| Ok::<(), PublishError>(());
+                let new =
+                    SharedStagingDir::join(&target, &work, disk.clone(), options.clone(), check);
+                new.unwrap().publish("2".into())
+            } else {
+                let new = place.begin(&disk, options.clone());
+                new.put("m", &["2".into()]).unwrap();
+                new.publish()
+            };
+            let error = published.unwrap_err();
+            assert!(matches!(error, PublishError::Changed { .. }), "{is_shared}: {error}");
+            assert_eq!(place.read("a/m"), "1");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_was_replaced_since_a_shared_build_was_joined_stays() {
+    let place = Place::new();
+    place.write("a/m", "1");
+    let (target, work) = (place.at("a"), place.at("work"));
+    let check = |_target: &Path| Ok::<(), PublishError>(());
+    let new = SharedStagingDir::join(&target, &work, Disk::default(), replacing(), check).unwrap();
+    place.write("a/m", "by another");
+    assert!(matches!(new.publish("2".into()), Err(PublishError::Changed { .. })));
+    assert_eq!(place.read("a/m"), "by another");
 }
 
 #[test]

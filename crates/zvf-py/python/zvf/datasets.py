@@ -343,10 +343,10 @@ class Dataset:
         said, _ = command("log", self.address, storage=self._storage)
         return said if isinstance(said, list) else said.get("commits", [said])
 
-    def undo(self, commit: str | None = None) -> None:
-        """Take the last commit back, or the one that is named."""
+    def undo(self, commit: str | int | None = None) -> None:
+        """Take the last commit back that is in effect; `commit` is its `txid` or `head` in `log()`"""
         self._check_open()
-        command("undo", self.address, *([commit] if commit else []), storage=self._storage)
+        command("undo", self.address, *([] if commit is None else [str(commit)]), storage=self._storage)
         self.refresh()
 
     def scan_polars(self) -> Any:

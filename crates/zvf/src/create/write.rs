@@ -181,12 +181,15 @@ pub(super) fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
     crate::ingest::folder(address).or_else(|| {
         let parent = recipe.write.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let name: String = address.chars().map(readable).collect();
+        let name: String = address.chars().map(readable).take(MAX_READABLE_CHARS).collect();
         // Names that read the same are of different stores.
         let sum = std::hash::BuildHasher::hash_one(&Fixed::default(), address);
         Some(parent.join(format!(".zvf-ingest-{name}-{sum:016x}")))
     })
 }
+
+/// The characters of an address in the name of a folder: with a hash and words they fit a file system's limit.
+const MAX_READABLE_CHARS: usize = 200;
 
 /// A hasher with fixed keys: the same text has the same hash in every process.
 type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;

@@ -21,6 +21,7 @@ use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
+use zvf_publish::hidden_sibling;
 use zvf_store::Build;
 use zvf_write::{Notice, Report, Stage as TaskStage, Task, TaskPlan, Tasks, WriteOptions};
 
@@ -140,11 +141,7 @@ pub fn folder(address: &str) -> Option<PathBuf> {
     if address.contains("://") {
         return None;
     }
-    let path = std::path::absolute(address).ok()?;
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name()?);
-    name.push(".zvf-ingest");
-    Some(path.with_file_name(name))
+    hidden_sibling(&std::path::absolute(address).ok()?, "ingest")
 }
 
 /// Removes what is left of the folder where a process finished the store at `address` and was killed while it removed the

@@ -1,11 +1,11 @@
 //! Editing a packed store: it is unpacked next to itself, edited there, and packed into a new file that replaces the
-//! old one in one step. It has no history.
+//! old one in one step, unless that changed since. It has no history.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use zvf::publish::hidden_sibling;
+use zvf::publish::{Disk, ScratchDir};
 use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{AtomicTensorFile, PackOptions};
 use zvf::{Error, Timeouts};
@@ -18,7 +18,8 @@ use crate::session::Session;
 #[derive(Debug)]
 pub(crate) struct PackedStore {
     file: PathBuf,
-    scratch: PathBuf,
+    new: AtomicTensorFile,
+    scratch: ScratchDir,
 }
 
 impl PackedStore {
@@ -32,17 +33,18 @@ impl PackedStore {
             let usage = Usage::new("packed stores are edited on this machine");
             return Err(usage.with_hint("copy the file here, and the result back").into());
         }
-        let scratch = hidden_sibling(file, &format!("edit-{}", std::process::id()));
-        let scratch = scratch.context("the path has no name")?;
-        let packed = Self { file: file.to_owned(), scratch };
+        let failed = || format!("cannot unpack {address}");
+        // Begun before the file is read: from now on a change of the file is noticed.
+        let new = AtomicTensorFile::create_gated(file, true, session.interrupt().gate());
+        let new = new.map_err(Error::from).with_context(failed)?;
+        let scratch = ScratchDir::create_next_to(&Disk::default(), file).with_context(failed)?;
+        let packed = Self { file: file.to_owned(), new, scratch };
         let store = session.batch_store(address).await?;
         let options = BuildOptions {
-            replace: true,
             sync: false,
             store: session.options(Timeouts::BATCH),
             ..BuildOptions::default()
         };
-        let failed = || format!("cannot unpack {address}");
         let build = Build::begin(&packed.folder(), options).await;
         let build = build.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("unpacking");
@@ -55,31 +57,23 @@ impl PackedStore {
 
     /// Returns the folder in which the store is edited.
     pub(crate) fn folder(&self) -> String {
-        self.scratch.join("store.zarrvectors").to_string_lossy().into_owned()
+        self.scratch.path().join("store.zarrvectors").to_string_lossy().into_owned()
     }
 
     /// Replaces the file by the edited store.
-    pub(crate) async fn pack(&self, session: &Session) -> anyhow::Result<()> {
-        let failed = || format!("cannot write {}", self.file.display());
+    pub(crate) async fn pack(mut self, session: &Session) -> anyhow::Result<()> {
+        let file = self.file.clone();
+        let failed = || format!("cannot write {}", file.display());
         session.release();
         let store = session.batch_store(&self.folder()).await?;
-        let new = AtomicTensorFile::create_gated(&self.file, true, session.interrupt().gate());
-        let mut new = new.map_err(Error::from).with_context(failed)?;
         let progress = session.progress("packing");
-        let buffered = BufWriter::with_capacity(BUFFER, new.file());
+        let buffered = BufWriter::with_capacity(BUFFER, self.new.file());
         let packed = zvf::tensor::pack(&store, buffered, &PackOptions::default(), |_done| ()).await;
         let (mut buffered, _) = packed.map_err(Error::from).with_context(failed)?;
         buffered.flush()?;
         drop(buffered);
         drop(progress);
-        new.publish().map_err(Error::from).with_context(failed)
-    }
-}
-
-impl Drop for PackedStore {
-    fn drop(&mut self) {
-        // A folder that cannot be removed is scratch next to the file.
-        drop(std::fs::remove_dir_all(&self.scratch));
+        self.new.publish().map_err(Error::from).with_context(failed)
     }
 }
 

@@ -379,3 +379,32 @@ fn errors_name_the_bad_line_of_a_block() {
         assert_eq!(dump(Format::Csv, text.as_bytes(), &small).unwrap_err(), message);
     }
 }
+
+#[test]
+fn a_table_has_the_rules_of_a_file_of_vertices() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        read_table(&path).map_err(|error| error.to_string())
+    };
+    let read =
+        table("a.csv", "\u{feff}id,\"a, \"\"b\"\"\"\r\n\r\n1,\"x\ry\nz\"\r\n2, w\n").unwrap();
+    assert_eq!(read.names, ["id", "a, \"b\""]);
+    let rows: Vec<(u64, Vec<&str>)> = read
+        .rows
+        .iter()
+        .map(|row| (row.line, row.values.iter().map(String::as_str).collect()))
+        .collect();
+    assert_eq!(rows, [(3, vec!["1", "x\ry\nz"]), (5, vec!["2", " w"])]);
+    assert_eq!(table("a.tsv", "id\ta,b\n").unwrap().names, ["id", "a,b"]);
+    for (text, expected) in [
+        ("a,a\n", "\"a\" twice"),
+        ("a,b\n1\n", "line 2"),
+        ("a,b\n1,\"2\n", "a closing quote"),
+        ("", "names of columns"),
+    ] {
+        let error = table("b.csv", text).unwrap_err();
+        assert!(error.contains(expected), "{text:?}: {error}");
+    }
+}

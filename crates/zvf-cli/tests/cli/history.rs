@@ -1,0 +1,25 @@
+//! `zvf log`, `undo` and `split`.
+
+use crate::stores::{store, zvf};
+
+#[test]
+fn commits_are_undone_by_what_the_log_prints() {
+    let store = store("pl2_negative");
+    let query = || zvf(&["query", store.arg(), "--format", "csv"]).clean();
+    let mut states = vec![query()];
+    for object in ["0", "1", "2"] {
+        zvf(&["edit", "rm", store.arg(), "--objects", object]).clean();
+        states.push(query());
+    }
+    let log = zvf(&["log", store.arg(), "--json"]).json();
+    let id = log[0]["txid"].as_str().unwrap();
+    let refused = zvf(&["undo", store.arg(), "1"]).refused(2);
+    assert!(refused.contains("commit 1 is not the last one in effect, which is 3"), "{refused}");
+    for args in
+        [&["undo", store.arg(), id][..], &["undo", store.arg()], &["undo", store.arg(), "1"]]
+    {
+        zvf(args).clean();
+        states.pop();
+        assert_eq!(query(), states[states.len() - 1], "{args:?}");
+    }
+}

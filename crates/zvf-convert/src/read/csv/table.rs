@@ -1,0 +1,56 @@
+//! A whole table as text, for columns that belong to something other than vertices.
+
+use std::path::Path;
+
+use super::{Record, Records, is_missing};
+use crate::ConvertError;
+use crate::read::lines::Lines;
+use crate::read::{Format, Input};
+
+/// A table as text: the names of its columns and its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextTable {
+    /// The name of each column, no two of them equal.
+    pub names: Vec<String>,
+    /// The rows, each with one value for each column.
+    pub rows: Vec<TextRow>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextRow {
+    /// The number of its first line in the file.
+    pub line: u64,
+    /// Its values as they stand in the file, without their quotes.
+    pub values: Vec<String>,
+}
+
+/// Reads the CSV or TSV file at `path` by the rules of [`open`](crate::read::open), whatever its columns are.
+///
+/// # Errors
+///
+/// When it cannot be read, is empty, or is no table.
+pub fn read_table(path: &Path) -> Result<TextTable, ConvertError> {
+    let mut bytes = Input::path(path).begin()?;
+    let format = Format::from_extension(path).filter(|format| *format == Format::Tsv);
+    let delimiter = if format.is_some() { b'\t' } else { b',' };
+    bytes.set_format(format.unwrap_or(Format::Csv));
+    let (lines, spare) = (Lines::new(bytes), Record::default());
+    let mut records = Records { lines, delimiter, comment: None, spare, sizes: (0, 0) };
+    let first = records.need_first()?;
+    let names: Vec<String> = (0..first.len()).map(|at| first.value(at).trim().to_owned()).collect();
+    records.check_names(&names)?;
+    let mut rows = Vec::new();
+    while let Some(record) = records.next()? {
+        records.check_len(&record, &names)?;
+        let values = (0..record.len()).map(|at| record.value(at).to_owned()).collect();
+        rows.push(TextRow { line: record.line, values });
+    }
+    Ok(TextTable { names, rows })
+}
+
+/// Returns whether a value of a column of numbers is a word for a missing one.
+#[must_use]
+pub fn is_missing_word(text: &str) -> bool {
+    is_missing(text, &[])
+}

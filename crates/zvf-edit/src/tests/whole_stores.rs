@@ -1,0 +1,236 @@
+//! Tests of what copies, replaces or restores a whole store beside other processes.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archives::Unpacked;
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+
+use super::{axes, positions, run, tree};
+use crate::changes::Changes;
+use crate::journal::Journal;
+use crate::options::CommitOptions;
+use crate::place::journal_folder;
+use crate::record::CommitRecord;
+use crate::script::commit;
+use crate::transaction::Transaction;
+use crate::{
+    Collect, Division, Rewrite, Undo, checkout, commit_levels, find_commit, gc, log, split, undo,
+};
+
+fn move_all(store: &Path) -> Json {
+    json!({"op": "vertex.move", "vertices": {"all": true}, "by": vec![2.5; axes(store)]})
+}
+
+fn open(store: &Path) -> Arc<Journal> {
+    Arc::new(Journal::open_beside(store).unwrap())
+}
+
+fn collect_all(store: &Path) -> Json {
+    let (vacuum, renumber, dry_run) = (false, false, false);
+    gc(store, Collect { grace: Duration::ZERO, keep: 10, vacuum, renumber, dry_run }).unwrap()
+}
+
+#[test]
+fn gc_leaves_the_copy_of_a_rewrite() {
+    let store = Unpacked::new("pl2_negative");
+    run(store.path(), &[move_all(store.path())]).unwrap();
+    let before = tree(store.path());
+    let rewrite = Rewrite::begin(store.path()).unwrap().unwrap();
+    let report = collect_all(store.path());
+    assert_eq!(
+        (&report["removed"]["files"], &report["notices"][0]["code"]),
+        (&json!(0), &json!("in_use"))
+    );
+    assert!(rewrite.path().join("zarr.json").is_file());
+    let report = rewrite.commit("recompress", &CommitOptions::default()).unwrap();
+    assert_eq!(report["changed"], false, "{report}");
+    assert_eq!(tree(store.path()), before);
+    // The lock goes with the copy.
+    assert_eq!(collect_all(store.path())["notices"], json!([]));
+}
+
+#[test]
+fn a_copy_that_lost_files_is_not_committed() {
+    let store = Unpacked::new("pl2_negative");
+    run(store.path(), &[move_all(store.path())]).unwrap();
+    let before = tree(store.path());
+    for lost in ["", "zarr.json", "0/vertices/c", "0/object_index/manifests/c"] {
+        let rewrite = Rewrite::begin(store.path()).unwrap().unwrap();
+        let path = rewrite.path().join(lost);
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
+        }
+        let error = rewrite.commit("shard", &CommitOptions::default()).unwrap_err();
+        assert_eq!(error.class, Class::FileChanged, "{lost}: {error}");
+        assert_eq!(tree(store.path()), before, "{lost}");
+    }
+    let operation = json!({"op": "pyramid"});
+    let levels = store.path().with_file_name("levels");
+    let options = CommitOptions::default();
+    let error = commit_levels(store.path(), (1, &operation), &levels, &options).unwrap_err();
+    assert_eq!(error.class, Class::FileChanged, "{error}");
+}
+
+#[test]
+fn a_store_whose_root_a_commit_removed_comes_back() {
+    let store = Unpacked::new("pl2_negative");
+    run(store.path(), &[move_all(store.path())]).unwrap();
+    let before = tree(store.path());
+    let journal = open(store.path());
+    let keys = journal.store.walk("").unwrap();
+    let changes: Changes = keys.iter().map(|key| (key.clone(), None)).collect();
+    let old: HashMap<_, _> =
+        keys.iter().map(|key| (key.clone(), journal.store.get(key).unwrap())).collect();
+    let staged = journal.stage("all", &changes, &old).unwrap();
+    let body = json!({"seq": 2, "txid": "all", "epoch": null, "report": {}, "keys": staged.keys});
+    assert!(journal.append(2, (&body, &[]), &staged).unwrap());
+    journal.apply_record(CommitRecord::new(2, body), staged).unwrap();
+    assert!(!store.path().join("zarr.json").exists());
+    let error = run(store.path(), &[move_all(Unpacked::new("pl2_negative").path())]).unwrap_err();
+    assert_eq!(error.class, Class::NotFound, "{error}");
+    undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
+    assert_eq!(tree(store.path()), before);
+    run(store.path(), &[move_all(store.path())]).unwrap();
+}
+
+#[test]
+fn a_first_edit_is_made_on_the_store_that_is_there_when_it_commits() {
+    let store = Unpacked::new("pl2_negative");
+    let expected = positions(store.path()).len();
+    let journal = open(store.path());
+    let mut transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
+    transaction.apply(&json!({"op": "object.remove", "objects": [0]})).unwrap();
+    // A command replaces the store, whose root then says something else.
+    let aside = store.path().with_file_name("aside");
+    fs::rename(store.path(), &aside).unwrap();
+    for (key, bytes) in archives::tree(&aside) {
+        let path = store.path().join(key);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    let root = store.path().join("zarr.json");
+    let mut doc: Json = serde_json::from_slice(&fs::read(&root).unwrap()).unwrap();
+    doc["attributes"]["note"] = json!("replaced");
+    fs::write(&root, doc.to_string()).unwrap();
+    let committed = commit(&journal, transaction, &CommitOptions::default()).unwrap();
+    assert_eq!(committed.notices, Vec::<Json>::new());
+    let doc: Json = serde_json::from_slice(&fs::read(&root).unwrap()).unwrap();
+    assert_eq!(doc["attributes"]["note"], "replaced");
+    assert_eq!(positions(store.path()).len(), expected - 1);
+    assert_eq!(log(store.path(), None).unwrap().len(), 1);
+}
+
+#[test]
+fn a_log_with_nothing_but_a_temporary_file_is_no_journal() {
+    let store = Unpacked::new("pl2_negative");
+    let journal = open(store.path());
+    let log = journal_folder(store.path()).unwrap().join("log");
+    fs::create_dir_all(&log).unwrap();
+    fs::write(log.join(".tmp-4711-1"), "killed").unwrap();
+    assert!(journal.lock_for_first().unwrap().is_some());
+    run(store.path(), &[move_all(store.path())]).unwrap();
+    assert!(journal.lock_for_first().unwrap().is_none());
+}
+
+#[test]
+fn commits_are_undone_one_by_one_and_by_id() {
+    let store = Unpacked::new("pl2_negative");
+    let mut states = vec![positions(store.path())];
+    for _ in 0..3 {
+        run(store.path(), &[move_all(store.path())]).unwrap();
+        states.push(positions(store.path()));
+    }
+    let undo = |what| undo(store.path(), what, &CommitOptions::default());
+    for state in [2, 1] {
+        undo(Undo::Last(1)).unwrap();
+        assert_eq!(positions(store.path()), states[state]);
+    }
+    // An undo is undone by its head.
+    undo(Undo::To(4)).unwrap();
+    assert_eq!(positions(store.path()), states[2]);
+    run(store.path(), &[move_all(store.path())]).unwrap();
+    let id = |head: u64| {
+        let entries = log(store.path(), None).unwrap();
+        let entry = entries.iter().find(|entry| entry["head"] == head).unwrap();
+        find_commit(store.path(), entry["txid"].as_str().unwrap()).unwrap()
+    };
+    assert_eq!([id(2), id(7)], [2, 7]);
+    assert_eq!(find_commit(store.path(), "none").unwrap_err().class, Class::NotFound);
+    let error = undo(Undo::Commit(id(2))).unwrap_err();
+    assert!(
+        error.message.starts_with("commit 2 is not the last one in effect, which is 7"),
+        "{error}"
+    );
+    for (number, state) in [(7, 2), (2, 1), (1, 0)] {
+        undo(Undo::Commit(number)).unwrap();
+        assert_eq!(positions(store.path()), states[state], "{number}");
+    }
+    let error = undo(Undo::Last(1)).unwrap_err();
+    assert_eq!(error.message, "there are 0 commits to undo, not 1");
+}
+
+#[test]
+fn a_checkout_is_there_once_it_is_whole() {
+    let store = Unpacked::new("pl2_negative");
+    let before = tree(store.path());
+    run(store.path(), &[move_all(store.path())]).unwrap();
+    let out = store.path().with_file_name("then.zarrvectors");
+    let names = || fs::read_dir(out.parent().unwrap()).unwrap().count();
+    let count = names();
+    let unreadable = store.path().join("0/vertices/c/zzz");
+    symlink("nowhere", &unreadable).unwrap();
+    assert_eq!(checkout(store.path(), 0, &out).unwrap_err().class, Class::FileChanged);
+    let error = split(store.path(), &out, &Division::Objects, false, false).unwrap_err();
+    assert_eq!(error.class, Class::FileChanged);
+    assert_eq!(names(), count, "nothing is left");
+    fs::remove_file(unreadable).unwrap();
+    checkout(store.path(), 0, &out).unwrap();
+    assert_eq!((tree(&out), names()), (before, count + 1));
+    let root: Json = serde_json::from_slice(&fs::read(out.join("zarr.json")).unwrap()).unwrap();
+    assert!(root["attributes"]["zvf"]["journal"].is_null(), "the history stays with the original");
+    assert_eq!(checkout(store.path(), 0, &out).unwrap_err().class, Class::AlreadyExists);
+    run(&out, &[move_all(&out)]).unwrap();
+}
+
+#[test]
+fn the_parts_of_a_split_are_all_of_the_store_under_names_of_their_own() {
+    for id in ["pl2_negative", "sk3_trees", "gr3_links", "pc3_objects"] {
+        let store = Unpacked::new(id);
+        let whole = positions(store.path());
+        let ids: Vec<i64> = whole.keys().copied().flatten().collect();
+        // Names that are one without case, and in which characters that paths do not have are replaced.
+        let lines = ["a/b", "a_b", "A_B", &"long".repeat(80)];
+        let lines = lines.map(|name| json!({"op": "group.add", "name": name, "members": [ids[0]]}));
+        run(store.path(), &lines).unwrap();
+        let folder = store.path().with_file_name("parts");
+        let report = split(store.path(), &folder, &Division::Groups, false, true).unwrap();
+        assert!(!folder.exists());
+        let made = split(store.path(), &folder, &Division::Groups, false, false).unwrap();
+        assert_eq!(made["stores"], report["stores"]);
+        let stores = made["stores"].as_array().unwrap();
+        let names: Vec<&str> = stores.iter().filter_map(|part| part["store"].as_str()).collect();
+        let expected = ["a_b.zarrvectors", "a_b-2.zarrvectors", "A_B-3.zarrvectors"];
+        for (name, expected) in names[names.len() - 4..].iter().zip(expected) {
+            assert_eq!(Path::new(name).file_name().unwrap(), expected);
+            assert_eq!(positions(Path::new(name))[&Some(ids[0])], whole[&Some(ids[0])], "{id}");
+        }
+        let folder = store.path().with_file_name("objects");
+        split(store.path(), &folder, &Division::Objects, false, false).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), ids.len());
+        for object in ids {
+            let part = positions(&folder.join(format!("{object}.zarrvectors")));
+            assert_eq!(
+                part.into_iter().collect::<Vec<_>>(),
+                [(Some(object), whole[&Some(object)].clone())]
+            );
+        }
+    }
+}
