@@ -12,8 +12,8 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask test [ARGS FOR `cargo test`]
 
-Runs the unit, integration and doc tests of the default members, with the features of the command, then repeats
-the closing line of each runner. Needs neither network nor clock.",
+Runs the unit, integration and doc tests of the default members with their default features, as the command is built, then
+repeats the closing line of each runner. Needs neither network nor clock.",
     run,
 };
 
