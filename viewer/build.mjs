@@ -1,7 +1,6 @@
 // Bundles the page into crates/zvf-serve/page. The reader in WebAssembly is expected in pkg/ (cargo xtask viewer build
 // makes it). Files that only tools differ in are not written: no times, no paths.
-//   node build.mjs TOOL OWN_CRATES ALL_CRATES     TOOL packs (viewer/bindings); what the reader is made of: names, and names with
-//                                                 versions and features, semicolons between
+//   node build.mjs TOOL     TOOL packs (viewer/bindings)
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -25,7 +24,9 @@ const files = {
   "zvf_wasm_bg.wasm": readFileSync(join(here, "pkg/zvf_wasm_bg.wasm")),
 };
 
-const [tool, own, crates] = process.argv.slice(2).map((words, at) => (at ? words.split(";") : words));
+// The requests that the page sends, as `cargo xtask viewer check` lists them: another number for other requests.
+const protocol = 1;
+const [tool] = process.argv.slice(2);
 let packed = 0;
 const outputs = {};
 for (const [name, bytes] of Object.entries(files)) {
@@ -43,15 +44,11 @@ console.log(`${"all".padEnd(20)} ${"".padStart(9)} ${String(packed).padStart(9)}
 
 const root = join(here, "..");
 const inputs = {};
-for (const folder of ["viewer/src", "viewer/bindings/src", ...own.map((name) => `crates/${name}/src`)]) addFolder(folder);
+for (const folder of ["viewer/src", "viewer/bindings/src"]) addFolder(folder);
 for (const name of ["build.mjs", "package.json", "package-lock.json", "tsconfig.json", "bindings/Cargo.toml", "bindings/Cargo.lock"]) addFile(`viewer/${name}`);
-for (const name of own) addFile(`crates/${name}/Cargo.toml`);
-for (const name of ["rust-toolchain.toml"]) addFile(name);
 
 function addFolder(folder) {
   for (const entry of readdirSync(join(root, folder), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) {
-    // Tests are no part of the page.
-    if (/^tests?(\.rs)?$/.test(entry.name)) continue;
     if (entry.isDirectory()) addFolder(`${folder}/${entry.name}`);
     else addFile(`${folder}/${entry.name}`);
   }
@@ -59,6 +56,6 @@ function addFolder(folder) {
 
 function addFile(path) { inputs[path] = sha256(readFileSync(join(root, path))); }
 
-writeFileSync(join(out, "BUILT.json"), JSON.stringify({ inputs, crates, outputs, packedBytes: packed }, null, 1) + "\n");
+writeFileSync(join(out, "BUILT.json"), JSON.stringify({ protocol, inputs, outputs, packedBytes: packed }, null, 1) + "\n");
 
 function sha256(bytes) { return createHash("sha256").update(bytes).digest("hex"); }

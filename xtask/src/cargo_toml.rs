@@ -62,6 +62,16 @@ pub(crate) fn members(house: &House) -> anyhow::Result<Vec<Member>> {
     Ok(members)
 }
 
+/// Returns the libraries of the published crates, with all features, for `cargo`. One selection for all checks that compile
+/// nothing, so that they share what is checked; the example brings the features that dependencies have in tests.
+pub(crate) fn published_set(house: &House) -> anyhow::Result<Vec<String>> {
+    let published = members(house)?.into_iter().filter(Member::is_checked);
+    let mut words: Vec<String> =
+        published.flat_map(|member| ["-p".to_owned(), member.name]).collect();
+    words.extend(["--all-features", "--lib", "--example", "rules"].map(str::to_owned));
+    Ok(words)
+}
+
 fn member(path: &Path) -> anyhow::Result<Member> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;

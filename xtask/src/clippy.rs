@@ -5,8 +5,8 @@
 
 use crate::Command;
 use crate::args::Args;
-use crate::cargo_toml::{HEAVY, Member, members};
-use crate::house::House;
+use crate::cargo_toml::published_set;
+use crate::house::{CI_SET, House};
 
 pub(crate) const COMMAND: Command = Command {
     name: "clippy",
@@ -21,15 +21,11 @@ the lints lifted that only matter where input is hostile.",
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
-    let mut strict = vec!["clippy".to_owned()];
-    for member in members(house)?.into_iter().filter(Member::is_checked) {
-        strict.extend(["-p".to_owned(), member.name]);
-    }
-    strict.extend(["--lib", "--bins", "--all-features", "--", "-D", "warnings"].map(str::to_owned));
-    house.cargo(&[]).args(&strict).run()?;
+    let strict = house.cargo(&["clippy", "--bins"]).args(&published_set(house)?);
+    strict.args(&["--", "-D", "warnings"]).run()?;
 
-    let mut lifted = vec!["clippy", "--workspace", "--all-targets", "--all-features"];
-    lifted.extend(HEAVY.iter().flat_map(|name| ["--exclude", *name]));
+    let mut lifted = vec!["clippy", "--all-targets"];
+    lifted.extend(CI_SET);
     lifted.extend(["--", "-D", "warnings"]);
     for lint in LIFTED_IN_TESTS {
         lifted.extend(["-A", lint]);

@@ -2,20 +2,25 @@
 //!
 //! A program is printed before it runs, inherits the terminal, and fails the command when it fails.
 
-use std::env;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use anyhow::{Context, bail, ensure};
+
+use crate::cargo_toml::HEAVY;
 
 /// The workspace.
 #[derive(Debug)]
 pub(crate) struct House {
     root: PathBuf,
+    /// Whether programs are built with what the tests of CI build.
+    is_ci: bool,
 }
 
 /// A program about to be started.
@@ -30,7 +35,12 @@ impl House {
         let xtask = xtask.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = xtask.parent().context("xtask has no parent folder")?.to_path_buf();
         ensure!(root.join("Cargo.lock").is_file(), "no workspace in {}", root.display());
-        Ok(Self { root })
+        Ok(Self { root, is_ci: false })
+    }
+
+    /// Returns the same workspace for the steps of CI: they share [`CI_SET`].
+    pub(crate) fn for_ci(&self) -> Self {
+        Self { root: self.root.clone(), is_ci: true }
     }
 
     /// Returns a path below the root.
@@ -52,13 +62,40 @@ impl House {
         self.program(&cargo).args(args)
     }
 
-    /// Builds the programs that checks start, and returns their folder. They are built together: alone, each would
-    /// compile the lower crates again with its own features. Optimised and checked like tests.
+    /// Builds the programs that checks start, and returns their folder. They are built together, with the profile of
+    /// tests: alone, each would compile the lower crates again with its own features. In CI they are the crates of the tests.
     pub(crate) fn build_programs(&self) -> anyhow::Result<PathBuf> {
-        let mut words = vec!["build", "--quiet", "--profile", "test", "--bins", "--examples"];
-        words.extend(PROGRAMS.iter().flat_map(|name| ["-p", *name]));
-        self.cargo(&words).run()?;
+        let build = self.cargo(&["build", "--quiet", "--bins", "--examples"]);
+        let programs = PROGRAMS.iter().flat_map(|name| ["-p", *name]);
+        if self.is_ci { build.args(&CI_SET) } else { build.args(&programs.collect::<Vec<_>>()) }
+            .run()?;
         Ok(self.target().join("debug"))
+    }
+
+    /// Builds the command and returns its path.
+    pub(crate) fn build_command(&self) -> anyhow::Result<PathBuf> {
+        if self.is_ci {
+            return Ok(self.build_programs()?.join("zvf"));
+        }
+        self.cargo(&["build", "--quiet", "-p", "zvf-cli"]).run()?;
+        Ok(self.target().join("debug/zvf"))
+    }
+
+    /// Returns a cargo for maturin, in CI. maturin builds the module alone, with fewer features than the tests have, so that
+    /// every crate below would be compiled again.
+    pub(crate) fn ci_cargo(&self) -> anyhow::Result<Option<PathBuf>> {
+        if !self.is_ci {
+            return Ok(None);
+        }
+        let script = self.target().join("cargo-for-maturin");
+        let words = "build --lib --example rules --message-format json-render-diagnostics";
+        let (set, cargo) = (CI_SET.join(" "), env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" != rustc ] || set -- {words} {set}\nexec '{cargo}' \"$@\"\n"
+        );
+        fs::write(&script, text)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        Ok(Some(script))
     }
 
     /// Returns a command of the nightly cargo, in `folder` below the root.
@@ -80,6 +117,17 @@ impl House {
     }
 }
 
+/// The packages and features of CI: cargo compiles a crate again where another selection asks for other features.
+pub(crate) const CI_SET: [&str; 8] = [
+    "--workspace",
+    "--all-features",
+    "--exclude",
+    HEAVY[0],
+    "--exclude",
+    HEAVY[1],
+    "--exclude",
+    HEAVY[2],
+];
 /// The packages with programs and examples that checks start.
 const PROGRAMS: [&str; 5] = ["zvf-cli", "zvf-validate", "archives", "conformance", "torture"];
 

@@ -11,6 +11,7 @@ mod cargo_toml;
 mod ci;
 mod clippy;
 mod conformance;
+mod counts;
 mod deny;
 mod docs;
 mod elf;
@@ -22,11 +23,13 @@ mod loom;
 mod miri;
 mod mutate;
 mod no_std;
+mod parts;
 mod publish;
 mod python;
 mod sql;
 mod test;
 mod tidy;
+mod times;
 mod torture;
 mod viewer;
 
@@ -94,6 +97,8 @@ const COMMANDS: &[&Command] = &[
     &deny::COMMAND,
     &fixtures::COMMAND,
     &tidy::COMMAND,
+    &counts::COMMAND,
+    &times::COMMAND,
     &api::COMMAND,
     &publish::COMMAND,
     &docs::COMMAND,

@@ -18,7 +18,7 @@ usage: cargo xtask no-std [--run]
 
 Builds zvf-format, zvf-metadata, zvf-tet and zvf-b2nd without std for thumbv7em-none-eabihf and
 wasm32-unknown-unknown, with each set of features. --run also builds the firmware example, reports its size, and runs it on an emulated
-Cortex-M4 when qemu-system-arm is installed.",
+Cortex-M4, for which it needs qemu-system-arm.",
     run,
 };
 
@@ -54,10 +54,8 @@ fn firmware(house: &House) -> anyhow::Result<()> {
     let size = elf::sizes(&bytes).context("the firmware is not an ELF file of 32 bits")?;
     say(&format!("code {} B, data {} B, zeroed {} B", size.code, size.data, size.zeroed));
 
-    if house.program(EMULATOR).args(&["--version"]).output().is_none() {
-        say(&format!("skipped: running the firmware ({EMULATOR} is not installed)"));
-        return Ok(());
-    }
+    let emulator = house.program(EMULATOR).args(&["--version"]).output();
+    ensure!(emulator.is_some(), "{EMULATOR} is missing (Debian: `apt-get install {EMULATOR}`)");
     let machine = ["-machine", "mps2-an386", "-cpu", "cortex-m4", "-nographic"];
     let semihosting = ["-semihosting-config", "enable=on,target=native", "-kernel"];
     let run = house.program(EMULATOR).args(&machine).args(&semihosting).args(&[&image]);

@@ -187,7 +187,12 @@ fn develop(house: &House, python: &Path, features: &[&str]) -> anyhow::Result<Pa
     let manifest = house.path("crates/zvf-py/Cargo.toml").display().to_string();
     let out = house.target().join("python-wheels").display().to_string();
     let build = ["-m", "maturin", "build", "--quiet", "--manifest-path", &manifest];
-    house.program(python).args(&build).args(&["--out", &out]).args(features).run()?;
+    let maturin = house.program(python).args(&build).args(&["--out", &out]).args(features);
+    let maturin = match house.ci_cargo()? {
+        Some(cargo) => maturin.env("CARGO", &cargo.display().to_string()),
+        None => maturin,
+    };
+    maturin.run()?;
     let wheel = newest(&out, "whl")?;
     install(house, python, &wheel)?;
     Ok(wheel)

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::Command;
 use crate::args::Args;
-use crate::cargo_toml::{Member, members};
+use crate::cargo_toml::{Member, members, published_set};
 use crate::house::{House, say};
 
 pub(crate) const COMMAND: Command = Command {
@@ -40,7 +40,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         |member: &&Member| house.path(&format!("crates/{}/src/lib.rs", member.name)).exists();
     let published = all.iter().filter(|member| member.is_checked()).filter(is_library);
     let names: Vec<&str> = published.map(|member| member.name.as_str()).collect();
-    document(house, &names)?;
+    document(house)?;
     let mut changed = Vec::new();
     for name in names {
         let lines = list(house, name)?;
@@ -68,18 +68,17 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets rustdoc write the JSON of the crates with these names, all at once, so that shared crates are checked once.
-fn document(house: &House, names: &[&str]) -> anyhow::Result<()> {
+/// Lets rustdoc write the JSON of the published crates, all at once, so that shared crates are checked once.
+fn document(house: &House) -> anyhow::Result<()> {
     // The pinned compiler is stable and the option unstable. Only rustdoc gets the variable: the compiler would rebuild
     // everything.
     let rustdoc = house.target().join("rustdoc-json");
     fs::create_dir_all(house.target())?;
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
     fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755))?;
-    let mut words = vec!["doc", "--quiet", "--no-deps", "--lib", "--all-features"];
-    words.extend(names.iter().flat_map(|name| ["-p", name]));
+    let words = ["doc", "--quiet", "--no-deps"];
     let flags = "-Z unstable-options --output-format json --cap-lints allow";
-    let cargo = house.cargo(&words).env("RUSTDOCFLAGS", flags);
+    let cargo = house.cargo(&words).args(&published_set(house)?).env("RUSTDOCFLAGS", flags);
     cargo.env("RUSTDOC", &rustdoc.display().to_string()).run()
 }
 

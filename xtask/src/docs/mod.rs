@@ -12,8 +12,10 @@ use anyhow::ensure;
 
 use crate::Command;
 use crate::args::Args;
+use crate::cargo_toml::published_set;
 use crate::fixtures::Mode;
 use crate::house::{House, say};
+use crate::parts::BOOK;
 
 pub(crate) const COMMAND: Command = Command {
     name: "docs",
@@ -22,7 +24,7 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask docs [--check | --run [--sql]]
 
 --check fails when a generated page is out of date. The book is built when mdbook is installed;
-its links are checked either way. Warnings of rustdoc are errors.
+its links are checked either way. Warnings of rustdoc on published crates are errors.
 
 --run builds the command and runs every command that the book, the README and --help show, each page
 on stores of its own, and fails when one ends with another exit code than shown. Pages that ask in SQL
@@ -45,13 +47,11 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         say(link);
     }
     ensure!(broken.is_empty(), "{} broken links", broken.len());
-    if house.program("mdbook").args(&["--version"]).output().is_some() {
+    if BOOK.settle(house.program("mdbook").args(&["--version"]).output().is_some()) {
         house.program("mdbook").args(&["build", "docs"]).run()?;
-    } else {
-        say("skipped: building the book (mdbook is not installed)");
     }
-    let doc = ["doc", "--no-deps", "--all-features"];
-    house.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings").run()
+    let doc = house.cargo(&["doc", "--no-deps", "--bins"]).args(&published_set(house)?);
+    doc.env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 /// Runs the commands of the pages with SQL queries.

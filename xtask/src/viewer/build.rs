@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::freshness::{Tree, built};
+use super::kept::built;
 use crate::house::House;
 
 /// Builds the page into `crates/zvf-serve/page`.
@@ -24,9 +24,8 @@ pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
     words.sort();
     house.program("node").args(&words).run()?;
     let script = house.path("viewer/build.mjs").display().to_string();
-    let Tree { own_crates, all } = Tree::read(house)?;
     let generator = build_generator(house)?.display().to_string();
-    house.program("node").args(&[script, generator, own_crates.join(";"), all.join(";")]).run()
+    house.program("node").args(&[script, generator]).run()
 }
 
 /// Rebuilds the page, and fails where it differs from the kept one.

@@ -1,10 +1,11 @@
-//! `viewer`: the page that shows stores, built, checked for freshness, and tested in a browser.
+//! `viewer`: the page that shows stores, built, tried with the current server, and tested in a browser.
 //!
 //! The built page is in `crates/zvf-serve/page`, so that building the server does not need Node. `BUILT.json` next to
-//! it lists every source of the page with its SHA-256, and the version of every crate in it.
+//! it lists the files of `viewer/` that it was built from and the files of the page, with their SHA-256. The crates that the
+//! page was built with may change: it is built anew when the viewer or its reader behave in another way, and for a release.
 
 mod build;
-mod freshness;
+mod kept;
 mod trial;
 
 use anyhow::bail;
@@ -22,7 +23,8 @@ usage: cargo xtask viewer check|build
        cargo xtask viewer npm|pictures
        cargo xtask viewer neuroglancer PYTHON
 
-check         compares the sources of the page with what they were when it was built; no Node is needed
+check         serves stores with the current command and asks for all that the kept page asks for; compares the sources in
+              viewer/ with what they were when it was built; no Node is needed
 build         compiles the reader to WebAssembly, checks types, runs unit tests and bundles the page; needs Node with npm
               and the Rust target wasm32-unknown-unknown, and fetches the rest by its lock files when it is missing
 verify        builds the page and compares it with the one that is kept (--kept: tries that one without), makes stores,
@@ -38,7 +40,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     match what.as_str() {
         "check" => {
             args.end()?;
-            freshness::check(house)
+            kept::check(house)
         }
         "build" => {
             args.end()?;
@@ -52,7 +54,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that the kept page is that of the sources; for `ci`.
+/// Checks that the kept page works with the current server; for `ci`.
 pub(crate) fn check(house: &House) -> anyhow::Result<()> {
-    freshness::check(house)
+    kept::check(house)
 }

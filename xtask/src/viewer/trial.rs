@@ -20,7 +20,7 @@ pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
         rebuild_page(house)?;
     }
     let folder = empty_folder(house, "viewer-verify")?;
-    let (zvf, script) = (build_command(house)?, house.path("viewer/acceptance.mjs"));
+    let (zvf, script) = (house.build_command()?, house.path("viewer/acceptance.mjs"));
     find_browser()?;
     house.program("node").args(&[script, zvf, folder]).forward(args).run()
 }
@@ -50,7 +50,7 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     let words = ["install", "--offline", "--no-audit", "--no-fund", "--prefix"];
     house.program("npm").args(&words).args(&[&user, &packed]).run()?;
     fs::copy(house.path("viewer/npm/golden.mjs"), user.join("golden.mjs"))?;
-    let mut words = vec![user.join("golden.mjs"), build_command(house)?];
+    let mut words = vec![user.join("golden.mjs"), house.build_command()?];
     words.extend(unpack_stores(house, &folder.join("stores"))?);
     house.program("node").args(&words).run()
 }
@@ -63,7 +63,7 @@ pub(super) fn draw_pictures(house: &House, args: Args) -> anyhow::Result<()> {
     find_browser()?;
     let folder = empty_folder(house, "viewer-pictures")?;
     let script = house.path("viewer/pictures.mjs");
-    let words = [script, build_command(house)?, folder, house.path("docs/src")];
+    let words = [script, house.build_command()?, folder, house.path("docs/src")];
     house.program("node").args(&words).run()
 }
 
@@ -82,14 +82,8 @@ pub(super) fn try_neuroglancer(house: &House, mut args: Args) -> anyhow::Result<
     ensure!(client.join("index.html").is_file(), "{} has no client", client.display());
     let folder = empty_folder(house, "viewer-neuroglancer")?;
     let script = house.path("viewer/neuroglancer.mjs");
-    let words = [script, build_command(house)?, folder, client];
+    let words = [script, house.build_command()?, folder, client];
     house.program("node").args(&words).args(&[python]).run()
-}
-
-/// Builds the command and returns its path.
-fn build_command(house: &House) -> anyhow::Result<PathBuf> {
-    house.cargo(&["build", "--quiet", "-p", "zvf-cli"]).run()?;
-    Ok(house.target().join("debug/zvf"))
 }
 
 /// Unpacks the archived stores, and returns their folders.
@@ -110,7 +104,7 @@ fn unpack_stores(house: &House, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Returns an empty folder below the target folder.
-fn empty_folder(house: &House, name: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn empty_folder(house: &House, name: &str) -> anyhow::Result<PathBuf> {
     let folder = house.target().join(name);
     if folder.exists() {
         fs::remove_dir_all(&folder)
@@ -131,7 +125,7 @@ fn find_browser() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()));
     let paths: Result<Vec<_>, _> = entries?.map(|entry| entry.map(|entry| entry.path())).collect();
     let mut paths = paths?;

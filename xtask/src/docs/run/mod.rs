@@ -32,6 +32,7 @@ use anyhow::{Context, ensure};
 
 use self::commands::Shown;
 use crate::house::{House, say};
+use crate::parts::SQL;
 
 /// Which pages are run: those with SQL queries need a program of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,7 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
         if !selected.include(commands) {
             if selected == Pages::Others {
                 say(&format!("run by `cargo xtask docs --run --sql`: {name}"));
+                SQL.settle(false);
             }
             continue;
         }

@@ -1,0 +1,207 @@
+//! `counts`: what the two commands of the README compile, counted and compared with a table.
+//!
+//! The counts come from cargo's graph of units, for which nothing is compiled: they do not depend on the machine. The graph
+//! is an unstable output of cargo; the workspace pins its version.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "counts",
+    help: "compare what the commands of the README compile with a table
+
+usage: cargo xtask counts [--write]
+
+Counts packages, further versions of the same packages, compiled units, and lines of own code on the longest chain of
+units that wait for each other. The first three must be as in xtask/counts.txt, the lines at most so many. --write
+replaces the table: say in the commit why a number grew.",
+    run,
+};
+
+/// What one command of the README compiles.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    packages: usize,
+    /// Versions of packages beyond the first.
+    duplicates: usize,
+    units: usize,
+    /// Own lines on the longest chain of units.
+    lines: usize,
+}
+
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let write = args.flag("--write");
+    args.end()?;
+    let path = house.path("xtask/counts.txt");
+    let table = fs::read_to_string(&path).unwrap_or_default();
+    let mut text = HEAD.to_owned();
+    let mut problems = 0_u32;
+    for (name, words) in COMMANDS {
+        let graph =
+            house.cargo(words).args(&["--locked", "--unit-graph", "-Z", "unstable-options"]);
+        // The pinned cargo is stable and the option unstable.
+        let graph = graph.env("RUSTC_BOOTSTRAP", "1").output();
+        let graph = graph.with_context(|| format!("cargo has no graph of {name}"))?;
+        let found = count(&serde_json::from_str(&graph)?, &mut lines_of_target)?;
+        // Some room, so that not each commit changes the table.
+        let ceiling = found.lines.div_ceil(500) * 500;
+        let Counts { packages, duplicates, units, .. } = found;
+        writeln!(text, "{name:8} {packages:8} {duplicates:10} {units:5} {ceiling:5}")?;
+        let before = table.lines().find(|line| line.split_whitespace().next() == Some(name));
+        for problem in found.problems(before.unwrap_or_default()) {
+            say(&format!("{name}: {problem}"));
+            problems += 1;
+        }
+    }
+    if write {
+        return fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()));
+    }
+    ensure!(
+        problems == 0,
+        "{problems} counts are not those of xtask/counts.txt: `cargo xtask counts --write`"
+    );
+    Ok(())
+}
+
+impl Counts {
+    /// Compares with a line of the table.
+    fn problems(&self, line: &str) -> Vec<String> {
+        let mut numbers = line.split_whitespace().skip(1).map(|word| word.parse().unwrap_or(0));
+        let mut problems = Vec::new();
+        let exact =
+            [("packages", self.packages), ("duplicates", self.duplicates), ("units", self.units)];
+        for (what, found) in exact {
+            let expected: usize = numbers.next().unwrap_or(0);
+            if found != expected {
+                problems.push(format!("{found} {what}, {expected} in the table"));
+            }
+        }
+        let ceiling = numbers.next().unwrap_or(0);
+        if self.lines > ceiling {
+            let lines = self.lines;
+            problems.push(format!("{lines} own lines on the longest chain, at most {ceiling}"));
+        }
+        problems
+    }
+}
+
+/// Counts a graph of units; `lines` returns those of the source file of an own target.
+fn count(graph: &Value, lines: &mut dyn FnMut(&str) -> usize) -> anyhow::Result<Counts> {
+    let units = graph["units"].as_array().context("the graph has no units")?;
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for unit in units {
+        let id = unit["pkg_id"].as_str().context("a unit has no package")?;
+        let name = id.rsplit(['/', '#']).next().unwrap_or(id).split('@').next().unwrap_or(id);
+        // A package in a folder of its name has only a version behind the mark.
+        let name = if name.starts_with(|c: char| c.is_ascii_digit()) {
+            id.rsplit('/').next().and_then(|end| end.split('#').next()).unwrap_or(name)
+        } else {
+            name
+        };
+        versions.entry(name).or_default().insert(id);
+    }
+    let packages = versions.values().map(BTreeSet::len).sum();
+    let mut chains = vec![None; units.len()];
+    let mut longest = 0;
+    for at in 0..units.len() {
+        longest = longest.max(chain(units, at, &mut chains, lines)?);
+    }
+    Ok(Counts {
+        packages,
+        duplicates: packages - versions.len(),
+        units: units.len(),
+        lines: longest,
+    })
+}
+
+/// Returns the own lines of the longest chain that ends with this unit.
+fn chain(
+    units: &[Value],
+    at: usize,
+    chains: &mut [Option<usize>],
+    lines: &mut dyn FnMut(&str) -> usize,
+) -> anyhow::Result<usize> {
+    if let Some(known) = chains[at] {
+        return Ok(known);
+    }
+    let unit = &units[at];
+    let mut longest = 0;
+    for needed in unit["dependencies"].as_array().context("a unit has no dependencies")? {
+        let needed = needed["index"].as_u64().context("a dependency has no index")?;
+        longest = longest.max(chain(units, usize::try_from(needed)?, chains, lines)?);
+    }
+    let is_own = unit["pkg_id"].as_str().is_some_and(|id| id.starts_with("path+"));
+    if is_own && matches!(unit["mode"].as_str(), Some("build" | "test")) {
+        longest += lines(unit["target"]["src_path"].as_str().context("a target has no source")?);
+    }
+    chains[at] = Some(longest);
+    Ok(longest)
+}
+
+/// Returns the lines of a target: of the folder of a library or of tests with several files, else of the one file.
+fn lines_of_target(path: &str) -> usize {
+    let path = Path::new(path);
+    let folder = path.parent().filter(|folder| {
+        path.ends_with("lib.rs") || (path.ends_with("main.rs") && !folder.ends_with("src"))
+    });
+    lines_below(folder.unwrap_or(path))
+}
+
+fn lines_below(path: &Path) -> usize {
+    if let Ok(entries) = fs::read_dir(path) {
+        return entries.flatten().map(|entry| lines_below(&entry.path())).sum();
+    }
+    let is_source = path.extension().is_some_and(|extension| extension == "rs");
+    fs::read_to_string(path).map_or(0, |text| if is_source { text.lines().count() } else { 0 })
+}
+
+/// The commands of the README, as cargo builds them.
+const COMMANDS: [(&str, &[&str]); 2] = [("demo", &["build", "-p", "zvf-cli"]), ("test", &["test"])];
+const HEAD: &str = "\
+# What the two commands of the README compile: `cargo run -p zvf-cli -- demo stores` and `cargo xtask test`.
+# Compared by `cargo xtask counts`, written with --write: exact, and at most so many lines.
+# name   packages duplicates units lines
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn counts_packages_versions_and_the_longest_chain() {
+        let unit = |id: &str, mode: &str, path: &str, needs: &[usize]| {
+            let needs: Vec<_> = needs.iter().map(|index| json!({"index": index})).collect();
+            json!({"pkg_id": id, "mode": mode, "target": {"src_path": path}, "dependencies": needs})
+        };
+        let graph = json!({"units": [
+            unit("registry+https://x/index#a@1.0.0", "build", "1000", &[]),
+            unit("registry+https://x/index#a@2.0.0", "build", "1000", &[]),
+            unit("path+file:///w/crates/low#0.1.0", "build", "10", &[0]),
+            unit("path+file:///w/crates/left#0.1.0", "build", "30", &[2]),
+            unit("path+file:///w/crates/right#other@0.1.0", "build", "20", &[2, 1]),
+            unit("path+file:///w/crates/left#0.1.0", "run-custom-build", "500", &[2]),
+            unit("path+file:///w/crates/left#0.1.0", "test", "7", &[3, 4, 5]),
+        ]});
+        let found = count(&graph, &mut |path| path.parse().unwrap()).unwrap();
+        assert_eq!(found, Counts { packages: 5, duplicates: 1, units: 7, lines: 47 });
+        assert_eq!(found.problems("test 5 1 7 47"), Vec::<String>::new());
+        assert_eq!(
+            found.problems("test 4 1 9 46"),
+            [
+                "5 packages, 4 in the table",
+                "7 units, 9 in the table",
+                "47 own lines on the longest chain, at most 46"
+            ]
+        );
+    }
+}
