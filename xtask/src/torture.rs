@@ -15,7 +15,10 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture kill9 [--what build|create|overwrite|pyramid|ingest|edit|gc|undo|refresh] [--loops N]
                                  [--writers N] [--dir DIR] [--seed S]
        cargo xtask torture diskfull [--from KIB] [--to KIB] [--step KIB] [--edits] [--disks N] [--what COMMAND]
-       cargo xtask torture race [--loops N] [--writers N] [--commits N] [--seed S]
+       cargo xtask torture roles [--rounds N] [--form plain|link|pack] [--only ROLE] [--hold-ms MS] [--seed S]
+       cargo xtask torture signals [--loops N] [--what COMMAND] [--seed S]
+       cargo xtask torture doubles [--every N] [--rounds N] [--writers N]
+       cargo xtask torture race [--writers N] [--commits N]
        cargo xtask torture edit-model [--n N] [--kind KIND] [--levels N] [--transaction N] [--seed S]
        cargo xtask torture edit-script DIR [--only TEXT] [--every N]
        cargo xtask torture sigbus [--n N] [--seed S]
@@ -27,8 +30,8 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture disk-cancel [--every N] [--what WRITER]
        cargo xtask torture rerun [--loops N] [--what COMMAND] [--seed S]
        cargo xtask torture clean [--loops N] [--what COMMAND] [--seed S]
-       cargo xtask torture memory [--size POINTS] [--limit MIB] [--what COMMAND] [--every N]
-                                  [--verbose]
+       cargo xtask torture memory [--size POINTS] [--limit MIB,..] [--pairs] [--what COMMAND]
+                                  [--every N] [--verbose]
        cargo xtask torture scale [--chunks N]
        cargo xtask torture http [--n N] [--seed S]
        cargo xtask torture slow [--conns N] [--secs S] [--factor F]
@@ -65,9 +68,10 @@ pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
 }
 
 /// Subcommands that need the command `zvf`.
-const NEEDS_COMMAND: [&str; 11] = [
+const NEEDS_COMMAND: [&str; 12] = [
     "--what",
-    "race",
+    "roles",
+    "signals",
     "rerun",
     "clean",
     "diskfull",
@@ -79,7 +83,7 @@ const NEEDS_COMMAND: [&str; 11] = [
     "soak",
 ];
 /// Short runs on busy machines: rates and times are not checked.
-const BOUNDED: [&[&str]; 27] = [
+const BOUNDED: [&[&str]; 33] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],
     &["cancel", "--every", "5"],
@@ -96,12 +100,18 @@ const BOUNDED: [&[&str]; 27] = [
     &["faults", "--edits", "--small", "--every", "97"],
     &["cancel", "--edits", "--every", "997"],
     &["race", "--writers", "4", "--commits", "60"],
+    &["doubles", "--every", "7", "--rounds", "40"],
+    &["roles", "--rounds", "20"],
+    &["roles", "--rounds", "10", "--form", "link", "--only", "edit"],
+    &["roles", "--rounds", "10", "--form", "pack", "--only", "edit"],
+    &["signals", "--loops", "4"],
     &["edit-model", "--n", "4000"],
     &["edit-model", "--n", "1000", "--levels", "2"],
     &["edit-script", "testdata/edits"],
     &["rerun", "--loops", "2"],
     &["clean", "--loops", "2"],
     &["memory", "--size", "200000", "--limit", "48", "--every", "4"],
+    &["memory", "--pairs", "--size", "100000", "--limit", "32,64", "--every", "4"],
     &["scale"],
     &["http", "--n", "500"],
     &["slow", "--conns", "70", "--secs", "10", "--factor", "1000"],

@@ -3,11 +3,15 @@
 //! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for the nth of them happens once; all
 //! others pass. Every operation is also recorded, so that a test can check the requests.
 //!
+//! Several clients may share one memory, each with its own count: what one of them does right before the nth request of
+//! another is planned as well, so that every order of two writers can be tested.
+//!
 //! Nothing takes real time: a fault without an answer sleeps on tokio's clock, which tests pause, and the age of
 //! objects follows that clock.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,6 +66,8 @@ pub enum Fault {
     AnswerLate,
     /// Conditions are ignored.
     Unconditional,
+    /// The put is done, and arrives once more when [`FaultStore::send_late`] is called.
+    Repeated,
     /// The list lacks the last so many puts.
     OldList(usize),
 }
@@ -76,6 +82,32 @@ impl Fault {
             Self::NotSupported => Some(Error::NotSupported { source: "not here".into() }),
             _ => None,
         }
+    }
+}
+
+/// The conditions of puts that a backend knows. The others it accepts and ignores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// A put of an object that must not be there.
+    pub if_none_match: bool,
+    /// A put of an object that must be unchanged.
+    pub if_match: bool,
+    /// Whether the tag of an object follows from its bytes, as on S3: bytes that come back have their old tag.
+    pub tags_are_of_bytes: bool,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self { if_none_match: true, if_match: true, tags_are_of_bytes: false }
+    }
+}
+
+/// What happens right before a request.
+struct Callback(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callback")
     }
 }
 
@@ -111,7 +143,7 @@ pub struct Request {
 /// ```
 #[derive(Debug, Default)]
 pub struct FaultStore {
-    inner: InMemory,
+    inner: Arc<InMemory>,
     state: Arc<Mutex<State>>,
 }
 
@@ -123,7 +155,10 @@ struct State {
     requests: Vec<Request>,
     planned: BTreeMap<usize, Fault>,
     always: Option<Fault>,
-    is_blind: bool,
+    callbacks: BTreeMap<usize, Callback>,
+    conditions: Conditions,
+    /// Puts that arrive once more.
+    late: Vec<(Path, PutPayload, PutOptions)>,
     in_flight: usize,
     max_in_flight: usize,
     denied_deletes: usize,
@@ -136,21 +171,32 @@ impl State {
         state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records an operation, does what is to happen before it, and returns its fault.
     fn note(
-        &mut self,
+        state: &Mutex<Self>,
         what: &'static str,
         path: &Path,
         options: Option<&GetOptions>,
     ) -> Option<Fault> {
-        let nth = self.requests.len();
         let range = options.and_then(|options| options.range.as_ref());
-        self.requests.push(Request {
+        let request = Request {
             what,
             path: path.to_string(),
             range: range.map(GetRange::to_string),
             conditional: options.is_some_and(|options| options.if_match.is_some()),
-        });
-        self.planned.remove(&nth).or_else(|| self.always.clone())
+        };
+        let (fault, callback) = {
+            let mut state = Self::lock(state);
+            let nth = state.requests.len();
+            state.requests.push(request);
+            let fault = state.planned.remove(&nth).or_else(|| state.always.clone());
+            (fault, state.callbacks.remove(&nth))
+        };
+        if let Some(Callback(call)) = callback {
+            // Another client waits for its own requests: it must not take the wake-ups of this one.
+            std::thread::scope(|scope| drop(scope.spawn(call).join()));
+        }
+        fault
     }
 
     fn record_put(&mut self, path: &Path) {
@@ -196,6 +242,31 @@ impl FaultStore {
         state.planned.insert(at, fault);
     }
 
+    /// Plans a call right before the `nth` operation from now on.
+    pub fn plan_call(&self, nth: usize, call: impl FnOnce() + Send + 'static) {
+        let mut state = self.state();
+        let at = state.requests.len().saturating_add(nth);
+        state.callbacks.insert(at, Callback(Box::new(call)));
+    }
+
+    /// Returns another client of the same memory, which has no faults and counts its own operations.
+    #[must_use]
+    pub fn new_client(&self) -> Self {
+        let state = State { conditions: self.state().conditions, ..State::default() };
+        Self { inner: Arc::clone(&self.inner), state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Repeats puts with [`Fault::Repeated`]. Returns their number.
+    pub async fn send_late(&self) -> usize {
+        let late = std::mem::take(&mut self.state().late);
+        let count = late.len();
+        for (path, payload, options) in late {
+            // Nobody waits for the reply.
+            let _reply = self.put_if(&path, payload, options).await;
+        }
+        count
+    }
+
     /// Plans a fault for every other operation; `None` ends that.
     pub fn always(&self, fault: Option<Fault>) {
         self.state().always = fault;
@@ -203,7 +274,15 @@ impl FaultStore {
 
     /// Sets whether the store accepts conditions of puts and ignores them.
     pub fn ignore_conditions(&self, is_blind: bool) {
-        self.state().is_blind = is_blind;
+        let known = !is_blind;
+        let conditions =
+            Conditions { if_none_match: known, if_match: known, ..Conditions::default() };
+        self.set_conditions(conditions);
+    }
+
+    /// Sets the conditions of puts that the store knows.
+    pub fn set_conditions(&self, conditions: Conditions) {
+        self.state().conditions = conditions;
     }
 
     /// Returns the operations so far, in order.
@@ -223,6 +302,7 @@ impl FaultStore {
         let mut state = self.state();
         state.requests.clear();
         state.planned.clear();
+        state.callbacks.clear();
         state.max_in_flight = 0;
     }
 
@@ -238,7 +318,43 @@ impl FaultStore {
 
     /// Records an operation and returns its fault.
     fn note(&self, what: &'static str, path: &Path, options: Option<&GetOptions>) -> Option<Fault> {
-        self.state().note(what, path, options)
+        State::note(&self.state, what, path, options)
+    }
+
+    /// Puts an object where the conditions hold that the store knows.
+    async fn put_if(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<PutResult> {
+        let known = self.state().conditions;
+        let is_known = match &options.mode {
+            PutMode::Create => known.if_none_match,
+            PutMode::Update(_) => known.if_match,
+            PutMode::Overwrite => true,
+        };
+        if !is_known {
+            options.mode = PutMode::Overwrite;
+        }
+        if !known.tags_are_of_bytes {
+            return self.inner.put_opts(path, payload, options).await;
+        }
+        if let PutMode::Update(expected) = &options.mode {
+            if self.tag(path).await? != expected.e_tag {
+                return Err(status_error(412, path));
+            }
+            options.mode = PutMode::Overwrite;
+        }
+        let done = self.inner.put_opts(path, payload, options).await?;
+        Ok(PutResult { e_tag: self.tag(path).await?, ..done })
+    }
+
+    /// Returns the tag that follows from the bytes of an object.
+    async fn tag(&self, path: &Path) -> Result<Option<String>> {
+        let mut hasher = DefaultHasher::new();
+        self.inner.get(path).await?.bytes().await?.hash(&mut hasher);
+        Ok(Some(format!("\"{:016x}\"", hasher.finish())))
     }
 
     async fn apply_before_reply(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
@@ -266,7 +382,13 @@ impl FaultStore {
         if matches!(fault, Some(Fault::ChangedUnseen(_))) {
             (options.if_match, options.if_none_match) = (None, None);
         }
+        let has_tag = self.state().conditions.tags_are_of_bytes;
+        let tag = if has_tag { self.tag(path).await? } else { None };
+        if tag.is_some() && options.if_match.take().is_some_and(|asked| Some(asked) != tag) {
+            return Err(status_error(412, path));
+        }
         let mut reply = self.inner.get_opts(path, options).await?;
+        reply.meta.e_tag = tag.or(reply.meta.e_tag);
         // The epoch, plus the time of the put.
         reply.meta.last_modified = Default::default();
         reply.meta.last_modified += self.state().age_at_put(path);
@@ -339,10 +461,13 @@ impl ObjectStore for FaultStore {
     ) -> Result<PutResult> {
         let fault = self.note("put", location, None);
         self.apply_before_reply(fault.as_ref(), location).await?;
-        if fault == Some(Fault::Unconditional) || self.state().is_blind {
+        if fault == Some(Fault::Unconditional) {
             opts.mode = PutMode::Overwrite;
         }
-        let done = self.inner.put_opts(location, payload, opts).await;
+        if fault == Some(Fault::Repeated) {
+            self.state().late.push((location.clone(), payload.clone(), opts.clone()));
+        }
+        let done = self.put_if(location, payload, opts).await;
         if done.is_ok() {
             self.state().record_put(location);
         }
@@ -375,7 +500,7 @@ impl ObjectStore for FaultStore {
             let state = Arc::clone(&before);
             async move {
                 let location = location?;
-                let fault = State::lock(&state).note("delete", &location, None);
+                let fault = State::note(&state, "delete", &location, None);
                 let Some(fault) = fault else { return Ok(location) };
                 match &fault {
                     Fault::Silence => tokio::time::sleep(FOR_EVER).await,

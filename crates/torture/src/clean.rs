@@ -3,14 +3,14 @@
 //! After that only the former files lie next to the target, the target is the old or the new one, and the same command
 //! makes the same as without a kill.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::Report;
 use crate::commands::{Case, prepare_cases, start_command};
 use crate::random::Random;
 use crate::rerun::{FaultFreeRun, list_names, read_tree, restore};
+use crate::{Program, Report};
 
 /// Kill each command that writes, and clean up.
 #[derive(Debug, clap::Args)]
@@ -21,9 +21,8 @@ pub(crate) struct Clean {
     /// Only commands with this in their names.
     #[arg(long)]
     what: Option<String>,
-    /// The `zvf` command [default: the one next to this program].
-    #[arg(long)]
-    zvf: Option<PathBuf>,
+    #[command(flatten)]
+    program: Program,
     /// The seed of the waiting times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -32,8 +31,7 @@ pub(crate) struct Clean {
 impl Clean {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let scratch = tempfile::tempdir()?;
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
+        let zvf = self.program.path()?;
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "clean", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
@@ -89,15 +87,7 @@ fn run_case(
     if !is_whole && !case.is_stepwise {
         return Ok(Err("after clean neither the old nor the new exists".to_owned()));
     }
-    let again = Command::new(zvf).args(&case.words).output()?;
-    let code = again.status.code();
-    let is_done = found_tree.as_ref() == Some(&fault_free.after) && code == case.done_code;
-    if code != Some(0) && !is_done {
-        let words = String::from_utf8_lossy(&again.stderr).into_owned();
-        return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
-    }
-    let same = read_tree(&target).as_ref() == Some(&fault_free.after);
-    Ok(if same { Ok(()) } else { Err("run again, it made something else".to_owned()) })
+    fault_free.rerun(zvf, case, found_tree.as_ref(), &target)
 }
 
 /// How long after publication a command is still killed.

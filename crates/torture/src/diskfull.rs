@@ -13,7 +13,7 @@ use zvf_store::{Build, StoreError};
 
 use crate::commands::{Case, prepare_cases, start_command};
 use crate::rerun::{FaultFreeRun, Tree, list_names, read_tree};
-use crate::{Report, build};
+use crate::{Program, Report, build};
 
 /// Test disks of every size.
 #[derive(Debug, clap::Args)]
@@ -39,9 +39,8 @@ pub(crate) struct Diskfull {
     /// Only commands with this in their names, without the library.
     #[arg(long)]
     what: Option<String>,
-    /// The `zvf` command [default: the one next to this program].
-    #[arg(long)]
-    zvf: Option<PathBuf>,
+    #[command(flatten)]
+    program: Program,
     /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -83,8 +82,7 @@ impl Diskfull {
     }
 
     fn test_commands(&self, report: &mut Report) -> anyhow::Result<()> {
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
+        let zvf = self.program.path()?;
         let scratch = tempfile::tempdir()?;
         let place = scratch.path().join("place");
         let mut all_full = 0;

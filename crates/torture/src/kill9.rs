@@ -28,7 +28,7 @@ use clap::ValueEnum;
 
 use crate::edits::kill;
 use crate::random::Random;
-use crate::{Report, build};
+use crate::{Program, Report, build};
 
 /// Kill processes that build one store, at any moment.
 #[derive(Debug, clap::Args)]
@@ -39,9 +39,8 @@ pub(crate) struct Kill9 {
     /// The number of kills.
     #[arg(long, default_value_t = 200)]
     loops: u64,
-    /// The `zvf` command [default: the one next to this program].
-    #[arg(long)]
-    zvf: Option<PathBuf>,
+    #[command(flatten)]
+    program: Program,
     /// Concurrent processes.
     #[arg(long, default_value_t = 2)]
     writers: usize,
@@ -115,8 +114,7 @@ impl Kill9 {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let scratch = tempfile::tempdir()?;
         let dir = self.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
+        let zvf = self.program.path()?;
         let mut random = Random::new(self.seed);
         let mut report = match self.what {
             What::Build => return self.kill_builds(&dir),
@@ -200,7 +198,7 @@ async fn check_store(store: &Path, exists: &mut bool) -> Result<(), String> {
 }
 
 /// Stops a process, or resumes it.
-fn send_signal(child: &Child, signal: &str) -> anyhow::Result<()> {
+pub(crate) fn send_signal(child: &Child, signal: &str) -> anyhow::Result<()> {
     let status = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
     anyhow::ensure!(status.success(), "kill {signal}: {status}");
     Ok(())

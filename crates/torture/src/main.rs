@@ -22,15 +22,18 @@ mod memory;
 mod mutate;
 mod naive;
 mod powerloss;
-mod race;
 mod random;
 mod remote;
 mod rerun;
+#[cfg(unix)]
+mod roles;
 mod scale;
 #[cfg(unix)]
 mod serve;
 #[cfg(unix)]
 mod sigbus;
+#[cfg(unix)]
+mod signals;
 mod stores;
 mod tasks;
 
@@ -67,8 +70,8 @@ enum Command {
     Builder(kill9::Builder),
     /// A disk of every size.
     Diskfull(diskfull::Diskfull),
-    /// Processes that change one local store at the same time.
-    Race(race::Race),
+    /// Writers that commit to one store at the same time.
+    Race(edits::race::Race),
     /// Mapped files that are truncated while they are read.
     #[cfg(unix)]
     Sigbus(sigbus::Sigbus),
@@ -88,6 +91,12 @@ enum Command {
     DiskCancel(disk::Cancel),
     /// Each command that writes, killed while it publishes and run again.
     Rerun(rerun::Rerun),
+    /// Every pair of eight roles on one store.
+    #[cfg(unix)]
+    Roles(roles::Roles),
+    /// Each command that writes, with a signal at a random moment.
+    #[cfg(unix)]
+    Signals(signals::Signals),
     /// The memory of every command under a limit.
     Memory(memory::Memory),
     /// The cost of opening, planning and finding in a store of millions of chunks.
@@ -96,6 +105,8 @@ enum Command {
     EditModel(edits::model::EditModel),
     /// A folder of editing scenarios with their answers.
     EditScript(edits::script::EditScript),
+    /// Backends that keep less than they promise, and every order of writers.
+    Doubles(edits::doubles::Doubles),
     /// Requests that obey and violate every rule of the server.
     #[cfg(unix)]
     Http(serve::http::Http),
@@ -108,6 +119,21 @@ enum Command {
     /// Every request of the server, for a long time.
     #[cfg(unix)]
     Soak(serve::soak::Soak),
+}
+
+/// The command that is run.
+#[derive(Debug, clap::Args)]
+struct Program {
+    /// The `zvf` command [default: the one next to this program].
+    #[arg(long)]
+    zvf: Option<PathBuf>,
+}
+
+impl Program {
+    fn path(&self) -> anyhow::Result<PathBuf> {
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        self.zvf.clone().map_or_else(default_zvf, Ok)
+    }
 }
 
 /// The results of a subcommand.
@@ -156,10 +182,15 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::DiskFaults(faults) => faults.run()?,
         Command::DiskCancel(cancel) => cancel.run()?,
         Command::Rerun(rerun) => rerun.run()?,
+        #[cfg(unix)]
+        Command::Roles(roles) => roles.run()?,
+        #[cfg(unix)]
+        Command::Signals(signals) => signals.run()?,
         Command::Memory(memory) => memory.run()?,
         Command::Scale(scale) => scale.run()?,
         Command::EditModel(model) => model.run()?,
         Command::EditScript(script) => script.run()?,
+        Command::Doubles(doubles) => doubles.run()?,
         #[cfg(unix)]
         Command::Http(http) => http.run()?,
         #[cfg(unix)]

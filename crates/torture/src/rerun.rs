@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use crate::Report;
 use crate::commands::{Case, prepare_cases, start_command};
 use crate::random::Random;
+use crate::{Program, Report};
 
 /// Kill each command that writes around its publication, and run it again.
 #[derive(Debug, clap::Args)]
@@ -27,9 +27,8 @@ pub(crate) struct Rerun {
     /// Only commands with this in their names.
     #[arg(long)]
     what: Option<String>,
-    /// The `zvf` command [default: the one next to this program].
-    #[arg(long)]
-    zvf: Option<PathBuf>,
+    #[command(flatten)]
+    program: Program,
     /// The seed of the waiting times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -50,8 +49,7 @@ pub(crate) struct FaultFreeRun {
 impl Rerun {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let scratch = tempfile::tempdir()?;
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
+        let zvf = self.program.path()?;
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "rerun", seed: self.seed, ..Report::default() };
         let place = scratch.path().join("place");
@@ -73,6 +71,29 @@ impl FaultFreeRun {
     /// Returns whether a file of this name may lie next to the target; `before` are the initial names.
     pub(crate) fn allows_name(&self, before: &[String], name: &String) -> bool {
         before.contains(name) || self.siblings.contains(name)
+    }
+
+    /// Runs the command again on the target that a killed one left.
+    pub(crate) fn rerun(
+        &self,
+        zvf: &Path,
+        case: &Case,
+        found: Option<&Tree>,
+        target: &Path,
+    ) -> anyhow::Result<Result<(), String>> {
+        let output = Command::new(zvf).args(&case.words).output()?;
+        let code = output.status.code();
+        let is_done = found == Some(&self.after) && code.is_some() && code == case.done_code;
+        if code != Some(0) && !is_done {
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
+        }
+        let again = read_tree(target);
+        if again.as_ref() != Some(&self.after) {
+            let differs = find_difference(&again.unwrap_or_default(), &self.after);
+            return Ok(Err(format!("run again, it made something else: {differs}")));
+        }
+        Ok(Ok(()))
     }
 
     pub(crate) fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
@@ -132,18 +153,8 @@ fn kill_and_rerun(
     if !is_whole && !case.is_stepwise {
         return Ok(Err("killed, it left neither the old nor the new".to_owned()));
     }
-    let output = Command::new(zvf).args(&case.words).output()?;
-    let code = output.status.code();
-    let is_done =
-        killed.as_ref() == Some(&fault_free.after) && code.is_some() && code == case.done_code;
-    if code != Some(0) && !is_done {
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
-    }
-    let again = read_tree(&target);
-    if again.as_ref() != Some(&fault_free.after) {
-        let differs = find_difference(&again.unwrap_or_default(), &fault_free.after);
-        return Ok(Err(format!("run again, it made something else: {differs}")));
+    if let Err(failure) = fault_free.rerun(zvf, case, killed.as_ref(), &target)? {
+        return Ok(Err(failure));
     }
     let left = list_names(place)?;
     // The folders that a repair keeps are numbered.

@@ -7,6 +7,7 @@
 //! kill         `zvf edit`, `gc`, `undo` and `pyramid --refresh`, killed at any moment
 //! diskfull     a disk of every size
 //! race         writers that commit at the same time, and the control without conditions
+//! doubles      backends that keep less than they promise, and every order of three writers
 //! model        random operations against an in-memory model
 //! script       a folder of scenarios with their answers
 //! ```
@@ -16,6 +17,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod diskfull;
+pub(crate) mod doubles;
 pub(crate) mod faults;
 pub(crate) mod kill;
 pub(crate) mod model;

@@ -1,4 +1,4 @@
-//! `race --commits`: writers that commit to one store at the same time, in a folder and on an object store.
+//! `race`: writers that commit to one store at the same time, in a folder and on an object store.
 //!
 //! Half of the commits add an object, which conflicts with nothing; half increment a column of one object, which
 //! conflicts with every other increment: read with `expect`, then set. Afterwards every acknowledged commit is in the
@@ -24,8 +24,30 @@ use super::{
 };
 use crate::Report;
 
+/// Race writers that commit to one store.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Race {
+    /// Concurrent writers.
+    #[arg(long, default_value_t = 8)]
+    writers: usize,
+    /// The number of acknowledged commits.
+    #[arg(long, default_value_t = 1000)]
+    commits: u64,
+    /// Repeated in the report; nothing is random.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+impl Race {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "race", seed: self.seed, ..Report::default() };
+        run(self.writers.max(1), self.commits, &mut report)?;
+        Ok(report)
+    }
+}
+
 /// Races `writers` writers until `commits` were acknowledged.
-pub(crate) fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> {
+fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> {
     let scratch = archives::scratch();
     let store = scratch.path().join(NAME);
     unpack_store(STORE, &store)?;

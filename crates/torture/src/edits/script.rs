@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::Report;
+use crate::{Program, Report};
 
 /// Run a folder of editing scenarios with their answers.
 #[derive(Debug, clap::Args)]
@@ -25,9 +25,8 @@ pub(crate) struct EditScript {
     /// Run only every Nth of them.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// The `zvf` command [default: the one next to this program].
-    #[arg(long)]
-    zvf: Option<PathBuf>,
+    #[command(flatten)]
+    program: Program,
     /// Repeated in the report; nothing is random.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -36,8 +35,7 @@ pub(crate) struct EditScript {
 impl EditScript {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
         let mut report = Report { name: "edit-script", seed: self.seed, ..Report::default() };
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        let zvf = self.zvf.clone().map_or_else(default_zvf, Ok)?;
+        let zvf = self.program.path()?;
         let mut archives: Vec<PathBuf> = fs::read_dir(&self.dir)
             .with_context(|| format!("cannot list {}", self.dir.display()))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))

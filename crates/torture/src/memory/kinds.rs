@@ -1,10 +1,71 @@
 //! A store of each kind, and every command that reads a whole store.
 
-use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::commands::{Case, run_command};
+
+/// A store of one kind.
+#[derive(Debug)]
+pub(super) struct KindStore {
+    pub(super) kind: &'static str,
+    /// The folder with the store, a packed one, and one for a merge.
+    pub(super) before: PathBuf,
+    pub(super) input: PathBuf,
+    /// The largest coordinates of the first two axes.
+    pub(super) extent: [f64; 2],
+}
+
+impl KindStore {
+    pub(super) fn has_objects(&self) -> bool {
+        ["lines", "skeleton"].contains(&self.kind)
+    }
+}
+
+/// Creates the stores in folders of `scratch`, with `size` vertices each.
+pub(super) fn prepare_stores(
+    zvf: &Path,
+    scratch: &Path,
+    size: u64,
+) -> anyhow::Result<Vec<KindStore>> {
+    let (rows, side) = (size as f64, size.isqrt() as f64);
+    let mut all = Vec::new();
+    for (kind, extension, extent) in [
+        ("points", "csv", [1000.0, rows / 200.0]),
+        ("lines", "csv", [1000.0, rows / 60.0]),
+        ("mesh", "ply", [side, side]),
+        ("graph", "ply", [side, side]),
+        ("skeleton", "swc", [100.0, 20.0]),
+    ] {
+        let before = scratch.join("before").join(format!("of-{kind}"));
+        fs::create_dir_all(&before)?;
+        let input = scratch.join(format!("{kind}.{extension}"));
+        let mut text = BufWriter::new(File::create(&input)?);
+        match kind {
+            "points" => write_points(&mut text, size)?,
+            "lines" => write_lines(&mut text, size)?,
+            "mesh" => {
+                text.write_all(&crate::kill9::encode_mesh(u32::try_from(size.isqrt())?)?)?;
+            }
+            "graph" => write_graph(&mut text, size)?,
+            _ => write_skeletons(&mut text, size)?,
+        }
+        text.flush()?;
+        let at = |name: &str| before.join(name).display().to_string();
+        let [store, packed, other] = ["a.zv", "a.tet", "b.zv"].map(at);
+        let (from, small) = (input.display().to_string(), (size / 40).max(1).to_string());
+        let mut create = vec!["create", "-q", &from, &store, "--per-chunk", &small];
+        if kind == "lines" {
+            create.extend(["--kind", "polyline"]);
+        }
+        run_command(zvf, &create)?;
+        run_command(zvf, &["pack", "-q", &store, &packed])?;
+        run_command(zvf, &["unpack", "-q", &packed, &other])?;
+        all.push(KindStore { kind, before, input, extent });
+    }
+    Ok(all)
+}
 
 /// Returns the commands; stores lie in folders of `scratch`, and output goes to `place`.
 pub(super) fn prepare_cases(
@@ -14,26 +75,7 @@ pub(super) fn prepare_cases(
     size: u64,
 ) -> anyhow::Result<Vec<Case>> {
     let mut all = Vec::new();
-    for (kind, extension, text) in [
-        ("points", "csv", format_points(size)?),
-        ("lines", "csv", format_lines(size)?),
-        ("mesh", "ply", crate::kill9::encode_mesh(u32::try_from(size.isqrt())?)?),
-        ("graph", "ply", format_graph(size)?),
-        ("skeleton", "swc", format_skeletons(size)?),
-    ] {
-        let input = scratch.join(format!("{kind}.{extension}"));
-        fs::write(&input, text)?;
-        let before = scratch.join("before").join(format!("of-{kind}"));
-        fs::create_dir_all(&before)?;
-        let [store, packed] = ["a.zv", "a.tet"].map(|name| before.join(name).display().to_string());
-        let input = input.display().to_string();
-        let small = (size / 40).max(1).to_string();
-        let mut create = vec!["create", "-q", &input, &store, "--per-chunk", &small];
-        if kind == "lines" {
-            create.extend(["--kind", "polyline"]);
-        }
-        run_command(zvf, &create)?;
-        run_command(zvf, &["pack", "-q", &store, &packed])?;
+    for KindStore { kind, before, .. } in prepare_stores(zvf, scratch, size)? {
         all.extend(COMMANDS.iter().map(|(name, words)| {
             let word = |word: &&str| match word.strip_prefix('@') {
                 Some(name) => place.join(name).display().to_string(),
@@ -41,7 +83,7 @@ pub(super) fn prepare_cases(
             };
             Case {
                 name: format!("{name}-{kind}"),
-                before: PathBuf::from(&before),
+                before: before.clone(),
                 words: words.iter().map(word).collect(),
                 target: "out",
                 done_code: None,
@@ -52,31 +94,32 @@ pub(super) fn prepare_cases(
     Ok(all)
 }
 
-fn format_points(size: u64) -> anyhow::Result<Vec<u8>> {
-    let mut text = String::from("x,y,z,n\n");
+fn write_points(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
+    writeln!(text, "x,y,z,n")?;
     for n in 0..size {
         writeln!(text, "{},{},{},{n}", n * 37 % 1000, n / 200, n % 11)?;
     }
-    Ok(text.into_bytes())
+    Ok(())
 }
 
-/// Returns lines of forty vertices.
-fn format_lines(size: u64) -> anyhow::Result<Vec<u8>> {
-    let mut text = String::from("x,y,z,object\n");
+/// Writes lines of forty vertices.
+fn write_lines(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
+    writeln!(text, "x,y,z,object")?;
     for n in 0..size {
         writeln!(text, "{},{},{},{}", n * 37 % 1000, n / 60, n % 11, n / 40)?;
     }
-    Ok(text.into_bytes())
+    Ok(())
 }
 
-/// Returns a grid with edges between neighbours.
-fn format_graph(size: u64) -> anyhow::Result<Vec<u8>> {
+/// Writes a grid with edges between neighbours.
+fn write_graph(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
     let side = size.isqrt();
     let (vertices, edges) = (side * side, 2 * side * (side - 1));
-    let mut text = format!(
+    write!(
+        text,
         "ply\nformat ascii 1.0\nelement vertex {vertices}\nproperty float x\nproperty float y\n\
          property float z\nelement edge {edges}\nproperty int vertex1\nproperty int vertex2\nend_header\n"
-    );
+    )?;
     for n in 0..vertices {
         writeln!(text, "{} {} {}", n % side, n / side, n % 7)?;
     }
@@ -88,12 +131,11 @@ fn format_graph(size: u64) -> anyhow::Result<Vec<u8>> {
             writeln!(text, "{n} {}", n + side)?;
         }
     }
-    Ok(text.into_bytes())
+    Ok(())
 }
 
-/// Returns trees of two thousand nodes: each is a child of the one before it, every tenth of an earlier one.
-fn format_skeletons(size: u64) -> anyhow::Result<Vec<u8>> {
-    let mut text = String::new();
+/// Writes trees of two thousand nodes: each is a child of the one before it, every tenth of an earlier one.
+fn write_skeletons(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
     for n in 0..size {
         let (tree, node) = (n / TREE, n % TREE);
         let parent = match node {
@@ -103,7 +145,7 @@ fn format_skeletons(size: u64) -> anyhow::Result<Vec<u8>> {
         };
         writeln!(text, "{} 3 {} {} {} 0.5 {parent}", n + 1, node % 100, node / 100, tree)?;
     }
-    Ok(text.into_bytes())
+    Ok(())
 }
 
 /// Every command that reads a whole store; arguments that begin with `@` are names in the place.

@@ -118,6 +118,24 @@ impl Answer {
         find_bytes(&self.bytes, b"\r\n\r\n").map_or(&[][..], |end| &self.bytes[end + 4..])
     }
 
+    /// Returns the body of one answer, also of one in pieces; `None` when it is cut off.
+    pub(crate) fn decode_body(&self) -> Option<Vec<u8>> {
+        let mut left = self.body();
+        if let Some(length) = self.header("content-length") {
+            return (length.parse() == Ok(left.len())).then(|| left.to_vec());
+        }
+        let mut body = Vec::new();
+        loop {
+            let end = find_bytes(left, b"\r\n")?;
+            let size = usize::from_str_radix(str::from_utf8(&left[..end]).ok()?, 16).ok()?;
+            if size == 0 {
+                return Some(body);
+            }
+            body.extend_from_slice(left.get(end + 2..end + 2 + size)?);
+            left = left.get(end + 4 + size..)?;
+        }
+    }
+
     pub(crate) fn contains(&self, text: &str) -> bool {
         find_bytes(&self.bytes, text.as_bytes()).is_some()
     }

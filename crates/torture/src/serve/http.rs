@@ -7,11 +7,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::Served;
 use super::cases::{Case, list_cases};
 use super::client::Answer;
-use super::{Program, Served};
-use crate::Report;
 use crate::random::Random;
+use crate::{Program, Report};
 
 /// Requests that obey and violate every rule of the server.
 #[derive(Debug, clap::Args)]

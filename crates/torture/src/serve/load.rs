@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{LARGE_BYTES, Program, Served};
-use crate::Report;
+use super::{LARGE_BYTES, Served};
 use crate::random::Random;
+use crate::{Program, Report};
 
 /// Run many clients that read ranges of a file.
 #[derive(Debug, clap::Args)]

@@ -19,26 +19,12 @@ pub(crate) mod soak;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
-use client::{Answer, Client};
-
-/// The command that runs the server.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Program {
-    /// The `zvf` command [default: the one next to this program].
-    #[arg(long)]
-    zvf: Option<PathBuf>,
-}
-
-impl Program {
-    fn path(&self) -> anyhow::Result<PathBuf> {
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        self.zvf.clone().map_or_else(default_zvf, Ok)
-    }
-}
+use client::Answer;
+pub(crate) use client::Client;
 
 /// A running server, which ends on drop.
 #[derive(Debug)]

@@ -12,10 +12,10 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use super::Served;
 use super::client::Client;
 use super::load::{ask_ranges, percentile, to_millis};
-use super::{Program, Served};
-use crate::Report;
+use crate::{Program, Report};
 
 /// Run slow clients together with good ones.
 #[derive(Debug, clap::Args)]

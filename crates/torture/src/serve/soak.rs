@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use super::Served;
 use super::cases::{Case, list_cases};
-use super::{Program, Served};
-use crate::Report;
 use crate::random::Random;
+use crate::{Program, Report};
 
 /// Good and bad requests for a long time.
 #[derive(Debug, clap::Args)]

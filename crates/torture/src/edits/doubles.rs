@@ -1,0 +1,300 @@
+//! `doubles`: backends that keep less than they promise, and every order of two and three writers.
+//!
+//! ```text
+//! late          one put of a commit arrives once more after a later commit, or after an undo
+//! begin again   a writer finds its number taken at any request, and a third one commits at any later request
+//! one epoch     two single writers begin at one time, on a backend without conditions
+//! folder        writers that begin at one head of a folder and commit at one moment
+//! ```
+//!
+//! Late puts are tried on backends that honour conditions, that ignore `If-Match`, and that forget `If-None-Match`, with
+//! tags of the bytes, as on S3, and without. A commit is refused because the backend lacks conditions, or whatever was
+//! acknowledged is in the log and in the store.
+
+use std::path::Path;
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+
+use anyhow::ensure;
+use fault_store::{Conditions, Fault, FaultStore};
+use serde_json::{Value, json};
+use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
+use zvf_format::Class;
+
+use super::{
+    Files, NAME, apply_committed, block_on, commit_lines, create_backend, list_files,
+    place_in_backend, read_tree, unpack_store,
+};
+use crate::Report;
+
+/// Test backends that keep less than they promise, and every order of writers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doubles {
+    /// Test only every Nth order of writers.
+    #[arg(long, default_value_t = 1)]
+    every: usize,
+    /// Rounds of writers of a folder.
+    #[arg(long, default_value_t = 1000)]
+    rounds: u64,
+    /// Concurrent writers of a folder.
+    #[arg(long, default_value_t = 8)]
+    writers: usize,
+    /// Repeated in the report; nothing is random.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+impl Doubles {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let mut report = Report { name: "doubles", seed: self.seed, ..Report::default() };
+        let scratch = archives::scratch();
+        let store = scratch.path().join(NAME);
+        unpack_store(STORE, &store)?;
+        commit_lines(
+            &Place::from(store.as_path()),
+            &[
+                json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
+                json!({"op": "object.set", "objects": [0, 1], "values": {"counter": 0}}),
+            ],
+        )?;
+        let files = read_tree(&store);
+        let parts: [(&str, fn(&Files, usize, &mut Report) -> anyhow::Result<()>); 3] =
+            [("late", repeat_puts), ("begin again", begin_again), ("one epoch", take_one_epoch)];
+        for (name, part) in parts {
+            let failures = report.failures;
+            part(&files, self.every.max(1), &mut report)?;
+            report.print_note(&format!("{name}: {} failures", report.failures - failures));
+        }
+        let failures = report.failures;
+        for round in 0..self.rounds {
+            for path in [store.clone(), scratch.path().join(format!("{NAME}.zvf"))] {
+                if path.exists() {
+                    std::fs::remove_dir_all(path)?;
+                }
+            }
+            for (name, bytes) in &files {
+                let path = store.join(name);
+                std::fs::create_dir_all(path.parent().unwrap_or(&store))?;
+                std::fs::write(path, bytes)?;
+            }
+            let raced = commit_at_once(&Place::from(store.as_path()), self.writers);
+            report.count(raced.map_err(|error| format!("folder, round {round}: {error}")));
+        }
+        report.print_note(&format!("folder: {} failures", report.failures - failures));
+        Ok(report)
+    }
+}
+
+/// Reads a counter as 0 and sets it: of two such commits one must fail.
+fn set_counter(object: u64, to: u64) -> [Value; 2] {
+    [
+        json!({"op": "expect", "object": object, "values": {"counter": 0}}),
+        json!({"op": "object.set", "objects": [object], "values": {"counter": to}}),
+    ]
+}
+
+fn check_counter(place: &Place, object: u64, is: u64) -> Result<(), String> {
+    let line = json!({"op": "expect", "object": object, "values": {"counter": is}});
+    commit_lines(place, &[line]).map(drop).map_err(|error| format!("afterwards: {error}"))
+}
+
+/// Checks that whoever failed was refused for the sake of another writer.
+fn check_refusals<'a>(
+    ended: impl IntoIterator<Item = &'a Result<(), EditError>>,
+) -> Result<(), String> {
+    let errors = ended.into_iter().filter_map(|ended| ended.as_ref().err());
+    match errors.into_iter().find(|error| !REFUSALS.contains(&error.class)) {
+        Some(error) => Err(error.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Each put of a commit arrives again after a later commit, and after an undo.
+fn repeat_puts(files: &Files, every: usize, report: &mut Report) -> anyhow::Result<()> {
+    for n in 0..8_u8 {
+        let [if_none_match, if_match, tags_are_of_bytes] = [1, 2, 4].map(|bit| n & bit == 0);
+        let conditions = Conditions { if_none_match, if_match, tags_are_of_bytes };
+        for is_undone in [false, true] {
+            let mut nth = 0;
+            while let Some(checked) = repeat_put(files, conditions, is_undone, nth)? {
+                let what = format!("{conditions:?}, undone: {is_undone}, put {nth}");
+                report.count(checked.map_err(|error| format!("{what}: {error}")));
+                nth += every.min(8);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns `None` when the commit has fewer puts.
+fn repeat_put(
+    files: &Files,
+    conditions: Conditions,
+    is_undone: bool,
+    nth: usize,
+) -> anyhow::Result<Option<Result<(), String>>> {
+    let backend = create_backend(files);
+    backend.set_conditions(conditions);
+    let slow = Arc::new(backend.new_client());
+    // A first run counts the requests.
+    let counted = create_backend(files);
+    counted.set_conditions(conditions);
+    let first = commit_lines(&place_in_backend(&counted), &set_counter(0, 1));
+    let requests = counted.requests();
+    let puts = requests.iter().enumerate().filter(|(_, request)| request.what == "put");
+    let Some((at, request)) = puts.map(|(at, request)| (at, request.path.clone())).nth(nth) else {
+        return Ok(None);
+    };
+    if let Err(error) = first {
+        let is_right = error.class == Class::Unsupported;
+        return Ok((nth == 0).then(|| if is_right { Ok(()) } else { Err(error.to_string()) }));
+    }
+    slow.plan(at, Fault::Repeated);
+    commit_lines(&place_in_backend(&slow), &set_counter(0, 1))?;
+    let place = place_in_backend(&backend);
+    match is_undone {
+        true => drop(undo(&place, Undo::Last(1), &CommitOptions::default())?),
+        false => drop(commit_lines(
+            &place,
+            &[json!({"op": "object.set", "objects": [0], "values": {"counter": 2}})],
+        )?),
+    }
+    let expected = list_files(&backend).map_err(anyhow::Error::msg)?;
+    ensure!(block_on(slow.send_late()) == 1, "no put was repeated");
+    let checked = || {
+        apply_committed(&place)?;
+        let found = list_files(&backend)?;
+        let keys = expected.keys().chain(found.keys());
+        if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
+            return Err(format!("{key} is of an older commit"));
+        }
+        check_counter(&place, 0, if is_undone { 0 } else { 2 })
+    };
+    Ok(Some(checked().map_err(|error| format!("{request}: {error}"))))
+}
+
+/// The outcome of a writer on a thread of its own.
+type Ended = Arc<Mutex<Option<Result<(), EditError>>>>;
+
+/// Plans a commit of another client right before a request of `client`; returns where its outcome will be.
+fn plan_commit(client: &FaultStore, nth: usize, other: Place, lines: Vec<Value>) -> Ended {
+    let ended = Ended::default();
+    let outcome = Arc::clone(&ended);
+    client.plan_call(nth, move || {
+        let done = commit_lines(&other, &lines).map(drop);
+        *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+    });
+    ended
+}
+
+fn take_outcome(ended: &Ended) -> Option<Result<(), EditError>> {
+    ended.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// One writer commits; at each of its requests a second one takes its number, and at each later one a third one changes
+/// the same object.
+fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Result<()> {
+    let counted = create_backend(files);
+    commit_lines(&place_in_backend(&counted), &set_counter(0, 1))?;
+    let requests = counted.requests().len();
+    // A writer that begins again sends as many once more.
+    let orders = (0..requests).flat_map(|nth| (1..=requests * 2).map(move |later| (nth, later)));
+    for (nth, later) in orders.step_by(every) {
+        let backend = create_backend(files);
+        let writer = Arc::new(backend.new_client());
+        let place = || place_in_backend(&Arc::new(backend.new_client()));
+        let second = plan_commit(&writer, nth, place(), set_counter(1, 1).to_vec());
+        let third = plan_commit(&writer, nth + later, place(), set_counter(0, 2).to_vec());
+        let first = commit_lines(&place_in_backend(&writer), &set_counter(0, 1)).map(drop);
+        let (second, Some(third)) = (take_outcome(&second), take_outcome(&third)) else {
+            continue; // it ended before
+        };
+        let checked = || {
+            let is = match (&first, &third) {
+                (Ok(()), Ok(())) => return Err("both were acknowledged".to_owned()),
+                (Ok(()), Err(_)) => 1,
+                (Err(_), Ok(())) => 2,
+                (Err(_), Err(_)) => 0,
+            };
+            check_refusals([&first, &third, second.as_ref().unwrap_or(&first)])?;
+            check_counter(&place(), 0, is)?;
+            check_counter(&place(), 1, 1)
+        };
+        let what = format!("a second writer at request {nth}, a third {later} later");
+        report.count(checked().map_err(|error| format!("{what}: {error}")));
+    }
+    Ok(())
+}
+
+/// A single writer commits; at each of its requests a second one begins and commits.
+fn take_one_epoch(files: &Files, _every: usize, report: &mut Report) -> anyhow::Result<()> {
+    for nth in 0..=MAX_REQUESTS {
+        let backend = create_backend(files);
+        backend.ignore_conditions(true);
+        let writer = Arc::new(backend.new_client());
+        let place = || place_in_backend(&Arc::new(backend.new_client())).with_single_writer();
+        let second = plan_commit(&writer, nth, place(), set_counter(1, 1).to_vec());
+        let at = place_in_backend(&writer).with_single_writer();
+        let first = commit_lines(&at, &set_counter(0, 1)).map(drop);
+        let second = take_outcome(&second);
+        let Some(second) = second else { break };
+        let checked = || {
+            check_refusals([&first, &second])?;
+            let place = place_in_backend(&backend).without_probe();
+            check_counter(&place, 0, u64::from(first.is_ok()))?;
+            check_counter(&place, 1, u64::from(second.is_ok()))
+        };
+        report.count(checked().map_err(|error| {
+            format!("two single writers, at request {nth}: {error}; {first:?}, {second:?}")
+        }));
+    }
+    Ok(())
+}
+
+/// Writers that read one head, four objects between them, and commit at one moment. At most one of each object may be
+/// acknowledged, and its value stays.
+fn commit_at_once(place: &Place, writers: usize) -> Result<(), String> {
+    let objects = (writers / 2).clamp(1, OBJECTS);
+    let lines: Vec<Value> = (0..objects)
+        .map(|object| json!({"op": "object.set", "objects": [object], "values": {"counter": 0}}))
+        .collect();
+    commit_lines(place, &lines).map_err(|error| error.to_string())?;
+    let barrier = Barrier::new(writers);
+    let commit = |writer: usize| -> Result<(), EditError> {
+        let begun = Editor::open(place, Path::new("."), CommitOptions::default());
+        let begun = begun.and_then(|mut editor| {
+            for line in set_counter((writer % objects) as u64, writer as u64 + 1) {
+                editor.line(1, &line.to_string())?;
+            }
+            Ok(editor)
+        });
+        barrier.wait();
+        begun?.finish()
+    };
+    let ended: Vec<Result<(), EditError>> = std::thread::scope(|scope| {
+        let commit = &commit;
+        let threads: Vec<_> =
+            (0..writers).map(|writer| scope.spawn(move || commit(writer))).collect();
+        let panicked = || Err(EditError::new(Class::Io, "a writer panicked"));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+    });
+    for object in 0..objects {
+        let of_object = ended.iter().enumerate().filter(|(writer, _)| writer % objects == object);
+        let done: Vec<usize> =
+            of_object.filter(|(_, ended)| ended.is_ok()).map(|(writer, _)| writer).collect();
+        match *done {
+            [] => check_counter(place, object as u64, 0)?,
+            [writer] => check_counter(place, object as u64, writer as u64 + 1)?,
+            _ => return Err(format!("object {object}: {} were acknowledged", done.len())),
+        }
+    }
+    check_refusals(&ended)
+}
+
+/// A store with two axes, without required columns of vertices.
+const STORE: &str = "pl2_negative";
+const REFUSALS: [Class; 4] =
+    [Class::Conflict, Class::ExpectationFailed, Class::Unavailable, Class::WriterFenced];
+/// More requests than a small commit sends.
+const MAX_REQUESTS: usize = 120;
+/// Objects of the store that writers of a folder change.
+const OBJECTS: usize = 4;

@@ -1,0 +1,181 @@
+//! Commands, kinds of stores, kinds of regions and limits, in pairs: each two of them meet in one run.
+//!
+//! Commands that are known to need more memory stand in a list, by who will change them. One of the list that keeps its
+//! limit in every run is a failure: it must leave the list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::kinds::{self, KindStore};
+use super::measure_peak;
+use crate::Report;
+use crate::commands::Case;
+use crate::rerun::restore;
+
+/// Measures every run of the cover, or every `every`th; `limits` are in MiB. Stores of `size` vertices, or ten times as
+/// large as the limit.
+pub(super) fn run(
+    zvf: &Path,
+    scratch: &Path,
+    (limits, size): (&[u64], Option<u64>),
+    (every, what): (usize, Option<&str>),
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let place = scratch.join("place");
+    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
+    let with_region = cover(&[IN_REGIONS.len(), KINDS, REGIONS.len(), limits.len()]);
+    let whole = cover(&[WHOLE.len(), KINDS, limits.len()]);
+    let rows = with_region.iter().map(|row| (IN_REGIONS[row[0]], row[1], REGIONS[row[2]], row[3]));
+    let rows = rows.chain(whole.iter().map(|row| (WHOLE[row[0]], row[1], "all", row[2])));
+    let mut rows: Vec<_> = rows.step_by(every.max(1)).collect();
+    rows.sort_by_key(|(_, _, _, limit)| *limit);
+    for (at, mib) in limits.iter().enumerate() {
+        let folder = scratch.join(format!("{mib}"));
+        let stores = kinds::prepare_stores(zvf, &folder, size.unwrap_or(mib << 20))?;
+        for ((command, words), kind, region, _) in rows.iter().filter(|row| row.3 == at) {
+            let store = &stores[*kind];
+            let name = format!("{command} {region} {} {mib} MiB", store.kind);
+            let is_there = *region != "objects" || store.has_objects();
+            if !is_there || what.is_some_and(|what| !name.contains(what)) {
+                continue;
+            }
+            let case = prepare_case(&name, words, store, region, &place);
+            restore(&case, &place)?;
+            let held = measure_peak(zvf, &case, &format!("{mib}MiB"))?;
+            let max_kib = (mib + SLACK_MIB) * 1024;
+            let fits = held.is_none_or(|held| held <= max_kib);
+            report.print_note(&format!("{name}: {held:?} KiB"));
+            match KNOWN.iter().find(|(command, _)| name.starts_with(command)) {
+                Some((command, _)) => *known.entry(command).or_insert(true) &= fits,
+                None => report.count(if fits {
+                    Ok(())
+                } else {
+                    Err(format!("{name}: {held:?} KiB, more than {max_kib}"))
+                }),
+            }
+        }
+        std::fs::remove_dir_all(folder)?;
+    }
+    for (command, fits) in known {
+        let gone = format!("{command} keeps its limit: take it off the list");
+        report.count(if fits { Err(gone) } else { Ok(()) });
+    }
+    Ok(())
+}
+
+fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, place: &Path) -> Case {
+    let [x, y] = store.extent;
+    let bbox = if words[0] == "edit" { "--box" } else { "--bbox" };
+    let region = match region {
+        "box" => vec![format!("{bbox}=0,0,0:{},{},1e9", x / 2.0, y / 2.0)],
+        "slab" => vec![format!("{bbox}={},-1,-1:{},1e9,1e9", x / 2.0, x / 2.0 + x / 100.0)],
+        "where" => vec![format!("--where=x < {}", x / 3.0)],
+        "objects" => vec!["--objects=0,7,9,30".to_owned()],
+        _ if words[0] == "edit" => vec!["--all".to_owned()],
+        _ => Vec::new(),
+    };
+    let word = |word: &&str| match word.strip_prefix('@') {
+        Some("input") => store.input.display().to_string(),
+        Some(name) => place.join(name).display().to_string(),
+        None => (*word).to_owned(),
+    };
+    let words = words.iter().map(word).chain(region).collect();
+    Case {
+        name: name.to_owned(),
+        before: store.before.clone(),
+        words,
+        target: "out",
+        done_code: None,
+        is_stepwise: false,
+    }
+}
+
+/// Returns rows with a value of each factor, below these numbers: each two values of two factors meet in one row.
+fn cover(factors: &[usize]) -> Vec<Vec<usize>> {
+    let mut left = BTreeSet::new();
+    for (a, first) in factors.iter().enumerate() {
+        for (b, second) in factors.iter().enumerate().skip(a + 1) {
+            left.extend((0..*first).flat_map(|v| (0..*second).map(move |w| (a, v, b, w))));
+        }
+    }
+    let mut rows = Vec::new();
+    while let Some(&(a, v, b, w)) = left.first() {
+        let mut row: Vec<Option<usize>> = vec![None; factors.len()];
+        (row[a], row[b]) = (Some(v), Some(w));
+        for factor in 0..factors.len() {
+            if row[factor].is_some() {
+                continue;
+            }
+            let count_met = |value: &usize| {
+                let others = row.iter().enumerate().filter_map(|(at, v)| Some((at, (*v)?)));
+                let pair = |(at, v)| {
+                    if at < factor { (at, v, factor, *value) } else { (factor, *value, at, v) }
+                };
+                others.map(pair).filter(|pair| left.contains(pair)).count()
+            };
+            // The last one of the best.
+            row[factor] = (0..factors[factor]).max_by_key(count_met);
+        }
+        let row: Vec<usize> = row.into_iter().flatten().collect();
+        left.retain(|(a, v, b, w)| row[*a] != *v || row[*b] != *w);
+        rows.push(row);
+    }
+    rows
+}
+
+/// Commands that take a region; arguments that begin with `@` are names in the place.
+const IN_REGIONS: [(&str, &[&str]); 10] = [
+    ("query-npy", &["query", "-q", "@a.zv", "-o", "@out.npy"]),
+    ("query-csv", &["query", "-q", "@a.zv", "-o", "@out.csv"]),
+    ("query-parquet", &["query", "-q", "@a.zv", "-o", "@out.parquet"]),
+    ("query-stream", &["query", "-q", "--stream", "@a.zv", "-o", "@out.csv"]),
+    ("query-packed", &["query", "-q", "--stream", "@a.tet", "-o", "@out.csv"]),
+    ("query-count", &["query", "-q", "--count", "@a.zv"]),
+    ("convert-ply", &["convert", "-q", "@a.zv", "@out.ply"]),
+    ("render", &["render", "-q", "@a.zv", "-o", "@out.png"]),
+    ("edit-move", &["edit", "move", "-q", "@a.zv", "--by", "0,0,1"]),
+    ("edit-rm", &["edit", "rm", "-q", "@a.zv"]),
+];
+/// Commands on a whole store.
+const WHOLE: [(&str, &[&str]); 10] = [
+    ("append", &["edit", "append", "-q", "@a.zv", "@input"]),
+    ("merge", &["merge", "-q", "@a.zv", "@b.zv"]),
+    ("split", &["split", "-q", "@a.zv", "@parts", "--by", "box", "--size", "500"]),
+    ("checkout", &["checkout", "-q", "@a.zv", "0", "@out.zv"]),
+    ("vacuum", &["vacuum", "-q", "@a.zv"]),
+    ("gc", &["gc", "-q", "@a.zv", "--renumber"]),
+    ("validate", &["validate", "-q", "@a.zv"]),
+    ("pyramid", &["pyramid", "-q", "@a.zv", "--levels", "1"]),
+    ("recompress", &["recompress", "-q", "@a.zv", "@out.zv", "--codec", "zstd:3"]),
+    ("pack", &["pack", "-q", "@a.zv", "@out.tet"]),
+];
+const REGIONS: [&str; 5] = ["all", "box", "slab", "where", "objects"];
+/// The kinds of stores.
+const KINDS: usize = 5;
+/// What a process may hold beyond its limit.
+const SLACK_MIB: u64 = 64;
+/// Commands that are known to need more, and the part of the library whose next version changes that.
+const KNOWN: [(&str, &str); 4] = [
+    ("edit-", "upper floors"),
+    ("append", "upper floors"),
+    ("merge", "upper floors"),
+    ("split", "upper floors"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_two_values_meet() {
+        let factors = [4, 3, 5, 2];
+        let rows = cover(&factors);
+        assert!(rows.len() < 30, "{}", rows.len());
+        for a in 0..4 {
+            for b in a + 1..4 {
+                let met: BTreeSet<_> = rows.iter().map(|row| (row[a], row[b])).collect();
+                assert_eq!(met.len(), factors[a] * factors[b]);
+            }
+        }
+    }
+}

@@ -1,0 +1,531 @@
+//! `roles`: every pair of eight roles on one store at the same time, and all eight.
+//!
+//! ```text
+//! short reader    `zvf query`
+//! long reader     the same, stopped in the middle for a while
+//! edit            one transaction: every vertex gets the number of the edit, and an object is added
+//! rewrite         `recompress`, `shard`, `unshard`, `pyramid` or `repair` in place
+//! replacement     `create --overwrite`, of vertices with a number of their own
+//! gc              `gc --grace 0s`
+//! tasks           `task plan pyramid`, `run` and `finish`
+//! server          a query of one `zvf serve`, which runs all the time
+//! ```
+//!
+//! Every answer must be one state that was there between the begin and the end of the question: all vertices have one
+//! number, each edit that ended before is there, and no part of one that was replaced. In the end the same holds, no
+//! edit that was refused is there, and the store is valid.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::kill9::send_signal;
+use crate::random::Random;
+use crate::serve::Client;
+use crate::{Program, Report};
+
+/// Run every pair of roles on one store.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Roles {
+    /// What each of two roles does at least, in stores that begin anew after five of them.
+    #[arg(long, default_value_t = 1000)]
+    rounds: usize,
+    /// How long a long reader is stopped, in milliseconds.
+    #[arg(long, default_value_t = 200)]
+    hold_ms: u64,
+    /// Only pairs with this role.
+    #[arg(long, value_enum)]
+    only: Option<Role>,
+    /// The names of the store.
+    #[arg(long, value_enum, default_value_t = Form::Plain)]
+    form: Form,
+    #[command(flatten)]
+    program: Program,
+    /// The seed of pauses and commands.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// The names of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A folder.
+    Plain,
+    /// A folder, which the second role finds by a symbolic link.
+    Link,
+    /// A packed store, which is read and edited only.
+    Pack,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Role {
+    ShortReader,
+    LongReader,
+    Edit,
+    Rewrite,
+    Replacement,
+    Gc,
+    Tasks,
+    Server,
+}
+
+impl Role {
+    const fn works_on_packs(self) -> bool {
+        matches!(self, Self::ShortReader | Self::LongReader | Self::Edit)
+    }
+
+    /// Returns whether a reader that meets this role may be asked to begin again.
+    const fn replaces(self) -> bool {
+        matches!(self, Self::Rewrite | Self::Replacement | Self::Tasks)
+    }
+}
+
+impl Roles {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let zvf = self.program.path()?;
+        let mut report = Report { name: "roles", seed: self.seed, ..Report::default() };
+        let mut random = Random::new(self.seed);
+        let roles: Vec<Role> = Role::value_variants()
+            .iter()
+            .copied()
+            .filter(|role| self.form != Form::Pack || role.works_on_packs())
+            .collect();
+        let pairs = roles.iter().enumerate();
+        let pairs =
+            pairs.flat_map(|(n, first)| roles[n..].iter().map(|second| vec![*first, *second]));
+        for group in pairs.chain([roles.clone()]) {
+            if self.only.is_some_and(|only| !group.contains(&only)) {
+                continue;
+            }
+            let (begin, failures) = (Instant::now(), report.failures);
+            for episode in 0..self.rounds.div_ceil(TURNS) {
+                let scratch = tempfile::tempdir()?;
+                let arena = Arena::new(&self, &zvf, scratch.path(), episode % 2 == 1)?;
+                let turns = TURNS.min(self.rounds - episode * TURNS);
+                for failure in arena.play(&group, turns, &mut random) {
+                    report.count(failure.map_err(|error| format!("{group:?}: {error}")));
+                }
+            }
+            let (failures, time) = (report.failures - failures, begin.elapsed().as_secs());
+            report.print_note(&format!("{group:?}: {failures} failures, {time} s"));
+        }
+        Ok(report)
+    }
+}
+
+/// A change that was begun.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    begin: Instant,
+    /// When it ended, and whether it was acknowledged; none if that is unknown.
+    ended: Option<(Instant, bool)>,
+}
+
+/// One state of the store.
+#[derive(Debug, Default)]
+struct View {
+    /// The number of each vertex.
+    numbers: BTreeSet<i64>,
+    /// The replacements that the vertices are of that are of no edit.
+    bases: BTreeSet<i64>,
+    /// The vertices that are of no edit.
+    first_rows: usize,
+    /// The vertices of each edit.
+    edits: BTreeMap<i64, usize>,
+}
+
+/// One store, and what happens to it.
+struct Arena<'a> {
+    zvf: &'a Path,
+    dir: PathBuf,
+    /// The names by which the two roles find the store.
+    names: [&'static str; 2],
+    hold: Duration,
+    begin: Instant,
+    next: AtomicI64,
+    turns: AtomicUsize,
+    /// Edits by their numbers, and replacements by theirs, which are negative.
+    changes: Mutex<BTreeMap<i64, Change>>,
+}
+
+impl<'a> Arena<'a> {
+    /// Creates a store, with a journal if it `has_journal`.
+    fn new(how: &Roles, zvf: &'a Path, dir: &Path, has_journal: bool) -> anyhow::Result<Self> {
+        let names = match how.form {
+            Form::Plain => ["a.zv", "a.zv"],
+            Form::Link => ["a.zv", "link.zv"],
+            Form::Pack => ["a.tet", "a.tet"],
+        };
+        let arena = Self {
+            zvf,
+            dir: dir.to_owned(),
+            names,
+            hold: Duration::from_millis(how.hold_ms),
+            begin: Instant::now(),
+            next: AtomicI64::new(1),
+            turns: AtomicUsize::new(0),
+            changes: Mutex::default(),
+        };
+        anyhow::ensure!(arena.run_words(&arena.create_words(0)?)?.status.success(), "no store");
+        match how.form {
+            Form::Plain => {}
+            Form::Link => std::os::unix::fs::symlink("a.zv", dir.join("link.zv"))?,
+            Form::Pack => {
+                let packed = arena.run_words(&to_words(&["pack", "-q", "a.zv", "a.tet"]))?;
+                anyhow::ensure!(packed.status.success(), "no pack");
+            }
+        }
+        if has_journal {
+            arena.edit(arena.names[0]).map_err(anyhow::Error::msg)?;
+        }
+        Ok(arena)
+    }
+
+    /// Plays roles until each had its turns. Returns what each turn and the checks at the end found.
+    fn play(&self, roles: &[Role], turns: usize, random: &mut Random) -> Vec<Result<(), String>> {
+        let seeds: Vec<u64> = roles.iter().map(|_| random.next()).collect();
+        let had: Vec<AtomicUsize> = roles.iter().map(|_| AtomicUsize::new(0)).collect();
+        let play = |at: usize| -> Vec<Result<(), String>> {
+            let mut random = Random::new(seeds[at]);
+            let mut server = None;
+            let mut found = Vec::new();
+            let must_go_on = || had.iter().any(|had| had.load(Ordering::SeqCst) < turns);
+            while must_go_on() && found.len() < turns * MAX_TURNS {
+                std::thread::sleep(Duration::from_micros(random.next() % PAUSE_MICROS));
+                found.push(self.take_turn(roles, at, &mut random, &mut server));
+                had[at].fetch_add(1, Ordering::SeqCst);
+            }
+            found
+        };
+        let mut found = std::thread::scope(|scope| {
+            let play = &play;
+            let threads: Vec<_> =
+                (0..roles.len()).map(|at| scope.spawn(move || play(at))).collect();
+            let panicked = |_| vec![Err("a role panicked".to_owned())];
+            let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
+            ended.flatten().collect::<Vec<_>>()
+        });
+        found.push(self.check_end().map_err(|error| format!("in the end: {error}")));
+        found
+    }
+
+    fn take_turn(
+        &self,
+        roles: &[Role],
+        at: usize,
+        random: &mut Random,
+        server: &mut Option<Server>,
+    ) -> Result<(), String> {
+        let name = self.names[at % 2];
+        let may_begin_again = roles.iter().any(|role| role.replaces());
+        match roles[at] {
+            Role::ShortReader => self.read(name, None, may_begin_again),
+            Role::LongReader => {
+                let pause = Duration::from_micros(random.next() % PAUSE_MICROS);
+                self.read(name, Some(pause), may_begin_again)
+            }
+            Role::Server => self.ask_server(name, server, may_begin_again),
+            Role::Edit => self.edit(name),
+            Role::Replacement => {
+                let number = -self.next.fetch_add(1, Ordering::SeqCst);
+                let words = self.create_words(number).map_err(|error| error.to_string())?;
+                self.change(number, &words).map(drop)
+            }
+            Role::Rewrite => {
+                let how = random.choose(&REWRITES);
+                self.run_writer(&[&[how[0], "-q", name], &how[1..]].concat())
+            }
+            Role::Gc => self.run_writer(&["gc", "-q", name, "--grace", "0s", "--keep", "1"]),
+            Role::Tasks => {
+                let folder = format!("plan-{}", self.turns.fetch_add(1, Ordering::SeqCst));
+                let plan = ["task", "plan", "pyramid", "-q", name, "--work-dir", &folder];
+                self.run_writer(&[&plan[..], &["--levels", "1", "--in-place"]].concat())?;
+                self.run_writer(&["task", "run", "-q", &folder, "--all"])?;
+                self.run_writer(&["task", "finish", "-q", &folder, "--remove"])
+            }
+        }
+    }
+
+    /// Reads the store once; with a pause the reader is stopped after it.
+    fn read(&self, name: &str, pause: Option<Duration>, may_retry: bool) -> Result<(), String> {
+        let begin = Instant::now();
+        let words = to_words(&["query", "-q", "--json", name, "--level", "0", "--format", "csv"]);
+        let ended = || -> anyhow::Result<Output> {
+            let child = self.start(&words)?;
+            if let Some(pause) = pause {
+                std::thread::sleep(pause);
+                send_signal(&child, "-STOP")?;
+                std::thread::sleep(self.hold);
+                send_signal(&child, "-CONT")?;
+            }
+            Ok(child.wait_with_output()?)
+        };
+        let ended = ended().map_err(|error| error.to_string())?;
+        if ended.status.success() {
+            return self.check_view(&View::parse(&ended.stdout)?, begin, Instant::now());
+        }
+        let (class, text) = find_class(&ended);
+        let is_right = may_retry && RETRIES.contains(&&*class);
+        if is_right { Ok(()) } else { Err(format!("a reader ended with {text}")) }
+    }
+
+    fn ask_server(
+        &self,
+        name: &str,
+        server: &mut Option<Server>,
+        may_retry: bool,
+    ) -> Result<(), String> {
+        let begin = Instant::now();
+        let ask = || -> anyhow::Result<_> {
+            let Server(_, address) = match server {
+                Some(running) => running,
+                None => server.insert(self.start_server(name)?),
+            };
+            let mut client = Client::connect(*address)?;
+            let target = format!("/api/{}/query?level=0&format=csv", name.trim_end_matches(".zv"));
+            let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            client.send(format!("GET {target} {head}").as_bytes())?;
+            client.read_to_end()
+        };
+        let answer = ask().map_err(|error| format!("{error:#}"))?;
+        if answer.status() == Some(200) {
+            let body = answer.decode_body().ok_or("an answer that is cut off")?;
+            return self.check_view(&View::parse(&body)?, begin, Instant::now());
+        }
+        let text = String::from_utf8_lossy(answer.body()).into_owned();
+        let is_right = may_retry && RETRIES.iter().any(|class| text.contains(class));
+        if is_right { Ok(()) } else { Err(format!("the server said {:?} {text}", answer.status())) }
+    }
+
+    fn start_server(&self, name: &str) -> anyhow::Result<Server> {
+        let mut child =
+            self.start(&to_words(&["serve", name, "--json", "--bind", "127.0.0.1:0"]))?;
+        let mut line = String::new();
+        let out = child.stdout.take().context("the server has an output")?;
+        BufReader::new(out).read_line(&mut line)?;
+        let reply: Value = serde_json::from_str(&line).with_context(|| format!("said {line:?}"))?;
+        let url = reply["url"].as_str().unwrap_or_default();
+        let address = url.trim_start_matches("http://").trim_end_matches('/').parse()?;
+        Ok(Server(child, address))
+    }
+
+    /// Commits one transaction.
+    fn edit(&self, name: &str) -> Result<(), String> {
+        let number = self.next.fetch_add(1, Ordering::SeqCst);
+        let script = format!("edit-{number}.jsonl");
+        let x = number as f64 + 0.25;
+        let lines = [
+            json!({"op": "vertex.set", "vertices": {"all": true}, "values": {"g": number}}),
+            json!({"op": "object.add", "positions": [[x, 0.25], [x, 30.25]], "attributes": {"g": [number, number], "h": [0, 0]}}),
+        ];
+        let lines = lines.map(|line| format!("{line}\n")).concat();
+        fs::write(self.dir.join(&script), lines).map_err(|error| error.to_string())?;
+        let words = to_words(&["edit", "--json", name, "--script", &script]);
+        let Some(ended) = self.change(number, &words)? else { return Ok(()) };
+        let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+        match report["changed"] {
+            Value::Bool(true) => Ok(()),
+            _ => Err(format!("edit {number} ended with 0 and says {report}")),
+        }
+    }
+
+    /// Runs a change with a number. Returns the output of one that was acknowledged.
+    fn change(&self, number: i64, words: &[String]) -> Result<Option<Output>, String> {
+        let begin = Instant::now();
+        self.changes().insert(number, Change { begin, ended: None });
+        let ended = self.run_words(words).map_err(|error| error.to_string())?;
+        let (is_done, refused) = (ended.status.success(), check_writer(&ended));
+        let is_unknown = find_class(&ended).0 == "CommitUnknown";
+        let known = (!is_unknown).then_some((Instant::now(), is_done));
+        self.changes().insert(number, Change { begin, ended: known });
+        refused.map_err(|error| format!("{words:?}: {error}"))?;
+        Ok(is_done.then_some(ended))
+    }
+
+    fn run_writer(&self, words: &[&str]) -> Result<(), String> {
+        let mut words = to_words(words);
+        words.push("--json".to_owned());
+        let ended = self.run_words(&words).map_err(|error| error.to_string())?;
+        check_writer(&ended).map_err(|error| format!("{words:?}: {error}"))
+    }
+
+    fn check_end(&self) -> Result<(), String> {
+        let begin = Instant::now();
+        for name in self.names {
+            let words = to_words(&["query", "-q", name, "--level", "0", "--format", "csv"]);
+            let ended = self.run_words(&words).map_err(|error| error.to_string())?;
+            if !ended.status.success() {
+                return Err(format!("{name}: {}", find_class(&ended).1));
+            }
+            let view = View::parse(&ended.stdout)?;
+            self.check_view(&view, begin, Instant::now())?;
+            for number in view.edits.keys() {
+                if let Some((_, false)) = self.changes().get(number).and_then(|edit| edit.ended) {
+                    return Err(format!("edit {number} was refused, and is there"));
+                }
+            }
+        }
+        let validated = self.run_words(&to_words(&["validate", "-q", self.names[0]]));
+        let validated = validated.map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&validated.stdout);
+        let first = text.lines().find(|line| line.contains("error")).unwrap_or_default();
+        if validated.status.success() { Ok(()) } else { Err(format!("not valid: {first}")) }
+    }
+
+    /// Checks that the view is one state of the store between two moments.
+    fn check_view(&self, view: &View, begin: Instant, end: Instant) -> Result<(), String> {
+        let changes = self.changes().clone();
+        let last = *view.numbers.first().ok_or("no vertex")?;
+        if view.numbers.len() > 1 {
+            return Err(format!("mixed: vertices of the changes {:?}", view.numbers));
+        }
+        if view.first_rows != ROWS || view.edits.values().any(|rows| *rows != 2) {
+            return Err(format!("{} vertices, and of edits {:?}", view.first_rows, view.edits));
+        }
+        if last > 0 && !view.edits.contains_key(&last) {
+            return Err(format!("mixed: vertices of edit {last}, without its object"));
+        }
+        let is_before = |change: &Change| change.ended.is_some_and(|(at, done)| done && at < begin);
+        // A store with a journal is not replaced: an acknowledged edit stays.
+        let lost = |(number, change): &(&i64, &Change)| {
+            **number > 0 && is_before(change) && !view.edits.contains_key(number)
+        };
+        if let Some((number, _)) = changes.iter().find(lost) {
+            return Err(format!(
+                "lost: edit {number} was acknowledged, {:?} are there",
+                view.edits
+            ));
+        }
+        let base = *view.bases.first().ok_or("no vertex")?;
+        let is_alone = view.bases.len() == 1 && (last > 0 || last == base);
+        let is_begun = |number| changes.get(number).is_some_and(|change| change.begin < end);
+        if !is_alone || (base < 0 && !is_begun(&base)) || !view.edits.keys().all(is_begun) {
+            return Err(format!("mixed: vertices of the replacements {:?}", view.bases));
+        }
+        let ended = changes.get(&base).and_then(|change| change.ended).map(|(at, _)| at);
+        let ended = if base == 0 { Some(self.begin) } else { ended };
+        let newer = changes.range(..0).find(|(_, change)| {
+            is_before(change) && ended.is_some_and(|ended| ended < change.begin)
+        });
+        match newer {
+            Some((number, _)) => Err(format!("lost: replacement {number}, {base} is there")),
+            None => Ok(()),
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, BTreeMap<i64, Change>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the words that create the store, whose vertices all have a number.
+    fn create_words(&self, number: i64) -> anyhow::Result<Vec<String>> {
+        let mut text = String::from("x,y,object,g,h\n");
+        for n in 0..ROWS {
+            writeln!(text, "{},{},{},{number},{number}", n % 20 * 5, n / 20 * 8, n / 20)?;
+        }
+        let input = format!("input{number}.csv");
+        fs::write(self.dir.join(&input), text)?;
+        let words = ["create", "-q", "--json", &input, "a.zv", "--overwrite", "--kind", "polyline"];
+        Ok(to_words(&[&words[..], &["--chunk-shape", "25,25"]].concat()))
+    }
+
+    fn run_words(&self, words: &[String]) -> anyhow::Result<Output> {
+        Ok(self.start(words)?.wait_with_output()?)
+    }
+
+    fn start(&self, words: &[String]) -> anyhow::Result<Child> {
+        let mut command = Command::new(self.zvf);
+        command.current_dir(&self.dir).args(words).stdin(Stdio::null());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        child.with_context(|| format!("cannot start {}", self.zvf.display()))
+    }
+}
+
+impl View {
+    fn parse(csv: &[u8]) -> Result<Self, String> {
+        let text = String::from_utf8_lossy(csv);
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let mut view = Self::default();
+        for line in lines {
+            let fields: Vec<&str> = line.split(',').collect();
+            let value = |name: &str| -> Result<f64, String> {
+                let field = names.iter().position(|other| *other == name);
+                let field = field.and_then(|at| fields.get(at)?.parse().ok());
+                field.ok_or_else(|| format!("no {name} in {line:?} below {names:?}"))
+            };
+            let x = value("x")?;
+            view.numbers.insert(value("g")? as i64);
+            if x.fract() == 0.0 {
+                view.first_rows += 1;
+                view.bases.insert(value("h")? as i64);
+            } else {
+                *view.edits.entry(x as i64).or_default() += 1;
+            }
+        }
+        Ok(view)
+    }
+}
+
+/// A server, and where it listens.
+struct Server(Child, std::net::SocketAddr);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn to_words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// Returns the class of the error of a command, and all that it said.
+fn find_class(ended: &Output) -> (String, String) {
+    let text = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+    let error = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let class = error.filter_map(|error| Some(error["class"].as_str()?.to_owned())).last();
+    (class.unwrap_or_default(), format!("{}: {text}", ended.status))
+}
+
+/// Checks that a writer did its work, or was refused for the sake of another one.
+fn check_writer(ended: &Output) -> Result<(), String> {
+    let (class, text) = find_class(ended);
+    let is_replacement = text.contains("without a journal");
+    let is_right = ended.status.success() || is_replacement || REFUSALS.contains(&&*class);
+    if is_right { Ok(()) } else { Err(format!("a writer ended with {text}")) }
+}
+
+/// The ways to rewrite a store in place.
+const REWRITES: [&[&str]; 6] = [
+    &["recompress", "--in-place", "--codec", "zstd:1"],
+    &["recompress", "--in-place", "--codec", "zstd:5"],
+    &["shard", "--in-place", "--cells", "4"],
+    &["unshard", "--in-place"],
+    &["pyramid", "--levels", "1"],
+    &["repair", "--apply"],
+];
+/// Errors of a writer that another one came before.
+const REFUSALS: [&str; 4] = ["Conflict", "FileChanged", "AlreadyExists", "Unavailable"];
+/// Errors of a reader whose store was replaced meanwhile.
+const RETRIES: [&str; 3] = ["Conflict", "FileChanged", "Unavailable"];
+/// The vertices of the store before an edit: twelve lines.
+const ROWS: usize = 240;
+/// After this many turns of each role the store is created anew.
+const TURNS: usize = 5;
+/// How much more often than asked a role has its turn while the other one has not.
+const MAX_TURNS: usize = 4;
+/// The longest pause before a turn.
+const PAUSE_MICROS: u64 = 20_000;

@@ -1,0 +1,277 @@
+//! `signals`: each command that writes gets a signal at a random moment, and its exit code is held against what is there.
+//!
+//! ```text
+//! 130, or ended by the signal    nothing is there
+//! 0                              all is there, and the report says so
+//! CommitUnknown                  all or nothing, and only after a second signal
+//! ```
+//!
+//! A commit that stands and is not applied is there. The commands are those of `rerun`, and those that commit to a store
+//! with a journal, write a store from one, or edit a pack. A second signal ends a command at once, and so does the first
+//! one where the script of an edit comes from a terminal.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use zvf_edit::Place;
+
+use crate::commands::{Case, prepare_cases, run_command};
+use crate::edits::apply_committed;
+use crate::kill9::send_signal;
+use crate::random::Random;
+use crate::rerun::{Tree, read_tree, restore};
+use crate::{Program, Report};
+
+/// Send signals to each command that writes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Signals {
+    /// Signals to each command.
+    #[arg(long, default_value_t = 1000)]
+    loops: u64,
+    /// Only commands with this in their names.
+    #[arg(long)]
+    what: Option<String>,
+    #[command(flatten)]
+    program: Program,
+    /// The seed of signals and moments.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Signals {
+    pub(crate) fn run(self) -> anyhow::Result<Report> {
+        let scratch = tempfile::tempdir()?;
+        let zvf = self.program.path()?;
+        let mut random = Random::new(self.seed);
+        let mut report = Report { name: "signals", seed: self.seed, ..Report::default() };
+        let place = scratch.path().join("place");
+        let mut all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
+        // A repair changes documents one by one.
+        all.retain(|case| !case.is_stepwise);
+        let edited = prepare_edited(&zvf, scratch.path(), &place)?;
+        all.extend(COMMITS.iter().map(|(name, target, words)| Case {
+            name: (*name).to_owned(),
+            before: edited.clone(),
+            words: words.iter().map(|word| place_word(word, &place)).collect(),
+            target,
+            done_code: None,
+            is_stepwise: false,
+        }));
+        let is_asked = |name: &str| self.what.as_ref().is_none_or(|what| name.contains(what));
+        for case in all.iter().filter(|case| is_asked(&case.name)) {
+            let failures = report.failures;
+            let waits = case.words.last().is_some_and(|word| word == "-");
+            let fault_free =
+                if waits { None } else { Some(FaultFreeRun::record(&zvf, case, &place)?) };
+            for round in 0..self.loops {
+                restore(case, &place)?;
+                let sent = match &fault_free {
+                    Some(fault_free) => fault_free.interrupt(&zvf, case, &place, &mut random)?,
+                    None => interrupt_prompt(&zvf, case, &place, &mut random)?,
+                };
+                report.count(sent.map_err(|error| format!("{}, {round}: {error}", case.name)));
+            }
+            report.print_note(&format!("{}: {} failures", case.name, report.failures - failures));
+        }
+        Ok(report)
+    }
+}
+
+/// What a command does without a signal.
+struct FaultFreeRun {
+    before: Option<Tree>,
+    after: Option<Tree>,
+    time: Duration,
+    /// Whether its report says that something changed.
+    reports: bool,
+}
+
+impl FaultFreeRun {
+    fn record(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
+        restore(case, place)?;
+        let target = place.join(case.target);
+        let (before, begin) = (read_tree(&target), Instant::now());
+        let ended = Command::new(zvf).args(&case.words).output()?;
+        let (time, text) = (begin.elapsed(), String::from_utf8_lossy(&ended.stderr));
+        ensure!(ended.status.success(), "{} in peace: {} {text}", case.name, ended.status);
+        let after = read_tree(&target);
+        ensure!(before != after, "{} changes nothing", case.name);
+        Ok(Self { before, after, time, reports: says_changed(&ended) })
+    }
+
+    /// Sends one signal, sometimes two.
+    fn interrupt(
+        &self,
+        zvf: &Path,
+        case: &Case,
+        place: &Path,
+        random: &mut Random,
+    ) -> anyhow::Result<Result<(), String>> {
+        let signal = random.choose(&SIGNALS);
+        let moment = u64::try_from(self.time.as_micros())?;
+        let moment = Duration::from_micros(random.next() % (moment + moment / 8));
+        let is_repeated = random.next_below(4) == 0;
+        let mut child = start(zvf, &case.words, Stdio::null())?;
+        std::thread::sleep(moment);
+        let mut sent = format!("{signal} after {moment:?}");
+        let mut wait = END;
+        if child.try_wait()?.is_none() {
+            send_signal(&child, signal)?;
+            if is_repeated && child.try_wait()?.is_none() {
+                send_signal(&child, signal)?;
+                sent += ", twice";
+                wait = END_OF_SECOND;
+            }
+        }
+        let Some(status) = wait_for(&mut child, wait)? else {
+            return Ok(Err(format!("{sent}: it goes on")));
+        };
+        let ended = child.wait_with_output()?;
+        let store = place.join(case.target);
+        if case.target == NAME
+            && store.with_extension("zv.zvf").exists()
+            && let Err(error) = apply_committed(&Place::from(store.as_path()))
+        {
+            return Ok(Err(format!("{sent}: {status}, then {error}")));
+        }
+        let found = read_tree(&store);
+        let (is_old, is_new) = (found == self.before, found == self.after);
+        let text = String::from_utf8_lossy(&ended.stderr);
+        let is_unsure = is_repeated && text.contains("CommitUnknown");
+        let is_right = match status.code() {
+            Some(0) => is_new && says_changed(&ended) == self.reports,
+            None | Some(CANCELLED) => is_old,
+            _ => is_unsure && (is_old || is_new),
+        };
+        let there = match (is_old, is_new) {
+            (true, _) => "nothing is there",
+            (_, true) => "all is there",
+            _ => "neither the old nor the new is there",
+        };
+        let failure = format!("{sent}: {status}, and {there}: {}", text.trim());
+        Ok(if is_right { Ok(()) } else { Err(failure) })
+    }
+}
+
+/// Sends one signal to an edit that waits for the next line of its script.
+fn interrupt_prompt(
+    zvf: &Path,
+    case: &Case,
+    place: &Path,
+    random: &mut Random,
+) -> anyhow::Result<Result<(), String>> {
+    let (store, signal) = (place.join(case.target), random.choose(&SIGNALS));
+    let before = read_tree(&store);
+    let mut child = start(zvf, &case.words, Stdio::piped())?;
+    let mut script = child.stdin.take().context("a script")?;
+    writeln!(script, "{}", json!({"op": "object.remove", "objects": [0]}))?;
+    let mut reply = [0];
+    let out = child.stdout.as_mut().context("replies")?;
+    std::io::Read::read_exact(out, &mut reply)?;
+    send_signal(&child, signal)?;
+    let status = wait_for(&mut child, END_OF_SECOND)?;
+    drop(script);
+    drop(child.wait_with_output()?);
+    apply_committed(&Place::from(store.as_path())).map_err(anyhow::Error::msg)?;
+    let is_old = read_tree(&store) == before;
+    Ok(match status.map(ExitStatus::code) {
+        Some(Some(CANCELLED)) if is_old => Ok(()),
+        Some(code) => Err(format!("ended with {code:?}, nothing is there: {is_old}")),
+        None => Err(format!("it goes on after {signal}")),
+    })
+}
+
+/// Waits for the end of a child; `None` when it does not end in time, and is killed.
+fn wait_for(child: &mut Child, wait: Duration) -> anyhow::Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    while begin.elapsed() < wait {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status).filter(|status| status.signal() != Some(SIGKILL)));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+fn start(zvf: &Path, words: &[String], stdin: Stdio) -> anyhow::Result<Child> {
+    let mut command = Command::new(zvf);
+    command.args(words).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().with_context(|| format!("cannot start {}", zvf.display()))
+}
+
+/// Returns whether a report of an edit says that something changed.
+fn says_changed(ended: &Output) -> bool {
+    let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+    report["changed"] == true
+}
+
+fn place_word(word: &str, place: &Path) -> String {
+    let name = word.strip_prefix('@').map(|name| place.join(name).display().to_string());
+    name.unwrap_or_else(|| word.to_owned())
+}
+
+/// Makes a store with a journal, outdated levels and waste; and what the commands read.
+fn prepare_edited(zvf: &Path, scratch: &Path, place: &Path) -> anyhow::Result<PathBuf> {
+    fs::create_dir(place)?;
+    let at = |name: &str| place.join(name).display().to_string();
+    let (input, a, b) = (scratch.join("chains.csv").display().to_string(), at(NAME), at("b.zv"));
+    for store in [&a, &b] {
+        let words = ["create", "-q", &input, store, "--kind", "polyline", "--per-chunk", "100"];
+        run_command(zvf, &words)?;
+    }
+    run_command(zvf, &["pack", "-q", &b, &at("a.tet")])?;
+    run_command(zvf, &["pyramid", "-q", &a, "--levels", "1"])?;
+    run_command(zvf, &["edit", "rm", "-q", &a, "--objects", "3"])?;
+    run_command(zvf, &["edit", "rm", "-q", &a, "--objects", "5"])?;
+    let moved = json!({"op": "vertex.move", "vertices": {"all": true}, "by": [1, 1]});
+    fs::write(place.join("script.jsonl"), format!("{moved}\n"))?;
+    fs::write(place.join("table.csv"), "id,type\n0,3\n1,4\n")?;
+    fs::write(place.join("more.csv"), "x,y,object\n1,2,900\n3,4,900\n")?;
+    run_command(zvf, &["task", "plan", "vacuum", "-q", &a, "--work-dir", &at("plan")])?;
+    run_command(zvf, &["task", "run", "-q", &at("plan"), "--all"])?;
+    let before = scratch.join("before").join("edited");
+    fs::rename(place, &before)?;
+    Ok(before)
+}
+
+/// Commands on a store with a journal; arguments that begin with `@` are names in the place.
+const COMMITS: [(&str, &str, &[&str]); 20] = [
+    ("edit", NAME, &["edit", "--json", "@a.zv", "--script", "@script.jsonl"]),
+    ("edit-pack", "a.tet", &["edit", "--json", "@a.tet", "--script", "@script.jsonl"]),
+    ("edit-append", NAME, &["edit", "append", "--json", "@a.zv", "@more.csv"]),
+    ("merge", NAME, &["merge", "--json", "@a.zv", "@b.zv"]),
+    ("undo", NAME, &["undo", "--json", "@a.zv"]),
+    ("attach", NAME, &["attach", "--json", "@a.zv", "@table.csv", "--key", "id"]),
+    ("refresh", NAME, &["pyramid", "--json", "@a.zv", "--refresh"]),
+    ("vacuum", NAME, &["vacuum", "--json", "@a.zv"]),
+    ("gc-renumber", NAME, &["gc", "--json", "@a.zv", "--renumber"]),
+    ("journal-pyramid", NAME, &["pyramid", "-q", "@a.zv", "--levels", "2", "--overwrite"]),
+    ("journal-shard", NAME, &["shard", "-q", "@a.zv", "--in-place", "--cells", "4"]),
+    ("journal-recompress", NAME, &["recompress", "-q", "@a.zv", "--in-place", "--codec", "zstd:3"]),
+    ("checkout", "c.zv", &["checkout", "-q", "@a.zv", "1", "@c.zv"]),
+    ("split", "parts", &["split", "-q", "@a.zv", "@parts", "--by", "box", "--size", "20"]),
+    ("convert", "c.csv", &["convert", "-q", "@a.zv", "@c.csv"]),
+    ("convert-store", "c.zv", &["convert", "-q", "@a.zv", "@c.zv"]),
+    ("query", "c.parquet", &["query", "-q", "@a.zv", "-o", "@c.parquet"]),
+    ("task-finish", NAME, &["task", "finish", "-q", "@plan"]),
+    ("edit-stdin", NAME, &["edit", "--replies", "@a.zv", "--script", "-"]),
+    ("task-plan", "p", &["task", "plan", "vacuum", "-q", "@a.zv", "--work-dir", "@p"]),
+];
+const NAME: &str = "a.zv";
+const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
+/// The exit code of a command that was interrupted.
+const CANCELLED: i32 = 130;
+const SIGKILL: i32 = 9;
+/// How long a command may work on after one signal, and after two.
+const END: Duration = Duration::from_secs(60);
+const END_OF_SECOND: Duration = Duration::from_secs(2);
+/// The number of points of the stores.
+const SIZE: u64 = 2000;
