@@ -92,13 +92,15 @@ pub struct Conditions {
     pub if_none_match: bool,
     /// A put of an object that must be unchanged.
     pub if_match: bool,
+    /// Whether the backend has such puts at all; otherwise it reports that it does not support them.
+    pub has_if_match: bool,
     /// Whether the tag of an object follows from its bytes, as on S3: bytes that come back have their old tag.
     pub tags_are_of_bytes: bool,
 }
 
 impl Default for Conditions {
     fn default() -> Self {
-        Self { if_none_match: true, if_match: true, tags_are_of_bytes: false }
+        Self { if_none_match: true, if_match: true, has_if_match: true, tags_are_of_bytes: false }
     }
 }
 
@@ -334,6 +336,9 @@ impl FaultStore {
             PutMode::Update(_) => known.if_match,
             PutMode::Overwrite => true,
         };
+        if matches!(options.mode, PutMode::Update(_)) && !known.has_if_match {
+            return Err(Error::NotSupported { source: "not here".into() });
+        }
         if !is_known {
             options.mode = PutMode::Overwrite;
         }

@@ -11,7 +11,7 @@ use crate::journal::Journal;
 use crate::medium::Medium;
 use crate::place::Place;
 use crate::renumber::commit_renumbering;
-use crate::script::report;
+use crate::script::{STAGING_GRACE, enter_gate, report};
 use crate::vacuum::commit_vacuum;
 use zvf_format::num::to_u64;
 
@@ -60,6 +60,9 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
     }
     // Writers hold this lock shared from staging until their record exists, and rewrites as long as they have a copy.
     let held = journal.lock_for_gc()?;
+    if !what.dry_run {
+        enter_gate(&journal.place.gate)?;
+    }
     let head = journal.head()?;
     let mut garbage = Garbage { options: what, now: SystemTime::now(), files: 0, bytes: 0 };
     if held.is_some() {
@@ -96,7 +99,7 @@ impl Garbage {
         let mut committed: BTreeSet<String> = BTreeSet::new();
         let pending = journal.list_pending()?;
         for seq in journal.list_numbers("log")? {
-            let is_needed = seq + self.options.keep > head || pending.contains(&seq);
+            let is_needed = seq > head.saturating_sub(self.options.keep) || pending.contains(&seq);
             // Without locks only a record shows that its writer needs its staged files no more.
             if is_needed || !journal.side.is_folder() {
                 let record = journal.read_record(seq)?;
@@ -120,7 +123,7 @@ impl Garbage {
             };
             let newest = about.iter().chain(&of_folder).map(|(_, modified)| *modified).max();
             let is_proven = journal.side.is_folder() || committed.contains(&txid);
-            let grace = if is_proven { Duration::ZERO } else { MIN_STAGING_TIME };
+            let grace = if is_proven { Duration::ZERO } else { STAGING_GRACE };
             if newest.is_some_and(|newest| self.is_young(newest, grace)) {
                 continue;
             }
@@ -133,7 +136,7 @@ impl Garbage {
         Ok(())
     }
 
-    /// Removes temporary files that a killed writer left in the store and in the journal.
+    /// Removes temporary files and empty folders that a killed writer left in the store and in the journal.
     fn collect_temporary(&mut self, journal: &Journal) -> Result<()> {
         for folder in [&journal.store, &journal.side].into_iter().filter_map(Medium::folder) {
             for (path, len, modified) in folder.list_temporary()? {
@@ -146,13 +149,13 @@ impl Garbage {
                     folder.disk().remove(&path)?;
                 }
             }
+            if !self.options.dry_run {
+                folder.remove_empty_folders(|modified| !self.is_young(modified, Duration::ZERO))?;
+            }
         }
         Ok(())
     }
 }
-
-/// The time that a writer without locks has from staging to its record.
-const MIN_STAGING_TIME: Duration = Duration::from_secs(3600);
 
 /// Parses a duration such as 24h, 30m, 7d or 0s.
 ///
