@@ -30,14 +30,13 @@ drawn, and asked in SQL by one process and by executors; writes docs/billion.md,
 an hour on two cores and 80 GB of disk for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
 nothing in SQL and builds no engine; then no page is written. --resume takes the stores that an earlier run finished from
 its files, whichever of them it was asked for.
-With --loops: every bench of zvf-format and zvf-tet whose name contains FILTER.",
+With --loops: every loop of single functions (crates/bench/benches) whose name contains FILTER.",
     run,
 };
 
 fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--loops") {
-        let bench =
-            ["bench", "-p", "zvf-format", "-p", "zvf-tet", "--all-features", "--bench", "*", "--"];
+        let bench = ["bench", "-p", "bench", "--bench", "*", "--"];
         return house.cargo(&bench).forward(args).run();
     }
     // The command builds levels and reads files in its own process; both are built together because they share their

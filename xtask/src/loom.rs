@@ -21,8 +21,9 @@ fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let words: Vec<_> = args.into_words().collect();
     for package in PACKAGES {
         let built = house
-            .cargo(&["rustc", "-p", package, "--lib", "--profile", "test"])
-            .args(&["--message-format", "json-render-diagnostics", "--", "--cfg", "zvf_loom"])
+            .cargo(&["test", "-p", package, "--lib", "--no-run", "--target-dir", "target/loom"])
+            .args(&["--config", "build.rustflags=['--cfg', 'zvf_loom']"])
+            .args(&["--message-format", "json-render-diagnostics"])
             .output()
             .with_context(|| format!("the models of {package} do not compile"))?;
         let program = built.lines().find_map(executable).context("cargo names no program")?;

@@ -12,13 +12,13 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask test [ARGS FOR `cargo test`]
 
-Runs the unit, integration and doc tests of the default members with all features, then repeats
-the closing line of each runner. Needs neither network nor clock.",
+Runs the unit, integration and doc tests of the default members with their default features, as the command is built, then
+repeats the closing line of each runner. Needs neither network nor clock.",
     run,
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    let tests = house.cargo(&["test", "--all-features"]).forward(args);
+    let tests = house.cargo(&["test"]).forward(args);
     let results = tests.run_keeping(|line| line.starts_with("test result:"))?;
     let mut out = io::stdout().lock();
     writeln!(out)?;

@@ -57,6 +57,9 @@ pub enum ConvertError {
         /// The file, or `None` for a stream.
         path: Option<PathBuf>,
     },
+    /// A format that this build lacks.
+    #[error("{0}")]
+    LacksFormat(crate::format::MissingFormat),
     /// A format that can be written but not read.
     #[error(
         "{format} is written and not read: the formats that are read are {}",
@@ -93,9 +96,10 @@ impl Diagnose for ConvertError {
         match self {
             Self::Io(error) => diagnose(find_class(&WRITE_FAULTS, error)).with_cause(error),
             Self::Category { .. } => diagnose(Class::OutOfBounds),
-            Self::NoType { .. } | Self::NotRead { .. } | Self::NotWritten { .. } => {
-                diagnose(Class::Unsupported)
-            }
+            Self::LacksFormat(_)
+            | Self::NoType { .. }
+            | Self::NotRead { .. }
+            | Self::NotWritten { .. } => diagnose(Class::Unsupported),
             Self::Columns { .. } | Self::NoFormat { .. } => diagnose(Class::InvalidArgument),
             Self::Read(error) => diagnose(find_class(&READ_FAULTS, error)).with_cause(error),
             Self::Input(bad) => Diagnosis {

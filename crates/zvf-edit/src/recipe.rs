@@ -61,7 +61,10 @@ impl Transaction {
         #[cfg(feature = "reference")]
         return self.read_reference_recipe(levels).map(Recipe::Reference);
         #[cfg(not(feature = "reference"))]
-        Err(unsupported_level(levels[0], "this build makes no levels as the reference does"))
+        Err(unsupported_level(
+            levels[0],
+            "to build levels as zarr-vectors does needs the feature reference, which this build lacks: cargo install zvf-cli --features reference",
+        ))
     }
 
     /// Reads the `zarr_vectors_level` block of a kind at a level.

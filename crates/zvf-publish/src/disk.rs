@@ -16,8 +16,8 @@
 //! try_lock             the lock of an open file
 //! ```
 //!
-//! A recording disk (feature `recording`) also logs each call and syncs nothing: from the log a test derives every
-//! state that a loss of power may leave. A failing disk (the same feature) fails one call, before or after it is done.
+//! A recording disk also logs each call and syncs nothing: from the log a test derives every state that a loss of power
+//! may leave. A failing disk fails one call, before or after it is done.
 //!
 //! The contents of files are the caller's.
 
@@ -76,28 +76,24 @@ pub enum Call {
 
 impl Disk {
     /// Returns a disk that records calls, and does not wait for the hardware.
-    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn with_recording() -> Self {
         Self { record: Some(Arc::default()), ..Self::default() }
     }
 
     /// Returns the same disk, on which two names cannot be exchanged in one step.
-    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn without_exchange(self) -> Self {
         Self { plain: true, ..self }
     }
 
     /// Returns the same disk, on which files have no locks.
-    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn without_locks(self) -> Self {
         Self { lockless: true, ..self }
     }
 
     /// Returns the same disk, on which a file has one name only.
-    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn without_links(self) -> Self {
         Self { linkless: true, ..self }
@@ -105,7 +101,6 @@ impl Disk {
 
     /// Returns the same disk, of which call number `nth`, from 0, fails with the errno `error`: before it is done, or
     /// with `is_late` after it.
-    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn with_failure_at(self, nth: usize, error: i32, is_late: bool) -> Self {
         let calls = AtomicUsize::new(0);
@@ -113,7 +108,6 @@ impl Disk {
     }
 
     /// Returns the number of calls so far of a failing disk.
-    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn call_count(&self) -> usize {
         self.failing.as_ref().map_or(0, |failing| failing.calls.load(Ordering::SeqCst))
@@ -130,7 +124,6 @@ impl Disk {
     }
 
     /// Returns the calls so far.
-    #[cfg(any(test, feature = "recording"))]
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.record.as_deref().map_or_else(Vec::new, |calls| {

@@ -18,7 +18,7 @@
 //! build                                stores that are written and published
 //! file, objects, lone, tet             single files, objects, Zarr arrays and `.tet` files
 //! notice, error
-//! internals, models, place             for benches and tests
+//! internals, models, place             for tests
 //! ```
 //!
 //! ```
@@ -52,7 +52,7 @@ mod codec;
 mod docs;
 mod error;
 mod file;
-#[cfg(feature = "internals")]
+#[cfg(feature = "local")]
 #[doc(hidden)]
 pub mod internals;
 mod key;

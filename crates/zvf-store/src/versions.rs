@@ -119,7 +119,7 @@ pub(crate) fn refuse_unknown(address: &str) -> StoreError {
     let feature = scheme.split_once('+').map_or(scheme, |(feature, _)| feature);
     let text = match feature {
         "icechunk" => format!(
-            "scheme {scheme:?}: this build cannot read it; take one that was built with the feature \"icechunk\""
+            "scheme {scheme:?}: it needs the feature icechunk, which this build lacks: cargo install zvf-cli --features icechunk"
         ),
         _ => format!("scheme {scheme:?}: expected one that zvf knows"),
     };

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 use anyhow::Context as _;
 use clap::Args;
 use zvf::convert::Format;
+use zvf::convert::format::MissingFormat;
 use zvf::convert::read::{self, Input, Reader};
 use zvf::create::StoreSource;
 use zvf::export::Export;
@@ -392,6 +393,9 @@ fn to_by_name(output: &str) -> Result<To, Usage> {
         Some(format) => {
             Err(Usage::new(format!("{format} is read and not written")).with_hint(hint))
         }
+        None if let Some(missing) = MissingFormat::from_extension(path) => {
+            Err(Usage::new(missing.to_string()))
+        }
         None => {
             Err(Usage::new(format!("the name {output} stands for no output format"))
                 .with_hint(hint))
@@ -421,6 +425,9 @@ fn to_format(text: &str) -> Result<To, String> {
         return Ok(To::Store);
     }
     Format::from_token(text).filter(|format| format.is_written()).map(To::Format).ok_or_else(|| {
+        if let Some(missing) = MissingFormat::from_token(text) {
+            return missing.to_string();
+        }
         let written = Format::ALL.iter().filter(|format| format.is_written());
         let names: Vec<&str> = written.map(|format| format.token()).collect();
         format!("expected store or one of {}", names.join(", "))

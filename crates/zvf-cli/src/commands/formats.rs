@@ -5,7 +5,9 @@ use std::io::Write;
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::convert::Format;
-use zvf::convert::format::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
+use zvf::convert::format::{
+    Attributes, Capabilities, GroupSupport, IdSupport, MissingFormat, UnitSupport,
+};
 
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -25,7 +27,11 @@ impl Formats {
     #[expect(clippy::unused_self, reason = "commands are run alike")]
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         if session.json() {
-            let all: Vec<Value> = Format::ALL.iter().map(|format| describe(*format)).collect();
+            let all: Vec<Value> = Format::ALL
+                .iter()
+                .map(|format| describe(*format))
+                .chain(MissingFormat::ALL.iter().map(describe_missing))
+                .collect();
             table::json(&all, out)?;
             return Ok(Outcome::Clean);
         }
@@ -74,6 +80,9 @@ impl Formats {
             ]);
         }
         table.print("", out)?;
+        for missing in MissingFormat::ALL {
+            writeln!(out, "{missing}")?;
+        }
         Ok(Outcome::Clean)
     }
 }
@@ -101,6 +110,16 @@ fn describe(format: Format) -> Value {
         "streams_in": can.streams_in && format.is_read(),
         "streams_out": can.streams_out && format.is_written(),
         "ranges": can.ranges,
+    })
+}
+
+fn describe_missing(format: &MissingFormat) -> Value {
+    json!({
+        "name": format.token,
+        "extensions": format.extensions,
+        "in": false,
+        "out": false,
+        "missing_feature": format.feature,
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use zvf::Kind;
+use zvf::convert::format::MissingFormat;
 use zvf::convert::read::{ColumnRoles, Format, Measure, Polygons, ReadOptions, TextOptions};
 use zvf::create::Recipe;
 use zvf::metadata::Dtype;
@@ -332,6 +333,9 @@ fn measure(text: &str) -> Result<Measure, String> {
 
 fn format(text: &str) -> Result<Format, String> {
     Format::from_token(text).filter(|format| format.is_read()).ok_or_else(|| {
+        if let Some(missing) = MissingFormat::from_token(text) {
+            return missing.to_string();
+        }
         let formats = Format::ALL.iter().filter(|format| format.is_read());
         let names: Vec<&str> = formats.map(|format| format.token()).collect();
         format!("expected one of {}", names.join(", "))

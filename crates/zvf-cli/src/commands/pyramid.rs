@@ -126,14 +126,12 @@ pub(crate) struct Pyramid {
     #[arg(long = "aggregate", alias = "rule", value_name = "NAME=RULE", value_parser = rule)]
     rules: Vec<(String, Aggregation)>,
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
-    #[cfg(feature = "reference")]
     #[cfg_attr(feature = "edit", arg(conflicts_with = "refresh"))]
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
         conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
             "prune", "renumber", "until_bytes", "additive"])]
     reference: Vec<(f64, f64)>,
     /// With --reference: also write the attributes of vertices, edges, faces and groups that the reference leaves out.
-    #[cfg(feature = "reference")]
     #[arg(long, requires = "reference")]
     full: bool,
     /// How many levels up and down vertices are linked to; 0 for none, -1 for all.
@@ -163,6 +161,14 @@ impl Pyramid {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        #[cfg(not(feature = "reference"))]
+        if self.is_reference() {
+            return Err(Usage::new(
+                "--reference needs the feature reference, which this build lacks",
+            )
+            .with_hint("cargo install zvf-cli --features reference")
+            .into());
+        }
         #[cfg(feature = "edit")]
         if self.refresh {
             let options = zvf::edit::CommitOptions {
@@ -243,10 +249,7 @@ impl Pyramid {
 
     /// Returns whether the levels are those of the reference implementation.
     fn is_reference(&self) -> bool {
-        #[cfg(feature = "reference")]
-        return !self.reference.is_empty();
-        #[cfg(not(feature = "reference"))]
-        return false;
+        !self.reference.is_empty()
     }
 
     /// Refuses options that only replace a folder of this machine.
@@ -513,7 +516,6 @@ fn rule(text: &str) -> Result<(String, Aggregation), String> {
     Ok((name.to_owned(), word(rule)?))
 }
 
-#[cfg(feature = "reference")]
 fn factors(text: &str) -> Result<(f64, f64), String> {
     let expected = || "expected BINS,OBJECTS, such as 2,1".to_owned();
     let (bins, objects) = text.split_once(',').ok_or_else(expected)?;

@@ -29,6 +29,7 @@ mod graph;
 mod h5ad;
 mod jsonl;
 mod las;
+mod missing;
 mod npy;
 mod obj;
 mod ply;
@@ -47,6 +48,7 @@ use std::path::Path;
 pub(crate) use capabilities::{ALL_KINDS, CHAINS, POSITIONS_ONLY, TABLE};
 pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSupport};
 pub(crate) use features::FEATURES;
+pub use missing::MissingFormat;
 
 use crate::ConvertError;
 use crate::read::{Bytes, ReadOptions, Reader};

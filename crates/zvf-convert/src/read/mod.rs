@@ -90,6 +90,7 @@ use zvf_format::Class;
 
 use crate::ConvertError;
 use crate::error::Place;
+use crate::format::MissingFormat;
 
 /// Opens `input` as `format`, or as the format that its first bytes or its name show.
 ///
@@ -123,7 +124,10 @@ pub fn open(
         detected => detected,
     };
     let Some(format) = format.or(detected).or_else(by_name) else {
-        return Err(ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) });
+        return Err(match bytes.path().and_then(MissingFormat::from_extension) {
+            Some(missing) => ConvertError::LacksFormat(missing),
+            None => ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) },
+        });
     };
     bytes.set_format(format);
     let Some(open) = format.spec().read else {

@@ -54,6 +54,7 @@ pub(super) fn inflate(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault
 }
 
 /// Decompresses an xz container of exactly `size` bytes.
+#[cfg(feature = "xz")]
 pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFault> {
     let mut all = Vec::new();
     let decoder = lzma_rust2::XzReader::new_mem_limit(stream, false, XZ_MEMORY_KIB);
@@ -62,6 +63,13 @@ pub(super) fn unpack_xz(stream: &[u8], size: usize) -> Result<Vec<u8>, PackedFau
         .read_to_end(&mut all)
         .map_err(|error| PackedFault::new(Class::Codec, "a container of xz", error.to_string()))?;
     check_unpacked_length(all, size)
+}
+
+/// Refuses an xz container: this build has no decoder.
+#[cfg(not(feature = "xz"))]
+pub(super) fn unpack_xz(_stream: &[u8], _size: usize) -> Result<Vec<u8>, PackedFault> {
+    let expected = "a build with the feature xz (cargo install zvf-cli --features xz)";
+    Err(PackedFault::new(Class::Unsupported, expected, "a container of xz"))
 }
 
 /// Decompresses an LZ4 block of exactly `size` bytes.
@@ -98,6 +106,7 @@ fn check_unpacked_length(all: Vec<u8>, size: usize) -> Result<Vec<u8>, PackedFau
 }
 
 /// Memory limit of the xz decoder.
+#[cfg(feature = "xz")]
 const XZ_MEMORY_KIB: u32 = 256 << 10;
 
 #[cfg(test)]

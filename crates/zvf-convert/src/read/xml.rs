@@ -3,7 +3,10 @@
 //! A document type may be named, as in GIFTI files; it is not loaded, and declarations in it are refused. Only the five
 //! entities of XML are accepted. Depth, names and attributes are bounded.
 
+use std::borrow::Cow;
+
 use quick_xml::Reader;
+use quick_xml::encoding::EncodingError;
 use quick_xml::events::{BytesStart, Event};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
@@ -94,12 +97,12 @@ impl<'a> Xml<'a> {
                 return Ok(Node::Text(text));
             }
             match event {
-                Event::Text(part) => text.push_str(&part.xml10_content()),
-                Event::CData(part) => text.push_str(&part.xml10_content()),
+                Event::Text(part) => text.push_str(&self.decode(part.xml10_content())?),
+                Event::CData(part) => text.push_str(&self.decode(part.xml10_content())?),
                 Event::GeneralRef(reference) => text.push(self.resolve_reference(&reference)?),
                 Event::Comment(_) | Event::PI(_) | Event::Decl(_) => {}
                 Event::DocType(kind) => {
-                    if kind.contains('[') {
+                    if kind.contains(&b'[') {
                         let expected = "no declarations and no entities of its own";
                         return Err(self.input_error(Class::Unsupported, expected, "a DTD"));
                     }
@@ -111,7 +114,7 @@ impl<'a> Xml<'a> {
                 }
                 Event::End(end) => {
                     let _closed = self.open.pop();
-                    return Ok(Node::End(end.name().as_ref().to_owned()));
+                    return Ok(Node::End(self.name(end.name().as_ref())?));
                 }
                 Event::Eof => return self.finish(),
             }
@@ -133,7 +136,7 @@ impl<'a> Xml<'a> {
 
     fn begin_element(&mut self, start: &BytesStart<'_>) -> Result<Element, ConvertError> {
         self.started = true;
-        let name = start.name().as_ref().to_owned();
+        let name = self.name(start.name().as_ref())?;
         if self.open.len() >= MAX_DEPTH || name.len() > MAX_NAME_BYTES {
             let expected = format!(
                 "at most {MAX_DEPTH} elements within each other, with names of at most {MAX_NAME_BYTES} bytes"
@@ -146,7 +149,7 @@ impl<'a> Xml<'a> {
             let value = attribute
                 .normalized_value(quick_xml::XmlVersion::Implicit1_0)
                 .map_err(|error| self.syntax_error(&error))?;
-            attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
+            attributes.push((self.name(attribute.key.as_ref())?, value.into_owned()));
             if attributes.len() > MAX_ATTRIBUTES {
                 let expected = format!("at most {MAX_ATTRIBUTES} attributes of an element");
                 return Err(self.input_error(Class::LimitExceeded, expected, "more"));
@@ -162,18 +165,32 @@ impl<'a> Xml<'a> {
     ) -> Result<char, ConvertError> {
         let number = reference.resolve_char_ref().map_err(|error| self.syntax_error(&error))?;
         let entity = || match &**reference {
-            "lt" => Some('<'),
-            "gt" => Some('>'),
-            "amp" => Some('&'),
-            "apos" => Some('\''),
-            "quot" => Some('"'),
+            b"lt" => Some('<'),
+            b"gt" => Some('>'),
+            b"amp" => Some('&'),
+            b"apos" => Some('\''),
+            b"quot" => Some('"'),
             _ => None,
         };
         number.or_else(entity).ok_or_else(|| {
             let expected = "one of the five entities of XML";
-            let name: String = reference.chars().take(40).collect();
+            let name: String = String::from_utf8_lossy(reference).chars().take(40).collect();
             self.input_error(Class::Unsupported, expected, format!("{name:?}"))
         })
+    }
+
+    /// Returns the text of an event.
+    fn decode<'t>(
+        &self,
+        text: Result<Cow<'t, str>, EncodingError>,
+    ) -> Result<Cow<'t, str>, ConvertError> {
+        text.map_err(|error| self.syntax_error(&error.into()))
+    }
+
+    /// Returns the name of an element or an attribute as text.
+    fn name(&self, bytes: &[u8]) -> Result<String, ConvertError> {
+        let name = std::str::from_utf8(bytes).map(Cow::Borrowed);
+        self.decode(name.map_err(EncodingError::Utf8)).map(Cow::into_owned)
     }
 
     fn syntax_error(&self, error: &quick_xml::Error) -> ConvertError {

@@ -62,6 +62,14 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
+/// Makes ring the TLS provider of the process, unless the program has chosen one: the HTTP client brings none.
+fn choose_tls_provider() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error says that another thread was faster, and then there is a provider too.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
 /// Returns `builder` with everything that is known about its backend.
 fn configure<B, K: FromStr>(
     builder: B,
@@ -69,6 +77,7 @@ fn configure<B, K: FromStr>(
     options: &OpenOptions,
     set: impl Fn(B, K, String) -> B,
 ) -> Result<B, StoreError> {
+    choose_tls_provider();
     let millis = |time: Duration| format!("{}ms", time.as_millis().max(1)); // zero would be no limit
     let connect = options.timeouts.connect();
     let ours = [("connect_timeout", millis(connect)), ("timeout", millis(Timeouts::MAX_WAIT))];

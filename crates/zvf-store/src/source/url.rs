@@ -126,11 +126,26 @@ fn build_store(
         Scheme::MicrosoftAzure => super::cloud::azure(url, options),
         #[cfg(feature = "http")]
         Scheme::Http => super::cloud::http(url, options),
-        _ => {
+        lacking => {
             let _ = options;
-            Err(StoreError::unsupported(Op::Open, "scheme", url.scheme()))
+            Err(refuse_lacking(lacking, url.scheme()))
         }
     }
+}
+
+/// Refuses a scheme whose backend this build lacks.
+fn refuse_lacking(scheme: Scheme, name: &str) -> StoreError {
+    let feature = match scheme {
+        Scheme::AmazonS3 => "s3",
+        Scheme::GoogleCloudStorage => "gcs",
+        Scheme::MicrosoftAzure => "azure",
+        Scheme::Http => "http",
+        _ => return StoreError::unsupported(Op::Open, "scheme", name),
+    };
+    let text = format!(
+        "scheme {name:?} needs the feature {feature}, which this build lacks: cargo install zvf-cli --features {feature}"
+    );
+    StoreError::custom(Class::Unsupported, Op::Open, text)
 }
 
 /// Returns whether `text` is meant as a URL; `C:\data` is not.

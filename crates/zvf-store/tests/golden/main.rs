@@ -8,6 +8,7 @@ mod families;
 mod outlines;
 mod rearranged;
 mod requests;
+#[cfg(feature = "second-reader")]
 mod second;
 mod snapshot;
 mod uploads;

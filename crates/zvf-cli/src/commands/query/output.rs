@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use zvf::convert::format::MissingFormat;
+
 use super::write::Format;
 use crate::outcome::Usage;
 
@@ -68,6 +70,9 @@ fn format_of_file(option: &str, path: &Path) -> Result<Format, Usage> {
     }
     if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Ok(Format::Csv);
+    }
+    if let Some(missing) = MissingFormat::from_extension(path) {
+        return Err(Usage::new(missing.to_string()));
     }
     let text = format!("the name {} of {option} stands for no output format", path.display());
     let mut extensions = Format::extensions();
