@@ -9,12 +9,9 @@ use crate::house::House;
 
 /// Returns the faults in the files of the workspace, one line each.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
-    let mut paths = Vec::new();
-    list(&house.path(""), "", &mut paths)?;
-    paths.sort();
     let machine = machine_paths(&house.path(""));
     let mut problems = Vec::new();
-    for path in paths {
+    for path in list_all(house)? {
         let Ok(text) = fs::read_to_string(house.path(&path)) else {
             continue; // not text
         };
@@ -25,6 +22,14 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
         problems.extend(found.into_iter().map(|problem| format!("{path}{problem}")));
     }
     Ok(problems)
+}
+
+/// Lists every hand-written file of the workspace.
+pub(super) fn list_all(house: &House) -> anyhow::Result<Vec<String>> {
+    let mut paths = Vec::new();
+    list(&house.path(""), "", &mut paths)?;
+    paths.sort();
+    Ok(paths)
 }
 
 /// Lists every hand-written file, by its path below the root.

@@ -1,0 +1,129 @@
+//! Ceilings of what the workspace may weigh: lines of code by package and in all, lines of tests, and shapes that only
+//! become fewer.
+//!
+//! The list has one row for each, `NAME NUMBER`. A ceiling falls by `cargo xtask tidy --lower`, and nothing raises one:
+//! each version of the list is compared with the one before it in the history of git. Lines may move from one package to
+//! another, so of packages only the sum must not rise.
+
+mod count;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::Context;
+
+use crate::house::{House, say};
+
+/// Returns the faults, one line each: what is above its ceiling, and ceilings that were raised.
+pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
+    let list = read(house)?;
+    let mut problems = find_above(&count::count(house)?, &list);
+    let mut newer = list;
+    for commit in history(house) {
+        let text = house.program("git").args(&["show", &format!("{commit}:{LIST}")]).output();
+        let older = parse(&text.with_context(|| format!("no {LIST} in commit {commit}"))?)?;
+        problems.extend(find_raised(&older, &newer));
+        newer = older;
+    }
+    Ok(problems)
+}
+
+/// Lowers each ceiling to what is counted now.
+pub(super) fn lower(house: &House) -> anyhow::Result<()> {
+    let counts = count::count(house)?;
+    let text = fs::read_to_string(house.path(LIST)).with_context(|| format!("no {LIST}"))?;
+    let mut lowered = String::new();
+    for line in text.lines() {
+        match parse(line)?.pop_first() {
+            Some((name, ceiling)) => {
+                let count = counts.get(&name).copied().unwrap_or(0); // 0: there is none left
+                lowered.push_str(&format!("{name} {}\n", ceiling.min(count)));
+            }
+            None => lowered.push_str(&format!("{line}\n")),
+        }
+    }
+    fs::write(house.path(LIST), lowered).with_context(|| format!("cannot write {LIST}"))?;
+    say(&format!("lowered the ceilings in {LIST}; nothing raises one"));
+    Ok(())
+}
+
+fn read(house: &House) -> anyhow::Result<Ceilings> {
+    parse(&fs::read_to_string(house.path(LIST)).with_context(|| format!("no {LIST}"))?)
+}
+
+fn parse(text: &str) -> anyhow::Result<Ceilings> {
+    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let rows = rows.map(|line| {
+        let (name, number) = line.split_once(' ').with_context(|| format!("{LIST}: {line:?}"))?;
+        Ok((name.to_owned(), number.parse().with_context(|| format!("{LIST}: {line:?}"))?))
+    });
+    rows.collect()
+}
+
+/// Returns what is above its ceiling. What has none may not be there.
+fn find_above(counts: &Ceilings, list: &Ceilings) -> Vec<String> {
+    let ceiling = |name: &str| list.get(name).copied().unwrap_or(0); // without a row: none
+    let above = counts.iter().filter(|(name, count)| **count > ceiling(name));
+    above
+        .map(|(name, count)| {
+            format!("{LIST}: {name}: {count}, at most {}; make it smaller", ceiling(name))
+        })
+        .collect()
+}
+
+/// Returns which ceilings are higher than in an older list.
+fn find_raised(older: &Ceilings, newer: &Ceilings) -> Vec<String> {
+    let sum_packages = |list: &Ceilings| -> usize {
+        list.iter().filter(|(name, _)| name.starts_with(PACKAGE)).map(|(_, ceiling)| ceiling).sum()
+    };
+    let mut pairs = vec![("all packages", sum_packages(older), sum_packages(newer))];
+    let others = older.iter().filter(|(name, _)| !name.starts_with(PACKAGE));
+    pairs.extend(others.filter_map(|(name, old)| Some((name.as_str(), *old, *newer.get(name)?))));
+    let raised = pairs.into_iter().filter(|(_, old, new)| new > old);
+    raised
+        .map(|(name, old, new)| format!("{LIST}: {name} was raised from {old} to {new}"))
+        .collect()
+}
+
+/// Returns the commits that changed the list, the last one first; none outside of a repository.
+fn history(house: &House) -> Vec<String> {
+    let log = ["log", "--format=%H", "--first-parent", "--", LIST];
+    let log = house.program("git").args(&log).output().unwrap_or_default();
+    log.lines().map(str::to_owned).collect()
+}
+
+type Ceilings = BTreeMap<String, usize>;
+
+const LIST: &str = "xtask/ceilings.txt";
+/// The rows of packages begin with this.
+const PACKAGE: &str = "crate:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_and_a_raised_ceiling_are_noticed() {
+        let list = parse("# why\ncrate:a 10\ncrate:b 5\ntotal 15\n").unwrap();
+        assert!(find_above(&list, &list).is_empty() && find_raised(&list, &list).is_empty());
+        let grown = parse("crate:a 11\ncrate:new 1\ntotal 12\n").unwrap();
+        assert_eq!(
+            find_above(&grown, &list),
+            [
+                "xtask/ceilings.txt: crate:a: 11, at most 10; make it smaller",
+                "xtask/ceilings.txt: crate:new: 1, at most 0; make it smaller",
+            ]
+        );
+        let moved = parse("crate:a 3\ncrate:b 12\ntotal 14").unwrap();
+        assert!(find_raised(&list, &moved).is_empty());
+        let raised = parse("crate:a 11\ncrate:b 5\ntotal 16").unwrap();
+        assert_eq!(
+            find_raised(&list, &raised),
+            [
+                "xtask/ceilings.txt: all packages was raised from 15 to 16",
+                "xtask/ceilings.txt: total was raised from 15 to 16",
+            ]
+        );
+        assert!(parse("crate:a\n").is_err());
+    }
+}
