@@ -370,10 +370,8 @@ pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
     if root.is_none() && journal.head()? == 0 {
         return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
     }
-        return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
-    };
     // Whoever reads the document refuses a damaged one.
-    if let Ok(root) = serde_json::from_slice(&root) {
+    if let Some(Ok(root)) = root.map(|root| serde_json::from_slice(&root)) {
         journal.check_version(&root)?;
     }
     Ok(journal)
