@@ -31,12 +31,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
 use zvf_publish::{KeyedFolder, PublishError, TargetIdentity, TargetLock};
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
-use crate::error::{EditError, Result, foreign_change_error, replaced_store_error};
+use crate::error::{EditError, Result, replaced_store_error};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
 use crate::record::{CommitRecord, Entry, Span, StagedKeys};
