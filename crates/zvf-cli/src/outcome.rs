@@ -63,6 +63,7 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
 }
 
 /// Ends the program with an error, whatever it is at.
+#[expect(clippy::exit, reason = "work that waits where it is cannot be told to end")]
 pub(crate) fn end(error: &anyhow::Error, json: bool) -> ! {
     std::process::exit(print_error(error, json).into())
 }

@@ -181,10 +181,14 @@ impl Journal {
                 None => removed.push(entry.key),
             }
         }
-        self.side.sync(accepted.iter().map(String::as_str))?;
-        let is_alone = self.place.is_single_writer;
-        if !puts.is_empty() && !self.store.replace_all(puts, prepared, is_alone)? {
-            return Ok(false);
+        if !accepted.is_empty() {
+            self.side.sync(accepted.iter().map(String::as_str))?;
+        }
+        if !puts.is_empty() {
+            let is_alone = self.place.is_single_writer && self.begin_writing()?.is_some();
+            if !self.store.replace_all(puts, prepared, is_alone)? {
+                return Ok(false);
+            }
         }
         self.store.delete(&removed)?;
         Ok(true)

@@ -8,7 +8,7 @@
 //! An epoch that has not ended holds a lease of ten minutes; the next writer is refused meanwhile. A writer that finds a
 //! higher epoch than its own before it commits fails with `WriterFenced`; one that finds it after it created its record
 //! does not know whether the record stands. No condition of the backend is relied on: a writer lists the epochs after it
-//! created its own, and ends that if it is not the only one of its number. Lists must show what was put before them.
+//! created its own, and ends that if it finds one that was not there before. Lists must show what was put before them.
 //!
 //! Not here: the journal.
 
@@ -33,8 +33,9 @@ pub(crate) struct Epoch {
 impl Epoch {
     /// Takes the next epoch.
     pub(crate) fn take(side: &Medium) -> Result<Self> {
-        let held = list_held(side)?;
-        for (number, key) in &held {
+        let all = list(side)?;
+        let before = filter_held(&all);
+        for (number, key) in &before {
             let Some(text) = side.get(key)? else { continue }; // its writer withdrew
             let held: Json = serde_json::from_slice(&text)?;
             // An epoch without a time is old; one from the future counts as just taken.
@@ -49,7 +50,7 @@ impl Epoch {
                 return Err(EditError::new(Class::WriterFenced, text));
             }
         }
-        let last = list(side)?.last().map_or(0, |(number, _)| *number); // 0 before the first epoch
+        let last = all.last().map_or(0, |(number, _)| *number); // 0 before the first epoch
         let number = last.checked_add(1).ok_or_else(|| superseded_error(last))?;
         let key = format!("epoch/{number:020}-{}", new_txid());
         let text: Bytes =
@@ -59,10 +60,11 @@ impl Epoch {
         side.put_object(&epoch.key, &text)?;
         side.sync([epoch.key.as_str()].into_iter())?;
         // Of two that do this at once, the one that looks last sees the other. It ends its epoch by dropping it.
-        let rival = list_held(side)?.into_iter().rev().find(|(_, key)| *key != epoch.key);
+        let after = filter_held(&list(side)?);
+        let rival = after.iter().find(|held| held.1 != epoch.key && !before.contains(held));
         match rival {
-            Some((rival, _)) if rival >= number => Err(superseded_error(rival)),
-            _ => Ok(epoch),
+            Some((rival, _)) => Err(superseded_error(*rival)),
+            None => Ok(epoch),
         }
     }
 
@@ -91,12 +93,11 @@ fn list(side: &Medium) -> Result<Vec<(u64, String)>> {
     Ok(side.list("epoch")?.into_iter().filter_map(parse).collect())
 }
 
-/// Lists the epochs that have not ended, with their keys, in order.
-fn list_held(side: &Medium) -> Result<Vec<(u64, String)>> {
-    let all = list(side)?;
+/// Returns the epochs that have not ended.
+fn filter_held(all: &[(u64, String)]) -> Vec<(u64, String)> {
     let has_ended = |key: &str| all.iter().any(|(_, other)| other.strip_suffix(END) == Some(key));
     let is_held = |(_, key): &&(u64, String)| !key.ends_with(END) && !has_ended(key);
-    Ok(all.iter().filter(is_held).cloned().collect())
+    all.iter().filter(is_held).cloned().collect()
 }
 
 fn superseded_error(later: u64) -> EditError {

@@ -89,7 +89,6 @@ fn modified_nanos(about: &fs::Metadata) -> u128 {
 
 /// Returns the device and the inode of a file or folder.
 #[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
 fn place(about: &fs::Metadata) -> io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     Ok((about.dev(), about.ino()))

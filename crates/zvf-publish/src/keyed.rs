@@ -484,6 +484,7 @@ mod tests {
     fn what_is_prepared_has_no_name_until_it_is_put() {
         let temp_dir = tempfile::tempdir().unwrap();
         let folder = folder(&temp_dir);
+        fs::create_dir_all(folder.path("x")).unwrap();
         let [first, second] = ["x/1", "x/2"].map(|key| folder.prepare(key, key.into()).unwrap());
         fs::write(folder.path("x/.tmp-foreign"), "").unwrap();
         assert_eq!(folder.walk("").unwrap(), Vec::<String>::new());
@@ -494,8 +495,14 @@ mod tests {
         drop(second);
         assert_eq!(folder.walk("").unwrap(), ["x/1"]);
         assert_eq!(folder.list_temporary().unwrap(), Vec::new());
-        drop(folder.prepare("y/z/w", "".into()).unwrap());
-        assert!(!folder.exists("y"));
+        let third = folder.prepare("y/z/w", "".into()).unwrap();
+        assert!(!folder.exists("y"), "it leaves none, whatever happens to its process");
+        third.put().unwrap();
+        fs::create_dir_all(folder.path("a/b")).unwrap();
+        folder.remove_empty_folders(|_| false).unwrap();
+        assert!(folder.exists("a/b"));
+        folder.remove_empty_folders(|_| true).unwrap();
+        assert!(!folder.exists("a") && folder.exists("y/z/w"));
     }
 
     #[test]

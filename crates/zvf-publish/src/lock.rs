@@ -167,11 +167,11 @@ fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
         if !disk.exchange(&fresh, owner)? {
             return Ok(false);
         }
-        let is_ours = is_dead(&fs::read_to_string(&fresh)?);
-        if !is_ours {
+        let was_dead = is_dead(&fs::read_to_string(&fresh)?);
+        if !was_dead {
             disk.exchange(&fresh, owner)?;
         }
-        Ok(is_ours)
+        Ok(was_dead)
     };
     let replaced = replace();
     drop(fs::remove_file(&fresh));

@@ -112,6 +112,14 @@ fn a_commit_that_is_applied_twice_leaves_the_folders_of_one_that_is_applied_once
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "old").unwrap();
         }
+        let root = store.path().join("zarr.json");
+        let text = std::fs::read_to_string(&root).unwrap();
+        let marked = text.replacen(
+            "\"attributes\":",
+            "\"attributes\": {\"zvf\": {\"journal\": 2}}, \"_\":",
+            1,
+        );
+        std::fs::write(root, marked).unwrap();
         commit_pending(&Journal::open_beside(store.path()).unwrap(), 1, &changes);
         store
     };
@@ -171,7 +179,7 @@ fn journals_of_earlier_versions_are_continued_and_those_of_later_ones_refused() 
     };
     let set_mark = |from: &str, to: &str| {
         let text = std::fs::read_to_string(&path).unwrap();
-        let mark = |number: &str| format!("\"journal\": {number}");
+        let mark = |number: &str| format!("\"journal\":{number}");
         assert!(text.contains(&mark(from)), "{text}");
         std::fs::write(&path, text.replace(&mark(from), &mark(to))).unwrap();
     };
@@ -181,8 +189,11 @@ fn journals_of_earlier_versions_are_continued_and_those_of_later_ones_refused() 
     assert_eq!(error.class, Class::Unsupported, "{error}");
     let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
     assert_eq!(error.class, Class::Unsupported, "{error}");
-    // The first commit of an earlier version.
-    set_mark("3", "2");
+    // As an earlier version left it.
+    set_mark("3", "1");
+    let open = || Editor::open(store.path(), Path::new("."), CommitOptions::default()).map(drop);
+    open().unwrap();
+    set_mark("1", "2");
     undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
     assert_eq!(
         (run(store.path(), &[remove(1)]).unwrap()["head"].clone(), mark()),
