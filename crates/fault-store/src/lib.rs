@@ -79,6 +79,18 @@ impl Fault {
     }
 }
 
+/// What the store does with a put that may only replace one version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// Refuses it when the object has another version.
+    #[default]
+    Compared,
+    /// Puts whatever the version is.
+    Ignored,
+    /// Reports that it does not support the operation.
+    NotSupported,
+}
+
 /// A recorded operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -124,6 +136,7 @@ struct State {
     planned: BTreeMap<usize, Fault>,
     always: Option<Fault>,
     is_blind: bool,
+    versions: Versions,
     in_flight: usize,
     max_in_flight: usize,
     denied_deletes: usize,
@@ -204,6 +217,11 @@ impl FaultStore {
     /// Sets whether the store accepts conditions of puts and ignores them.
     pub fn ignore_conditions(&self, is_blind: bool) {
         self.state().is_blind = is_blind;
+    }
+
+    /// Sets what the store does with puts that may only replace one version.
+    pub fn set_versions(&self, versions: Versions) {
+        self.state().versions = versions;
     }
 
     /// Returns the operations so far, in order.
@@ -341,6 +359,15 @@ impl ObjectStore for FaultStore {
         self.apply_before_reply(fault.as_ref(), location).await?;
         if fault == Some(Fault::Unconditional) || self.state().is_blind {
             opts.mode = PutMode::Overwrite;
+        }
+        if matches!(opts.mode, PutMode::Update(_)) {
+            match self.state().versions {
+                Versions::Compared => {}
+                Versions::Ignored => opts.mode = PutMode::Overwrite,
+                Versions::NotSupported => {
+                    return Err(Error::NotSupported { source: "not here".into() });
+                }
+            }
         }
         let done = self.inner.put_opts(location, payload, opts).await;
         if done.is_ok() {

@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
+use zvf_format::Class;
 
 use crate::budget::Budget;
 use crate::error::StoreError;
@@ -149,7 +150,7 @@ impl Objects {
     pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool, StoreError> {
         match self.remote.create(&Key::root().join(key)?, bytes).await {
             Ok(Created::Guarded | Created::Looked) => Ok(true),
-            Err(error) if error.class() == zvf_format::Class::AlreadyExists => Ok(false),
+            Err(error) if error.class() == Class::AlreadyExists => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -260,7 +261,8 @@ impl Objects {
         if keys.is_empty() { Ok(()) } else { self.remote.remove(&keys).await }
     }
 
-    /// Returns whether the backend refuses to create what is there. It is tried with an object under `key`, which stays.
+    /// Returns whether the backend refuses to create what is there, and to replace what was changed. It is tried with an
+    /// object under `key`, which stays.
     ///
     /// # Errors
     ///
@@ -271,9 +273,24 @@ impl Objects {
         if self.remote.read(&key).await?.is_none() {
             self.remote.put(&key, std::slice::from_ref(&bytes)).await?;
         }
-        Ok(self.remote.probe(&key, &bytes).await == Created::Guarded)
+        if self.remote.probe(&key, &bytes).await != Created::Guarded {
+            return Ok(false);
+        }
+        let Some(mut other) = self.remote.head(&key).await? else { return Ok(false) };
+        // Of no object: what has such a version was changed, for this caller.
+        (other.e_tag, other.version) = (Some(NO_TAG.to_owned()), Some("0".to_owned()));
+        match self.remote.replace(&key, &bytes, &other).await {
+            Ok(()) => Ok(false),
+            Err(error) => Ok(matches!(
+                error.class(),
+                Class::FileChanged | Class::Conflict | Class::AlreadyExists
+            )),
+        }
     }
 }
+
+/// A tag that no object has.
+const NO_TAG: &str = "\"00000000000000000000000000000000\"";
 
 /// Returns the key of a prefix; the root where it is empty.
 fn prefix_key(prefix: &str) -> Result<Key, StoreError> {
