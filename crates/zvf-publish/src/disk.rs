@@ -525,10 +525,10 @@ fn sync_names(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Does nothing: other systems cannot open a directory like a file, and journal names themselves.
+/// Fails: other systems cannot open a directory like a file.
 #[cfg(not(unix))]
 fn sync_names(_path: &Path) -> io::Result<()> {
-    Ok(())
+    Err(crate::identity::unidentified_error())
 }
 
 /// The number of files that are synced in parallel.

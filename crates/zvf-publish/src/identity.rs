@@ -30,7 +30,7 @@ impl TargetIdentity {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             about => about?,
         };
-        let (device, inode) = place(&about);
+        let (device, inode) = place(&about)?;
         let mut text = Vec::new();
         // A new journal means edits that the replacement does not have.
         let records = count_records(path)?;
@@ -44,7 +44,12 @@ impl TargetIdentity {
                 let entry = entry?;
                 // A folder that disappears meanwhile changes the fingerprint, as it should.
                 let Ok(about) = fs::metadata(entry.path().join(marker)) else { continue };
-                inner.push((entry.file_name(), place(&about), about.len(), modified_nanos(&about)));
+                inner.push((
+                    entry.file_name(),
+                    place(&about)?,
+                    about.len(),
+                    modified_nanos(&about),
+                ));
             }
             inner.sort();
             text.extend(format!("{inner:?}").into_bytes());
@@ -82,30 +87,28 @@ fn modified_nanos(about: &fs::Metadata) -> u128 {
     }
 }
 
-#[cfg(unix)]
-fn place(about: &fs::Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt as _;
-    (about.dev(), about.ino())
-}
-
-/// Returns the same for all: on other systems only the fingerprint identifies a target.
-#[cfg(not(unix))]
-fn place(_about: &fs::Metadata) -> (u64, u64) {
-    (0, 0)
-}
-
 /// Returns the device and the inode of a file or folder.
 #[cfg(unix)]
-pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
+fn place(about: &fs::Metadata) -> io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
-    let about = fs::metadata(path)?;
     Ok((about.dev(), about.ino()))
 }
 
-/// Returns the same for all that exists: on other systems nothing can be compared.
 #[cfg(not(unix))]
+fn place(_about: &fs::Metadata) -> io::Result<(u64, u64)> {
+    Err(unidentified_error())
+}
+
+/// Returns the error of writing on a system where files cannot be distinguished from those that get their names later.
+#[cfg(not(unix))]
+pub(crate) fn unidentified_error() -> io::Error {
+    let text = "zvf cannot identify, lock and sync files on this system, and so does not write";
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
+/// Returns the device and the inode of a file or folder.
 pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(path).map(|_| (0, 0))
+    place(&fs::metadata(path)?)
 }
 
 /// Returns whether two paths are on one file system.
@@ -117,7 +120,7 @@ pub(crate) fn is_same_device(first: &Path, second: &Path) -> io::Result<bool> {
 
 #[cfg(not(unix))]
 pub(crate) fn is_same_device(_one: &Path, _other: &Path) -> io::Result<bool> {
-    Ok(true)
+    Err(unidentified_error())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The files of one folder by key: read and replaced whole, or created only if absent.
 //!
 //! ```text
-//! put       temp in the same folder -> write -> permissions of the file it replaces -> sync -> rename
+//! put       temp in the same folder, or above a missing one -> write -> permissions of the file it replaces -> sync
+//!           -> missing folders -> rename
 //! create    the same, but the rename fails where the name is taken
 //! ```
 //!
@@ -163,7 +164,11 @@ impl KeyedFolder {
 
     fn write_temp(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<PathBuf> {
         let path = self.path(key);
-        let parent = path.parent().unwrap_or(&self.root);
+        // Folders are made when the file gets its name, so that one that never gets it leaves none.
+        let mut parent = path.parent().unwrap_or(&self.root);
+        while parent != self.root && !parent.exists() {
+            parent = parent.parent().unwrap_or(&self.root);
+        }
         let parts = [bytes];
         let temp = loop {
             let temp = parent.join(temporary_name());
@@ -192,8 +197,21 @@ impl KeyedFolder {
     /// When the system refuses; the old file then still exists.
     pub fn put(&self, key: &str, bytes: Bytes) -> io::Result<()> {
         let temp = self.write_temp(key, bytes, true)?;
-        let renamed = self.disk.rename(&temp, &self.path(key));
-        renamed.inspect_err(|_first| drop(fs::remove_file(&temp)))
+        self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
+    }
+
+    /// Gives a temporary file its name, with the folders above it.
+    fn rename(&self, temp: &Path, key: &str) -> io::Result<()> {
+        let path = self.path(key);
+        self.make_folder_of(&path)?;
+        self.disk.rename(temp, &path)
+    }
+
+    fn make_folder_of(&self, path: &Path) -> io::Result<()> {
+        match path.parent() {
+            Some(parent) if !parent.exists() => self.disk.make_dirs(parent).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Writes a file for a key without renaming it. Dropped before that, it leaves nothing.
@@ -239,11 +257,11 @@ impl KeyedFolder {
     /// When the system refuses.
     pub fn mark(&self, key: &str, bytes: Bytes) -> io::Result<()> {
         let temp = self.write_temp(key, bytes, false)?;
-        let renamed = self.disk.rename(&temp, &self.path(key));
-        renamed.inspect_err(|_first| drop(fs::remove_file(&temp)))
+        self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
-    /// Removes a file, if it exists. Folders that become empty are removed too, except the root.
+    /// Removes a file, if it exists. Folders above it that are empty are removed too, except the root, also where the file
+    /// was removed before.
     ///
     /// # Errors
     ///
@@ -266,6 +284,36 @@ impl KeyedFolder {
             }
             folder = above;
         }
+    }
+
+    /// Removes the empty folders below the root whose modification time `may_go` accepts.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to list one.
+    pub fn remove_empty_folders(&self, may_go: impl Fn(SystemTime) -> bool) -> io::Result<()> {
+        let (mut folders, mut rest) = (Vec::new(), vec![self.root.clone()]);
+        while let Some(folder) = rest.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if is_absent(&error) => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    let modified = match entry.metadata() {
+                        Err(error) if is_absent(&error) => continue,
+                        about => about?.modified()?,
+                    };
+                    rest.push(entry.path());
+                    folders.push((entry.path(), modified));
+                }
+            }
+        }
+        // Inner folders come after outer ones. One that is not empty stays.
+        let old = folders.iter().rev().filter(|(_, modified)| may_go(*modified));
+        old.for_each(|(folder, _)| drop(fs::remove_dir(folder)));
+        Ok(())
     }
 
     /// Removes a folder with its contents.
@@ -341,7 +389,7 @@ impl PreparedFile {
     /// When the system refuses; `NotFound` when it was removed meanwhile.
     pub fn put(mut self) -> io::Result<()> {
         let Some(temp) = self.temp() else { return Ok(()) };
-        self.folder.disk.rename(temp, &self.folder.path(&self.key))?;
+        self.folder.rename(temp, &self.key)?;
         self.temp = None;
         Ok(())
     }
@@ -353,7 +401,9 @@ impl PreparedFile {
     /// As [`put`](Self::put).
     pub fn create(mut self) -> io::Result<bool> {
         let Some(temp) = self.temp() else { return Ok(false) };
-        match self.folder.disk.rename_new(temp, &self.folder.path(&self.key)) {
+        let path = self.folder.path(&self.key);
+        self.folder.make_folder_of(&path)?;
+        match self.folder.disk.rename_new(temp, &path) {
             Ok(()) => {
                 self.temp = None;
                 Ok(true)
@@ -369,7 +419,6 @@ impl Drop for PreparedFile {
         let Some(temp) = self.temp.take() else { return };
         // A file that stays is garbage that no list returns.
         let _ = self.folder.disk.remove(&temp);
-        self.folder.remove_empty(&self.key);
     }
 }
 
@@ -435,6 +484,7 @@ mod tests {
     fn what_is_prepared_has_no_name_until_it_is_put() {
         let temp_dir = tempfile::tempdir().unwrap();
         let folder = folder(&temp_dir);
+        fs::create_dir_all(folder.path("x")).unwrap();
         let [first, second] = ["x/1", "x/2"].map(|key| folder.prepare(key, key.into()).unwrap());
         fs::write(folder.path("x/.tmp-foreign"), "").unwrap();
         assert_eq!(folder.walk("").unwrap(), Vec::<String>::new());
@@ -445,8 +495,14 @@ mod tests {
         drop(second);
         assert_eq!(folder.walk("").unwrap(), ["x/1"]);
         assert_eq!(folder.list_temporary().unwrap(), Vec::new());
-        drop(folder.prepare("y/z/w", "".into()).unwrap());
-        assert!(!folder.exists("y"));
+        let third = folder.prepare("y/z/w", "".into()).unwrap();
+        assert!(!folder.exists("y"), "it leaves none, whatever happens to its process");
+        third.put().unwrap();
+        fs::create_dir_all(folder.path("a/b")).unwrap();
+        folder.remove_empty_folders(|_| false).unwrap();
+        assert!(folder.exists("a/b"));
+        folder.remove_empty_folders(|_| true).unwrap();
+        assert!(!folder.exists("a") && folder.exists("y/z/w"));
     }
 
     #[test]

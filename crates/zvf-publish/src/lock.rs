@@ -5,8 +5,9 @@
 //! PATH.owner    only where the file system has no locks: created exclusively, it names its owner
 //! ```
 //!
-//! A stale owner file is removed by the next process where that is certain: on the same machine, since its last start,
-//! when no process has its number and start time.
+//! A stale owner file is replaced by the next process where that is certain: on the same machine, since its last start,
+//! when no process has its number and start time. It changes places with the new one in one step, so that a process that
+//! finds the owner file of another one in its hands can put it back. Where the file system cannot do that, it stays.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -42,10 +43,12 @@ impl FileLock {
             options.read(true).write(true).create(true).truncate(false);
             let file = options.open(path)?;
             let held = match disk.try_lock(&file) {
+                // A process that found no locks may hold it by an owner file.
+                Ok(()) if has_living_owner(path) => return Ok(None),
                 Ok(()) => Held::System(file),
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) if is_unsupported(&error) => {
-                    match make_owner(path)? {
+                    match make_owner(disk, path)? {
                         Some(owner) => Held::Owner(owner),
                         None => return Ok(None),
                     }
@@ -80,11 +83,9 @@ impl FileLock {
     pub fn is_held(disk: &Disk, path: &Path) -> bool {
         match File::open(path) {
             Ok(file) => match disk.try_lock_shared(&file) {
-                Ok(()) => false,
+                Ok(()) => has_living_owner(path),
                 Err(TryLockError::WouldBlock) => true,
-                Err(TryLockError::Error(error)) if is_unsupported(&error) => {
-                    fs::read_to_string(owner_path(path)).is_ok_and(|owner| !is_dead(&owner))
-                }
+                Err(TryLockError::Error(error)) if is_unsupported(&error) => has_living_owner(path),
                 Err(TryLockError::Error(_)) => true, // unknown
             },
             Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -122,8 +123,12 @@ fn is_unsupported(error: &io::Error) -> bool {
     false
 }
 
+fn has_living_owner(path: &Path) -> bool {
+    fs::read_to_string(owner_path(path)).is_ok_and(|owner| !is_dead(&owner))
+}
+
 /// Creates the owner file of the lock at `path`; returns `None` where its owner may be alive.
-fn make_owner(path: &Path) -> io::Result<Option<PathBuf>> {
+fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     let owner = owner_path(path);
     for _ in 0..OWNER_TRIES {
         // It is written under another name first, so that it is never read empty.
@@ -139,13 +144,38 @@ fn make_owner(path: &Path) -> io::Result<Option<PathBuf>> {
             return Ok(Some(owner));
         }
         match fs::read_to_string(&owner) {
-            Ok(record) if is_dead(&record) => fs::remove_file(&owner)?,
+            Ok(record) if is_dead(&record) => match replace_dead(disk, path, &owner) {
+                Ok(true) => return Ok(Some(owner)),
+                Ok(false) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            },
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     Ok(None)
+}
+
+/// Puts an owner file in the place of one whose process has ended. Returns `false` where a faster process did, or where
+/// names cannot change places.
+fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
+    let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
+    fs::write(&fresh, owner_record())?;
+    let replace = || -> io::Result<bool> {
+        if !disk.exchange(&fresh, owner)? {
+            return Ok(false);
+        }
+        let was_dead = is_dead(&fs::read_to_string(&fresh)?);
+        if !was_dead {
+            disk.exchange(&fresh, owner)?;
+        }
+        Ok(was_dead)
+    };
+    let replaced = replace();
+    drop(fs::remove_file(&fresh));
+    replaced
 }
 
 /// Creates the owner file where there are no hard links either.
@@ -177,11 +207,9 @@ fn is_dead(record: &str) -> bool {
     let lines: Vec<&str> = record.lines().collect();
     let [machine_name, boot, numbering, process, start] = lines.as_slice() else { return false };
     let [own_machine, own_boot, own_numbering] = machine();
-    if own_boot.is_empty() || *machine_name != own_machine {
+    // Several machines may have one name, so that another start may be that of another machine.
+    if own_boot.is_empty() || *machine_name != own_machine || *boot != own_boot {
         return false;
-    }
-    if *boot != own_boot {
-        return true; // the machine was restarted since
     }
     if own_numbering.is_empty() || *numbering != own_numbering || start.is_empty() {
         return false;
@@ -230,8 +258,8 @@ pub(crate) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn is_same(_file: &File, path: &Path) -> io::Result<bool> {
-    Ok(path.exists())
+pub(crate) fn is_same(_file: &File, _path: &Path) -> io::Result<bool> {
+    Err(crate::identity::unidentified_error())
 }
 
 /// `starttime` in `/proc/PID/stat`, counted from the name of the program.
@@ -268,7 +296,7 @@ mod tests {
         #[rustfmt::skip]
         let table = [
             ("a process that is gone",     format!("{machine}\n{boot}\n{numbering}\n1\n1\n"), true),
-            ("before the machine started", format!("{machine}\nother\n{numbering}\n1\n1\n"), true),
+            ("of another start",           format!("{machine}\nother\n{numbering}\n1\n1\n"), false),
             ("another machine",            format!("other\n{boot}\n{numbering}\n1\n1\n"), false),
             ("another container",          format!("{machine}\n{boot}\nother\n1\n1\n"), false),
             ("in an unknown container",    format!("{machine}\n{boot}\n\n1\n1\n"), false),
@@ -283,5 +311,46 @@ mod tests {
             let lock = FileLock::try_acquire(&disk, &path).unwrap();
             assert_eq!(lock.is_some(), dead, "{what}");
         }
+    }
+
+    #[test]
+    fn the_owner_file_of_a_faster_process_is_put_back() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = temp_dir.path().join("lock");
+        let (disk, owner) = (Disk::default().without_locks(), owner_path(&path));
+        // Read as that of a process that has ended, and replaced by a faster one since.
+        fs::write(&owner, owner_record()).unwrap();
+        assert!(!replace_dead(&disk, &path, &owner).unwrap());
+        assert_eq!(fs::read_to_string(&owner).unwrap(), owner_record());
+        assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn many_at_once_find_one_owner() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let disk = Disk::default().without_locks();
+        let [machine, boot, numbering] = machine();
+        for round in 0..200 {
+            let path = temp_dir.path().join(round.to_string());
+            fs::write(owner_path(&path), format!("{machine}\n{boot}\n{numbering}\n1\n1\n"))
+                .unwrap();
+            let held: Vec<FileLock> = std::thread::scope(|scope| {
+                let take = || FileLock::try_acquire(&disk, &path).unwrap();
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+                threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(held.len(), 1, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_lock_of_the_system_is_refused_beside_an_owner_file() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = temp_dir.path().join("lock");
+        let held = FileLock::try_acquire(&Disk::default().without_locks(), &path).unwrap().unwrap();
+        assert!(FileLock::is_held(&Disk::default(), &path));
+        assert!(FileLock::try_acquire(&Disk::default(), &path).unwrap().is_none());
+        drop(held);
+        drop(FileLock::try_acquire(&Disk::default(), &path).unwrap().unwrap());
     }
 }
