@@ -60,10 +60,8 @@ impl Folder {
             let path = temporary_path(&parent.join(PREFIX));
             fs::create_dir(&path)?;
             // Another process may take a folder that nobody holds for a dead one's, and be faster.
-            let lock =
-                File::create_new(path.join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
-            match lock {
-                Ok(lock) if path.join(LOCK).exists() => return Ok(Self { path, _lock: lock }),
+            match hold(&path) {
+                Ok(lock) if path.exists() => return Ok(Self { path, _lock: lock }),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(_) | Err(_) => {}
             }
@@ -76,6 +74,17 @@ impl Drop for Folder {
         // What cannot be removed now is removed by the next run.
         let _left_behind = fs::remove_dir_all(&self.path);
     }
+}
+
+/// Locks a folder, so that no other process removes it.
+fn hold(path: &Path) -> io::Result<File> {
+    let lock = File::create_new(path.join(LOCK))?;
+    if lock.lock().is_err() {
+        // Where files have no locks, a folder with a file and without a lock belongs to nobody who may remove it.
+        File::create_new(path.join(UNLOCKED))?;
+        fs::remove_file(path.join(LOCK))?;
+    }
+    Ok(lock)
 }
 
 /// Removes folders whose process is gone.
@@ -103,6 +112,7 @@ fn sweep(parent: &Path) -> io::Result<()> {
 /// What the folders begin with.
 const PREFIX: &str = ".zvf-scratch";
 const LOCK: &str = "lock";
+const UNLOCKED: &str = "unlocked";
 
 #[cfg(test)]
 mod tests {
