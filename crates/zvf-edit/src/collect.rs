@@ -10,7 +10,7 @@ use crate::journal::Journal;
 use crate::medium::Medium;
 use crate::place::Place;
 use crate::renumber::commit_renumbering;
-use crate::script::report;
+use crate::script::{STAGING_GRACE, enter_gate, report};
 use crate::vacuum::commit_vacuum;
 use zvf_format::num::to_u64;
 
@@ -59,8 +59,18 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
     }
     // Writers hold this lock shared from staging until their record exists.
     let _held = journal.lock_for_gc()?;
+    if !what.dry_run {
+        enter_gate(&journal.place.gate)?;
+    }
     let head = journal.head()?;
-    let mut garbage = Garbage { options: what, now: SystemTime::now(), files: 0, bytes: 0 };
+    let mut options = what;
+    if !journal.side.is_folder() && options.grace < STAGING_GRACE {
+        // Backends have no lock that a writer could hold while it stages.
+        options.grace = STAGING_GRACE;
+        let minutes = STAGING_GRACE.as_secs() / 60;
+        notices.push(json!({"code": "grace", "text": format!("files of the last {minutes} minutes are kept: a commit under way may need them")}));
+    }
+    let mut garbage = Garbage { options, now: SystemTime::now(), files: 0, bytes: 0 };
     garbage.collect_staged(&journal, head)?;
     garbage.collect_temporary(&journal)?;
     let (files, bytes) = (garbage.files, garbage.bytes);
@@ -89,7 +99,7 @@ impl Garbage {
         let mut needed: Vec<String> = Vec::new();
         let pending = journal.list_pending()?;
         for seq in journal.list_numbers("log")? {
-            if seq + self.options.keep > head || pending.contains(&seq) {
+            if seq > head.saturating_sub(self.options.keep) || pending.contains(&seq) {
                 needed.extend(journal.read_record(seq)?.map(|record| record.txid().to_owned()));
             }
         }
@@ -120,7 +130,7 @@ impl Garbage {
         Ok(())
     }
 
-    /// Removes temporary files that a killed writer left in the store and in the journal.
+    /// Removes temporary files and empty folders that a killed writer left in the store and in the journal.
     fn collect_temporary(&mut self, journal: &Journal) -> Result<()> {
         for folder in [&journal.store, &journal.side].into_iter().filter_map(Medium::folder) {
             for (path, len, modified) in folder.list_temporary()? {
@@ -132,6 +142,9 @@ impl Garbage {
                 if !self.options.dry_run {
                     folder.disk().remove(&path)?;
                 }
+            }
+            if !self.options.dry_run {
+                folder.remove_empty_folders(|modified| !self.is_young(modified))?;
             }
         }
         Ok(())

@@ -1,13 +1,14 @@
 //! Fencing of writers by epochs: a single writer takes the next epoch, which fences the writer before it.
 //!
 //! ```text
-//! epoch/<E>      {"writer", "time"}; created only if absent where the backend can
-//! epoch/<E>.end  the writer has ended
+//! epoch/<E>-<id>      {"writer", "time"}; nobody else writes this name
+//! epoch/<E>-<id>.end  the writer has ended
 //! ```
 //!
 //! An epoch that has not ended holds a lease of ten minutes; the next writer is refused meanwhile. A writer that finds a
-//! higher epoch than its own before it commits fails with `WriterFenced`. Where the backend has no conditional puts, a
-//! writer reads its epoch back: of two that began at the same time, the one whose text was kept goes on.
+//! higher epoch than its own before it commits fails with `WriterFenced`; one that finds it after it created its record
+//! does not know whether the record stands. No condition of the backend is relied on: a writer lists the epochs after it
+//! created its own, and ends that if it finds one that was not there before. Lists must show what was put before them.
 //!
 //! Not here: the journal.
 
@@ -25,46 +26,52 @@ use crate::stamp::{new_txid, since_1970, writer_name};
 #[derive(Debug)]
 pub(crate) struct Epoch {
     pub(crate) number: u64,
+    key: String,
     side: Medium,
 }
 
 impl Epoch {
     /// Takes the next epoch.
     pub(crate) fn take(side: &Medium) -> Result<Self> {
-        let last = find_highest(side)?;
-        if last > 0
-            && !side.exists(&end_key(last))?
-            && let Some(text) = side.get(&epoch_key(last))?
-        {
+        let all = list(side)?;
+        let before = filter_held(&all);
+        for (number, key) in &before {
+            let Some(text) = side.get(key)? else { continue }; // its writer withdrew
             let held: Json = serde_json::from_slice(&text)?;
             // An epoch without a time is old; one from the future counts as just taken.
             let now = since_1970()?.as_secs();
             let age = now.saturating_sub(held["time"].as_u64().unwrap_or(0));
             if age < EPOCH_LEASE.as_secs() {
                 let text = format!(
-                    "epoch {last} was taken {age} s ago by {}, who may still write; try again when it has ended, or in {} s",
+                    "epoch {number} was taken {age} s ago by {}, who may still write; try again when it has ended, or in {} s",
                     held["writer"].as_str().unwrap_or("somebody"),
                     EPOCH_LEASE.as_secs() - age
                 );
                 return Err(EditError::new(Class::WriterFenced, text));
             }
         }
-        let writer = format!("{} {}", writer_name(), new_txid());
+        let last = all.last().map_or(0, |(number, _)| *number); // 0 before the first epoch
+        let number = last.checked_add(1).ok_or_else(|| superseded_error(last))?;
+        let key = format!("epoch/{number:020}-{}", new_txid());
         let text: Bytes =
-            serde_json::to_vec(&json!({"writer": writer, "time": since_1970()?.as_secs()}))?.into();
-        let number = last + 1;
-        let is_created = side.create(&epoch_key(number), &text)?;
-        side.sync([epoch_key(number).as_str()].into_iter())?;
-        if !is_created || side.get(&epoch_key(number))?.as_ref() != Some(&text) {
-            return Err(superseded_error(number));
+            serde_json::to_vec(&json!({"writer": writer_name(), "time": since_1970()?.as_secs()}))?
+                .into();
+        let epoch = Self { number, key, side: side.clone() };
+        side.put_object(&epoch.key, &text)?;
+        side.sync([epoch.key.as_str()].into_iter())?;
+        // Of two that do this at once, the one that looks last sees the other. It ends its epoch by dropping it.
+        let after = filter_held(&list(side)?);
+        let rival = after.iter().find(|held| held.1 != epoch.key && !before.contains(held));
+        match rival {
+            Some((rival, _)) => Err(superseded_error(*rival)),
+            None => Ok(epoch),
         }
-        Ok(Self { number, side: side.clone() })
     }
 
     /// Refuses to go on when another writer took a later epoch.
     pub(crate) fn check_is_latest(&self) -> Result<()> {
-        match find_highest(&self.side)? {
-            later if later > self.number => Err(superseded_error(later)),
+        match list(&self.side)?.last() {
+            Some((later, _)) if *later > self.number => Err(superseded_error(*later)),
             _ => Ok(()),
         }
     }
@@ -73,18 +80,24 @@ impl Epoch {
 impl Drop for Epoch {
     fn drop(&mut self) {
         // Without this object, the next writer waits until the lease ends.
-        let _ = self.side.put_object(&end_key(self.number), &Bytes::new());
+        let _ = self.side.put_object(&format!("{}{END}", self.key), &Bytes::new());
     }
 }
 
-fn find_highest(side: &Medium) -> Result<u64> {
-    let names = side.list("epoch")?;
-    let mut last = names.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0); // 0 before the first epoch
-    // A listing may be stale, so the epochs after its last one are probed by name.
-    while side.exists(&epoch_key(last + 1))? {
-        last += 1;
-    }
-    Ok(last)
+/// Lists the epochs with their keys, in order. Those of earlier versions have no id in their names.
+fn list(side: &Medium) -> Result<Vec<(u64, String)>> {
+    let parse = |name: String| {
+        let number = name.strip_suffix(END).unwrap_or(&name).split('-').next()?.parse().ok()?;
+        Some((number, format!("epoch/{name}")))
+    };
+    Ok(side.list("epoch")?.into_iter().filter_map(parse).collect())
+}
+
+/// Returns the epochs that have not ended.
+fn filter_held(all: &[(u64, String)]) -> Vec<(u64, String)> {
+    let has_ended = |key: &str| all.iter().any(|(_, other)| other.strip_suffix(END) == Some(key));
+    let is_held = |(_, key): &&(u64, String)| !key.ends_with(END) && !has_ended(key);
+    all.iter().filter(is_held).cloned().collect()
 }
 
 fn superseded_error(later: u64) -> EditError {
@@ -94,13 +107,8 @@ fn superseded_error(later: u64) -> EditError {
     )
 }
 
-fn epoch_key(number: u64) -> String {
-    format!("epoch/{number:020}")
-}
-
-fn end_key(number: u64) -> String {
-    format!("epoch/{number:020}.end")
-}
+/// The end of the name of the object that ends an epoch.
+const END: &str = ".end";
 
 /// How long an epoch that has not ended refuses other writers.
 const EPOCH_LEASE: Duration = Duration::from_secs(600);

@@ -5,38 +5,37 @@
 //! <root>.zvf/staging           folders: flock, shared while a commit is staged, exclusive while gc removes staged files
 //! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, concatenated
 //! <root>.zvf/txn/<txid>/old    the old bytes of these keys
+//! <root>.zvf/txn/<txid>/accepted/<key>    bytes of another program that took the place of the old ones before the commit was
+//!                              applied, and were accepted
 //! <root>.zvf/log/<seq>         the record, which is the commit point: created only if absent; 20 digits
 //! <root>.zvf/done/<seq>        marks a record that is applied to the store
-//! <root>.zvf/epoch/<E>         the epoch of a single writer
+//! <root>.zvf/epoch/<E>-<txid>  the epoch of a single writer
 //! <root>.zvf/probe             tests whether the backend has conditional puts
 //! ```
 //!
 //! A commit stages its bytes, syncs them, and creates the next record of the log. In a folder it also writes the files of
 //! the store before the record, and renames them after it, so that a full disk fails before the commit point. After the
-//! commit point, every process that opens the store for writing applies the pending records in order. A key is only
-//! replaced while it holds the old bytes of the record, so that bytes of other programs are never overwritten.
+//! commit point, every process that opens the store for writing applies the pending records in order (`apply`).
 //!
 //! In a folder the first record is created under the target lock, so that a command that replaces the whole folder cannot
 //! miss a new journal.
 //!
-//! Not here: what the keys mean; reads at a head (`snapshot`); fencing of writers (`epoch`).
+//! Not here: what the keys mean; how records are applied (`apply`); reads at a head (`snapshot`); fencing of writers (`epoch`).
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_format::num::to_u64;
 use zvf_publish::{KeyedFolder, PublishError, TargetLock};
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
-use crate::error::{EditError, Result, foreign_change_error, replaced_store_error};
+use crate::error::{EditError, Result, replaced_store_error};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
 use crate::record::{CommitRecord, Entry, Span, StagedKeys};
@@ -60,8 +59,8 @@ pub(crate) struct Staged {
     /// The entries of the record, one for each key.
     pub(crate) keys: Vec<Json>,
     names: [String; 2],
-    new: Bytes,
-    prepared: PreparedFiles,
+    pub(crate) new: Bytes,
+    pub(crate) prepared: PreparedFiles,
 }
 
 /// The lock of a journal, held until it is dropped.
@@ -121,24 +120,19 @@ impl Journal {
         Ok(self.list_numbers("log")?.last().copied().unwrap_or(0)) // 0 before the first commit
     }
 
-    /// Lists the numbers of the files in `log` or `done`.
+    /// Lists the numbers of the files in `log` or `done`. Refuses one that none can follow.
     pub(crate) fn list_numbers(&self, folder: &str) -> Result<Vec<u64>> {
         let mut numbers: Vec<u64> =
             self.side.list(folder)?.iter().filter_map(|name| name.parse().ok()).collect();
-        if let (false, Some(last)) = (self.side.is_folder(), numbers.last().copied()) {
-            // A listing may be stale, so the numbers after its last one are probed by name.
-            let mut next = last + 1;
-            while self.side.exists(&numbered_key(folder, next))? {
-                numbers.push(next);
-                next += 1;
-            }
-        } else if !self.side.is_folder() && self.side.exists(&numbered_key(folder, 1))? {
-            numbers.push(1);
-            while let Some(next) = numbers.last().map(|last| last + 1)
-                && self.side.exists(&numbered_key(folder, next))?
-            {
-                numbers.push(next);
-            }
+        let mut last = numbers.last().copied().unwrap_or(0); // 0 before the first
+        if last == u64::MAX {
+            let text = format!("{folder}/{last}: expected a number that another can follow");
+            return Err(EditError::new(Class::OutOfBounds, text));
+        }
+        // The listing of a backend may be stale, so the numbers after its last one are probed by name.
+        while !self.side.is_folder() && self.side.exists(&numbered_key(folder, last + 1))? {
+            last += 1;
+            numbers.push(last);
         }
         Ok(numbers)
     }
@@ -152,10 +146,11 @@ impl Journal {
         text.map(|text| CommitRecord::parse(seq, &text)).transpose()
     }
 
-    /// Reads only the keys of a record.
-    pub(crate) fn staged_keys(&self, seq: u64) -> Result<Option<StagedKeys>> {
-        let text = self.side.get(&log_key(seq))?;
-        text.map(|text| StagedKeys::parse(seq, &text)).transpose()
+    /// Reads only the keys of records.
+    pub(crate) fn staged_keys(&self, seqs: &[u64]) -> Result<Vec<StagedKeys>> {
+        let keys: Vec<String> = seqs.iter().map(|seq| log_key(*seq)).collect();
+        let texts = seqs.iter().zip(self.side.read_all(&keys)?);
+        texts.filter_map(|(seq, text)| Some(StagedKeys::parse(*seq, &text?))).collect()
     }
 
     /// Waits for the lock of the journal. Object stores have none.
@@ -174,16 +169,20 @@ impl Journal {
             Err(_) if !exclusive => OpenOptions::new().read(true).open(&path)?,
             Err(error) => return Err(error.into()),
         };
-        let operation = match exclusive {
-            true => FlockOperation::NonBlockingLockExclusive,
-            false => FlockOperation::NonBlockingLockShared,
-        };
         let start = Instant::now();
         loop {
-            match flock(&file, operation) {
+            let locked = match exclusive {
+                true => side.disk().try_lock(&file),
+                false => side.disk().try_lock_shared(&file),
+            };
+            match locked {
                 Ok(()) => return Ok(Some(Guard { _file: Some(file) })),
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-                Err(error) => {
+                Err(TryLockError::WouldBlock) => {}
+                // Where files have no locks, nobody edits, and readers need none.
+                Err(TryLockError::Error(_)) if !exclusive && name == "lock" => {
+                    return Ok(Some(Guard { _file: None }));
+                }
+                Err(TryLockError::Error(error)) => {
                     let text = format!(
                         "the file system of {} has no locks ({error}); edit a copy on a local disk",
                         path.display()
@@ -203,7 +202,7 @@ impl Journal {
         Ok(self.log_and_pending()?.1)
     }
 
-    fn log_and_pending(&self) -> Result<(u64, Vec<u64>)> {
+    pub(crate) fn log_and_pending(&self) -> Result<(u64, Vec<u64>)> {
         if let Some(pinned) = &self.pinned {
             return Ok((pinned.head()?, Vec::new())); // commits of a repository are atomic
         }
@@ -217,161 +216,26 @@ impl Journal {
         Ok((head, log))
     }
 
-    /// Refuses a store that another program replaced without its journal.
-    fn check_mark(&self) -> Result<()> {
+    /// Refuses a store that another program replaced without its journal, and the journal of a newer version.
+    pub(crate) fn check_mark(&self) -> Result<()> {
         let Some(text) = self.store.get("zarr.json")? else { return Ok(()) };
         let root: Json = serde_json::from_slice(&text)?;
         match root["attributes"]["zvf"]["journal"].is_null() {
             true => Err(replaced_store_error(&self.place.to_string())),
-            false => Ok(()),
+            false => self.check_version(&root),
         }
     }
 
-    /// Applies the pending records once no process reads. Returns the head.
-    pub(crate) fn apply_all_pending(&self) -> Result<u64> {
-        self.apply_pending(None)
-    }
-
-    /// Applies the pending records. The files of the record in `new_commit` are written already.
-    fn apply_pending(&self, mut new_commit: Option<(CommitRecord, Staged)>) -> Result<u64> {
-        let (head, pending) = self.log_and_pending()?;
-        if self.pinned.is_none() && head > 0 && to_u64(pending.len()) != head {
-            self.check_mark()?;
+    /// Refuses the journal of a newer version, by the mark in the root document.
+    pub(crate) fn check_version(&self, root: &Json) -> Result<()> {
+        let mark = &root["attributes"]["zvf"]["journal"];
+        if mark.is_null() || mark.as_u64().is_some_and(|number| number <= JOURNAL_VERSION) {
+            return Ok(());
         }
-        if pending.is_empty() {
-            return Ok(head);
-        }
-        let Some(_guard) = self.lock(true, LOCK_TIMEOUT)? else {
-            return Err(self.busy_error("is being read or written"));
-        };
-        let (head, pending) = self.log_and_pending()?;
-        for seq in pending {
-            if let Some((record, staged)) = new_commit.take_if(|(record, _)| record.seq == seq) {
-                self.apply(&record, head, Some(staged))?;
-                continue;
-            }
-            let record = self.read_record(seq)?;
-            let record = record.ok_or_else(|| EditError::new(Class::NotFound, log_key(seq)))?;
-            self.apply(&record, head, None)?;
-        }
-        Ok(head)
-    }
-
-    /// Applies a record: puts cells, then indexes, then documents, the root last; then removes keys.
-    fn apply(&self, record: &CommitRecord, head: u64, new_staged: Option<Staged>) -> Result<()> {
-        let mut entries: Vec<Entry<'_>> = record.entries().collect();
-        entries.sort_by_key(|entry| (entry.new.is_none(), put_order(entry.key)));
-        let staged = format!("txn/{}/new", record.txid());
-        let (new_bytes, mut prepared) = match new_staged {
-            Some(new_staged) => (new_staged.new, new_staged.prepared),
-            // Spans in a missing file are refused.
-            None => (self.side.get(&staged)?.unwrap_or_default(), PreparedFiles::new()),
-        };
-        for class in entries.chunk_by(|a, b| self.is_one_step(a, b)) {
-            let mut tries = 0;
-            while !self.apply_step(record, class, (&new_bytes, &staged), (head, &mut prepared))? {
-                tries += 1;
-                if tries == MAX_APPLY_TRIES {
-                    let text =
-                        format!("{}: others change it without a pause; try again", self.place);
-                    return Err(EditError::new(Class::Unavailable, text));
-                }
-            }
-        }
-        self.store.sync(entries.iter().map(|entry| entry.key))?;
-        let done = numbered_key("done", record.seq);
-        // If the mark is lost, the record is applied again without effect.
-        self.side.put_unsynced(&done, &Bytes::new())
-    }
-
-    /// Returns whether two keys belong to one step. In a folder all puts do, as files are renamed in order.
-    fn is_one_step(&self, a: &Entry<'_>, b: &Entry<'_>) -> bool {
-        let step = |entry: &Entry<'_>| (entry.new.is_none(), put_order(entry.key));
-        match self.store.is_folder() {
-            true => a.new.is_none() == b.new.is_none(),
-            false => step(a) == step(b),
-        }
-    }
-
-    /// Puts or removes these keys. Returns false when one of them changed meanwhile.
-    fn apply_step(
-        &self,
-        record: &CommitRecord,
-        entries: &[Entry<'_>],
-        (new_bytes, staged): (&Bytes, &str),
-        (head, prepared): (u64, &mut PreparedFiles),
-    ) -> Result<bool> {
-        let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
-        let current = self.store.get_all(&keys)?;
-        let (mut puts, mut removed) = (Vec::new(), Vec::new());
-        for (entry, current) in entries.iter().zip(current) {
-            let now = current.as_ref().map(|current| current.bytes.as_ref());
-            // A backend may report a key to remove as missing although it exists.
-            let is_removal = entry.new.is_none() && entry.old.is_some();
-            let may_still_exist = is_removal && !self.store.is_folder();
-            if entry.is_applied(now) && !(may_still_exist && self.store.exists(entry.key)?) {
-                continue;
-            }
-            // Without a lock, other processes may have applied later records. The check follows the read: bytes read
-            // before it are older than any later record, and are only replaced while they are unchanged.
-            let is_unapplied = entry.is_unapplied(now);
-            if (!is_unapplied || !self.store.is_folder())
-                && self.is_written_later(entry.key, record.seq, head)?
-            {
-                continue;
-            }
-            // A missing key can be put without overwriting anything.
-            if !is_unapplied
-                && !self.place.accepts_foreign
-                && let Some(now) = now
-                && !self.is_from_journal(entry.key, now, head)?
-            {
-                return Err(foreign_change_error(entry.key)
-                    .with_place(&format!("commit {} stands and is not applied", record.seq)));
-            }
-            match entry.new {
-                Some(span) => {
-                    let bytes = span.slice(new_bytes, staged)?;
-                    puts.push(PutRequest { key: entry.key, bytes, current });
-                }
-                None => removed.push(entry.key),
-            }
-        }
-        if !puts.is_empty() && !self.store.replace_all(puts, prepared)? {
-            return Ok(false);
-        }
-        self.store.delete(&removed)?;
-        Ok(true)
-    }
-
-    /// Returns whether a later record writes the key; then that record decides what to do with the bytes.
-    fn is_written_later(&self, key: &str, seq: u64, head: u64) -> Result<bool> {
-        let mut later = seq + 1;
-        loop {
-            match self.read_record(later)? {
-                Some(record) if record.entries().any(|entry| entry.key == key) => return Ok(true),
-                None if later > head => return Ok(false),
-                _ => later += 1,
-            }
-        }
-    }
-
-    /// Returns whether the bytes are the old or new bytes of a recent commit, which a slow writer may have put back.
-    fn is_from_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
-        if self.store.is_folder() {
-            return Ok(false); // the lock excludes slow writers
-        }
-        for seq in (head.saturating_sub(MAX_REMEMBERED_COMMITS)..=head).rev() {
-            let Some(record) = self.read_record(seq)? else { continue };
-            let has_bytes = |entry: Entry<'_>| {
-                entry.key == key
-                    && (entry.is_applied(Some(bytes)) || entry.is_unapplied(Some(bytes)))
-            };
-            if record.entries().any(has_bytes) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Err(EditError::unsupported(format!(
+            "{}: expected a journal of version {JOURNAL_VERSION} or earlier, found {mark}; a newer zvf wrote it: use that one",
+            self.place
+        )))
     }
 
     /// Reads the old bytes of the keys of a record.
@@ -401,6 +265,13 @@ impl Journal {
             };
             before.insert(entry.key.to_owned(), bytes);
         }
+        let accepted = format!("txn/{}/accepted", record.txid());
+        for listed in self.side.walk(&accepted)? {
+            if let Some(key) = listed.strip_prefix(&accepted).and_then(|key| key.strip_prefix('/'))
+            {
+                before.insert(key.to_owned(), self.side.get(&listed)?);
+            }
+        }
         Ok(before)
     }
 
@@ -423,7 +294,7 @@ impl Journal {
             .ok_or_else(|| self.busy_error("is being written"))
     }
 
-    fn busy_error(&self, what: &str) -> EditError {
+    pub(crate) fn busy_error(&self, what: &str) -> EditError {
         let seconds = LOCK_TIMEOUT.as_secs();
         let text = format!("{} {what} for longer than {seconds} s; try again", self.place);
         EditError::new(Class::Unavailable, text)
@@ -457,12 +328,12 @@ impl Journal {
             return Ok(());
         }
         Err(EditError::unsupported(format!(
-            "{}: the backend does not refuse to create an object that is there, so that two writers could overwrite each other; give --single-writer while no other process writes",
+            "{}: the backend does not refuse to create an object that is there, or to replace one that was changed, so that two writers could overwrite each other; give --single-writer while no other process writes",
             self.place
         )))
     }
 
-    /// Returns whether the backend refuses to create an object that exists.
+    /// Returns whether the backend refuses to create an object that exists, and to replace one that was changed.
     pub(crate) fn has_conditions(&self) -> Result<bool> {
         match &self.side {
             Medium::Folder(_) => Ok(true),
@@ -531,7 +402,8 @@ impl Journal {
             let Some(side) = self.side.folder() else {
                 let puts = names.iter().zip(bytes);
                 let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, current: None });
-                if !self.side.replace_all(puts.collect(), &mut PreparedFiles::new())? {
+                let (prepared, is_alone) = (&mut PreparedFiles::new(), false);
+                if !self.side.replace_all(puts.collect(), prepared, is_alone)? {
                     let text = format!("txn/{txid} is there already");
                     return Err(EditError::new(Class::Conflict, text));
                 }
@@ -576,11 +448,6 @@ impl Journal {
         Ok(won)
     }
 
-    /// Applies a record whose files are prepared, and those pending before it.
-    pub(crate) fn apply_record(&self, record: CommitRecord, staged: Staged) -> Result<u64> {
-        self.apply_pending(Some((record, staged)))
-    }
-
     /// Returns the checksum of a record, to which the next record links; null where there is none.
     pub(crate) fn record_checksum(&self, seq: u64) -> Result<Json> {
         let text = self.side.get(&log_key(seq))?;
@@ -606,41 +473,24 @@ impl Journal {
     }
 }
 
+/// The version of journals that is written. Version 2 added accepted bytes, epochs with the name of their transaction,
+/// and records of known members only.
+pub(crate) const JOURNAL_VERSION: u64 = 2;
+
 pub(crate) fn log_key(seq: u64) -> String {
     numbered_key("log", seq)
 }
 
-fn numbered_key(folder: &str, seq: u64) -> String {
+pub(crate) fn numbered_key(folder: &str, seq: u64) -> String {
     format!("{folder}/{seq:020}")
 }
 
-/// Returns the step in which a key is put, so that no reader finds a reference to a missing key.
-fn put_order(key: &str) -> u8 {
-    let document = key.ends_with("zarr.json");
-    let names = |part: &str| key.split('/').any(|name| name == part);
-    match () {
-        () if key == "zarr.json" => 6,
-        () if document && key.matches('/').count() == 1 => 5,
-        () if names("object_index") => 4,
-        () if names("links") || names("link_attributes") || names("link_fragments") => 3,
-        () if document => 2,
-        () if names("vertex_fragments") => 1,
-        () => 0,
-    }
-}
-
 /// How long a writer waits for a lock.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Number of recent commits whose bytes are recognized.
-const MAX_REMEMBERED_COMMITS: u64 = 32;
-
-/// How often a step is retried when other processes change its keys.
-const MAX_APPLY_TRIES: usize = 20;
-
-/// Returns the bytes of an object that a listing named, or refuses a missing one.
-pub(crate) fn need_listed(key: &str, bytes: Option<Bytes>) -> Result<Bytes> {
-    bytes.ok_or_else(|| {
+/// Returns what an object that a listing named holds, or refuses a missing one.
+pub(crate) fn need_listed<T>(key: &str, found: Option<T>) -> Result<T> {
+    found.ok_or_else(|| {
         let text = format!("{key}: expected the object that was listed, found none; try again");
         EditError::new(Class::FileChanged, text)
     })

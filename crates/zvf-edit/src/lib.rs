@@ -30,7 +30,7 @@
 //!   grouping, columns, new_column, append, expect,
 //!   parts, follow, geometry_links
 //! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key
-//! journal, record, epoch, stamp, medium, place, options       the write-ahead log, and where store and log lie
+//! journal, apply, record, epoch, stamp, medium, place,        the write-ahead log, and where store and log lie
 //! history, diff, audit, collect, stores                       log and undo, comparison, checks, garbage, checkout and merge
 //! levels, recipe, refresh, owners                             coarser levels in a commit
 //! vacuum, divide, renumber, rewrite, store_copy, attach       commands that change a whole store in one commit
@@ -42,6 +42,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod append;
+mod apply;
 mod arrays;
 mod attach;
 mod audit;

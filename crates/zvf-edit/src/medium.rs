@@ -81,6 +81,17 @@ impl Medium {
         }
     }
 
+    /// Reads several objects.
+    pub(crate) fn read_all(&self, keys: &[String]) -> Result<Vec<Option<Bytes>>> {
+        match self {
+            Self::Folder(_) => keys.iter().map(|key| self.get(key)).collect(),
+            Self::Objects(objects) => {
+                let reads = stream::iter(keys.iter().map(|key| objects.read(key)));
+                Ok(block_on(reads.buffered(MAX_REQUESTS).try_collect())?)
+            }
+        }
+    }
+
     /// Reads several objects with their versions.
     pub(crate) fn get_all(&self, keys: &[&str]) -> Result<Vec<Option<CurrentObject>>> {
         match self {
@@ -170,12 +181,14 @@ impl Medium {
         }
     }
 
-    /// Creates or replaces objects that are unchanged since they were read. Returns false when one was changed meanwhile.
-    /// Prepared files are only renamed.
+    /// Creates or replaces objects that are unchanged since they were read. Returns false when they must be read again:
+    /// one was changed meanwhile, or a writer that is alone replaced one without a condition. Prepared files are only
+    /// renamed.
     pub(crate) fn replace_all(
         &self,
         puts: Vec<PutRequest<'_>>,
         prepared: &mut PreparedFiles,
+        is_alone: bool,
     ) -> Result<bool> {
         match self {
             Self::Folder(folder) => {
@@ -188,7 +201,7 @@ impl Medium {
                     };
                     folder.put_all(&std::mem::take(&mut rest)).map_err(with_key("store"))?;
                     match file.put() {
-                        // Another process removed the temporary file as garbage.
+                        // Another process removed the temporary file, or its empty folder, as garbage.
                         Err(error) if error.kind() == ErrorKind::NotFound => {
                             folder.put(put.key, put.bytes).map_err(with_key(put.key))?;
                         }
@@ -199,7 +212,7 @@ impl Medium {
                 Ok(true)
             }
             Self::Objects(objects) => {
-                let puts = puts.into_iter().map(|put| replace_object(objects, put));
+                let puts = puts.into_iter().map(|put| replace_object(objects, put, is_alone));
                 let done: Vec<bool> =
                     block_on(stream::iter(puts).buffer_unordered(MAX_REQUESTS).try_collect())?;
                 Ok(done.into_iter().all(|done| done))
@@ -254,13 +267,13 @@ impl Medium {
     }
 }
 
-/// Puts one object if it is unchanged since it was read. Returns false if it is not.
-async fn replace_object(objects: &Objects, put: PutRequest<'_>) -> Result<bool> {
+/// Puts one object if it is unchanged since it was read. Returns false if it must be read again.
+async fn replace_object(objects: &Objects, put: PutRequest<'_>, is_alone: bool) -> Result<bool> {
     let done = match put.current.and_then(|current| current.version) {
         Some(version) => match objects.replace(put.key, &put.bytes, &version).await {
-            // Without conditional puts there is a single writer, and readers verify checksums of the log.
-            Err(error) if error.class() == Class::Unsupported => {
-                objects.put(put.key, &put.bytes).await.map(|()| true)
+            // Only the owner of an epoch may put without a condition.
+            Err(error) if error.class() == Class::Unsupported && is_alone => {
+                objects.put(put.key, &put.bytes).await.map(|()| false)
             }
             done => done.map(|()| true),
         },

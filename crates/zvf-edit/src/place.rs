@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path as Prefix;
-use zvf_publish::{Disk, KeyedFolder};
+use zvf_publish::{CommitGate, Disk, KeyedFolder};
 use zvf_store::{Backend, Objects, OpenOptions, Store, Versions};
 
 use crate::error::{EditError, Result};
@@ -29,6 +29,7 @@ pub struct Place {
     pub(crate) is_single_writer: bool,
     pub(crate) accepts_foreign: bool,
     pub(crate) trusts_conditions: bool,
+    pub(crate) gate: CommitGate,
 }
 
 #[derive(Clone, Debug)]
@@ -39,9 +40,10 @@ enum Location {
 }
 
 impl Place {
-    const fn new(name: String, location: Location) -> Self {
+    fn new(name: String, location: Location) -> Self {
         let (is_single_writer, accepts_foreign, trusts_conditions) = (false, false, false);
-        Self { name, location, is_single_writer, accepts_foreign, trusts_conditions }
+        let gate = CommitGate::default();
+        Self { name, location, is_single_writer, accepts_foreign, trusts_conditions, gate }
     }
 
     /// Returns the place of `address`, a path or a URL, without any request. Stores behind a URL must be edited inside of a
@@ -90,6 +92,12 @@ impl Place {
     #[must_use]
     pub fn with_single_writer(self) -> Self {
         Self { is_single_writer: true, ..self }
+    }
+
+    /// Returns the place with `gate`, which every commit passes right before it takes effect.
+    #[must_use]
+    pub fn with_gate(self, gate: CommitGate) -> Self {
+        Self { gate, ..self }
     }
 
     /// Returns the place with changes accepted from programs that do not know the journal.

@@ -9,6 +9,7 @@ use zvf_format::Class;
 use crate::arrays::{doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
+use crate::journal::JOURNAL_VERSION;
 use crate::numbers::{NONE, Vid};
 use crate::options::{CommitOptions, Refresh};
 use crate::rebuild::{RebuildResult, Tally};
@@ -60,7 +61,7 @@ impl Transaction {
         }
         if !changes.is_empty() {
             if self.snap.journal.pinned.is_none() {
-                root["attributes"]["zvf"]["journal"] = json!(1);
+                root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
             }
             root["attributes"]["zvf"]["next_id"] = json!(self.next_id);
             changes.insert("zarr.json".to_owned(), Some(doc_bytes(&root)?));

@@ -16,6 +16,7 @@
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::{checked_usize, to_u64};
@@ -39,22 +40,41 @@ pub(crate) struct Span {
     hash: Option<u64>,
 }
 
-/// The keys of a record with the spans of their new bytes: the part of a record that readers of the store need.
+/// The keys of a record with the spans of their new bytes: the part of a record that readers of the store need. Of the
+/// other members only the names are read.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "unknown members are refused, so that all known ones are listed")]
 pub(crate) struct StagedKeys {
     pub(crate) txid: String,
     #[serde(default)]
     keys: Vec<StagedKey>,
+    seq: Option<IgnoredAny>,
+    previous: Option<IgnoredAny>,
+    writer: Option<IgnoredAny>,
+    epoch: Option<IgnoredAny>,
+    time: Option<IgnoredAny>,
+    message: Option<IgnoredAny>,
+    undoes: Option<IgnoredAny>,
+    ids: Option<IgnoredAny>,
+    read: Option<IgnoredAny>,
+    written: Option<IgnoredAny>,
+    report: Option<IgnoredAny>,
+    operations: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "as above")]
 struct StagedKey {
     key: String,
     #[serde(default)]
     new: Option<StagedSpan>,
+    old: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct StagedSpan {
     offset: u64,
     len: u64,
@@ -66,7 +86,7 @@ struct StagedSpan {
 impl StagedKeys {
     pub(crate) fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
         let (body, _) = split_record(seq, whole)?;
-        Ok(serde_json::from_str(body)?)
+        serde_json::from_str(body).map_err(|error| unknown_record_error(seq).with_cause(error))
     }
 
     /// Returns the keys, each with the span of its new bytes; `None` for a removed key.
@@ -226,25 +246,58 @@ fn split_record(seq: u64, whole: &Bytes) -> Result<(&str, Option<&str>)> {
     })
 }
 
-/// Refuses a record whose keys or items cannot be read: a key whose new bytes are not found would be removed.
+/// Refuses a record whose keys or items cannot be read: a key whose new bytes are not found would be removed. What the
+/// members of a newer version mean is not known, so that a record with any of them is refused.
 fn check_body(seq: u64, body: &Json) -> Result<()> {
-    let is_span = |span: &Json| span.is_null() || Span::from_json(span).is_some();
-    let is_entry =
-        |entry: &Json| entry["key"].is_string() && is_span(&entry["new"]) && is_span(&entry["old"]);
+    let has_only = |part: &Json, known: &[&str]| {
+        part.as_object().is_some_and(|part| part.keys().all(|name| known.contains(&name.as_str())))
+    };
+    let is_span = |span: &Json| {
+        span.is_null() || (Span::from_json(span).is_some() && has_only(span, &SPAN_MEMBERS))
+    };
+    let is_entry = |entry: &Json| {
+        let spans = is_span(&entry["new"]) && is_span(&entry["old"]);
+        entry["key"].is_string() && spans && has_only(entry, &["key", "new", "old"])
+    };
     let is_list = |list: &Json, is_item: &dyn Fn(&Json) -> bool| {
         list.is_null() || list.as_array().is_some_and(|list| list.iter().all(is_item))
     };
-    let fits = body["txid"].is_string()
+    let fits = has_only(body, &MEMBERS)
+        && body["txid"].is_string()
         && is_list(&body["keys"], &is_entry)
         && is_list(&body["written"], &Json::is_string);
     if fits {
         return Ok(());
     }
-    let text = format!(
-        "log/{seq:020}: expected keys with spans of bytes, found others; a newer version may have written the record"
-    );
-    Err(EditError::new(Class::Encoding, text))
+    Err(unknown_record_error(seq))
 }
+
+fn unknown_record_error(seq: u64) -> EditError {
+    let text = format!(
+        "log/{seq:020}: expected keys with spans of bytes, and known members only, found others; a newer version of zvf may have written the record: use that one"
+    );
+    EditError::new(Class::Encoding, text)
+}
+
+/// The members of a record. Those of earlier versions have the operations as well.
+const MEMBERS: [&str; 14] = [
+    "seq",
+    "previous",
+    "txid",
+    "writer",
+    "epoch",
+    "time",
+    "message",
+    "undoes",
+    "ids",
+    "read",
+    "written",
+    "report",
+    "keys",
+    "operations",
+];
+
+const SPAN_MEMBERS: [&str; 4] = ["offset", "len", "crc", "xxh64"];
 
 fn parse_hash(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
@@ -282,10 +335,22 @@ mod tests {
         let span = Span::append(&mut Vec::new(), &"abc".into());
         let mut large = span.clone();
         large["crc"] = json!(1_u64 << 32);
-        for (new, fits) in [(span, true), (Json::Null, true), (large, false), (json!(7), false)] {
+        let mut newer = span.clone();
+        newer["codec"] = json!("zstd");
+        let cases =
+            [(span, true), (Json::Null, true), (large, false), (json!(7), false), (newer, false)];
+        for (new, fits) in cases {
             let body = json!({"txid": "t", "keys": [{"key": "a/b", "new": new}]});
             let text = CommitRecord::encode(&body, &[]).unwrap();
             assert_eq!(CommitRecord::parse(3, &text).is_ok(), fits, "{body}");
+        }
+        for body in [
+            json!({"txid": "t", "keys": [], "newer": 1}),
+            json!({"txid": "t", "keys": [{"key": "a/b", "newer": 1}]}),
+        ] {
+            let text = CommitRecord::encode(&body, &[]).unwrap();
+            assert!(CommitRecord::parse(3, &text).is_err(), "{body}");
+            assert!(StagedKeys::parse(3, &text).is_err(), "{body}");
         }
     }
 

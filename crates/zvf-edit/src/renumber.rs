@@ -20,7 +20,7 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{column_type, has_references, list_children, open_row_column};
-use crate::journal::Journal;
+use crate::journal::{JOURNAL_VERSION, Journal};
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
@@ -112,7 +112,7 @@ impl Transaction {
         self.groups.renumber(&new);
         self.groups.flush(&self.snap, &mut changes)?;
         let mut root = self.root.clone();
-        root["attributes"]["zvf"]["journal"] = json!(1);
+        root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
         root["attributes"]["zvf"]["next_id"] = json!(next);
         changes.insert(doc_key(""), Some(doc_bytes(&root)?));
         Ok(changes)

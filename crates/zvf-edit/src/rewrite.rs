@@ -21,7 +21,7 @@ use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::history::open_store_journal;
-use crate::journal::{Journal, need_listed};
+use crate::journal::{JOURNAL_VERSION, Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::script::{commit_changes, report};
@@ -172,7 +172,7 @@ fn mark_root(journal: &Journal, (changes, before): &mut Differences) -> Result<(
     let new = changes.get(ROOT).cloned().flatten().or_else(|| stored.clone());
     let new = need_listed(ROOT, new)?;
     let mut root = parse_doc(&new)?;
-    root["attributes"]["zvf"]["journal"] = json!(1);
+    root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
     changes.insert(ROOT.to_owned(), Some(doc_bytes(&root)?));
     before.insert(ROOT.to_owned(), stored);
     Ok(())
@@ -192,11 +192,12 @@ fn commit_differences(
     if let (Some(Some(new)), Some(Some(old))) = (changes.get(ROOT), before.get(ROOT)) {
         // The rewritten root may lack the attributes of the journal.
         let (mut root, old): (Json, Json) = (parse_doc(new)?, parse_doc(old)?);
-        for name in ["journal", "next_id"] {
-            let value = &old["attributes"]["zvf"][name];
-            if !value.is_null() {
-                root["attributes"]["zvf"][name] = value.clone();
-            }
+        let (old, new) = (&old["attributes"]["zvf"], &mut root["attributes"]["zvf"]);
+        if !old["journal"].is_null() {
+            new["journal"] = json!(JOURNAL_VERSION);
+        }
+        if !old["next_id"].is_null() {
+            new["next_id"] = old["next_id"].clone();
         }
         changes.insert(ROOT.to_owned(), Some(doc_bytes(&root)?));
     }

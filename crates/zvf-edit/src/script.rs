@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_model::Kind;
+use zvf_publish::CommitGate;
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
 use crate::fields;
-use crate::journal::Journal;
+use crate::journal::{Journal, Staged, log_key, need_listed};
 use crate::options::{CommitOptions, Refresh};
 use crate::place::Place;
 use crate::plan::Plan;
@@ -365,8 +366,12 @@ pub(crate) fn open_journal(place: &Place, options: &CommitOptions) -> Result<Arc
 /// Opens the journal of a store that exists.
 pub(crate) fn open_existing(place: &Place) -> Result<Journal> {
     let journal = Journal::open(place)?;
-    if !journal.store.exists("zarr.json")? {
+    let Some(root) = journal.store.get("zarr.json")? else {
         return Err(EditError::new(Class::NotFound, format!("{place}: there is no store")));
+    };
+    // Whoever reads the document refuses a damaged one.
+    if let Ok(root) = serde_json::from_slice(&root) {
+        journal.check_version(&root)?;
     }
     Ok(journal)
 }
@@ -384,14 +389,14 @@ pub(crate) fn commit_changes(
 ) -> Result<Option<(Json, Option<Json>)>> {
     let epoch = journal.begin_writing()?;
     if let Some(pinned) = &journal.pinned {
-        let report = pinned.commit(changes, report, (&body, operations), options)?;
-        return Ok(Some((report, None)));
+        let commit = || pinned.commit(changes, report, (&body, operations), options).map(Some);
+        let report = pass_gate(&journal.place.gate, commit)?;
+        return Ok(report.map(|report| (report, None)));
     }
-    let (txid, time) = (new_txid(), utc_timestamp()?);
+    let (txid, time, start) = (new_txid(), utc_timestamp()?, Instant::now());
     let _first = journal.lock_for_first()?;
     let staging = journal.lock_for_staging()?;
     let staged = journal.stage(&txid, changes, before)?;
-    epoch.map_or(Ok(()), Epoch::check_is_latest).inspect_err(|_fenced| journal.unstage(&txid))?;
     report["head"] = json!(head);
     report["txid"] = json!(txid);
     body["seq"] = json!(head);
@@ -404,21 +409,17 @@ pub(crate) fn commit_changes(
     body["undoes"] = json!(options.undoes);
     body["report"] = report.clone();
     body["keys"] = json!(staged.keys);
-    match journal.append(head, (&body, operations), &staged) {
-        Ok(true) => {}
-        Ok(false) => {
+    let create = || create_record(journal, epoch, (head, &txid), (&body, operations), &staged);
+    let is_created = check_staging_time(journal, start.elapsed())
+        .and_then(|()| epoch.map_or(Ok(()), Epoch::check_is_latest))
+        .and_then(|()| pass_gate(&journal.place.gate, create));
+    match is_created {
+        Ok(Some(())) => {}
+        Err(error) if error.class == Class::CommitUnknown => return Err(error),
+        not_committed => {
             journal.unstage(&txid);
-            // One that is not visible yet is found by the next attempt.
-            let winner = journal.read_record(head)?.map_or(0, |record| record.epoch());
-            if let Some(epoch) = epoch.filter(|epoch| winner > epoch.number) {
-                epoch.check_is_latest()?;
-            }
-            return Ok(None);
+            return not_committed.map(|_lost| None);
         }
-        Err(error) => match find_outcome(journal, &txid, head, error)? {
-            CommitOutcome::Committed => {}
-            CommitOutcome::NotCommitted => return Ok(None),
-        },
     }
     drop(staging); // from now on the record protects the staged files
     let late = match journal.apply_record(CommitRecord::new(head, body), staged) {
@@ -430,46 +431,94 @@ pub(crate) fn commit_changes(
     Ok(Some((report, late)))
 }
 
-/// Whether a commit took effect whose record may have been created.
-enum CommitOutcome {
-    Committed,
-    NotCommitted,
+/// Creates the record `head`. Returns `None` when another commit has this number.
+fn create_record(
+    journal: &Journal,
+    epoch: Option<&Epoch>,
+    (head, txid): (u64, &str),
+    record: (&Json, &[Json]),
+    staged: &Staged,
+) -> Result<Option<()>> {
+    let is_won = match journal.append(head, record, staged) {
+        Ok(is_won) => is_won,
+        Err(error) => find_outcome(journal, txid, head, error)?,
+    };
+    match (epoch, is_won) {
+        // A later writer may not have seen the record.
+        (Some(epoch), true) => {
+            let unknown = |error| unknown_error(txid, head, error);
+            epoch.check_is_latest().map_err(unknown)?;
+        }
+        (Some(epoch), false) => {
+            // One that is not visible yet is found by the next attempt.
+            let winner = journal.read_record(head)?.map_or(0, |record| record.epoch());
+            if winner > epoch.number {
+                epoch.check_is_latest()?;
+            }
+        }
+        (None, _) => {}
+    }
+    Ok(is_won.then_some(()))
 }
 
-/// Determines the outcome of a commit after the creation of its record failed with `error`, by reading the record back.
-/// The outcome is unknown if the object is missing, as it may still arrive, and for a file, as it may not survive a power
-/// loss.
-fn find_outcome(
-    journal: &Journal,
-    txid: &str,
-    head: u64,
-    error: EditError,
-) -> Result<CommitOutcome> {
-    let unknown = |error: EditError| {
-        EditError::new(
-            Class::CommitUnknown,
-            format!(
-                "whether commit {head} ({txid}) took effect is not known: {}; ask \"zvf log\"",
-                error.message
-            ),
-        )
+/// Refuses a commit that was staged so slowly that `gc` may soon remove its files.
+fn check_staging_time(journal: &Journal, elapsed: Duration) -> Result<()> {
+    if journal.side.is_folder() || elapsed < STAGING_GRACE / 2 {
+        return Ok(());
+    }
+    let text = format!(
+        "{}: it took {} s to stage the commit; try again",
+        journal.place,
+        elapsed.as_secs()
+    );
+    Err(EditError::new(Class::Timeout, text))
+}
+
+/// Passes the gate right before something takes effect.
+pub(crate) fn enter_gate(gate: &CommitGate) -> Result<()> {
+    gate.enter().map_err(|stopped| EditError::new(Class::Cancelled, stopped.to_string()))
+}
+
+/// Runs `commit`, which makes a commit take effect, unless a stop was requested before. Where it returns nothing, the gate
+/// is open again.
+pub(crate) fn pass_gate<T>(
+    gate: &CommitGate,
+    commit: impl FnOnce() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let is_first = !gate.is_entered();
+    enter_gate(gate)?;
+    let done = commit();
+    let may_stand = match &done {
+        Ok(done) => done.is_some(),
+        Err(error) => error.class == Class::CommitUnknown,
     };
+    if is_first && !may_stand {
+        gate.leave();
+    }
+    done
+}
+
+fn unknown_error(txid: &str, head: u64, error: EditError) -> EditError {
+    let text = format!(
+        "whether commit {head} ({txid}) took effect is not known: {}; ask \"zvf log\"",
+        error.message
+    );
+    EditError::new(Class::CommitUnknown, text)
+}
+
+/// Determines whether a commit took effect after the creation of its record failed with `error`, by reading the record
+/// back. That is unknown if the object is missing, as it may still arrive, and for a file, as it may not survive a power
+/// loss.
+fn find_outcome(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<bool> {
     let is_own = match journal.read_record(head) {
         Ok(found) => found.map(|found| found.txid() == txid),
-        Err(_unreadable) => return Err(unknown(error)),
+        Err(_unreadable) => return Err(unknown_error(txid, head, error)),
     };
     match is_own {
-        Some(true) if journal.side.is_folder() => Err(unknown(error)),
-        Some(true) => Ok(CommitOutcome::Committed),
-        Some(false) => {
-            journal.unstage(txid);
-            Ok(CommitOutcome::NotCommitted)
-        }
-        None if error.class == Class::CommitUnknown => Err(unknown(error)),
-        None => {
-            journal.unstage(txid);
-            Err(error)
-        }
+        Some(true) if journal.side.is_folder() => Err(unknown_error(txid, head, error)),
+        None if error.class == Class::CommitUnknown => Err(unknown_error(txid, head, error)),
+        Some(is_own) => Ok(is_own),
+        None => Err(error),
     }
 }
 
@@ -480,11 +529,12 @@ fn repeat_after_conflict(
     options: &CommitOptions,
     folder: &Path,
 ) -> Result<Transaction> {
-    let head = journal.head()?;
-    check_head(options, head)?;
+    // The head is the one that the new transaction builds on: a commit may be made at any time.
+    let mut new = Transaction::begin(journal, folder)?;
+    check_head(options, new.head())?;
     let mut conflicts = Vec::new();
-    for seq in old.head() + 1..=head {
-        let Some(record) = journal.read_record(seq)? else { continue };
+    for seq in old.head() + 1..=new.head() {
+        let record = need_listed(&log_key(seq), journal.read_record(seq)?)?;
         for item in record.written_items() {
             if old
                 .read_items
@@ -501,7 +551,6 @@ fn repeat_after_conflict(
     if !conflicts.is_empty() {
         return Err(EditError::conflict("another commit changed the same", conflicts));
     }
-    let mut new = Transaction::begin(journal, folder)?;
     new.replayed_rows = Some(old.named_rows.clone());
     new.named = old
         .named
@@ -561,6 +610,9 @@ impl Transaction {
         notices
     }
 }
+
+/// How long `gc` keeps staged files on a backend, at least. A commit must be staged within half of it.
+pub(crate) const STAGING_GRACE: Duration = Duration::from_secs(3600);
 
 /// The item of a commit that rewrites the store.
 const EVERY_ITEM: &str = "*";

@@ -42,12 +42,13 @@ impl Snapshot {
     pub(crate) fn open(journal: &Arc<Journal>) -> Result<Self> {
         let head = journal.apply_all_pending()?;
         let mut known_keys = HashMap::new();
-        for seq in head.saturating_sub(MAX_CHECKED_COMMITS - 1).max(1)..=head {
-            if let Some(staged) = journal.staged_keys(seq)? {
-                let txid: Arc<str> = staged.txid.as_str().into();
-                let keys = staged.into_keys();
-                known_keys.extend(keys.map(|(key, span)| (key, (Arc::clone(&txid), span))));
-            }
+        let checked =
+            if journal.store.is_folder() { CHECKED_IN_FOLDERS } else { CHECKED_IN_BACKENDS };
+        let recent: Vec<u64> = (head.saturating_sub(checked - 1).max(1)..=head).collect();
+        for staged in journal.staged_keys(&recent)? {
+            let txid: Arc<str> = staged.txid.as_str().into();
+            let keys = staged.into_keys();
+            known_keys.extend(keys.map(|(key, span)| (key, (Arc::clone(&txid), span))));
         }
         let later = RefCell::new(LaterCommits { last_seq: head, before: HashMap::new() });
         Ok(Self {
@@ -194,5 +195,8 @@ impl Snapshot {
 /// Maximum bytes in the cache of a snapshot.
 const MAX_CACHE_BYTES: u64 = 256 << 20;
 
-/// Number of recent commits whose bytes are verified.
-const MAX_CHECKED_COMMITS: u64 = 8;
+/// Number of recent commits in a folder whose bytes are verified: its lock excludes slow writers.
+const CHECKED_IN_FOLDERS: u64 = 8;
+
+/// Number of recent commits on a backend whose bytes are verified.
+const CHECKED_IN_BACKENDS: u64 = 32;

@@ -1,9 +1,11 @@
 //! Tests of scripts on stores of every kind.
 
 mod exact;
+mod killed;
 mod levels;
 mod limits;
 mod partial;
+mod races;
 mod unknown;
 mod vacuum;
 

@@ -1,0 +1,215 @@
+//! Tests of what killed writers leave in folders, and of bytes of programs that do not know the journal.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use archives::Unpacked;
+use bytes::Bytes;
+use serde_json::json;
+use zvf_format::Class;
+use zvf_publish::Disk;
+
+use super::{run, tree};
+use crate::changes::Changes;
+use crate::journal::Journal;
+use crate::options::CommitOptions;
+use crate::{Collect, Editor, Place, Undo, gc, log, undo};
+
+/// Returns the folders below a folder.
+fn folders(root: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut rest = vec![root.to_owned()];
+    while let Some(folder) = rest.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                rest.push(entry.path());
+                found.insert(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Commits new bytes of keys as record `seq`, and applies nothing.
+fn commit_pending(journal: &Journal, seq: u64, changes: &[(&str, Option<&'static str>)]) {
+    let changes: Changes =
+        changes.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.map(Bytes::from))).collect();
+    let before: HashMap<String, Option<Bytes>> =
+        changes.keys().map(|key| (key.clone(), journal.store.get(key).unwrap())).collect();
+    let txid = format!("t{seq}");
+    let staged = journal.stage(&txid, &changes, &before).unwrap();
+    let body = json!({"seq": seq, "txid": txid, "keys": staged.keys});
+    assert!(journal.append(seq, (&body, &[]), &staged).unwrap());
+}
+
+fn accepting() -> CommitOptions {
+    CommitOptions { accept_foreign: true, ..CommitOptions::default() }
+}
+
+#[test]
+fn foreign_bytes_that_are_accepted_are_the_old_ones_of_the_commit() {
+    let store = Unpacked::new("sl3_streamlines");
+    let journal = Journal::open_beside(store.path()).unwrap();
+    run(store.path(), &[json!({"op": "object.remove", "objects": [0]})]).unwrap();
+    let keys = ["0/zarr.json", "0/vertices/zarr.json"];
+    commit_pending(&journal, 2, &[(keys[0], Some("{}")), (keys[1], None)]);
+    let foreign = ["of another program", "of another one"];
+    for (key, bytes) in keys.into_iter().zip(foreign) {
+        std::fs::write(store.path().join(key), bytes).unwrap();
+    }
+    let open = |options| Editor::open(store.path(), Path::new("."), options).map(drop);
+    assert_eq!(open(CommitOptions::default()).unwrap_err().class, Class::Conflict);
+    open(accepting()).unwrap();
+    assert_eq!(std::fs::read(store.path().join(keys[0])).unwrap(), b"{}");
+    assert!(!store.path().join(keys[1]).exists());
+    let record = journal.read_record(2).unwrap().unwrap();
+    let old = journal.read_before(&record).unwrap();
+    for (key, bytes) in keys.into_iter().zip(foreign) {
+        assert_eq!(old[key].as_deref(), Some(bytes.as_bytes()), "{key}");
+    }
+    // They were kept before anything was written, so that whoever goes on needs no leave for it.
+    let done = journal.side.folder().unwrap().path(&format!("done/{:020}", 2));
+    std::fs::remove_file(done).unwrap();
+    for (key, bytes) in keys.into_iter().zip(foreign) {
+        std::fs::write(store.path().join(key), bytes).unwrap();
+    }
+    open(CommitOptions::default()).unwrap();
+    assert_eq!(std::fs::read(store.path().join(keys[0])).unwrap(), b"{}");
+}
+
+#[test]
+fn a_commit_that_did_not_happen_leaves_no_folders() {
+    let store = Unpacked::new("sl3_streamlines");
+    let journal = Journal::open_beside(store.path()).unwrap();
+    let before = folders(store.path());
+    let changes = Changes::from([("0/new/column/c/0".to_owned(), Some(Bytes::from("bytes")))]);
+    let staged = journal.stage("t", &changes, &HashMap::new()).unwrap();
+    assert_eq!(folders(store.path()), before);
+    // As when the process is killed.
+    std::mem::forget(staged);
+    assert!(!journal.side.exists("log").unwrap());
+    let now = Collect {
+        grace: std::time::Duration::ZERO,
+        keep: u64::MAX,
+        vacuum: false,
+        renumber: false,
+        dry_run: false,
+    };
+    // An empty folder of an earlier version goes as well.
+    std::fs::create_dir_all(store.path().join("0/old/column")).unwrap();
+    gc(store.path(), now).unwrap();
+    assert_eq!(folders(store.path()), before);
+}
+
+#[test]
+fn a_commit_that_is_applied_twice_leaves_the_folders_of_one_that_is_applied_once() {
+    let changes = [("0/zarr.json", Some("{}")), ("9/a/zarr.json", None), ("9/b/c/0", None)];
+    let subject = || {
+        let store = Unpacked::new("sl3_streamlines");
+        for (key, _) in &changes[1..] {
+            let path = store.path().join(key);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "old").unwrap();
+        }
+        let root = store.path().join("zarr.json");
+        let text = std::fs::read_to_string(&root).unwrap();
+        let marked = text.replacen(
+            "\"attributes\":",
+            "\"attributes\": {\"zvf\": {\"journal\": 2}}, \"_\":",
+            1,
+        );
+        std::fs::write(root, marked).unwrap();
+        commit_pending(&Journal::open_beside(store.path()).unwrap(), 1, &changes);
+        store
+    };
+    let once = subject();
+    Journal::open_beside(once.path()).unwrap().apply_all_pending().unwrap();
+    assert!(!once.path().join("9").exists());
+    for is_late in [false, true] {
+        for nth in 0.. {
+            let store = subject();
+            let disk = Disk::default().with_failure_at(nth, 5, is_late);
+            let place = Place::from(store.path()).with_disk(disk.clone());
+            let failed = Journal::open(&place).unwrap().apply_all_pending().is_err();
+            Journal::open_beside(store.path()).unwrap().apply_all_pending().unwrap();
+            assert!(tree(store.path()) == tree(once.path()), "call {nth}");
+            assert!(!store.path().join("9").exists(), "call {nth}");
+            if !failed && disk.call_count() <= nth {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_later_commit_that_is_applied_stands_where_the_mark_of_an_earlier_one_is_lost() {
+    let store = Unpacked::new("sl3_streamlines");
+    let before = tree(store.path());
+    run(store.path(), &[json!({"op": "object.remove", "objects": [0]})]).unwrap();
+    undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
+    let journal = Arc::new(Journal::open_beside(store.path()).unwrap());
+    let done = journal.side.folder().unwrap().path(&format!("done/{:020}", 1));
+    std::fs::remove_file(done).unwrap();
+    journal.apply_all_pending().unwrap();
+    assert!(tree(store.path()) == before);
+}
+
+#[test]
+fn numbers_that_none_can_follow_are_refused() {
+    let store = Unpacked::new("sl3_streamlines");
+    let line = json!({"op": "object.remove", "objects": [0]});
+    run(store.path(), std::slice::from_ref(&line)).unwrap();
+    let side = Journal::open_beside(store.path()).unwrap().side;
+    std::fs::write(side.folder().unwrap().path(&format!("log/{}", u64::MAX)), "").unwrap();
+    assert_eq!(run(store.path(), &[line]).unwrap_err().class, Class::OutOfBounds);
+    assert_eq!(log(store.path(), None).unwrap_err().class, Class::OutOfBounds);
+}
+
+#[test]
+fn journals_of_earlier_versions_are_continued_and_those_of_later_ones_refused() {
+    let store = Unpacked::new("sl3_streamlines");
+    let remove = |id: i64| json!({"op": "object.remove", "objects": [id]});
+    run(store.path(), &[remove(0)]).unwrap();
+    let path = store.path().join("zarr.json");
+    let mark = || -> serde_json::Value {
+        let root: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        root["attributes"]["zvf"]["journal"].clone()
+    };
+    let set_mark = |from: &str, to: &str| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mark = |number: &str| format!("\"journal\":{number}");
+        assert!(text.contains(&mark(from)), "{text}");
+        std::fs::write(&path, text.replace(&mark(from), &mark(to))).unwrap();
+    };
+    assert_eq!(mark(), 2);
+    set_mark("2", "3");
+    let error = run(store.path(), &[remove(1)]).unwrap_err();
+    assert_eq!(error.class, Class::Unsupported, "{error}");
+    let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
+    assert_eq!(error.class, Class::Unsupported, "{error}");
+    // As an earlier version left it.
+    set_mark("3", "1");
+    let open = || Editor::open(store.path(), Path::new("."), CommitOptions::default()).map(drop);
+    open().unwrap();
+    set_mark("1", "2");
+    undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
+    assert_eq!(
+        (run(store.path(), &[remove(1)]).unwrap()["head"].clone(), mark()),
+        (json!(3), json!(2))
+    );
+}
+
+#[test]
+fn where_files_have_no_locks_stores_are_read_and_not_edited() {
+    let store = Unpacked::new("sl3_streamlines");
+    let line = json!({"op": "object.remove", "objects": [0]});
+    run(store.path(), std::slice::from_ref(&line)).unwrap();
+    let place = Place::from(store.path()).with_disk(Disk::default().without_locks());
+    drop(crate::hold_for_reading(&place).unwrap());
+    let before = tree(store.path());
+    let error = undo(&place, Undo::Last(1), &CommitOptions::default()).unwrap_err();
+    assert_eq!(error.class, Class::Unsupported, "{error}");
+    assert!(tree(store.path()) == before && log(store.path(), None).unwrap().len() == 1);
+}

@@ -1,0 +1,215 @@
+//! Tests of writers at once on an object store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fault_store::{Fault, FaultStore, Versions};
+use futures_util::TryStreamExt as _;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
+use serde_json::{Value as Json, json};
+use zvf_format::Class;
+use zvf_store::OpenOptions;
+
+use crate::epoch::Epoch;
+use crate::error::EditError;
+use crate::journal::Journal;
+use crate::medium::block_on;
+use crate::options::CommitOptions;
+use crate::script::commit;
+use crate::transaction::Transaction;
+use crate::{Collect, Editor, Place, Undo, gc, log, undo};
+
+/// The names and contents of the objects of a backend.
+type Objects = Vec<(String, Bytes)>;
+
+fn backend() -> Arc<FaultStore> {
+    let backend = Arc::new(FaultStore::new());
+    for (name, bytes) in archives::files("sl3_streamlines") {
+        block_on(backend.insert(&format!("data/a.zv/{name}"), &bytes));
+    }
+    backend
+}
+
+fn place(backend: &Arc<FaultStore>) -> Place {
+    let backend = Arc::clone(backend) as Arc<dyn ObjectStore>;
+    Place::in_object_store(backend, "data/a.zv".into(), &OpenOptions::default())
+}
+
+fn shift(object: i64) -> Json {
+    json!({"op": "vertex.move", "vertices": {"object": object}, "by": [9.0, 9.0, 9.0]})
+}
+
+fn edit(place: &Place, line: &Json) -> Result<Json, EditError> {
+    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
+    editor.line(1, &line.to_string())?;
+    editor.finish()?;
+    Ok(editor.report(None))
+}
+
+fn read_all(backend: &FaultStore) -> Objects {
+    let listed: Vec<ObjectMeta> = block_on(backend.list(None).try_collect()).unwrap();
+    let read = |meta: ObjectMeta| {
+        let reply = block_on(backend.get(&meta.location)).unwrap();
+        (meta.location.to_string(), block_on(reply.bytes()).unwrap())
+    };
+    listed.into_iter().map(read).collect()
+}
+
+fn insert_all<'a>(backend: &FaultStore, objects: impl IntoIterator<Item = &'a (String, Bytes)>) {
+    objects.into_iter().for_each(|(name, bytes)| block_on(backend.insert(name, bytes)));
+}
+
+#[test]
+fn a_writer_that_begins_again_conflicts_with_every_commit_before_its_own() {
+    let set = |value: f64| json!({"op": "vertex.set", "vertices": {"object": 0}, "values": {"fa": value}});
+    let record = format!("data/a.zv.zvf/log/{:020}", 2);
+    let (first, second) = {
+        let backend = backend();
+        edit(&place(&backend), &shift(1)).unwrap();
+        let first = read_all(&backend);
+        edit(&place(&backend), &set(0.5)).unwrap();
+        (first, read_all(&backend))
+    };
+    let new_record = second.iter().find(|(name, _)| *name == record).unwrap().1.clone();
+    let staged = |(name, _): &&(String, Bytes)| name.starts_with("data/a.zv.zvf/txn/");
+    // A writer of object 0 loses to the first commit; the second, of the same object, is made before a request.
+    let lose = |nth: Option<usize>| {
+        let backend = backend();
+        let journal = Arc::new(Journal::open(&place(&backend)).unwrap());
+        let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+        writer.apply(&set(0.25)).unwrap();
+        insert_all(&backend, &first);
+        insert_all(&backend, second.iter().filter(staged));
+        backend.forget();
+        if let Some(nth) = nth {
+            backend.plan(nth, Fault::Changed(new_record.clone()));
+        }
+        let done = commit(&journal, writer, &CommitOptions::default());
+        (done.map(|done| done.report.unwrap()["head"].clone()), backend.requests())
+    };
+    let (head, requests) = lose(None);
+    assert_eq!(head.unwrap(), 2);
+    let of_record: Vec<usize> =
+        (0..requests.len()).filter(|nth| requests[*nth].path == record).collect();
+    let put = of_record.iter().position(|nth| requests[*nth].what == "put").unwrap();
+    for nth in of_record.iter().take(put + 1).copied() {
+        let (done, requests) = lose(Some(nth));
+        let error = done.expect_err(&format!("{:?}", requests[nth]));
+        assert_eq!((error.class, error.conflicts), (Class::Conflict, vec!["object:0".to_owned()]));
+    }
+}
+
+#[test]
+fn without_both_conditions_there_is_a_single_writer() {
+    for versions in [Versions::Ignored, Versions::NotSupported] {
+        let backend = backend();
+        backend.set_versions(versions);
+        let error = edit(&place(&backend), &shift(0)).unwrap_err();
+        assert_eq!(error.class, Class::Unsupported, "{versions:?}: {error}");
+        let place = place(&backend).with_single_writer();
+        assert_eq!(edit(&place, &shift(0)).unwrap()["notices"], json!([]), "{versions:?}");
+        assert_eq!(edit(&place, &shift(0)).unwrap()["head"], 2, "{versions:?}");
+    }
+}
+
+#[test]
+fn one_writer_at_most_takes_an_epoch() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let taken: Vec<usize> = (0..30)
+        .map(|_| {
+            let backend = backend();
+            backend.ignore_conditions(true);
+            backend.always(Some(Fault::Delay(std::time::Duration::from_millis(3))));
+            let place = place(&backend);
+            let take = || {
+                let journal = Journal::open(&place).unwrap();
+                runtime.block_on(async { Epoch::take(&journal.side) })
+            };
+            let epochs = std::thread::scope(|scope| {
+                let threads = [scope.spawn(take), scope.spawn(take)];
+                threads.map(|thread| thread.join().unwrap())
+            });
+            epochs.iter().flatten().count()
+        })
+        .collect();
+    assert!(taken.iter().all(|count| *count <= 1), "{taken:?}");
+}
+
+/// A backend in memory, whose objects are as old as they are.
+#[test]
+fn gc_keeps_the_files_of_a_commit_under_way() {
+    let backend: Arc<dyn ObjectStore> = Arc::new(object_store::memory::InMemory::new());
+    for (name, bytes) in archives::files("sl3_streamlines") {
+        block_on(backend.put(&format!("data/a.zv/{name}").into(), Bytes::from(bytes).into()))
+            .unwrap();
+    }
+    let place = Place::in_object_store(backend, "data/a.zv".into(), &OpenOptions::default());
+    edit(&place, &shift(1)).unwrap();
+    let journal = Arc::new(Journal::open(&place).unwrap());
+    let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+    writer.apply(&shift(0)).unwrap();
+    let plan = writer.plan(&CommitOptions::default()).unwrap();
+    let staged = journal.stage("t", &plan.changes, &plan.before).unwrap();
+    let now = Collect {
+        grace: std::time::Duration::ZERO,
+        keep: 10,
+        vacuum: false,
+        renumber: false,
+        dry_run: false,
+    };
+    assert_eq!(gc(&place, now).unwrap()["removed"]["files"], 0);
+    let body = json!({"seq": 2, "txid": "t", "keys": staged.keys, "report": plan.report});
+    assert!(journal.append(2, (&body, &[]), &staged).unwrap());
+    edit(&place, &shift(1)).unwrap();
+    undo(&place, Undo::Last(2), &CommitOptions::default()).unwrap();
+    assert_eq!(log(&place, None).unwrap().len(), 4);
+}
+
+#[test]
+fn a_late_put_after_an_undo_is_not_read() {
+    let backend = backend();
+    let place = place(&backend);
+    edit(&place, &shift(0)).unwrap();
+    let moved = read_all(&backend);
+    undo(&place, Undo::Last(1), &CommitOptions::default()).unwrap();
+    for n in 0..12 {
+        let line = json!({"op": "group.add", "name": format!("g{n}"), "members": [1]});
+        edit(&place, &line).unwrap();
+    }
+    let read = || {
+        let journal = Arc::new(Journal::open(&place).unwrap());
+        let mut transaction = Transaction::begin(&journal, Path::new(".")).unwrap();
+        let geometry = &mut transaction.kinds[0];
+        let all = geometry.all_vertices().unwrap();
+        all.into_iter().map(|v| geometry.position(v)).collect::<Vec<_>>()
+    };
+    let before = read();
+    // A put of the first commit arrives: the version that it was to replace is there again.
+    let is_vertices = |(name, _): &&(String, Bytes)| name.starts_with("data/a.zv/0/vertices/c/");
+    insert_all(&backend, moved.iter().filter(is_vertices));
+    assert_eq!(read(), before);
+}
+
+#[test]
+fn a_commit_asks_for_the_log_once_for_each_step() {
+    let backend = backend();
+    let place = place(&backend);
+    let journal = Arc::new(Journal::open(&place).unwrap());
+    let mut writer = Transaction::begin(&journal, Path::new(".")).unwrap();
+    let all = json!({"op": "vertex.set", "vertices": {"all": true}, "values": {"fa": 0.5}});
+    writer.apply(&all).unwrap();
+    let plan = writer.plan(&CommitOptions::default()).unwrap();
+    assert!(plan.changes.len() > 30, "{}", plan.changes.len());
+    backend.forget();
+    commit(&journal, writer, &CommitOptions::default()).unwrap();
+    let requests = backend.requests();
+    let next = format!("log/{:020}", 2);
+    let looks = requests.iter().filter(|request| request.path.ends_with(&next)).count();
+    assert!(looks <= 8, "{looks}");
+    let is_list = |request: &fault_store::Request| {
+        request.path.starts_with("data/a.zv.zvf") && ["list", "children"].contains(&request.what)
+    };
+    assert!(!requests.iter().any(is_list));
+}
