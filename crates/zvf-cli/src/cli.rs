@@ -157,7 +157,7 @@ impl Cli {
     /// Runs the subcommand and prints to standard output.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
         let interrupt = Interrupt::default();
-        let runtime = interrupt.runtime()?;
+        let runtime = interrupt.runtime(self.common.json)?;
         self.run_on(runtime, &interrupt, None, BufWriter::new(io::stdout().lock()))
     }
 

@@ -1,19 +1,23 @@
 //! Ctrl-C, SIGTERM and SIGHUP: reads stop at once, and writes at the next piece.
 //!
-//! While a result is being published, the first signal has no effect: the command completes and reports the result. A
-//! second signal stops it, with an error that the state of the result is unknown. A signal that is ignored when the
-//! command starts (`nohup`) stays ignored.
+//! While a result is being published or committed, the first signal has no effect: the command completes and reports the
+//! result. A second signal stops it, with an error that the state of the result is unknown. Work that waits where it is,
+//! as edits do, sees the first signal at the gate that every commit passes; a second signal ends the program. A signal
+//! that is ignored when the command starts (`nohup`) stays ignored.
 //!
 //! Work that has partial results is asked to stop first ([`Interrupt::ask_first`]); a second signal stops it at once.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use zvf::publish::CommitGate;
+
+use crate::outcome;
 
 /// Whether a signal arrived; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -67,8 +71,9 @@ impl Interrupt {
         threads.enable_all().build().context("cannot start")
     }
 
-    /// Creates the runtime of the command, which listens for signals.
-    pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
+    /// Creates the runtime of the command, which listens for signals. Where a second one ends the program, the reason is
+    /// printed, as JSON with `is_json`.
+    pub(crate) fn runtime(&self, is_json: bool) -> anyhow::Result<Runtime> {
         let runtime = Self::silent_runtime()?;
         let signals_to_wait_for = {
             let _inside = runtime.enter();
@@ -78,7 +83,11 @@ impl Interrupt {
             let this = self.clone();
             runtime.spawn(async move {
                 while signal.recv().await.is_some() {
+                    let is_second = this.has_signal();
                     this.stop();
+                    if is_second && this.is_stopped() {
+                        this.end_soon(is_json);
+                    }
                 }
             });
         }
@@ -104,6 +113,15 @@ impl Interrupt {
         }
         self.shared.stopped.store(true, Ordering::Relaxed);
         self.shared.notify.notify_one();
+    }
+
+    /// Ends the program, unless the command ends first.
+    fn end_soon(&self, is_json: bool) {
+        let this = self.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(LAST_WAIT);
+            outcome::end(&this.reason(), is_json);
+        });
     }
 
     /// Sets `flag` on the first signal instead of stopping: the work that watches it ends by itself.
@@ -143,7 +161,12 @@ impl Interrupt {
         if self.shared.gate.is_entered() { StoppedAtCommit.into() } else { Interrupted.into() }
     }
 
-    /// Returns whether a signal arrived.
+    /// Returns whether a signal arrived, in time or too late to cancel.
+    pub(crate) fn has_signal(&self) -> bool {
+        self.is_stopped() || self.shared.pressed.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the command is to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.stopped.load(Ordering::Relaxed)
     }
@@ -216,6 +239,9 @@ fn ignored_signals() -> u64 {
 fn signals() -> io::Result<Vec<tokio::signal::windows::CtrlC>> {
     Ok(vec![tokio::signal::windows::ctrl_c()?])
 }
+
+/// How long a command that got a second signal has to end by itself.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Threads of the runtime: they move bytes and wait for signals.
 const WORKERS: usize = 2;

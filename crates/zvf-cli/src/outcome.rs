@@ -54,16 +54,26 @@ impl std::error::Error for Usage {}
 
 /// Returns the exit code, and prints an error as one line on standard error: text, or a JSON object.
 pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
-    let error = match done {
-        Ok(Outcome::Clean) => return ExitCode::SUCCESS,
-        Ok(Outcome::Findings) => return ExitCode::from(exit_code(Class::ExpectationFailed)),
-        Ok(Outcome::Ended(code)) => return ExitCode::from(code),
-        Err(error) => error,
-    };
-    if is_closed_pipe(&error) {
-        return ExitCode::SUCCESS;
+    match done {
+        Ok(Outcome::Clean) => ExitCode::SUCCESS,
+        Ok(Outcome::Findings) => ExitCode::from(exit_code(Class::ExpectationFailed)),
+        Ok(Outcome::Ended(code)) => ExitCode::from(code),
+        Err(error) => ExitCode::from(print_error(&error, json)),
     }
-    let (line, class) = (line(&error), class(&error));
+}
+
+/// Ends the program with an error, whatever it is at.
+#[expect(clippy::exit, reason = "work that waits where it is cannot be told to end")]
+pub(crate) fn end(error: &anyhow::Error, json: bool) -> ! {
+    std::process::exit(print_error(error, json).into())
+}
+
+/// Prints an error, and returns its exit code.
+fn print_error(error: &anyhow::Error, json: bool) -> u8 {
+    if is_closed_pipe(error) {
+        return 0;
+    }
+    let (line, class) = (line(error), class(error));
     let text = if json {
         let code = exit_code(class);
         json!({"type": "error", "class": class.to_string(), "exit_code": code, "message": line})
@@ -73,7 +83,7 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     };
     // If standard error is closed, nothing can be reported.
     let _ = writeln!(io::stderr().lock(), "{text}");
-    ExitCode::from(exit_code(class))
+    exit_code(class)
 }
 
 /// Returns the contexts and the first error with a class, with its causes.

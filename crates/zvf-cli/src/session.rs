@@ -132,7 +132,8 @@ impl Session {
     /// Returns the location of a store that is edited.
     #[cfg(feature = "edit")]
     pub(crate) fn place(&self, address: &str) -> anyhow::Result<zvf::edit::Place> {
-        Ok(zvf::edit::Place::open(address, &self.options(Timeouts::BATCH))?)
+        let place = zvf::edit::Place::open(address, &self.options(Timeouts::BATCH))?;
+        Ok(place.with_gate(self.interrupt.gate().clone()))
     }
 
     /// Returns the same for a store that is only read: `None` where nobody can write through this address, as over

@@ -1,5 +1,6 @@
 //! `zvf edit`.
 
+mod input;
 mod packed;
 mod select;
 mod verb;
@@ -10,9 +11,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use zvf::edit::{CommitOptions, EditError, Editor, Place, Refresh, Result};
+use zvf::format::Class;
+use zvf::publish::CommitGate;
 
+use self::input::Input;
 use self::packed::PackedStore;
 use self::verb::Verb;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
@@ -125,7 +130,11 @@ impl Edit {
         };
         let packed = PackedStore::unpack(address, session).await?;
         let unpacked = packed.as_ref().map(PackedStore::folder);
-        let place = self.writing.place(unpacked.as_deref().unwrap_or(address), session)?;
+        let mut place = self.writing.place(unpacked.as_deref().unwrap_or(address), session)?;
+        if packed.is_some() {
+            // Nothing is done before the file is replaced.
+            place = place.with_gate(CommitGate::default());
+        }
         if self.show_script && self.verb.is_none() {
             return Err(Usage::new("--show-script prints the script line of a subcommand").into());
         }
@@ -144,13 +153,18 @@ impl Edit {
         };
         let mut lines: Box<dyn io::BufRead> = match (line, self.script.as_str()) {
             (Some(line), _) => Box::new(io::Cursor::new(line)),
-            (None, "-") => Box::new(BufReader::new(io::stdin())),
+            (None, "-") => Box::new(BufReader::new(Input::stdin(session.interrupt()))),
             (None, file) => Box::new(BufReader::new(
                 std::fs::File::open(file).with_context(|| format!("cannot open {file}"))?,
             )),
         };
         let mut editor = Editor::open(place, &folder, self.options())?;
-        let done = self.go_through(&mut editor, &mut lines, out)?;
+        let interrupt = session.interrupt();
+        let done = self.go_through(&mut editor, &mut lines, interrupt, out)?;
+        // Before the gate nothing was committed; after it the report states what was.
+        if interrupt.has_signal() && !interrupt.gate().is_entered() {
+            return Err(Interrupted.into());
+        }
         let mut report = editor.report(done.as_ref().err());
         drop(editor);
         if let Some(packed) = &packed {
@@ -191,16 +205,25 @@ impl Edit {
         &self,
         editor: &mut Editor,
         lines: &mut dyn io::BufRead,
+        interrupt: &Interrupt,
         out: &mut dyn Write,
     ) -> anyhow::Result<Result<()>> {
         let mut text = String::new();
         let mut number = 0;
         loop {
             text.clear();
-            if lines.read_line(&mut text)? == 0 {
+            let read = lines.read_line(&mut text);
+            if matches!(read, Ok(0)) {
                 return Ok(editor.finish());
             }
             number += 1;
+            if interrupt.has_signal() {
+                let what = format!(
+                    "stopped by a signal before line {number}: earlier commits stand, and the rest was not done"
+                );
+                return Ok(Err(EditError::new(Class::CommitUnknown, what)));
+            }
+            read?;
             match editor.line(number, &text) {
                 Ok(Some(reply)) if self.replies => {
                     writeln!(out, "{}", reply.to_json())?;

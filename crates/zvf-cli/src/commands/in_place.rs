@@ -21,9 +21,7 @@ impl InPlace {
     pub(crate) fn begin(address: &str, session: &Session) -> anyhow::Result<Self> {
         let place = session.place(address)?;
         let rewrite = match place.folder() {
-            Some(folder) if folder.join("zarr.json").is_file() => {
-                zvf::edit::Rewrite::begin(folder)?
-            }
+            Some(folder) if folder.join("zarr.json").is_file() => zvf::edit::Rewrite::begin(place)?,
             None if place.is_of_versions() => zvf::edit::Rewrite::begin(place)?,
             _ => None,
         };

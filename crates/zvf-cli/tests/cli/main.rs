@@ -20,6 +20,8 @@ mod recipes;
 mod remote;
 #[cfg(feature = "render")]
 mod render;
+#[cfg(all(unix, feature = "edit"))]
+mod signals;
 mod sql;
 mod stores;
 mod task;

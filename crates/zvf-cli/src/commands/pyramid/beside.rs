@@ -20,8 +20,6 @@ pub(super) async fn build(
     use zvf::edit::CommitOptions;
     use zvf::{Store, Timeouts};
 
-    use crate::interrupt::Interrupted;
-
     let place = session.place(address)?;
     // A commit that was not applied yet is part of what levels are built of.
     let (head, _was_behind) = zvf::edit::settle(&place)?;
@@ -34,7 +32,6 @@ pub(super) async fn build(
     let (built, reports) = built.map_err(zvf::Error::from)?;
     // What was read of the store is compared with its head now: the commit moves that.
     session.check_watched().await?;
-    session.interrupt().gate().enter().map_err(|_stopped| Interrupted)?;
     session.release();
     let message = Some("zvf pyramid".to_owned());
     let commit = CommitOptions { message, ..CommitOptions::default() };

@@ -1,0 +1,149 @@
+//! Signals: a command that was stopped has committed nothing, and one that committed says so.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use archives::{Unpacked, tree};
+use serde_json::Value;
+
+const LINE: &str = "{\"op\":\"object.remove\",\"objects\":[0]}\n";
+
+fn start(args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    // It may have ended.
+    Command::new("kill")
+        .args([name, &child.id().to_string()])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+}
+
+fn end(child: Child) -> (i32, Output) {
+    let output = child.wait_with_output().unwrap();
+    (output.status.code().expect("it ends by itself"), output)
+}
+
+fn count_commits(store: &Path) -> usize {
+    let log = store.with_file_name("store.zarrvectors.zvf/log");
+    fs::read_dir(log).map_or(0, |records| {
+        records
+            .filter(|entry| !entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'))
+            .count()
+    })
+}
+
+fn wait_for(what: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(30), "it takes too long");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_script_that_waits_for_input_ends_on_the_first_signal() {
+    for name in ["-INT", "-TERM"] {
+        let store = Unpacked::new("sl3_streamlines");
+        let before = tree(store.path());
+        let mut edit = start(&["edit", store.path().to_str().unwrap(), "--replies"]);
+        edit.stdin.as_mut().unwrap().write_all(LINE.as_bytes()).unwrap();
+        // The line is done.
+        let mut reply = [0];
+        std::io::Read::read_exact(edit.stdout.as_mut().unwrap(), &mut reply).unwrap();
+        signal(&edit, name);
+        let stdin = edit.stdin.take();
+        assert_eq!(end(edit).0, 130, "{name}");
+        drop(stdin);
+        assert!(tree(store.path()) == before && count_commits(store.path()) == 0, "{name}");
+    }
+}
+
+#[test]
+fn a_script_that_is_stopped_after_a_commit_reports_it() {
+    let store = Unpacked::new("sl3_streamlines");
+    let mut edit = start(&["edit", store.path().to_str().unwrap(), "--json"]);
+    let script =
+        format!("{{\"op\":\"begin\"}}\n{LINE}{{\"op\":\"commit\"}}\n{{\"op\":\"begin\"}}\n");
+    edit.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
+    let done = store.path().with_file_name("store.zarrvectors.zvf/done");
+    wait_for(|| done.exists());
+    signal(&edit, "-INT");
+    let stdin = edit.stdin.take();
+    let (code, output) = end(edit);
+    drop(stdin);
+    assert_eq!(code, 6, "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["commits"][0]["head"], 1, "{report}");
+    assert!(report["error"]["message"].as_str().unwrap().contains("earlier commits stand"));
+}
+
+#[test]
+fn the_exit_code_tells_whether_something_was_committed() {
+    let template = Unpacked::new("sl3_streamlines");
+    let before = tree(template.path());
+    let args = |store: &str| ["edit", "rm", store, "--objects", "0"].map(str::to_owned);
+    let run = |wait: Option<Duration>| {
+        let store = Unpacked::new("sl3_streamlines");
+        let args = args(store.path().to_str().unwrap());
+        let start_time = Instant::now();
+        let edit = start(&args.each_ref().map(String::as_str));
+        if let Some(wait) = wait {
+            std::thread::sleep(wait);
+            signal(&edit, "-INT");
+        }
+        let (code, output) = end(edit);
+        (store, code, output, start_time.elapsed())
+    };
+    let whole = (0..3).map(|_| run(None).3).max().unwrap();
+    for round in 0..24_u32 {
+        // Handlers are installed within the first moments.
+        let (store, code, output, _) = run(Some(whole * (round + 6) / 30));
+        let commits = count_commits(store.path());
+        match code {
+            0 => assert_eq!(commits, 1, "{output:?}"),
+            130 => assert!(commits == 0 && tree(store.path()) == before, "{output:?}"),
+            _ => panic!("{code}: {output:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_command_that_waits_and_tells_no_lie() {
+    let store = Unpacked::new("sl3_streamlines");
+    let address = store.path().to_str().unwrap();
+    let side = store.path().with_file_name("store.zarrvectors.zvf");
+    fs::create_dir(&side).unwrap();
+    for signals in [1, 2] {
+        // A reader keeps the commit from being applied.
+        let reader = File::create(side.join("lock")).unwrap();
+        reader.lock_shared().unwrap();
+        let before = count_commits(store.path());
+        let edit = start(&["edit", "rm", address, "--objects", &signals.to_string()]);
+        wait_for(|| count_commits(store.path()) > before);
+        signal(&edit, "-INT");
+        if signals == 1 {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(reader);
+            let (code, output) = end(edit);
+            assert_eq!(code, 0, "{output:?}");
+            assert!(output.stdout.starts_with(b"commit 1: "), "{output:?}");
+            continue;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        signal(&edit, "-INT");
+        let start = Instant::now();
+        let (code, output) = end(edit);
+        assert!(start.elapsed() < Duration::from_secs(10));
+        assert_eq!(code, 6, "{output:?}");
+        drop(reader);
+    }
+    assert_eq!(count_commits(store.path()), 2);
+}
