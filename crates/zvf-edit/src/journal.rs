@@ -1,7 +1,7 @@
 //! The journal of a store: a write-ahead log that orders commits and keeps the old bytes for undo.
 //!
 //! ```text
-//! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while a process reads
+//! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while files are copied
 //! <root>.zvf/staging           folders: flock, shared while a commit is staged, exclusive while gc removes staged files
 //! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, concatenated
 //! <root>.zvf/txn/<txid>/old    the old bytes of these keys
@@ -67,7 +67,7 @@ pub(crate) struct Staged {
 /// The lock of a journal, held until it is dropped.
 #[derive(Debug)]
 #[must_use = "a lock that is not held is released at once"]
-pub struct Guard {
+pub(crate) struct Guard {
     _file: Option<File>,
 }
 
@@ -203,7 +203,7 @@ impl Journal {
         Ok(self.log_and_pending()?.1)
     }
 
-    fn log_and_pending(&self) -> Result<(u64, Vec<u64>)> {
+    pub(crate) fn log_and_pending(&self) -> Result<(u64, Vec<u64>)> {
         if let Some(pinned) = &self.pinned {
             return Ok((pinned.head()?, Vec::new())); // commits of a repository are atomic
         }

@@ -327,7 +327,6 @@ pub fn merge(
     let journal = open_journal(&into.into(), options)?;
     let mut target = Transaction::begin(&journal, Path::new("."))?;
     for source in from {
-        let _held = hold_for_reading(source)?;
         let source_journal = open_store_journal(source)?;
         let mut store = Transaction::begin(&source_journal, Path::new("."))?;
         let name = if by_source { Some(source_name(source)?) } else { None };

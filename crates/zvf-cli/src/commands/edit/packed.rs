@@ -61,7 +61,6 @@ impl PackedStore {
     /// Replaces the file by the edited store.
     pub(crate) async fn pack(&self, session: &Session) -> anyhow::Result<()> {
         let failed = || format!("cannot write {}", self.file.display());
-        session.release();
         let store = session.batch_store(&self.folder()).await?;
         let new = AtomicTensorFile::create_gated(&self.file, true, session.interrupt().gate());
         let mut new = new.map_err(Error::from).with_context(failed)?;
