@@ -7,7 +7,7 @@ mod failing;
 pub mod http;
 pub mod s3;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -309,6 +309,24 @@ pub async fn in_memory(files: &[(String, Vec<u8>)]) -> Arc<InMemory> {
         memory.put(&path.as_str().into(), PutPayload::from(bytes.clone())).await.unwrap();
     }
     memory
+}
+
+/// Leaves the last commit to a local store half applied, as a writer leaves it that is killed: every second file that it
+/// changed is as `before`, the root among them, and the mark `done/<seq>` is gone.
+pub fn unapply_half(store: &Path, before: &BTreeMap<String, Vec<u8>>) {
+    let after = tree(store);
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changed = names.into_iter().rev().filter(|name| before.get(*name) != after.get(*name));
+    for name in changed.step_by(2) {
+        match before.get(name) {
+            Some(bytes) => write(store, &[(name.clone(), bytes.clone())]),
+            None => fs::remove_file(store.join(name)).unwrap(),
+        }
+    }
+    let mut journal = store.as_os_str().to_owned();
+    journal.push(".zvf/done");
+    let done = tree(Path::new(&journal)).into_keys().next_back().unwrap();
+    fs::remove_file(Path::new(&journal).join(done)).unwrap();
 }
 
 /// Runs a future that never waits to its end, without a runtime.

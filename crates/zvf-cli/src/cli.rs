@@ -251,12 +251,6 @@ impl Cli {
                 Command::Man(command) => command.run(Self::command(), &mut out),
             }
         };
-        let work = async {
-            let outcome = work.await?;
-            #[cfg(feature = "edit")]
-            session.check_watched().await?;
-            Ok(outcome)
-        };
         let done = runtime.block_on(interrupt.or_stopped(work));
         // Cancelled work ends by itself and removes what it made; a read that hangs is not waited for.
         runtime.shutdown_timeout(CLEANING);

@@ -6,8 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 use serde_json::json;
-#[cfg(feature = "edit")]
-use zvf::format::Class;
 use zvf::inspect::advise;
 use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
@@ -23,10 +21,6 @@ pub(crate) struct Session {
     interrupt: Interrupt,
     on_progress: Option<ProgressHook>,
     mapped: Mutex<Vec<Store>>, // stores that are memory-mapped
-    #[cfg(feature = "edit")]
-    held: Mutex<Vec<zvf::edit::Guard>>, // guards that keep writers from changing stores
-    #[cfg(feature = "edit")]
-    watched: Mutex<Vec<(zvf::edit::Place, u64)>>, // stores behind URLs that have a journal, and their heads
 }
 
 impl Session {
@@ -35,16 +29,7 @@ impl Session {
         interrupt: Interrupt,
         on_progress: Option<ProgressHook>,
     ) -> Self {
-        Self {
-            common,
-            interrupt,
-            on_progress,
-            mapped: Mutex::new(Vec::new()),
-            #[cfg(feature = "edit")]
-            held: Mutex::new(Vec::new()),
-            #[cfg(feature = "edit")]
-            watched: Mutex::new(Vec::new()),
-        }
+        Self { common, interrupt, on_progress, mapped: Mutex::new(Vec::new()) }
     }
 
     /// Returns whether JSON is printed.
@@ -92,7 +77,6 @@ impl Session {
 
     /// Opens a store; a packed one on this machine is memory-mapped when nobody can write to it.
     async fn open(&self, address: &str, timeouts: Timeouts) -> anyhow::Result<Store> {
-        self.hold(address).await?;
         let options = self.common.options(timeouts);
         let opened = async {
             #[cfg(all(unix, feature = "local"))]
@@ -106,27 +90,7 @@ impl Session {
             }
             zvf::open_store(address, options).await
         };
-        let store = opened.await.with_context(|| format!("cannot open {address}"))?;
-        #[cfg(feature = "edit")]
-        let store = self.watch(address, store).await?;
-        Ok(store)
-    }
-
-    /// Waits until all commits to a store on this machine are applied, and keeps writers out.
-    #[cfg(feature = "edit")]
-    async fn hold(&self, address: &str) -> anyhow::Result<()> {
-        let Some(place) = self.place_of_journal(address)? else { return Ok(()) };
-        if place.folder().is_some() {
-            let guard = run_blocking(move || zvf::edit::hold_for_reading(place)).await?;
-            self.held.lock().unwrap_or_else(PoisonError::into_inner).extend(guard);
-        }
-        Ok(())
-    }
-
-    /// Lets writers change stores again.
-    #[cfg(feature = "edit")]
-    pub(crate) fn release(&self) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        opened.await.with_context(|| format!("cannot open {address}"))
     }
 
     /// Returns the location of a store that is edited.
@@ -134,80 +98,6 @@ impl Session {
     pub(crate) fn place(&self, address: &str) -> anyhow::Result<zvf::edit::Place> {
         let place = zvf::edit::Place::open(address, &self.options(Timeouts::BATCH))?;
         Ok(place.with_gate(self.interrupt.gate().clone()))
-    }
-
-    /// Returns the same for a store that is only read: `None` where nobody can write through this address, as over
-    /// plain HTTP.
-    #[cfg(feature = "edit")]
-    fn place_of_journal(&self, address: &str) -> anyhow::Result<Option<zvf::edit::Place>> {
-        match zvf::edit::Place::open(address, &self.options(Timeouts::BATCH)) {
-            Ok(place) => Ok(Some(place)),
-            // Opening the store reports what cannot be read.
-            Err(error) if error.class == Class::Unsupported => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Returns the number of the last commit to a store; none without a journal.
-    #[cfg(feature = "edit")]
-    pub(crate) fn journal_head(&self, address: &str) -> anyhow::Result<Option<u64>> {
-        let Some(place) = self.place_of_journal(address)? else { return Ok(None) };
-        if place.folder().is_some() {
-            return Ok(zvf::edit::head(place)?);
-        }
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(watched
-            .iter()
-            .find(|(watched_place, _)| watched_place.to_string() == place.to_string())
-            .map(|(_, head)| *head))
-    }
-
-    #[cfg(not(feature = "edit"))]
-    pub(crate) fn journal_head(&self, _address: &str) -> anyhow::Result<Option<u64>> {
-        Ok(None)
-    }
-
-    /// Checks whether the store behind a URL has a journal: commits are applied before it is read, and at the end there
-    /// must be no new commit.
-    #[cfg(feature = "edit")]
-    async fn watch(&self, address: &str, store: Store) -> anyhow::Result<Store> {
-        let root: serde_json::Value = serde_json::from_slice(&store.root_json())?;
-        if root["attributes"]["zvf"]["journal"].is_null() {
-            return Ok(store);
-        }
-        let Some(place) = self.place_of_journal(address)? else {
-            self.print_notice(
-                "the journal of this store cannot be read over plain HTTP: commits that are not yet applied are missing",
-            );
-            return Ok(store);
-        };
-        if place.folder().is_some() {
-            return Ok(store);
-        }
-        let settled = place.clone();
-        let (head, was_behind) = run_blocking(move || zvf::edit::settle(&settled)).await?;
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).push((place, head));
-        match was_behind {
-            true => Ok(zvf::open_store(address, self.options(Timeouts::BATCH)).await?),
-            false => Ok(store),
-        }
-    }
-
-    /// Checks that no commit was made to a store behind a URL while it was read.
-    #[cfg(feature = "edit")]
-    pub(crate) async fn check_watched(&self) -> anyhow::Result<()> {
-        let watched =
-            std::mem::take(&mut *self.watched.lock().unwrap_or_else(PoisonError::into_inner));
-        for (place, head) in watched {
-            run_blocking(move || zvf::edit::check_head(&place, head)).await?;
-        }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "edit"))]
-    #[expect(clippy::unused_async, reason = "the other one waits")]
-    async fn hold(&self, _address: &str) -> anyhow::Result<()> {
-        Ok(())
     }
 
     /// Checks that the memory-mapped stores did not change while they were read.
@@ -221,8 +111,6 @@ impl Session {
 
     /// Opens a store for validation: faults are not formatted yet.
     pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
-        // Validation reports a store that cannot be held.
-        let _ = self.hold(address).await;
         Store::open(address, self.common.options(Timeouts::BATCH)).await
     }
 
@@ -295,15 +183,6 @@ impl Session {
         }
     }
 
-    /// Prints one notice at once.
-    #[cfg(feature = "edit")]
-    fn print_notice(&self, notice: &str) {
-        if !self.common.quiet {
-            // A notice that standard error does not take has no other place.
-            drop(self.write_notice(&mut io::stderr().lock(), notice));
-        }
-    }
-
     /// Prints the notices of `store`; those that differ only in the array are merged.
     pub(crate) fn print_store_notices(
         &self,
@@ -312,14 +191,6 @@ impl Session {
     ) -> io::Result<()> {
         self.print_notices(out, sentences(&store.notices()))
     }
-}
-
-/// Runs blocking work on its own thread, so that Ctrl-C is handled.
-#[cfg(feature = "edit")]
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> zvf::edit::Result<T> + Send + 'static,
-) -> anyhow::Result<T> {
-    Ok(tokio::task::spawn_blocking(work).await??)
 }
 
 /// Formats notices.

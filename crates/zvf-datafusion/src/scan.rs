@@ -51,6 +51,9 @@ pub struct Scan {
     pub group_names: Option<Vec<String>>,
     /// Maximum rows of each task.
     pub limit: Option<u64>,
+    /// The commit that is read, of a store with a journal: all processes read the same one.
+    #[serde(default)]
+    pub head: Option<u64>,
 }
 
 /// A part of a scan. Each row belongs to exactly one task of a scan.
@@ -94,6 +97,7 @@ impl Scan {
             groups: None,
             group_names: None,
             limit: None,
+            head: None,
         }
     }
 

@@ -17,7 +17,7 @@ use datafusion::datasource::physical_plan::{
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::object_store::ObjectStore;
@@ -60,6 +60,7 @@ impl ZvfSource {
     #[must_use]
     pub fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Self {
         let address = store.address().clone();
+        let scan = Scan { head: store.reader().store().journal_head(), ..scan };
         Self { opened: Some(store), ..Self::from_address(address, scan, schema) }
     }
 
@@ -130,7 +131,15 @@ impl ZvfSource {
                 Some(store) => store.clone(),
                 None => {
                     let options = OpenOptions::default();
-                    StoreHandle::open_at(self.address.clone(), options).await?
+                    let store = StoreHandle::open_at(self.address.clone(), options).await?;
+                    if store.reader().store().journal_head() != self.scan.head {
+                        let text = format!(
+                            "{}: it was changed since the statement was planned; ask again",
+                            self.address
+                        );
+                        return Err(DataFusionError::External(text.into()));
+                    }
+                    store
                 }
             };
             let schema = Arc::clone(self.schema.table_schema());

@@ -71,7 +71,6 @@ pub fn diff(before: &Side, after: &Side) -> Result<Json> {
 
 fn open(side: &Side) -> Result<Transaction> {
     let journal = open_store_journal(&side.place)?;
-    let _held = crate::history::hold_for_reading(&side.place)?;
     match side.head {
         None => Transaction::begin(&journal, Path::new(".")),
         Some(head) => Transaction::begin_at(&journal, Path::new("."), head),

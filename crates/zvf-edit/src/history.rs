@@ -100,12 +100,8 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
 }
 
 /// Applies pending commits, and keeps writers from applying others until the guard is dropped. Returns `None` for a store
-/// without a journal.
-///
-/// # Errors
-///
-/// When a pending commit cannot be applied.
-pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
+/// without a journal. For copies of the files; other readers take the staged bytes of pending commits, and wait for nobody.
+pub(crate) fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
     let journal = Journal::open(&store.into())?;
     if journal.side.is_folder() && !journal.side.exists("log")? {
         return Ok(None);
@@ -133,7 +129,7 @@ pub fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
     ))
 }
 
-/// Applies the pending commits of a store behind a URL. Returns its head, and whether any commit was pending.
+/// Applies the pending commits of a store. Returns its head, and whether any commit was pending.
 ///
 /// # Errors
 ///
@@ -142,24 +138,6 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
     let journal = Journal::open(place)?;
     let was_behind = !journal.list_pending()?.is_empty();
     Ok((journal.apply_all_pending()?, was_behind))
-}
-
-/// Refuses a read during which another process committed to the store.
-///
-/// # Errors
-///
-/// `FileChanged` when the store has another head.
-pub fn check_head(place: &Place, head: u64) -> Result<()> {
-    if place.versions().is_some() {
-        return Ok(()); // a version never changes
-    }
-    match Journal::open(place)?.has_record(head + 1)? {
-        false => Ok(()),
-        true => Err(EditError::new(
-            Class::FileChanged,
-            format!("{place}: somebody committed while it was read; read it again"),
-        )),
-    }
 }
 
 /// Returns whether the vertices of a kind belong to objects. `None` is the first kind.

@@ -1,7 +1,7 @@
 //! The journal of a store: a write-ahead log that orders commits and keeps the old bytes for undo.
 //!
 //! ```text
-//! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while a process reads
+//! <root>.zvf/lock              folders: flock, exclusive while a record is applied, shared while files are copied
 //! <root>.zvf/staging           folders: flock, shared while a commit is staged, exclusive while gc removes staged files
 //! <root>.zvf/txn/<txid>/new    the new bytes of every changed key, concatenated
 //! <root>.zvf/txn/<txid>/old    the old bytes of these keys
@@ -68,7 +68,7 @@ pub(crate) struct Staged {
 /// The lock of a journal, held until it is dropped.
 #[derive(Debug)]
 #[must_use = "a lock that is not held is released at once"]
-pub struct Guard {
+pub(crate) struct Guard {
     _file: Option<File>,
 }
 
@@ -110,6 +110,7 @@ impl Journal {
     }
 
     /// Opens the journal of the store in the folder `store`.
+    #[cfg(test)]
     pub(crate) fn open_beside(store: &Path) -> Result<Self> {
         Self::open(&Place::from(store))
     }

@@ -109,11 +109,7 @@ pub use collect::{Collect, gc, parse_duration};
 pub use diff::{Side, diff};
 pub use divide::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
 pub use error::{EditError, Result};
-pub use history::{
-    Undo, check_head, failure, find_commit, has_objects, head, hold_for_reading, log, settle, show,
-    undo,
-};
-pub use journal::Guard;
+pub use history::{Undo, failure, find_commit, has_objects, head, log, settle, show, undo};
 pub use options::{CommitOptions, Refresh};
 pub use place::Place;
 pub use rewrite::{Rewrite, commit_levels, is_committed};

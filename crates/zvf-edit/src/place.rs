@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path as Prefix;
-use zvf_publish::{CommitGate, Disk, KeyedFolder};
+use zvf_format::Class;
+use zvf_publish::{CommitGate, Disk, KeyedFolder, PublishError};
 use zvf_store::{Backend, Objects, OpenOptions, Store, Versions};
 
 use crate::error::{EditError, Result};
@@ -165,23 +166,14 @@ impl Place {
     }
 }
 
-/// Returns the folder of the journal of a store in a folder. A path such as `.` gets its name from the full path.
+/// Returns the folder of the journal of a store in a folder, whatever links lead to it.
 pub(crate) fn journal_folder(store: &Path) -> Result<PathBuf> {
-    let full = match store.file_name() {
-        Some(_) => store.to_owned(),
-        None => store
-            .canonicalize()
-            .map_err(|error| EditError::from(error).with_place(&store.display().to_string()))?,
-    };
-    let Some(name) = full.file_name() else {
-        return Err(EditError::unsupported(format!(
-            "{}: the folder has no name to put a journal beside",
-            store.display()
-        )));
-    };
-    let mut name = name.to_owned();
-    name.push(".zvf");
-    Ok(full.with_file_name(name))
+    let place = store.display();
+    zvf_publish::journal_folder(store).map_err(|error| match error {
+        PublishError::Io(error) => EditError::from(error).with_place(&place.to_string()),
+        PublishError::StrayJournal { .. } => EditError::new(Class::Conflict, error.to_string()),
+        _ => EditError::unsupported(format!("{place}: {error}")),
+    })
 }
 
 impl From<&Path> for Place {
@@ -207,20 +199,5 @@ impl From<&Self> for Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_journal_has_the_name_of_its_store_whatever_the_path() {
-        let temp_dir = tempfile::tempdir().unwrap();
-        let root = temp_dir.path().canonicalize().unwrap();
-        std::fs::create_dir_all(root.join("a/b")).unwrap();
-        assert_eq!(journal_folder(Path::new("x/a")).unwrap(), Path::new("x/a.zvf"));
-        assert_eq!(journal_folder(&root.join("a/b/..")).unwrap(), root.join("a.zvf"));
-        assert!(journal_folder(Path::new("/")).is_err());
     }
 }

@@ -14,7 +14,7 @@ use zvf_format::num::to_u64;
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result, foreign_change_error};
-use crate::journal::Journal;
+use crate::journal::{Journal, log_key};
 use crate::record::{Entry, Span};
 
 /// A snapshot of a store at one head.
@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
     pub(crate) bytes_read: Cell<u64>,
 }
 
-/// The commits after the head that were noticed so far.
+/// The commits after the head that were noticed so far, and the keys at the head that the store may not have.
 #[derive(Debug)]
 struct LaterCommits {
     last_seq: u64,
@@ -38,9 +38,16 @@ struct LaterCommits {
 }
 
 impl Snapshot {
-    /// Opens the store at its current head, after applying pending commits.
+    /// Opens the store at its current head. Pending commits are applied, or read from their staged bytes where this
+    /// process may not write.
     pub(crate) fn open(journal: &Arc<Journal>) -> Result<Self> {
-        let head = journal.apply_all_pending()?;
+        let mut pending = HashMap::new();
+        let head = match journal.apply_all_pending() {
+            Err(error) if error.class == Class::PermissionDenied => {
+                journal.read_pending(&mut pending)?
+            }
+            head => head?,
+        };
         if head == 0 {
             journal.note_planned()?;
         }
@@ -53,7 +60,7 @@ impl Snapshot {
             let keys = staged.into_keys();
             known_keys.extend(keys.map(|(key, span)| (key, (Arc::clone(&txid), span))));
         }
-        let later = RefCell::new(LaterCommits { last_seq: head, before: HashMap::new() });
+        let later = RefCell::new(LaterCommits { last_seq: head, before: pending });
         Ok(Self {
             journal: Arc::clone(journal),
             head,
@@ -192,6 +199,24 @@ impl Snapshot {
             later.before.entry(key).or_insert(bytes);
         }
         Ok(true)
+    }
+}
+
+impl Journal {
+    /// Reads the new bytes of pending commits. Returns the head.
+    fn read_pending(&self, keys: &mut HashMap<String, Option<Bytes>>) -> Result<u64> {
+        let (head, pending) = self.log_and_pending()?;
+        for seq in pending {
+            let Some(staged) = self.staged_keys(seq)? else {
+                return Err(EditError::new(Class::NotFound, log_key(seq)));
+            };
+            let name = format!("txn/{}/new", staged.txid);
+            let whole = self.side.get(&name)?.unwrap_or_default(); // spans in a missing file are refused
+            for (key, span) in staged.into_keys() {
+                keys.insert(key, span.map(|span| span.slice(&whole, &name)).transpose()?);
+            }
+        }
+        Ok(head)
     }
 }
 

@@ -6,6 +6,7 @@ mod levels;
 mod limits;
 mod partial;
 mod races;
+mod readers;
 mod unknown;
 mod vacuum;
 #[cfg(unix)]
@@ -24,7 +25,8 @@ use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::stamp::new_txid;
 use crate::transaction::Transaction;
-use crate::{Editor, Undo, hold_for_reading, log, undo};
+use crate::history::hold_for_reading;
+use crate::{Editor, Undo, log, undo};
 
 /// Runs a script of one transaction.
 fn run(store: &Path, lines: &[Json]) -> Result<Json, EditError> {

@@ -56,6 +56,25 @@ pub enum PublishError {
     /// The path has no last component.
     #[error("path: expected a path that ends with a name, found {0:?}")]
     NoName(String),
+    /// A journal lies beside a symbolic link to the store, where earlier versions put it.
+    #[error(
+        "{}: an earlier version kept this journal beside a symbolic link to the store; {} {}",
+        .stray.display(),
+        if *.has_other {
+            "the store has another one, with the history of its own name, so look at both and move it away to go on with"
+        } else {
+            "rename it to"
+        },
+        .journal.display(),
+    )]
+    StrayJournal {
+        /// The journal beside the link.
+        stray: PathBuf,
+        /// The journal that belongs to the store.
+        journal: PathBuf,
+        /// Whether there are commits in both.
+        has_other: bool,
+    },
     /// The folder of the caller is on another file system than the target.
     #[error(
         "work folder: expected one on the file system of the target, found another file system"

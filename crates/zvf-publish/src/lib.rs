@@ -73,7 +73,7 @@ pub use exchange::exchange_names;
 pub use file::{AtomicFile, FileOptions};
 pub use gate::CommitGate;
 pub use identity::TargetIdentity;
-pub use journal::count_records;
+pub use journal::{count_records, journal_folder};
 pub use keyed::{KeyedFolder, PreparedFile};
 pub use leftover::{Leftover, LeftoverKind, list_leftovers, remove_leftovers};
 pub use lock::FileLock;

@@ -80,6 +80,18 @@ pub(crate) struct Reader(Native);
 
 #[pymethods]
 impl Reader {
+    /// Returns a reader of the last commit, where others were made since this one was opened; else `None`.
+    fn follow(&self) -> PyResult<Job> {
+        let reader = self.0.clone();
+        prepare(async move {
+            let newer = reader.store().follow_commits().await.map_err(zvf::Error::from)?;
+            Ok(newer.map_or_else(
+                || -> Outcome { Box::new(|py: Python<'_>| Ok(py.None())) },
+                |store| object(Self(Native::new(store))),
+            ))
+        })
+    }
+
     /// Returns what the store is and holds, as JSON.
     fn summary(&self) -> PyResult<Job> {
         let reader = self.0.clone();

@@ -154,6 +154,20 @@ def test_edits_happen_together_or_not_at_all(tracts):
     assert 1 in tracts.object_ids()
 
 
+def test_a_handle_answers_from_the_last_commit_and_no_other(tmp_path):
+    at = tmp_path / "a.zarrvectors"
+    writer = zvf.polylines(at, [np.full((10, 3), i, "f4") for i in range(5)], chunk=1000)
+    reader = zvf.open(at)
+    reader.read()
+    with writer.edit() as edit:
+        edit.remove(object=0)
+        edit.add(np.full((10, 3), 77, "f4"))
+    answer = reader.read()
+    assert answer.part_ids.tolist() == [1, 2, 3, 4, 5]
+    assert {int(x) for x in answer.positions[:, 0]} == {1, 2, 3, 4, 77}
+    assert reader.bounds[1].max() == 77
+
+
 def test_an_added_object_has_its_id_before_the_commit(tracts):
     ids = tracts.object_ids()
     with tracts.edit() as edit:

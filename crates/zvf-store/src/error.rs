@@ -299,7 +299,12 @@ impl From<PublishError> for StoreError {
 
 /// Returns the class of a fault of publishing.
 fn publish_class(error: &PublishError) -> Class {
-    if matches!(error, PublishError::Busy { .. } | PublishError::Changed { .. }) {
+    if matches!(
+        error,
+        PublishError::Busy { .. }
+            | PublishError::Changed { .. }
+            | PublishError::StrayJournal { .. }
+    ) {
         Class::Conflict
     } else if matches!(error, PublishError::Cancelled) {
         Class::Cancelled

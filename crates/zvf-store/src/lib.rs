@@ -13,7 +13,7 @@
 //! level, node, nodes, docs, key        levels, arrays and documents by path
 //! layout                               where the cells of each format version lie: objects, shards, packed and small arrays
 //! codec                                codec chains of Zarr, decoded and encoded
-//! source, map, signal                  backends: directories, object stores, packs; mapped files
+//! source, map, signal                  backends: directories, object stores, packs; journals beside stores; mapped files
 //! cache, budget, shared, clock, sync   what all handles of one store share
 //! build                                stores that are written and published
 //! file, objects, lone, tet             single files, objects, Zarr arrays and `.tet` files

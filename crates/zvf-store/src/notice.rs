@@ -77,6 +77,8 @@ pub enum Notice {
     },
     /// The backend cannot create an object only where there is none: it was looked for just before.
     NoConditionalPut,
+    /// The store has a journal that cannot be read here, as over plain HTTP.
+    JournalNotRead,
     /// The file system has no locks: a file beside the store stood for one.
     NoFileLocks,
 }
@@ -113,6 +115,9 @@ impl fmt::Display for Notice {
                 "level {key} lacks edits of level 0 that came after it was built: build it again with zvf pyramid"
             ),
             Self::HoldsNowhere { condition, why } => write!(f, "{condition} holds nowhere: {why}"),
+            Self::JournalNotRead => f.write_str(
+                "the journal of this store cannot be read here: commits that are not yet applied are missing",
+            ),
             Self::NoFileLocks => f.write_str(
                 "the file system has no locks: a file beside the store stood for one while it was changed",
             ),

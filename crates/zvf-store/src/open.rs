@@ -35,7 +35,7 @@ use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
 use crate::shared::Shared;
 use crate::source::pack::Pack;
-use crate::source::{self, Backend, Get, IoStats, Place, Source};
+use crate::source::{self, Backend, Get, IoStats, Journaled, Place, Source};
 use crate::versions::Versions;
 
 /// An open store, for reading.
@@ -147,7 +147,9 @@ impl Store {
     /// Returns the directory of this machine that the store was opened in.
     #[cfg(feature = "local")]
     pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
-        if let Source::Local(local) = &self.shared_state().source { local.folder() } else { None }
+        let source = &self.shared_state().source;
+        let base = source.journaled().map_or(source, Journaled::base);
+        if let Source::Local(local) = base { local.folder() } else { None }
     }
 
     /// Returns the backend that `address` names, and where on it the store lies, for callers that replace single objects;
@@ -217,11 +219,13 @@ impl Store {
         Self::begin(source, budget, options).await
     }
 
+    #[boxed]
     pub(crate) async fn begin(
         source: Source,
         budget: Budget,
         options: OpenOptions,
     ) -> Result<Self, StoreError> {
+        let source = source.at_head(false, &options).await?;
         let docs = Docs::default();
         let top = Key::root();
         let first = top.child(FIRST_LEVEL)?;
@@ -240,13 +244,20 @@ impl Store {
             ahead,
         );
         let (root, family) = check_root(root?)?;
+        let notices = Notices::default();
+        if matches!(source, Source::Remote(_)) && has_journal(&root) {
+            let at_head = source.clone().at_head(true, &options).await?;
+            if at_head.journaled().is_some() {
+                return Self::begin(at_head, budget, options).await;
+            }
+            notices.add(Notice::JournalNotRead);
+        }
         // A fault of the level shows when the level is asked for; one that may pass is one of opening.
         for error in [level.err(), node.as_ref().err().cloned()].into_iter().flatten() {
             if !is_content_fault(&error) {
                 return Err(error);
             }
         }
-        let notices = Notices::default();
         let version = root.zarr_vectors.zv_version;
         if version.is_newer_than_known() {
             let [found, supported] =
@@ -439,10 +450,31 @@ impl Store {
         &self.shared_state().budget
     }
 
-    /// Looks again at what has the address of this store, and gives a new handle when that is another one by
-    /// now: another directory or pack, or one in which a document that was read is another.
+    /// Returns the number of the commit that is read, of a store that has a journal.
+    #[must_use]
+    pub fn journal_head(&self) -> Option<u64> {
+        self.shared_state().source.journaled().map(Journaled::head).filter(|head| *head > 0)
+    }
+
+    /// Returns a handle at the last commit, where others were made since this one was opened. This takes one look at the
+    /// journal; [`revalidate`](Self::revalidate) also notices changes without a journal.
     ///
-    /// This handle goes on with what it knows: it never mixes two states of the store. The new one shares its
+    /// # Errors
+    ///
+    /// When the journal cannot be read, or the store can no longer be opened.
+    #[boxed]
+    pub async fn follow_commits(&self) -> Result<Option<Self>, StoreError> {
+        match self.shared_state().source.journaled() {
+            Some(journaled) if journaled.is_behind().await? => self.revalidate().await,
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Looks again at what has the address of this store, and gives a new handle when that is another one by
+    /// now: another directory or pack, one with later commits, or one in which a document that was read is another.
+    ///
+    /// This handle goes on with what it knows: it never mixes two states of the store. Of a store with a journal it reads
+    /// the commit that was the last one when it was opened, for as long as the bytes of that are kept. The new one shares its
     /// budget, and has read nothing but what opening reads.
     ///
     /// # Errors
@@ -470,8 +502,12 @@ impl Store {
             }
         } else {
             let replaced = shared.source.is_replaced();
+            let is_behind = match shared.source.journaled() {
+                Some(journaled) if !replaced => journaled.is_behind().await?,
+                _ => replaced,
+            };
             let source = shared.source.reopen()?;
-            if !replaced && shared.docs.is_unchanged(&source).await? {
+            if !is_behind && shared.docs.is_unchanged(&shared.source).await? {
                 return Ok(None);
             }
             source
@@ -507,6 +543,12 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreErro
         }
         None => Err(StoreError::missing(&document, "every store starts with it")),
     }
+}
+
+/// Returns whether the root says that the store has a journal.
+fn has_journal(root: &Root) -> bool {
+    let mark = root.extras.get("zvf").and_then(|section| section.get("journal"));
+    mark.is_some_and(|mark| !mark.is_null())
 }
 
 /// Returns whether a fault says that a document is bad, rather than that it could not be fetched.

@@ -59,7 +59,6 @@ impl InPlace {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         let Some(rewrite) = self.rewrite else { return Ok(()) };
-        session.release();
         let options = zvf::edit::CommitOptions {
             message: Some(format!("zvf {operation}")),
             ..zvf::edit::CommitOptions::default()

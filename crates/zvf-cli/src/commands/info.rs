@@ -48,7 +48,7 @@ impl Info {
         }
         let stats = if self.stats { self.stats(session, &progress).await? } else { Vec::new() };
         drop(progress);
-        let head = session.journal_head(&self.store)?;
+        let head = store.journal_head();
         if session.json() {
             let mut summary = serde_json::to_value(&summary)?;
             if let (Some(summary), Some(head)) = (summary.as_object_mut(), head) {

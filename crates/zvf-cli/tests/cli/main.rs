@@ -16,6 +16,8 @@ mod ingest;
 mod levels;
 mod migrated;
 mod packed;
+#[cfg(feature = "edit")]
+mod pending;
 mod rearranged;
 #[cfg(feature = "edit")]
 mod recipes;

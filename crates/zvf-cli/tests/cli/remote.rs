@@ -112,7 +112,7 @@ fn a_journal_that_cannot_be_read_is_named() {
     let url = serve(store.path.clone());
     let ran = zvf(&["info", &url]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let note = "zvf: note: the journal of this store cannot be read over plain HTTP";
+    let note = "zvf: note: the journal of this store cannot be read here";
     assert_eq!(ran.err.lines().filter(|line| line.starts_with(note)).count(), 1, "{}", ran.err);
 }
 

@@ -84,6 +84,26 @@ async fn accepts_named_arguments() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_half_applied_commit_is_read_whole() {
+    let store = archives::Unpacked::new("sl3_streamlines");
+    let path = store.path().to_str().unwrap();
+    let context = session(OpenOptions::default());
+    let sql = format!("SELECT count(*) FROM zvf('{path}')");
+    let opened_before = context.sql(&sql).await.unwrap();
+    let (rows, before) = (number(&context, &sql).await.unwrap(), archives::tree(store.path()));
+    let options = zvf::edit::CommitOptions::default();
+    let mut editor = zvf::edit::Editor::open(store.path(), Path::new("."), options).unwrap();
+    editor.line(1, r#"{"op": "object.remove", "objects": [0]}"#).unwrap();
+    editor.finish().unwrap();
+    archives::unapply_half(store.path(), &before);
+    let left = number(&context, &sql).await.unwrap();
+    assert!(left > 0.0 && left < rows, "{left} of {rows}");
+    // A statement is answered as of one commit.
+    let counted = pretty_format_batches(&opened_before.collect().await.unwrap()).unwrap();
+    assert!(counted.to_string().contains(&format!(" {rows} ")), "{counted}");
+}
+
 /// Creates a grid of 190 x 190 vertices in 16 chunks, with two triangles in each square.
 async fn grid(folder: &Path) -> String {
     const SIDE: usize = 190;

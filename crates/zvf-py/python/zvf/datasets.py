@@ -89,6 +89,10 @@ class Dataset:
         self._check_open()
         if self._pid != os.getpid():
             self._open()
+        # Each answer is of the last commit, and of no other.
+        newer = self._reader.follow().wait()
+        if newer is not None:
+            self._open(newer)
         return self._reader
 
     def _check_open(self) -> None:
@@ -112,16 +116,16 @@ class Dataset:
         return Dataset, (self.address, self._storage, self._memory)
 
     def refresh(self) -> None:
-        """Open the store again: what was changed since is seen."""
+        """Open the store again: what was changed since without a commit is seen."""
         self._check_open()
         self._open()
 
     def info(self) -> Info:
         """What the store is and holds: version, kinds, axes, bounds, levels with their columns."""
-        self._check_open()
+        native = self._native
         summary = self._summary
         if summary is None:
-            summary = self._summary = json.loads(self._native.summary().wait())
+            summary = self._summary = json.loads(native.summary().wait())
         return Info(summary)
 
     @property

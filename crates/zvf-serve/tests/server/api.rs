@@ -45,6 +45,34 @@ fn answers_queries_in_each_format() {
 }
 
 #[test]
+fn answers_are_of_the_last_commit() {
+    let served = Served::start(|_| {});
+    let store = served.scratch.path().join("three.zarrvectors");
+    let rows = || served.get("/api/three/query?format=csv", &[]).text();
+    let edit = |by: f64| {
+        let options = zvf::edit::CommitOptions::default();
+        let mut editor = zvf::edit::Editor::open(&store, &store, options).unwrap();
+        let line =
+            format!(r#"{{"op": "vertex.move", "vertices": {{"all": true}}, "by": [{by}, 0]}}"#);
+        editor.line(1, &line).unwrap();
+        editor.finish().unwrap();
+    };
+    let mut seen = vec![rows()];
+    for by in [0.25, 0.25, 0.125] {
+        let before = archives::tree(&store);
+        edit(by);
+        let after = rows();
+        assert!(!seen.contains(&after), "{after}");
+        // Half of the commit is there, and whoever made it is gone.
+        archives::unapply_half(&store, &before);
+        assert_eq!(rows(), after);
+        let anew = Served::serve(&store);
+        assert_eq!(anew.get("/api/three/query?format=csv", &[]).text(), after);
+        seen.push(after);
+    }
+}
+
+#[test]
 fn lists_the_keys_of_a_store() {
     let served = Served::start(|_| {});
     let top = served.get("/api/three/keys", &[]).json();

@@ -32,6 +32,13 @@ impl Served {
         Self { server: Server::start(config).unwrap(), scratch }
     }
 
+    /// Serves a store that lies elsewhere.
+    fn serve(store: &Path) -> Self {
+        Self::start(|config| {
+            config.addresses = vec![store.to_str().unwrap().to_owned()];
+        })
+    }
+
     fn address(&self) -> SocketAddr {
         self.server.address()
     }

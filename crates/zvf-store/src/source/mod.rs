@@ -9,6 +9,7 @@
 mod backend;
 #[cfg(feature = "net")]
 mod cloud;
+mod journaled;
 #[cfg(feature = "local")]
 mod local;
 pub(crate) mod pack;
@@ -25,6 +26,7 @@ use object_store::{ObjectStore, ObjectStoreScheme};
 use zvf_format::Class;
 
 pub use self::backend::Backend;
+pub(crate) use self::journaled::Journaled;
 #[cfg(feature = "local")]
 use self::local::Local;
 #[cfg(feature = "local")]
@@ -48,6 +50,8 @@ pub(crate) enum Source {
     Local(Local),
     Remote(Remote),
     Pack(Pack),
+    /// One of the first two, with its journal.
+    Journaled(Arc<Journaled>),
 }
 
 impl Backend {
@@ -92,6 +96,26 @@ impl Source {
         Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
     }
 
+    /// Returns the store at the last commit of its journal: pending commits are part of it. Objects need a root that
+    /// `is_marked` as that of a store with a journal, folders do not.
+    pub(crate) async fn at_head(
+        self,
+        is_marked: bool,
+        options: &OpenOptions,
+    ) -> Result<Self, StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(local) => Journaled::open_folder(local).await,
+            Self::Remote(remote) if is_marked => Journaled::open_objects(remote, options).await,
+            other => Ok(other),
+        }
+    }
+
+    /// Returns the store with its journal, where it may have one.
+    pub(crate) fn journaled(&self) -> Option<&Journaled> {
+        if let Self::Journaled(journaled) = self { Some(journaled) } else { None }
+    }
+
     /// Returns whether reads go through the interface of object stores, which may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         match self {
@@ -99,6 +123,7 @@ impl Source {
             Self::Local(_) => false,
             Self::Remote(_) => true,
             Self::Pack(pack) => pack.is_remote(),
+            Self::Journaled(journaled) => journaled.base().is_remote(),
         }
     }
 
@@ -142,6 +167,7 @@ impl Source {
             Self::Local(local) => local.check(),
             Self::Remote(_) => Ok(()),
             Self::Pack(pack) => pack.check(),
+            Self::Journaled(journaled) => journaled.base().check(),
         }
     }
 
@@ -152,6 +178,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.reopen().map(Self::Local),
             Self::Remote(_) | Self::Pack(_) => Ok(self.clone()),
+            Self::Journaled(journaled) => journaled.base().reopen(),
         }
     }
 
@@ -161,6 +188,7 @@ impl Source {
             #[cfg(feature = "local")]
             Self::Local(local) => local.is_replaced(),
             Self::Remote(_) | Self::Pack(_) => false,
+            Self::Journaled(journaled) => journaled.base().is_replaced(),
         }
     }
 
@@ -185,6 +213,7 @@ impl Source {
             Self::Local(local) => local.read_many(gets).await,
             Self::Remote(remote) => remote.read_many(gets).await,
             Self::Pack(pack) => pack.read_many(gets),
+            Self::Journaled(journaled) => journaled.read_many(gets).await,
         }
     }
 
@@ -196,6 +225,9 @@ impl Source {
         long: u64,
         ends: u64,
     ) -> Result<PartialRead, StoreError> {
+        if let Self::Journaled(journaled) = self {
+            return journaled.begin(key, long, ends).await;
+        }
         #[cfg(feature = "local")]
         if let Self::Local(local) = self
             && let Some(begun) = local.begin(key, long, ends).await?
@@ -215,6 +247,7 @@ impl Source {
             Self::Local(local) => local.merge_gap(),
             Self::Remote(remote) => remote.merge_gap(),
             Self::Pack(_) => 0,
+            Self::Journaled(journaled) => journaled.base().merge_gap(),
         }
     }
 
@@ -225,6 +258,7 @@ impl Source {
             Self::Local(_) => true,
             Self::Remote(remote) => remote.can_list(),
             Self::Pack(_) => true,
+            Self::Journaled(journaled) => journaled.base().can_list(),
         }
     }
 
@@ -235,6 +269,7 @@ impl Source {
             Self::Local(local) => local.children(prefix).await,
             Self::Remote(remote) => remote.children(prefix).await,
             Self::Pack(pack) => Ok(pack.children(prefix)),
+            Self::Journaled(journaled) => journaled.children(prefix).await,
         }
     }
 
@@ -245,6 +280,7 @@ impl Source {
             Self::Local(local) => local.list(prefix).await,
             Self::Remote(remote) => remote.list(prefix).await,
             Self::Pack(pack) => pack.list(prefix),
+            Self::Journaled(journaled) => journaled.list(prefix).await,
         }
     }
 
@@ -255,6 +291,7 @@ impl Source {
             Self::Local(local) => local.stats(),
             Self::Remote(remote) => remote.stats(),
             Self::Pack(pack) => pack.stats(),
+            Self::Journaled(journaled) => journaled.stats(),
         }
     }
 }

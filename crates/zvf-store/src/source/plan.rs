@@ -135,7 +135,7 @@ pub(super) fn deliver(
 }
 
 /// Returns the answer to `get` out of `read`, which covers it as far as the object goes.
-fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
+pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
         return Err(StoreError::from_change(Change::Version));
     }

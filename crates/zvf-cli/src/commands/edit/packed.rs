@@ -64,7 +64,6 @@ impl PackedStore {
     pub(crate) async fn pack(mut self, session: &Session) -> anyhow::Result<()> {
         let file = self.file.clone();
         let failed = || format!("cannot write {}", file.display());
-        session.release();
         let store = session.batch_store(&self.folder()).await?;
         let progress = session.progress("packing");
         let buffered = BufWriter::with_capacity(BUFFER, self.new.file());

@@ -30,9 +30,6 @@ pub(super) async fn build(
     let from = (&store, folder.0.as_path());
     let built = zvf::pyramid::build_in_folder(from, options, how, &[], on_event).await;
     let (built, reports) = built.map_err(zvf::Error::from)?;
-    // What was read of the store is compared with its head now: the commit moves that.
-    session.check_watched().await?;
-    session.release();
     let message = Some("zvf pyramid".to_owned());
     let commit = CommitOptions { message, ..CommitOptions::default() };
     let operation = json!({"op": "pyramid"});

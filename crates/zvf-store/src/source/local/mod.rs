@@ -129,6 +129,15 @@ impl Local {
         self.0.folder.as_ref()
     }
 
+    /// Returns the absolute path under which the directory was opened.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
     /// Returns the directory that has the name by now, read in the same way.
     pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
         let fresh = Shared::open(&self.0.path, self.0.budget.clone())?;

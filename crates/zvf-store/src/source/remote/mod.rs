@@ -97,6 +97,17 @@ impl Remote {
         }))
     }
 
+    /// Returns the objects under the name of this prefix and `suffix`; `None` for a whole bucket, which has no place beside it.
+    pub(crate) fn beside(&self, suffix: &str, options: &OpenOptions) -> Option<Self> {
+        let parts: Vec<_> = self.0.root.parts().collect();
+        let (last, above) = parts.split_last()?;
+        let name = format!("{}{suffix}", last.as_ref());
+        let prefix = above.iter().cloned().collect::<Path>().join(name);
+        let backend =
+            Backend { store: Arc::clone(&self.0.store), prefix, can_list: self.0.can_list };
+        Some(Self::new(backend, self.0.budget.clone(), options))
+    }
+
     pub(crate) async fn read_many(
         &self,
         gets: &[Get],

@@ -1,0 +1,110 @@
+//! Commands beside commits that are not applied, or are made meanwhile.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use archives::{tree, unapply_half};
+use tempfile::TempDir;
+
+use crate::stores::zvf;
+
+/// A store of points in several cells, of which a commit removed some, and which was left half applied.
+struct HalfApplied {
+    folder: TempDir,
+    /// Its points after the commit.
+    points: String,
+}
+
+impl HalfApplied {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let made = Self { folder, points: String::new() };
+        let (points, store) = (made.at("points.csv"), made.at("s.zv"));
+        let rows: String =
+            (0..4000).map(|n| format!("{},{},{}\n", n % 100, n % 77, n % 50)).collect();
+        fs::write(&points, format!("x,y,z\n{rows}")).unwrap();
+        zvf(&["create", "-q", &points, &store, "--chunk-shape", "40,40,40"]).clean();
+        let before = tree(Path::new(&store));
+        zvf(&["edit", "rm", &store, "--box", "0,0,0:100,100,20"]).clean();
+        let points = made.read(&store);
+        assert!(points.lines().count() > 1000 && points.lines().count() < 4000);
+        unapply_half(Path::new(&store), &before);
+        Self { points, ..made }
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn read(&self, store: &str) -> String {
+        zvf(&["query", store, "--level", "0", "--format", "csv"]).clean()
+    }
+
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        tree(self.folder.path())
+    }
+}
+
+#[test]
+fn readers_see_all_of_a_half_applied_commit_and_write_nothing() {
+    let half = HalfApplied::new();
+    let (store, link) = (half.at("s.zv"), half.at("link.zv"));
+    let before = half.files();
+    assert_eq!(half.read(&store), half.points);
+    assert_eq!(zvf(&["info", "--json", &store]).json()["journal"]["head"], 1);
+    assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
+    let packed = half.at("s.tet");
+    zvf(&["pack", "-q", &store, &packed]).clean();
+    assert_eq!(half.read(&packed), half.points);
+    fs::remove_file(&packed).unwrap();
+    assert!(half.files() == before);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("s.zv", &link).unwrap();
+        assert_eq!(half.read(&link), half.points);
+    }
+}
+
+#[cfg(feature = "pyramid")]
+#[test]
+fn tasks_build_on_a_half_applied_commit() {
+    let half = HalfApplied::new();
+    let (store, work) = (half.at("s.zv"), half.at("work"));
+    let plan =
+        ["task", "plan", "pyramid", &store, "--in-place", "--levels", "1", "--work-dir", &work];
+    assert_eq!(zvf(&plan).code, 0);
+    for step in [["task", "run", &work, "--all"].as_slice(), &["task", "finish", &work]] {
+        let ran = zvf(step);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    assert_eq!(half.read(&store), half.points);
+    let report = zvf(&["validate", "-q", &store]);
+    assert_eq!(report.code, 0, "{}", report.out);
+}
+
+#[test]
+fn a_long_reader_is_not_in_the_way() {
+    let half = HalfApplied::new();
+    let store = half.at("s.zv");
+    let mut reader = Command::new(env!("CARGO_BIN_EXE_zvf"))
+        .args(["query", &store, "--level", "0", "--format", "jsonl"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = reader.stdout.take().unwrap();
+    let mut first = [0];
+    out.read_exact(&mut first).unwrap();
+    // Its output fills the pipe, so that it waits while others read and commit.
+    let start = std::time::Instant::now();
+    let edited = zvf(&["edit", "rm", &store, "--box", "0,0,0:100,100,30"]).clean();
+    assert!(!edited.contains("not applied"), "{edited}");
+    assert!(half.read(&store).lines().count() < half.points.lines().count());
+    assert!(start.elapsed().as_secs() < 25, "somebody waited for the reader");
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(reader.wait().unwrap().success());
+    assert_eq!(rest.lines().count() + 1, half.points.lines().count(), "one header line");
+}

@@ -1,0 +1,527 @@
+//! A store with a journal, read at one of its commits.
+//!
+//! ```text
+//! <root>.zvf/log/<seq>        the record of a commit: each changed key, with spans of its new and old bytes
+//! <root>.zvf/done/<seq>       marks a commit that is applied to the store
+//! <root>.zvf/txn/<txid>/new   the new bytes of all keys;   old: what they replaced
+//! ```
+//!
+//! Everything is read as of the last commit when the store was opened, whether it is applied yet or not:
+//!
+//! ```text
+//! a commit not applied        its keys are read from `new`
+//! a commit made since         its keys are read from `old`: the record is there before the first byte changes, so a look for
+//!                             the next record after each read tells whether what was read may be too new
+//! a recent one, on a backend  its keys are read from `new` where the store has other bytes: a slow writer put them back
+//! ```
+//!
+//! Readers take no lock and write nothing. Bytes that `gc` removed are `FileChanged`: the store is to be opened again.
+//!
+//! Not here: writing and applying commits (`zvf-edit`).
+
+use std::collections::{BTreeMap, BTreeSet};
+#[cfg(feature = "local")]
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
+use serde_json::Value as Json;
+use zvf_format::Class;
+use zvf_format::num::to_u64;
+#[cfg(feature = "local")]
+use zvf_publish::PublishError;
+
+#[cfg(feature = "local")]
+use super::Local;
+use super::plan::{Read, cut};
+use super::{ByteRange, Child, Get, GetAnswer, IoStats, PartialRead, Remote, Source, Version};
+#[cfg(feature = "local")]
+use crate::budget::Budget;
+use crate::error::{Change, Op, StoreError};
+use crate::key::Key;
+use crate::options::OpenOptions;
+
+/// A store at one of its commits.
+#[derive(Debug)]
+pub(crate) struct Journaled {
+    base: Source,
+    side: Side,
+    head: u64,
+    seen: Mutex<Seen>,
+}
+
+/// The place of the journal.
+#[derive(Debug)]
+enum Side {
+    /// A folder, which may not exist yet.
+    #[cfg(feature = "local")]
+    Folder(PathBuf, Budget),
+    Objects(Remote),
+}
+
+/// What the records tell that were read so far.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The last of them.
+    last: u64,
+    keys: BTreeMap<Key, Staged>,
+}
+
+/// A key that is not simply read from the store.
+#[derive(Clone, Debug)]
+struct Staged {
+    file: Key,
+    /// Its bytes at the head; `None` where there is no such object.
+    span: Option<Span>,
+    when: When,
+}
+
+#[derive(Clone, Debug)]
+enum When {
+    /// By a commit that is applied. The store has the bytes, unless a slow writer changed them.
+    Applied,
+    /// By commits that are not applied. In a folder the store has one of these, unless another program changed it.
+    Pending(Vec<Option<Span>>),
+    /// By a commit after the head.
+    Later,
+}
+
+/// A span of a staged file.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    offset: u64,
+    len: u64,
+    crc: u32,
+    hash: Option<u64>,
+}
+
+/// The part of a record that readers need.
+#[derive(Debug)]
+struct Record {
+    new: Key,
+    old: Key,
+    /// The changed keys, with their new and old bytes.
+    keys: Vec<(Key, Option<Span>, Option<Span>)>,
+}
+
+impl Journaled {
+    /// Returns the store in a folder at its last commit. It is read in this way before its first commit too.
+    #[cfg(feature = "local")]
+    pub(crate) async fn open_folder(local: Local) -> Result<Source, StoreError> {
+        let folder = match zvf_publish::journal_folder(local.path()) {
+            Ok(folder) => folder,
+            // The root of a file system has no place beside it.
+            Err(PublishError::NoName(_)) => return Ok(Source::Local(local)),
+            Err(error) => return Err(error.into()),
+        };
+        let side = Side::Folder(folder, local.budget().clone());
+        Self::open(Source::Local(local), side).await
+    }
+
+    /// Returns a store whose root says that it has a journal at its last commit; as it is where the journal cannot be
+    /// listed, or must not be read.
+    pub(crate) async fn open_objects(
+        remote: Remote,
+        options: &OpenOptions,
+    ) -> Result<Source, StoreError> {
+        match remote.beside(".zvf", options).filter(Remote::can_list) {
+            None => Ok(Source::Remote(remote)),
+            Some(side) => {
+                let opened = Self::open(Source::Remote(remote.clone()), Side::Objects(side)).await;
+                match opened {
+                    Err(error) if error.class() == Class::PermissionDenied => {
+                        Ok(Source::Remote(remote))
+                    }
+                    opened => opened,
+                }
+            }
+        }
+    }
+
+    async fn open(base: Source, side: Side) -> Result<Source, StoreError> {
+        let mut opened = Self { base, side, head: 0, seen: Mutex::default() };
+        let mut log = opened.side.list_numbers("log").await?;
+        let done = match log.is_empty() {
+            true => Vec::new(),
+            false => opened.side.list_numbers("done").await?,
+        };
+        let mut head = log.last().copied().unwrap_or(0); // 0 before the first commit
+        let is_backend = !opened.side.is_folder();
+        let is_done = |seq: u64| done.binary_search(&seq).is_ok();
+        // Marks may be lost: later commits that are applied have the last word.
+        let pending = log.iter().copied().find(|seq| !is_done(*seq));
+        let recent = is_backend.then(|| head.saturating_sub(RECENT_COMMITS - 1));
+        match pending.into_iter().chain(recent).min() {
+            Some(first) => log.retain(|seq| *seq >= first),
+            None => log.clear(),
+        }
+        let records = log.iter().map(|seq| opened.side.read_record(*seq));
+        let records = futures_util::future::try_join_all(records).await?;
+        let mut keys = BTreeMap::new();
+        // A record that was listed is not removed: `gc` keeps all of them.
+        for (seq, record) in log.iter().zip(records.into_iter().flatten()) {
+            match is_done(*seq) {
+                true if is_backend => record.add_applied_to(&mut keys),
+                true => record.keys.iter().for_each(|(key, ..)| drop(keys.remove(key))),
+                false => record.add_pending_to(&mut keys),
+            }
+        }
+        // The listing of a backend may lack the last ones.
+        while is_backend
+            && let Some(next) = head.checked_add(1)
+            && let Some(record) = opened.side.read_record(next).await?
+        {
+            head = next;
+            record.add_pending_to(&mut keys);
+        }
+        opened.head = head;
+        opened.seen = Mutex::new(Seen { last: head, keys });
+        Ok(Source::Journaled(Arc::new(opened)))
+    }
+
+    /// Returns the store without its journal.
+    pub(crate) const fn base(&self) -> &Source {
+        &self.base
+    }
+
+    /// Returns what was asked of the backend; files of a journal in a folder are not counted.
+    pub(crate) fn stats(&self) -> IoStats {
+        let base = self.base.stats();
+        match &self.side {
+            #[cfg(feature = "local")]
+            Side::Folder(..) => base,
+            Side::Objects(side) => {
+                let side = side.stats();
+                IoStats {
+                    requests: base.requests + side.requests,
+                    bytes_read: base.bytes_read + side.bytes_read,
+                    retries: base.retries + side.retries,
+                }
+            }
+        }
+    }
+
+    /// Returns the number of the commit that is read; 0 before the first.
+    pub(crate) const fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Returns whether there are commits after the one that is read.
+    pub(crate) async fn is_behind(&self) -> Result<bool, StoreError> {
+        self.look_ahead().await?;
+        Ok(self.seen().last > self.head)
+    }
+
+    #[boxed]
+    pub(super) async fn read_many(
+        &self,
+        gets: &[Get],
+    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+        let mut answers = self.base.read_many(gets).await;
+        if let Err(error) = self.look_ahead().await {
+            return gets.iter().map(|get| Err(error.clone().with_key(&get.key))).collect();
+        }
+        let mut staged = Vec::new();
+        for (get, answer) in gets.iter().zip(&mut answers) {
+            let Some(found) = self.seen().keys.get(&get.key).cloned() else { continue };
+            match found.check(get, answer, self.side.is_folder()) {
+                Ok(true) => {}
+                Ok(false) => staged.push((get, answer, found)),
+                Err(error) => *answer = Err(error),
+            }
+        }
+        let reads = staged.iter().map(|(get, _, found)| self.side.read_staged(get, found));
+        let found = futures_util::future::join_all(reads).await;
+        for ((get, answer, staged), found) in staged.into_iter().zip(found) {
+            *answer = match found {
+                Ok(None) if staged.span.is_some() => match staged.when {
+                    When::Applied => continue, // it was collected: what the store has is all there is
+                    When::Pending(_) | When::Later => Err(collected_error(&get.key)),
+                },
+                found => found,
+            };
+        }
+        answers
+    }
+
+    #[boxed]
+    pub(super) async fn begin(
+        &self,
+        key: &Key,
+        long: u64,
+        ends: u64,
+    ) -> Result<PartialRead, StoreError> {
+        let begun = self.base.begin(key, long, ends).await;
+        self.look_ahead().await?;
+        if !self.seen().keys.contains_key(key) {
+            return begun;
+        }
+        let got = self.read_many(&[Get::object(key.clone())]).await.pop().unwrap_or(Ok(None))?;
+        Ok(PartialRead::Whole(got))
+    }
+
+    #[boxed]
+    pub(super) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+        let children = self.base.children(prefix).await?;
+        self.look_ahead().await?;
+        // A listing of all keys below takes long, so an applied commit counts where its removed key is back right here.
+        let is_back = |name: &str| children.iter().any(|child| !child.is_dir && child.name == name);
+        let differs = |(key, staged): (&Key, &Staged)| {
+            below(key, prefix).is_some_and(|name| match staged.when {
+                When::Applied => staged.span.is_none() && is_back(name),
+                When::Pending(_) | When::Later => true,
+            })
+        };
+        if !self.seen().keys.iter().any(differs) {
+            return Ok(children);
+        }
+        let keys = self.list(prefix).await?;
+        let names = keys.iter().filter_map(|(key, _)| below(key, prefix));
+        let children: BTreeSet<Child> = names
+            .map(|name| match name.split_once('/') {
+                Some((folder, _)) => Child { name: folder.to_owned(), is_dir: true },
+                None => Child { name: name.to_owned(), is_dir: false },
+            })
+            .collect();
+        Ok(children.into_iter().collect())
+    }
+
+    #[boxed]
+    pub(super) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+        let mut keys: BTreeMap<Key, u64> = self.base.list(prefix).await?.into_iter().collect();
+        self.look_ahead().await?;
+        for (key, staged) in &self.seen().keys {
+            match staged.span {
+                _ if below(key, prefix).is_none() => {}
+                Some(span) => drop(keys.insert(key.clone(), span.len)),
+                None => drop(keys.remove(key)),
+            }
+        }
+        Ok(keys.into_iter().collect())
+    }
+
+    /// Looks for commits that were made since the last look: from now on their keys are read from their old bytes.
+    async fn look_ahead(&self) -> Result<(), StoreError> {
+        loop {
+            let Some(next) = self.seen().last.checked_add(1) else { return Ok(()) };
+            let Some(record) = self.side.read_record(next).await? else { return Ok(()) };
+            #[cfg(feature = "local")]
+            if self.base.is_replaced() {
+                return Err(StoreError::from_change(Change::Store));
+            }
+            let mut seen = self.seen();
+            if seen.last < next {
+                seen.last = next;
+                record.add_later_to(&mut seen.keys);
+            }
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Side {
+    const fn is_folder(&self) -> bool {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Folder(..) => true,
+            Self::Objects(_) => false,
+        }
+    }
+
+    /// Returns the objects of the journal; `None` for a folder that does not exist.
+    fn source(&self) -> Result<Option<Source>, StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Folder(path, budget) => match Source::folder(path, budget) {
+                Err(error) if error.class() == Class::NotFound => Ok(None),
+                found => found.map(Some),
+            },
+            Self::Objects(remote) => Ok(Some(Source::Remote(remote.clone()))),
+        }
+    }
+
+    /// Lists the numbers in `log` or `done`, ascending.
+    async fn list_numbers(&self, folder: &str) -> Result<Vec<u64>, StoreError> {
+        let Some(source) = self.source()? else { return Ok(Vec::new()) };
+        let children = source.children(&Key::root().child(folder)?).await?;
+        let mut numbers: Vec<u64> =
+            children.iter().filter_map(|child| child.name.parse().ok()).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    async fn read_record(&self, seq: u64) -> Result<Option<Record>, StoreError> {
+        let name = format!("log/{seq:020}");
+        #[cfg(feature = "local")]
+        if let Self::Folder(path, _) = self
+            && !path.join(&name).exists()
+        {
+            return Ok(None);
+        }
+        let Some(source) = self.source()? else { return Ok(None) };
+        let get = Get::object(Key::root().join(&name)?);
+        let found = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
+        let damaged = || {
+            let text = format!(
+                "{name}: the record is damaged, or of a newer version; restore it from a copy, or remove the journal to give up the history"
+            );
+            StoreError::custom(Class::Checksum, Op::Open, text)
+        };
+        found.map(|found| Record::parse(&found.bytes).ok_or_else(damaged)).transpose()
+    }
+
+    /// Reads what `get` asks for from the staged bytes of its key; `None` where these are gone or there is no such object.
+    async fn read_staged(
+        &self,
+        get: &Get,
+        staged: &Staged,
+    ) -> Result<Option<GetAnswer>, StoreError> {
+        let (Some(span), Some(source)) = (staged.span, self.source()?) else { return Ok(None) };
+        let range = get.range.clamp_to(span.len);
+        let start =
+            span.offset.checked_add(range.start).ok_or_else(|| collected_error(&get.key))?;
+        let part = Get::range(staged.file.clone(), start, range.end - range.start);
+        let Some(read) = source.read_many(&[part]).await.pop().unwrap_or(Ok(None))? else {
+            return Ok(None);
+        };
+        if get.range == ByteRange::All && !span.matches_bytes(&read.bytes) {
+            let text = format!("{}: the bytes are not those of the record", staged.file);
+            return Err(StoreError::custom(Class::Checksum, Op::Read, text).with_key(&get.key));
+        }
+        let tag = Some(format!("{}:{}", staged.file, span.offset).into());
+        let version = Version { tag, ..Version::from_size(span.len) };
+        let read = Read { bytes: read.bytes, start: range.start, size: span.len, version };
+        // Whatever version was read before had the same bytes.
+        let get = Get { version: None, ..get.clone() };
+        cut(&get, &read).map(Some).map_err(|error| error.with_key(&get.key))
+    }
+}
+
+impl Staged {
+    /// Returns whether the store has the bytes of the key, as its `answer` to `get` shows. Refuses bytes of another program.
+    fn check(
+        &self,
+        get: &Get,
+        answer: &Result<Option<GetAnswer>, StoreError>,
+        is_folder: bool,
+    ) -> Result<bool, StoreError> {
+        let Ok(answer) = answer else { return Ok(false) };
+        let is_one_of = |spans: &[Option<Span>]| {
+            spans.iter().any(|span| match (span, answer) {
+                (None, None) => true,
+                (Some(span), Some(found)) if get.range == ByteRange::All => {
+                    span.matches_bytes(&found.bytes)
+                }
+                (Some(span), Some(found)) => span.len == found.size,
+                (Some(_), None) | (None, Some(_)) => false,
+            })
+        };
+        match &self.when {
+            When::Applied => Ok(is_one_of(&[self.span])),
+            When::Pending(known) if is_folder && !is_one_of(known) => {
+                let text = "a commit is not applied, and something that does not know the journal changed the key; look at it, then edit with --accept-foreign to go on from what is there";
+                Err(StoreError::custom(Class::Conflict, Op::Read, text).with_key(&get.key))
+            }
+            When::Pending(_) | When::Later => Ok(false),
+        }
+    }
+}
+
+impl Record {
+    /// Parses the text of a record: its body, its operations, and the checksum of both. The operations may be in the body.
+    fn parse(text: &Bytes) -> Option<Self> {
+        let (lines, sum) = std::str::from_utf8(text).ok()?.trim_end().rsplit_once('\n')?;
+        if format!("{:08x}", crc32c::crc32c(lines.as_bytes())) != sum {
+            return None;
+        }
+        let body = lines.split_once('\n').map_or(lines, |(body, _operations)| body);
+        let body: Json = serde_json::from_str(body).ok()?;
+        let txn = Key::root().join(&format!("txn/{}", body["txid"].as_str()?)).ok()?;
+        let keys = match &body["keys"] {
+            Json::Null => &[],
+            keys => keys.as_array()?.as_slice(),
+        };
+        let keys = keys.iter().map(|entry| {
+            let key = Key::root().join(entry["key"].as_str()?).ok()?;
+            Some((key, Span::parse(&entry["new"])?, Span::parse(&entry["old"])?))
+        });
+        let keys = keys.collect::<Option<_>>()?;
+        Some(Self { new: txn.child("new").ok()?, old: txn.child("old").ok()?, keys })
+    }
+
+    /// Adds the new bytes of a commit that is applied.
+    fn add_applied_to(self, all: &mut BTreeMap<Key, Staged>) {
+        for (key, span, _old) in self.keys {
+            all.insert(key, Staged { file: self.new.clone(), span, when: When::Applied });
+        }
+    }
+
+    /// Adds the new bytes of a commit that is not applied.
+    fn add_pending_to(self, all: &mut BTreeMap<Key, Staged>) {
+        for (key, span, old) in self.keys {
+            let mut known = match all.remove(&key).map(|before| before.when) {
+                Some(When::Pending(known)) => known,
+                Some(When::Applied | When::Later) | None => vec![old],
+            };
+            known.push(span);
+            let when = When::Pending(known);
+            all.insert(key, Staged { file: self.new.clone(), span, when });
+        }
+    }
+
+    /// Adds the old bytes of a later commit. A key that has staged bytes keeps them.
+    fn add_later_to(self, all: &mut BTreeMap<Key, Staged>) {
+        for (key, _new, old) in self.keys {
+            let later = || Staged { file: self.old.clone(), span: old, when: When::Later };
+            all.entry(key).or_insert_with(later).when = When::Later;
+        }
+    }
+}
+
+impl Span {
+    /// Parses a span; the inner `None` is that of a missing object.
+    #[expect(clippy::option_option, reason = "what cannot be read is not a missing object")]
+    fn parse(span: &Json) -> Option<Option<Self>> {
+        if span.is_null() {
+            return Some(None);
+        }
+        let number = |name: &str| span.get(name)?.as_u64();
+        let hash = match &span["xxh64"] {
+            Json::Null => None,
+            hash => Some(u64::from_str_radix(hash.as_str()?, 16).ok()?),
+        };
+        let crc = u32::try_from(number("crc")?).ok()?;
+        Some(Some(Self { offset: number("offset")?, len: number("len")?, crc, hash }))
+    }
+
+    fn matches_bytes(&self, bytes: &[u8]) -> bool {
+        to_u64(bytes.len()) == self.len
+            && match self.hash {
+                Some(hash) => zvf_publish::hash_bytes(bytes) == hash,
+                None => crc32c::crc32c(bytes) == self.crc,
+            }
+    }
+}
+
+/// Returns the path of `key` below `prefix`.
+fn below<'a>(key: &'a Key, prefix: &Key) -> Option<&'a str> {
+    if prefix.is_root() {
+        return Some(key.as_str());
+    }
+    key.as_str().strip_prefix(prefix.as_str())?.strip_prefix('/')
+}
+
+fn collected_error(key: &Key) -> StoreError {
+    let text = "it was changed since the store was opened, and what it was is no longer kept; open the store again";
+    StoreError::custom(Class::FileChanged, Op::Read, text).with_key(key)
+}
+
+/// Recent commits whose keys are compared on a backend.
+const RECENT_COMMITS: u64 = 8;
+
+#[cfg(test)]
+mod tests;
