@@ -270,12 +270,12 @@ mod tests {
     use zvf_model::Kind;
 
     use super::*;
-    use crate::read::default_axes;
 
     #[test]
     fn owners_and_parts_count() {
         let positions = Column::new(Dtype::FLOAT32, 3, vec![0; 1200].into()).unwrap();
-        let header = Header::new(Kind::Polyline, default_axes(3), positions.slice(0..0));
+        let axes = ["x", "y", "z"].map(str::to_owned).to_vec();
+        let header = Header::new(Kind::Polyline, axes, positions.slice(0..0));
         let bare = Batch::new(Kind::Polyline, positions);
         let owned = bare.clone().with_vertex_objects(vec![None; 100]).unwrap();
         let parts = Parts::new((0..=100).collect(), vec![ObjectId(0); 100]).unwrap();
