@@ -6,6 +6,7 @@
 
 mod api;
 mod args;
+mod before;
 mod bench;
 mod cargo_toml;
 mod ci;
@@ -29,6 +30,7 @@ mod test;
 mod tidy;
 mod torture;
 mod viewer;
+mod walk;
 
 use std::env;
 use std::io::{self, Write};
@@ -106,6 +108,8 @@ const COMMANDS: &[&Command] = &[
     &loom::COMMAND,
     &python::COMMAND,
     &viewer::COMMAND,
+    &walk::COMMAND,
+    &before::COMMAND,
 ];
 
 #[cfg(test)]
