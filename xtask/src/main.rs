@@ -6,6 +6,7 @@
 
 mod api;
 mod args;
+mod before;
 mod bench;
 mod cargo_toml;
 mod ci;
@@ -32,6 +33,7 @@ mod tidy;
 mod times;
 mod torture;
 mod viewer;
+mod walk;
 
 use std::env;
 use std::io::{self, Write};
@@ -111,6 +113,8 @@ const COMMANDS: &[&Command] = &[
     &loom::COMMAND,
     &python::COMMAND,
     &viewer::COMMAND,
+    &walk::COMMAND,
+    &before::COMMAND,
 ];
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! `test`: the test command of the README.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::{env, fs};
 
 use crate::Command;
 use crate::args::Args;
@@ -13,12 +15,18 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask test [ARGS FOR `cargo test`]
 
 Runs the unit, integration and doc tests of the default members with their default features, as the command is built, then
-repeats the closing line of each runner. Needs neither network nor clock.",
+repeats the closing line of each runner. Needs neither network nor clock. Where /dev/shm is in memory and has 4 GiB, the
+temporary files of the tests are there; TMPDIR names another folder.",
     run,
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
-    let tests = house.cargo(&["test"]).forward(args);
+    let mut tests = house.cargo(&["test"]).forward(args);
+    let memory = ram_folder(house);
+    if let Some(folder) = &memory {
+        // Tests write many small files, and wait for a disk to have them.
+        tests = tests.env("TMPDIR", &folder.path.display().to_string());
+    }
     let results = tests.run_keeping(|line| line.starts_with("test result:"))?;
     let mut out = io::stdout().lock();
     writeln!(out)?;
@@ -30,6 +38,33 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     writeln!(out, "\n{passed} passed, {failed} failed, in {} runs", results.len())?;
     Ok(())
 }
+
+/// A folder in memory for temporary files, removed at the end.
+struct RamFolder {
+    path: PathBuf,
+}
+
+impl Drop for RamFolder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.path)); // what stays there is lost with the next start of the machine
+    }
+}
+
+/// Returns a folder in memory, where the system has room for one and the environment names no folder.
+fn ram_folder(house: &House) -> Option<RamFolder> {
+    let free = house.program("df").args(&["--output=fstype,avail", "/dev/shm"]).output()?;
+    let mut words = free.split_whitespace().skip(2);
+    let (kind, kib) = (words.next()?, words.next()?.parse::<u64>().ok()?);
+    if env::var_os("TMPDIR").is_some() || kind != "tmpfs" || kib < ROOM_KIB {
+        return None;
+    }
+    let path = PathBuf::from(format!("/dev/shm/zvf-test-{}", std::process::id()));
+    fs::create_dir(&path).ok()?;
+    Some(RamFolder { path })
+}
+
+/// What tests that run at once may write.
+const ROOM_KIB: u64 = 4 << 20;
 
 /// Returns the number before `what` in `test result: ok. 12 passed; 0 failed; …`.
 fn count(line: &str, what: &str) -> u64 {

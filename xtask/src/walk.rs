@@ -1,0 +1,119 @@
+//! `walk`: the own files and functions that run between opening a store and the batch of a box.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, ensure};
+
+use crate::Command;
+use crate::args::Args;
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "walk",
+    help: "list the own files and functions between a box and its batch
+
+usage: cargo xtask walk [--list]
+
+Runs the example `box` of zvf-query, compiled without optimisation, in callgrind, and counts files and functions of our crates that
+ran. Closures count as their function, and all instances of a generic function as one. Fails above the
+numbers that docs/src/read-path.md states. --list prints every name. Needs valgrind.",
+    run,
+};
+
+fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let list = args.flag("--list");
+    args.end()?;
+    let valgrind = house.program("valgrind").args(&["--version"]).output();
+    ensure!(valgrind.is_some(), "valgrind is missing: `apt-get install valgrind`");
+    let mut build = vec!["build", "--quiet", "-p", "zvf-query", "--example", "box"];
+    // What is compiled into its caller would not be seen.
+    let whole: Vec<String> = ["format", "metadata", "model", "query", "blosc", "b2nd", "tet"]
+        .map(|name| format!("profile.dev.package.zvf-{name}.opt-level=0"))
+        .into();
+    build.extend(whole.iter().flat_map(|setting| ["--config", setting]));
+    house.cargo(&build).env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").run()?;
+    let profile = house.target().join("walk.callgrind");
+    let out = format!("--callgrind-out-file={}", profile.display());
+    house
+        .program("valgrind")
+        .args(&["--quiet", "--tool=callgrind", "--compress-strings=no", &out])
+        .args(&[house.target().join("debug/examples/box")])
+        .run()?;
+    let text = fs::read(&profile).context("no profile of callgrind")?;
+    let walked = parse(&String::from_utf8_lossy(&text));
+    if list {
+        walked.files.iter().chain(&walked.functions).for_each(|name| say(name));
+    }
+    let (files, functions) = (walked.files.len(), walked.functions.len());
+    say(&format!("{files} files, {functions} functions between a box and its batch"));
+    ensure!(
+        files > 0 && files <= MAX_FILES && functions <= MAX_FUNCTIONS,
+        "expected at most {MAX_FILES} files and {MAX_FUNCTIONS} functions"
+    );
+    Ok(())
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Walked {
+    files: BTreeSet<String>,
+    functions: BTreeSet<String>,
+}
+
+/// Returns our files and functions of a profile: those with a cost of their own.
+fn parse(profile: &str) -> Walked {
+    let mut walked = Walked::default();
+    let mut file = None;
+    for line in profile.lines() {
+        if let Some(path) = ["fl=", "fi=", "fe="].iter().find_map(|key| line.strip_prefix(key)) {
+            // Only sources of ours lie below `crates`; those of tests and of the example do not count.
+            let below = path.rsplit_once("crates/zvf").map(|(_, below)| format!("zvf{below}"));
+            file = below.filter(|below| below.contains("/src/"));
+            walked.files.extend(file.clone());
+        } else if let (Some(name), Some(_)) = (line.strip_prefix("fn="), &file) {
+            walked.functions.insert(strip_instance(name));
+        }
+    }
+    walked
+}
+
+/// Returns the name of a function without closures, the types of an instance and the hash.
+fn strip_instance(name: &str) -> String {
+    let name = name.split("::{{closure").next().unwrap_or(name);
+    let (mut depth, mut plain) = (0_usize, String::new());
+    for (at, c) in name.char_indices() {
+        // The type in front of a method stays: `<zvf_store::Key as Ord>::cmp`.
+        match c {
+            '<' if at > 0 => depth += 1,
+            '>' if depth > 0 => depth -= 1,
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    match plain.rsplit_once("::h") {
+        Some((path, hash)) if hash.len() == 16 => path.trim_end_matches("::").to_owned(),
+        _ => plain.trim_end_matches("::").to_owned(),
+    }
+}
+
+const MAX_FILES: usize = 1000;
+const MAX_FUNCTIONS: usize = 10000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_functions_with_a_cost_are_listed_once() {
+        let profile = "fl=/x/crates/zvf-store/src/key.rs\nfn=zvf_store::key::Key::join::h0123456789abcdef\n1 2\n\
+            cfn=zvf_store::never\nfn=zvf_store::key::Key::join::{{closure}}::h0123456789abcdef\n\
+            fl=/registry/bytes/src/lib.rs\nfn=bytes::Bytes::len\nfi=/x/crates/zvf-model/src/a.rs\n\
+            fl=/x/crates/zvf-query/src/b.rs\nfn=zvf_query::b::f<u8>\nfn=zvf_query::b::f<alloc::Vec<u16>>\n\
+            fl=/x/crates/zvf-query/examples/box.rs\nfn=box::main\n";
+        let walked = parse(profile);
+        let files = ["zvf-model/src/a.rs", "zvf-query/src/b.rs", "zvf-store/src/key.rs"];
+        assert_eq!(walked.files.into_iter().collect::<Vec<_>>(), files);
+        let functions = ["zvf_query::b::f", "zvf_store::key::Key::join"];
+        assert_eq!(walked.functions.into_iter().collect::<Vec<_>>(), functions);
+    }
+}
