@@ -206,10 +206,13 @@ impl Journal {
     /// Reads the new bytes of pending commits. Returns the head.
     fn read_pending(&self, keys: &mut HashMap<String, Option<Bytes>>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
-        for seq in pending {
-            let Some(staged) = self.staged_keys(seq)? else {
-                return Err(EditError::new(Class::NotFound, log_key(seq)));
-            };
+        let pending: Vec<u64> = pending.into_iter().collect();
+        let all = self.staged_keys(&pending)?;
+        if all.len() != pending.len() {
+            let text = format!("{}: a record that was listed is gone; try again", self.place);
+            return Err(EditError::new(Class::NotFound, text));
+        }
+        for staged in all {
             let name = format!("txn/{}/new", staged.txid);
             let whole = self.side.get(&name)?.unwrap_or_default(); // spans in a missing file are refused
             for (key, span) in staged.into_keys() {

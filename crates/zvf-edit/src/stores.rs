@@ -626,7 +626,7 @@ mod tests {
     fn refuses_a_listed_object_that_is_missing() {
         let bytes = Bytes::from_static(b"cell");
         assert_eq!(need_listed("0/vertices/c/0", Some(bytes.clone())), Ok(bytes));
-        let error = need_listed("0/vertices/c/0", None::<bytes::Bytes>).unwrap_err();
+        let error = need_listed("0/vertices/c/0", None::<Bytes>).unwrap_err();
         assert_eq!(error.class, Class::FileChanged);
         assert!(error.message.starts_with("0/vertices/c/0: "), "{error}");
     }

@@ -315,6 +315,6 @@ mod tests {
         assert!(objects.read_versioned("log").await.unwrap().is_some());
         store.always(Some(Fault::Changed(Bytes::from_static(b"2"))));
         let error = objects.read_versioned("log").await.map(drop).unwrap_err();
-        assert_eq!(error.class(), zvf_format::Class::FileChanged, "{error}");
+        assert_eq!(error.class(), Class::FileChanged, "{error}");
     }
 }
