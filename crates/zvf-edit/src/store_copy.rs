@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use zvf_format::num::to_u64;
 use zvf_publish::{Disk, KeyedFolder};
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::journal::{Guard, Journal, need_listed};
 use crate::stamp::new_txid;
-use zvf_format::num::to_u64;
 
 /// A copy of a store in a temporary folder.
 #[derive(Debug)]
