@@ -14,7 +14,7 @@ use zvf_format::num::to_u64;
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result, foreign_change_error};
-use crate::journal::{Journal, log_key};
+use crate::journal::Journal;
 use crate::record::{Entry, Span};
 
 /// A snapshot of a store at one head.

@@ -15,7 +15,7 @@ use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
 use crate::WriteError;
 use crate::chunks::{ChunkTable, Order};
-use crate::columns::{Attribute, ColumnEncoding};
+use crate::columns::{Attribute, ColumnEncoding, path_name};
 use crate::draco::{DracoPlan, DracoPositions};
 use crate::geometry_path::GeometryPath;
 use crate::routed::{ChunkRows, Group};
@@ -237,7 +237,7 @@ impl Arrays {
             let sinks = attributes.iter().map(|attribute| {
                 let encoding = attribute.encoding();
                 let column = describe_column(tag, attribute, &encoding);
-                let path = format!("{folder}/{}", attribute.name);
+                let path = format!("{folder}/{}", path_name(&attribute.name));
                 Ok((frame.cells(&path, column.to_attributes())?, encoding))
             });
             sinks.collect::<Result<Vec<_>, WriteError>>()

@@ -16,7 +16,7 @@ use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
-use crate::columns::decode_texts;
+use crate::columns::{decode_texts, path_name};
 use crate::geometry_path::GeometryPath;
 use crate::id_runs::IdRuns;
 
@@ -86,6 +86,11 @@ impl Objects {
         self.group_fields.push(field);
     }
 
+    /// Returns the names of the attributes of groups.
+    pub(crate) fn group_field_names(&self) -> impl Iterator<Item = &str> {
+        self.group_fields.iter().map(|field| &*field.name)
+    }
+
     /// Writes the groups and what is said of them.
     pub(crate) async fn write_groups(
         &self,
@@ -137,7 +142,7 @@ impl Objects {
                 attributes: Rows::group_attribute(&field.name, dtype, shape).to_attributes(),
                 ..DensePlan::new(dtype)
             };
-            let path = geometry.path(&format!("group_attributes/{}", field.name));
+            let path = geometry.path(&format!("group_attributes/{}", path_name(&field.name)));
             let mut sink = build.dense(&path, plan)?;
             sink.push(column.bytes())?;
             sink.finish(|_| {}).await?;

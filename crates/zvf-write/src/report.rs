@@ -94,6 +94,8 @@ pub enum Notice {
     },
     /// What an earlier run for other input or settings had left was removed.
     Cleaned,
+    /// Attributes whose names a path cannot hold.
+    EscapedNames,
 }
 
 impl fmt::Display for Notice {
@@ -106,6 +108,9 @@ impl fmt::Display for Notice {
                 write!(f, "{done} of {total} tasks had been done by an earlier run")
             }
             Self::Cleaned => f.write_str("what an earlier run had left was removed"),
+            Self::EscapedNames => f.write_str(
+                "a path cannot hold the names of some attributes: a slash in them is stored as %2F",
+            ),
         }
     }
 }

@@ -10,6 +10,8 @@ use clap::Args;
 use serde_json::json;
 use zvf::convert::read::Header;
 use zvf::create::{Layout, Layouts, Stage, StoreSource};
+use zvf::ingest::folder;
+use zvf::store::Build;
 use zvf::write::Report;
 
 use crate::commands::how::CreateOptions;
@@ -19,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table;
 
-/// Create a store from files: npy, npz, CSV, TSV, PLY, OBJ, SWC or TRK.
+/// Create a store from files of any format that "zvf formats" lists as read.
 ///
 /// Files are read twice: first to count vertices and find their bounds, then to write them. The store is written
 /// atomically: a failed or stopped command leaves none. A command that was killed late in a large input of one kind
@@ -82,6 +84,8 @@ impl Create {
             recipe.keep_ids = true;
             recipe.sources.clone_from(&self.sources);
         }
+        recipe.name_objects =
+            self.files.len() > 1 && self.files.iter().all(|file| file.as_os_str() != "-");
         let bar = session.progress("looking");
         let interrupt = session.interrupt().clone();
         let total = AtomicU64::new(0); // vertices, known after the first pass
@@ -99,6 +103,13 @@ impl Create {
             true => None,
             false => NewRepository::begin(&self.store, self.options.scratch(), session).await?,
         };
+        // Without the plan of a run that was killed, a store that is in the way stays in the way.
+        let is_new = folder(&self.store).is_some_and(|plan| !plan.exists());
+        if is_new && repository.is_none() && !self.dry_run && !recipe.write.build.replace {
+            let free = Build::begin(&self.store, recipe.write.build.clone()).await;
+            let free = free.map_err(zvf::Error::from).with_context(|| self.context())?;
+            free.abandon().await.map_err(zvf::Error::from)?;
+        }
         let layouts = Layouts::scan(inputs.files(), &recipe, progress);
         let layouts = layouts.with_context(|| self.context())?;
         if self.dry_run {
@@ -106,8 +117,8 @@ impl Create {
             return print((&layouts, &self.unread), None, session, out);
         }
         total.store(layouts.iter().map(|layout| layout.vertices).sum(), Ordering::Relaxed);
-        let folder = repository.as_ref().map(NewRepository::store);
-        let made = layouts.create(folder.as_ref().unwrap_or(&self.store), &recipe, progress).await;
+        let copy = repository.as_ref().map(NewRepository::store);
+        let made = layouts.create(copy.as_ref().unwrap_or(&self.store), &recipe, progress).await;
         let report = made.with_context(|| self.context())?;
         drop(bar);
         if let Some(repository) = repository {
@@ -138,6 +149,8 @@ fn print(
         writeln!(out, "{report}")?;
         let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
         session.print_notices(out, left_out.map(|what| format!("not read: {what}")))?;
+        session
+            .print_notices(out, layouts.iter().flat_map(|layout| layout.header.notes.clone()))?;
         let axes = layouts.iter().map(|layout| layout.header.axes.as_slice());
         session.print_notices(out, axes.filter_map(describe_validation_gap))?;
         session.print_notices(out, [format!("look into it with: zvf info {store}")])?;
@@ -162,7 +175,8 @@ fn describe_validation_gap(axes: &[String]) -> Option<String> {
 }
 
 pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
-    let Header { kind, axes, positions, fields, object_fields, left_out, .. } = &layout.header;
+    let Header { kind, axes, positions, fields, object_fields, left_out, notes, .. } =
+        &layout.header;
     let columns = |fields: &[zvf::Field]| {
         let column = |field: &zvf::Field| {
             let column = &field.column;
@@ -184,6 +198,7 @@ pub(crate) fn layout_json(layout: &Layout) -> serde_json::Value {
         "chunks": layout.chunks,
         "shard_shape": layout.shard,
         "left_out": left_out,
+        "notes": notes,
     })
 }
 

@@ -302,6 +302,7 @@ impl CreateOptions {
             bins: some(&self.bin),
             per_chunk: self.per_chunk,
             keep_ids: self.keep_ids,
+            name_objects: false,
             shard: !self.no_shard && self.shard != Some(Shards(None)),
             shard_shape: self.shard.as_ref().and_then(|Shards(cells)| cells.clone()),
             codecs: self.coding.codecs(),

@@ -63,10 +63,11 @@ fn invalid_arguments_are_refused_with_a_suggestion() {
             &["--columns", "fb"][..],
             "zvf: InvalidArgument, there is no vertex attribute \"fb\": there is code, fa; did you mean \"fa\"?",
         ),
-        (&["--bbox", "0,0:1,1"], "zvf: InvalidArgument, the region has 2 axes, the store has 3"),
+        (&["--ball", "0,0:1"], "zvf: InvalidArgument, the region has 2 axes, the store has 3"),
         (
             &["--bbox", "0,0"],
-            "zvf: InvalidArgument, --bbox \"0,0\" is no box; write both corners, as in 0,0,0:10,10,10",
+            "zvf: InvalidArgument, --bbox \"0,0\" is no box; write both corners, as in 0,0,0:10,10,10, \
+             or 0,0:10,10 for the first two axes",
         ),
         (
             &["--mode", "clip"],

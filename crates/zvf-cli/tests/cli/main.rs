@@ -12,6 +12,8 @@ mod history;
 mod icechunk;
 #[cfg(feature = "write")]
 mod ingest;
+#[cfg(feature = "write")]
+mod kept;
 #[cfg(feature = "pyramid")]
 mod levels;
 mod migrated;

@@ -5,7 +5,8 @@
 //! PROJJSON   {"type": "ProjectedCRS", "coordinate_system": {"axis": [{"unit": "metre"}]}}
 //! ```
 //!
-//! Only the unit of the first axis is read; it is named as in UDUNITS. The systems are kept unchanged.
+//! Of the axes only the unit of the first is read; it is named as in UDUNITS. The systems are kept unchanged, and formats that
+//! want another form get it from the code of the system.
 
 use serde_json::Value as Json;
 
@@ -26,6 +27,71 @@ pub(crate) fn is_wgs84(text: &str) -> bool {
         || upper.ends_with("CRS84H")
         || upper.replace("::", ":").ends_with("EPSG:4326")
 }
+
+/// Returns the authority and the code of a system: of its id, of a name such as `EPSG:32632`, or at the end of WKT.
+pub(crate) fn code_of(crs: &Json) -> Option<(String, i32)> {
+    let Some(text) = crs.as_str() else {
+        let id = crs.get("id")?;
+        let code = id.get("code")?;
+        let code = code.as_i64().or_else(|| code.as_str()?.parse().ok())?;
+        return Some((id.get("authority")?.as_str()?.to_owned(), i32::try_from(code).ok()?));
+    };
+    if is_wgs84(text) {
+        return Some(("EPSG".to_owned(), 4326));
+    }
+    if text.contains('[') {
+        return wkt_code(text);
+    }
+    let mut parts = text.split([':', '/']).rev().filter(|part| !part.is_empty());
+    let code = parts.next()?.parse().ok()?;
+    let authority = parts.find(|part| part.bytes().all(|byte| byte.is_ascii_alphabetic()))?;
+    Some((authority.to_owned(), code))
+}
+
+/// Returns the id of the outermost system of WKT: `ID["EPSG",32632]` or `AUTHORITY["EPSG","32632"]`.
+fn wkt_code(text: &str) -> Option<(String, i32)> {
+    let (mut depth, mut quoted, mut found) = (0_usize, false, None);
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '[' => {
+                let word = text.get(..at)?.rsplit(['[', ',']).next()?.trim();
+                if depth == 1 && (word == "ID" || word == "AUTHORITY") {
+                    found = text.get(at + 1..)?.split(']').next();
+                }
+                depth += 1;
+            }
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    let mut values = found?.split(',').map(|value| value.trim().trim_matches('"'));
+    Some((values.next()?.to_owned(), values.next()?.parse().ok()?))
+}
+
+/// Returns the PROJJSON of a zone of UTM on WGS 84 or ETRS89, by its EPSG code.
+#[cfg(feature = "arrow")]
+pub(crate) fn utm_projjson(code: i32) -> Option<Json> {
+    let wgs84 = ["WGS 84", "World Geodetic System 1984", "WGS 84", "298.257223563", "4326"];
+    let etrs89 = "European Terrestrial Reference System 1989";
+    let etrs89 = ["ETRS89", etrs89, "GRS 1980", "298.257222101", "4258"];
+    let (names, zone, hemisphere, northing) = match code {
+        32_601..=32_660 => (wgs84, code - 32_600, 'N', "0"),
+        32_701..=32_760 => (wgs84, code - 32_700, 'S', "10000000"),
+        25_828..=25_838 => (etrs89, code - 25_800, 'N', "0"),
+        _ => return None,
+    };
+    let keys = ["BASE", "DATUM", "ELLIPSOID", "FLATTENING", "GEOGRAPHIC"];
+    let text = keys.iter().zip(names).fold(UTM.to_owned(), |text, (key, x)| text.replace(key, x));
+    let text = text.replace("ZONE", &format!("{zone}{hemisphere}")).replace("NORTHING", northing);
+    let text = text.replace("MERIDIAN", &(zone * 6 - 183).to_string());
+    serde_json::from_str(&text.replace("PROJECTED", &code.to_string())).ok()
+}
+
+/// A zone of UTM, with words in capitals where zones differ.
+#[cfg(feature = "arrow")]
+const UTM: &str = include_str!("utm.projjson");
 
 fn json_unit(crs: &Json) -> Option<&'static str> {
     let inner = ["source_crs", "components"].into_iter().find_map(|name| crs.get(name));

@@ -3,7 +3,8 @@
 //! Quoting follows RFC 4180: a value may be quoted, a quote in a quoted value is doubled, and a quoted value may
 //! contain line breaks. Empty lines are skipped. Types that are not stated are inferred from a sample, the start of
 //! the file: integers are `int64`, or `uint64` where they are too large for that, other numbers `float64`, `true`
-//! and `false` are `bool`, everything else is text as wide as the longest value.
+//! and `false` are `bool`, everything else is text as wide as the longest value, or codes of the distinct texts where one is
+//! longer than 256 characters.
 //!
 //! An empty value is missing, and so are `NA` and similar words in a column of numbers. A missing value is NaN in a
 //! column of floats. A column of integers with missing values becomes `float64`; an integer that `float64` cannot
@@ -22,10 +23,11 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
 use super::input::Bytes;
+use super::labels::{LabelCollector, Labels, batch_rows, is_long, stream_error};
 use super::lines::{Lines, MAX_LINE_BYTES};
 use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
-use super::values::{NamedValues, Values, parse_f64};
+use super::values::{NamedValues, Values, is_exact_float64, parse_f64};
 use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -59,7 +61,7 @@ pub(crate) fn open(
     let stated = |name: &String| {
         options.columns.types.iter().find(|(column, _)| column == name).map(|(_, dtype)| *dtype)
     };
-    let (mut types, mut left_out) = (Vec::new(), Vec::new());
+    let (mut types, mut marks) = (Vec::new(), Vec::new());
     for at in &roles.fields {
         let name = &names[*at];
         let column_type = match stated(name) {
@@ -67,7 +69,7 @@ pub(crate) fn open(
             None => inference.infer(&sample, *at),
         };
         if !column_type.missing.is_empty() {
-            left_out.push(format!(
+            marks.push(format!(
                 "{} in column {name:?}: taken for missing values (a type stated for it, such as \
                  {name}=<U16, keeps them as text)",
                 column_type
@@ -80,18 +82,24 @@ pub(crate) fn open(
         }
         types.push(column_type);
     }
+    let is_long = |column_type: &ColumnType| column_type.exact && is_long(column_type.dtype);
+    let long: Vec<usize> =
+        roles.fields.iter().zip(&types).filter(|(_, t)| is_long(t)).map(|(at, _)| *at).collect();
+    let mut labels = collect_labels(&records, &sample, sample_is_file, &long, &names, options)?;
     let positions =
         Values::new(options.positions.unwrap_or(FLOAT64), index_u32(roles.positions.len()));
-    let fields = roles
-        .fields
-        .iter()
-        .zip(&types)
-        .map(|(at, column_type)| NamedValues::new(names[*at].as_str(), column_type.dtype, 1));
+    let fields = roles.fields.iter().zip(&types).map(|(at, column_type)| NamedValues {
+        name: names[*at].clone(),
+        values: match is_long(column_type).then(|| labels.next()).flatten() {
+            Some(labels) => Values::new_labels(labels, 1),
+            None => Values::new(column_type.dtype, 1),
+        },
+    });
     let owned = roles.object.is_some() || kind.is_chain();
     let mut vertices = Vertices::new(kind, positions, fields.collect(), owned);
     let axes = roles.positions.iter().map(|at| names[*at].clone()).collect();
     let mut header = vertices.header(axes)?;
-    header.left_out.extend(left_out);
+    header.notes = marks;
     let rules = Rules {
         columns: names.len(),
         roles,
@@ -100,7 +108,7 @@ pub(crate) fn open(
         exact: types.iter().map(|column_type| column_type.exact).collect(),
         missing: text.missing,
     };
-    let batch_rows = options.batch_rows.max(1);
+    let batch_rows = batch_rows(&vertices.fields, options.batch_rows);
     let notes = Notes::default();
     let skipped =
         text.skip_bad_rows.then(|| Skipped { rows: 0, first: Vec::new(), notes: notes.clone() });
@@ -251,7 +259,7 @@ impl Rules {
         }
         for ((at, values), exact) in self.roles.fields.iter().zip(fields).zip(&self.exact) {
             let (dtype, text) = (values.dtype(), value(*at));
-            let text = if dtype.kind == DtypeKind::Text { text } else { trim_blanks(text) };
+            let text = if values.is_text() { text } else { trim_blanks(text) };
             let is_float = dtype.kind == DtypeKind::Float;
             if *exact && is_float && !is_exact_float64(text) {
                 return Err(Fault::Rounded(*at));
@@ -477,6 +485,40 @@ fn read_sample(
     Ok((sample, false))
 }
 
+/// Collects the distinct texts of the columns at `long`: of the sample, or of the whole file.
+fn collect_labels(
+    records: &Records,
+    sample: &VecDeque<Record>,
+    sample_is_file: bool,
+    long: &[usize],
+    names: &[String],
+    options: &ReadOptions,
+) -> Result<impl Iterator<Item = Labels> + use<>, ConvertError> {
+    let bytes = records.lines.bytes();
+    let mut labels = LabelCollector::new(long.len(), options.memory, bytes.format().name());
+    let mut add = |record: &Record| {
+        let mut columns = long.iter().enumerate();
+        columns.try_for_each(|(column, at)| labels.add(column, record.value(*at)))
+    };
+    if sample_is_file || long.is_empty() {
+        sample.iter().try_for_each(&mut add)?;
+    } else {
+        let column = long.first().and_then(|at| names.get(*at)).map_or("", String::as_str);
+        let path = bytes.path().filter(|_| bytes.len().is_some());
+        let path = path.ok_or_else(|| stream_error(bytes.format().name(), column))?;
+        let mut all =
+            Records { lines: Lines::new(Bytes::open(path)?), spare: Record::default(), ..*records };
+        if options.text.has_header {
+            all.next()?;
+        }
+        while let Some(record) = all.next()? {
+            add(&record)?;
+            all.spare = record;
+        }
+    }
+    Ok(labels.finish())
+}
+
 /// The type of a column, stated or inferred.
 struct ColumnType {
     dtype: Dtype,
@@ -585,22 +627,6 @@ fn is_missing(text: &str, marks: &[String]) -> bool {
     let is_word = !text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     is_word && MISSING_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
         || marks.iter().any(|mark| text == mark)
-}
-
-/// Checks that `text` is not an integer that `float64` would round.
-fn is_exact_float64(text: &str) -> bool {
-    // Short numbers and fractions are the common case.
-    if text.len() <= EXACT_FLOAT64_DIGITS || memchr::memchr(b'.', text.as_bytes()).is_some() {
-        return true;
-    }
-    match text.parse::<i128>() {
-        #[expect(clippy::as_conversions, reason = "checks whether the conversion rounds")]
-        Ok(n) => n as f64 as i128 == n,
-        Err(_) => {
-            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-            digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit())
-        }
-    }
 }
 
 /// Returns the type of a column whose values are not all numbers: `bool`, or text as wide as the longest.
@@ -767,8 +793,6 @@ fn list_names(names: &[String]) -> String {
 const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 /// Size of the sample that types are inferred from.
 const SAMPLE_BYTES: u64 = 8 << 20;
-/// Length up to which `float64` holds every integer exactly.
-const EXACT_FLOAT64_DIGITS: usize = 15;
 /// Words for a missing number, compared without case.
 const MISSING_WORDS: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
 /// Characters of a bad value that a message shows.

@@ -117,6 +117,7 @@ pub(super) struct Geometry {
     /// Other kinds in the same file, which are read by asking for them.
     pub(super) other_kinds: Vec<Kind>,
     pub(super) left_out: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Geometry {
@@ -136,6 +137,7 @@ impl Geometry {
             records: Vec::new(),
             other_kinds: Vec::new(),
             left_out: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -173,6 +175,7 @@ impl Geometry {
             }),
             vertices: u64::try_from(self.positions.len()).ok(),
             left_out: std::mem::take(&mut self.left_out),
+            notes: std::mem::take(&mut self.notes),
             ..Header::new(self.kind, self.axes.clone(), self.positions.slice(0..0))
         };
         let header = match self.unit {

@@ -47,6 +47,7 @@ pub fn open_all(
     }
     let mut header = reader.header().clone();
     header.vertices = None;
+    header.notes.clear(); // they come with those of the other inputs
     let notes = Notes::default();
     let joined = JoinedReader {
         expected: header.clone(),
@@ -106,7 +107,8 @@ impl JoinedReader {
         if expected != found {
             let place = Place::Named("the columns of an input".to_owned());
             let bad = BadInput::new(Class::CountMismatch, "several inputs", place, expected, found);
-            let hint = "convert them one by one, or name the attributes that all of them have";
+            let hint = "convert them one by one, name the attributes that all of them have, or state the type of \
+                        positions with --dtype float64";
             return Err(bad.with_hint(hint).into());
         }
         self.vertices += self.own_vertices;

@@ -8,7 +8,8 @@
 //!
 //! The numbers in `vertex`, `part` and `element` are ignored: the order of lines counts. Types of attributes are inferred
 //! from the first lines: `bool`, `int64`, `uint64`, `float64` (also `"NaN"`, `"Infinity"` and `null` among numbers), lists
-//! of one length as several values, everything else as text as wide as the longest value. Attributes of elements are inferred
+//! of one length as several values, everything else as text as wide as the longest value, or codes of the distinct texts where
+//! one is longer than 256 characters. Attributes of elements are inferred
 //! from the first lines with elements. A later line with another attribute, or with the first object, is refused: it would be
 //! lost.
 //!
@@ -22,17 +23,19 @@ use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
+use super::labels::{LabelCollector, batch_rows, is_long, stream_error};
 use super::lines::Lines;
 use super::record::Vertices;
 use super::roles::{AXES, OBJECT, default_axes, describe_owner_ids};
-use super::values::{NamedValues, Values, empty_fields, take_fields};
+use super::values::{NamedValues, Values, empty_fields, is_exact_float64, take_fields};
 use super::{Bytes, ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
 
 pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
     let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
-    let mut lines = ObjectLines { lines: Lines::new(bytes) };
+    let stated = options.columns.types.iter().map(|(column, _)| column.clone()).collect();
+    let mut lines = ObjectLines { lines: Lines::new(bytes), stated };
     let first_width = match first_elements.first() {
         Some((line, element)) => Some(lines.corner_count(*line, element)?),
         None => None,
@@ -67,15 +70,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             && !names.contains(name)
             && options.columns.fields.as_ref().is_none_or(|fields| fields.contains(name))
     };
-    let fields = infer_columns(&vertices, is_attribute, has_parts, options);
+    let mut fields = infer_columns(&vertices, is_attribute, has_parts, options);
     let elements: Vec<&Map<String, Json>> = first_elements.iter().map(|(_, o)| o).collect();
-    let element_fields =
+    let mut element_fields =
         infer_columns(&elements, |name| !RESERVED.contains(&name.as_str()), false, options);
+    label_long_texts(&mut fields, &mut element_fields, lines.lines.bytes(), options)?;
     let position_type = options.positions.unwrap_or(FLOAT64);
     let width = index_u32(width); // of a line, whose length is limited
     let owned = has_objects || has_parts || kind.is_chain();
     let mut vertices = Vertices::new(kind, Values::new(position_type, width), fields, owned);
     let axis_names = if names.is_empty() { default_axes(width) } else { names.clone() };
+    let batch_rows = batch_rows(&vertices.fields, options.batch_rows);
     let mut header: Header = vertices.header(axis_names)?;
     let corners = first_width.filter(|_| kind.has_links());
     header.elements = match corners {
@@ -90,6 +95,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         sample,
         names,
         vertices,
+        exact_positions: options.positions.is_none(),
         corners,
         has_objects,
         chosen: options.columns.fields.clone(),
@@ -97,7 +103,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         element_fields,
         count: 0,
         part: 0,
-        batch_rows: options.batch_rows.max(1),
+        batch_rows,
     };
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
@@ -179,6 +185,52 @@ fn infer_columns(
     names.into_iter().map(column).collect()
 }
 
+/// Makes columns of long texts columns of codes, whose texts are those of the whole file.
+fn label_long_texts(
+    fields: &mut [NamedValues],
+    element_fields: &mut [NamedValues],
+    bytes: &Bytes,
+    options: &ReadOptions,
+) -> Result<(), ConvertError> {
+    let is_stated =
+        |name: &str| options.columns.types.iter().any(|(column, _)| column.as_str() == name);
+    let fields = fields.iter_mut().map(|field| (false, field));
+    let fields = fields.chain(element_fields.iter_mut().map(|field| (true, field)));
+    let mut long: Vec<(bool, &mut NamedValues)> = fields
+        .filter(|(_, field)| is_long(field.values.dtype()) && !is_stated(&field.name))
+        .collect();
+    let Some((_, first)) = long.first() else { return Ok(()) };
+    let format = bytes.format().name();
+    let path = bytes.path().filter(|_| bytes.len().is_some());
+    let path = path.ok_or_else(|| stream_error(format, &first.name))?;
+    let mut labels = LabelCollector::new(long.len(), options.memory, format);
+    let mut lines = ObjectLines { lines: Lines::new(Bytes::open(path)?), stated: Vec::new() };
+    while let Some(((_, object), _)) = lines.next()? {
+        for (at, (of_elements, field)) in long.iter().enumerate() {
+            if is_element(&object) == *of_elements {
+                labels.add(at, "")?; // of vertices without a value
+                let value = object.get(&field.name).unwrap_or(&Json::Null);
+                add_texts(value, &mut |text| labels.add(at, text))?;
+            }
+        }
+    }
+    for ((_, field), labels) in long.iter_mut().zip(labels.finish()) {
+        field.values = Values::new_labels(labels, field.values.width());
+    }
+    Ok(())
+}
+
+/// Gives the texts of a value, or of all values of a list, to `add`.
+fn add_texts(
+    value: &Json,
+    add: &mut dyn FnMut(&str) -> Result<(), ConvertError>,
+) -> Result<(), ConvertError> {
+    match value {
+        Json::Array(list) => list.iter().try_for_each(|value| add_texts(value, add)),
+        value => add(&to_text(value)),
+    }
+}
+
 /// Infers the type of values, and how many numbers each has.
 fn infer_type(values: &[&Json]) -> (Dtype, u32) {
     let width = values.iter().find_map(|value| value.as_array()).map_or(1, Vec::len).max(1);
@@ -235,6 +287,7 @@ fn to_text(value: &Json) -> String {
 /// A reader of the lines of a file as JSON objects.
 struct ObjectLines {
     lines: Lines,
+    stated: Vec<String>, // the columns whose types are stated: their numbers may be rounded
 }
 
 type Line = (u64, Map<String, Json>);
@@ -288,8 +341,9 @@ struct Pieces {
     sample: VecDeque<Line>, // lines that were read ahead
     names: Vec<String>,     // keys of the axes, if each axis has its own
     vertices: Vertices,
-    corners: Option<u32>, // of an element; `None` if elements are left out
-    has_objects: bool,    // whether a line of the sample has an object
+    exact_positions: bool,       // whole numbers must not be rounded
+    corners: Option<u32>,        // of an element; `None` if elements are left out
+    has_objects: bool,           // whether a line of the sample has an object
     chosen: Option<Vec<String>>, // the attributes that were asked for, if not all
     elements: Vec<u8>,
     element_fields: Vec<NamedValues>,
@@ -438,6 +492,10 @@ impl Pieces {
         for value in numbers {
             let text = to_text(value);
             let is_number = parse_number(value).is_some() && !value.is_null();
+            if self.exact_positions && !is_exact_float64(&text) {
+                let expected = "a whole number that float64 holds exactly";
+                return Err(self.lines.input_error(line, name, expected, value).into());
+            }
             if !is_number || !self.vertices.positions.push_text(&text) {
                 let expected = self.vertices.positions.dtype().to_string();
                 return Err(self.lines.input_error(line, name, expected, value).into());
@@ -511,7 +569,10 @@ fn push_value(
             (Json::Null, DtypeKind::Float) => "nan".to_owned(),
             (value, _) => to_text(value),
         };
-        if !field.values.push_text(&text) {
+        let is_float = dtype.kind == DtypeKind::Float;
+        let is_rounded =
+            is_float && !lines.stated.contains(&field.name) && !is_exact_float64(&text);
+        if is_rounded || !field.values.push_text(&text) {
             return Err(bad_value(value));
         }
     }

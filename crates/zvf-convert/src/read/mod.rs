@@ -40,6 +40,7 @@ pub(crate) mod h5ad;
 mod input;
 mod join;
 pub(crate) mod jsonl;
+mod labels;
 pub(crate) mod las;
 mod lines;
 mod measure;
@@ -252,7 +253,8 @@ impl Reader {
     /// Returns the warnings so far. The list is complete after the last piece.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        self.notes.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let late = self.notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.header.notes.iter().chain(&*late).cloned().collect()
     }
 
     /// Skips `pieces` pieces without reading them, if the format allows it. Returns `false` and does nothing if they have to

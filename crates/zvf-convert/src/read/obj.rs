@@ -7,7 +7,7 @@
 //! f 1 2 \               a line that continues in the next one
 //! ```
 //!
-//! Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An element may only
+//! Positions are `float32` where that keeps all digits of each, else `float64`. Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An element may only
 //! refer to vertices above it, so that vertices are not kept in memory. Textures, normals, curves, names and materials are
 //! left out.
 
@@ -19,12 +19,13 @@ use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Kind;
 
+use super::geometry::FLOAT64;
 use super::input::Bytes;
 use super::lines::Lines;
 use super::polygon::{Corners, Refusal};
 use super::record::Vertices;
 use super::roles::default_axes;
-use super::values::{NamedValues, Values};
+use super::values::{NamedValues, Values, survives_float32};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -36,7 +37,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             bytes.input_error(Class::Unsupported, place, "a file, which is read twice", "a stream");
         return Err(bad.with_hint("give the file itself").into());
     };
-    let counts = LineCounts::scan(Lines::new_lossy(bytes))?;
+    let counts = LineCounts::scan(Lines::new_lossy(bytes), options.positions.is_none())?;
     let inferred = match &counts {
         LineCounts { faces: 1.., .. } => Kind::Mesh,
         LineCounts { lines: 1.., .. } => Kind::Graph,
@@ -51,7 +52,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let bad = BadInput::new(Class::InvalidArgument, "OBJ", place, expected, "none");
         return Err(bad.into());
     }
-    let dtype = options.positions.unwrap_or(Dtype::FLOAT32);
+    let inferred = if counts.needs_float64 { FLOAT64 } else { Dtype::FLOAT32 };
+    let dtype = options.positions.unwrap_or(inferred);
     if dtype.kind != DtypeKind::Float {
         let place = Place::Named("the positions".to_owned());
         let bad =
@@ -107,12 +109,14 @@ struct LineCounts {
     faces: u64,
     lines: u64,
     has_colour: bool,     // the first vertex has a colour
+    needs_float64: bool,  // a coordinate that float32 does not keep
     corners: Option<u32>, // of the first face
     left_out: BTreeMap<&'static str, u64>,
 }
 
 impl LineCounts {
-    fn scan(mut lines: Lines) -> Result<Self, ConvertError> {
+    /// Counts the lines, and looks at the digits of coordinates if `infers_type`.
+    fn scan(mut lines: Lines, infers_type: bool) -> Result<Self, ConvertError> {
         let mut counts = Self::default();
         while let Some(line) = lines.next_continued_bytes()? {
             let line = line.trim_ascii();
@@ -122,6 +126,12 @@ impl LineCounts {
                 b"v" => {
                     if counts.vertices == 0 {
                         counts.has_colour = count_words(rest) == 6;
+                    }
+                    if infers_type && !counts.needs_float64 {
+                        counts.needs_float64 = !String::from_utf8_lossy(rest)
+                            .split_ascii_whitespace()
+                            .take(3)
+                            .all(survives_float32);
                     }
                     &mut counts.vertices
                 }

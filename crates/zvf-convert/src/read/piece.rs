@@ -58,6 +58,8 @@ pub struct Header {
     pub vertices: Option<u64>,
     /// What the file also holds and is not read.
     pub left_out: Vec<String>,
+    /// What of it is read in another way than one may expect, in sentences.
+    pub notes: Vec<String>,
 }
 
 impl Header {
@@ -82,6 +84,7 @@ impl Header {
             elements: None,
             vertices: None,
             left_out: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

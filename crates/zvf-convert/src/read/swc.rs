@@ -5,7 +5,7 @@
 //! id type x y z radius parent    parent -1: the node is a root
 //! ```
 //!
-//! Every tree is an object, numbered in the order of the roots. Edges go from a node to its parent. A batch holds complete
+//! Numbers are `float32` where that keeps all digits of each, else `float64`. Every tree is an object, numbered in the order of the roots. Edges go from a node to its parent. A batch holds complete
 //! trees, so that edges are in the batch of their nodes. Nodes may come in any order, so all of them are kept in memory;
 //! [`ReadOptions::memory`] bounds how many. A file with a missing parent or a cycle is refused.
 
@@ -17,10 +17,11 @@ use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId};
 
+use super::geometry::FLOAT64;
 use super::input::Bytes;
 use super::lines::Lines;
 use super::roles::default_axes;
-use super::values::{Values, batch_error, parse_f64};
+use super::values::{Values, batch_error, narrow_column, parse_f64, survives_float32};
 use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
@@ -35,7 +36,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             input_error(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
         return Err(bad.into());
     }
-    let dtype = options.positions.unwrap_or(Dtype::FLOAT32);
+    let dtype = options.positions.unwrap_or(FLOAT64);
     if dtype.kind != DtypeKind::Float {
         let bad =
             input_error(Class::Unsupported, "a type of floats for positions", dtype.to_string());
@@ -46,12 +47,11 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     nodes.read(&mut lines, options.memory)?;
     let parents = nodes.find_parents(&lines)?;
     let owners = nodes.find_owners(&parents, &lines)?;
-    let positions = nodes.positions.take()?;
-    let fields = [("radius", &mut nodes.radii), ("type", &mut nodes.types)];
-    let fields: Vec<Field> = fields
-        .into_iter()
-        .map(|(name, values)| values.take().map(|column| Field::new(name, column)))
-        .collect::<Result<_, _>>()?;
+    let (mut positions, mut radii) = (nodes.positions.take()?, nodes.radii.take()?);
+    if options.positions.is_none() && !nodes.needs_float64 {
+        (positions, radii) = (narrow_column(&positions)?, narrow_column(&radii)?);
+    }
+    let fields = vec![Field::new("radius", radii), Field::new("type", nodes.types.take()?)];
     let without_rows = |field: &Field| field.with_column(field.column.slice(0..0));
     let header = Header {
         fields: fields.iter().map(without_rows).collect(),
@@ -95,6 +95,7 @@ struct Nodes {
     parents: Vec<Option<i64>>, // id of the parent of each row
     lines: Vec<u64>,
     has_extra_values: bool, // a line has more than seven values
+    needs_float64: bool,    // a number that float32 does not keep
 }
 
 impl Nodes {
@@ -102,12 +103,13 @@ impl Nodes {
         let int32 = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
         Self {
             positions: Values::new(positions, 3),
-            radii: Values::new(Dtype::FLOAT32, 1),
+            radii: Values::new(if positions == FLOAT64 { FLOAT64 } else { Dtype::FLOAT32 }, 1),
             types: Values::new(int32, 1),
             rows: HashMap::new(),
             parents: Vec::new(),
             lines: Vec::new(),
             has_extra_values: false,
+            needs_float64: false,
         }
     }
 
@@ -167,6 +169,7 @@ impl Nodes {
         if !self.radii.push_text(radius) {
             return Err(Fault::bad_value("radius", "a number", radius));
         }
+        self.needs_float64 |= ![x, y, z, radius].into_iter().all(|word| survives_float32(word));
         if self.rows.insert(id, self.parents.len()).is_some() {
             let fault = Fault::bad_value("id", "another id for each node", &id.to_string());
             return Err(Fault { class: Class::Duplicate, ..fault });

@@ -1,9 +1,13 @@
 //! Builders of columns, from text, from bytes of records and from numbers.
 
-use zvf_format::num::{saturating_usize, usize_from_u32};
+use std::sync::Arc;
+
+use zvf_format::num::{nearest_f32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadBatch, BadColumn, Column, Field};
 
+use super::geometry::INT32;
+use super::labels::Labels;
 use crate::ConvertError;
 
 /// Builder of a column, taken batch by batch.
@@ -12,11 +16,22 @@ pub(super) struct Values {
     dtype: Dtype, // its byte order is that of pushed bytes
     width: u32,
     bytes: Vec<u8>,
+    labels: Option<Arc<Labels>>, // of texts, whose codes are the values
 }
 
 impl Values {
     pub(super) const fn new(dtype: Dtype, width: u32) -> Self {
-        Self { dtype, width, bytes: Vec::new() }
+        Self { dtype, width, bytes: Vec::new(), labels: None }
+    }
+
+    /// Creates a builder of the codes of texts, `width` a row.
+    pub(super) fn new_labels(labels: Labels, width: u32) -> Self {
+        Self { labels: Some(Arc::new(labels)), ..Self::new(INT32, width) }
+    }
+
+    /// Returns whether the values are texts, which keep their white space.
+    pub(super) const fn is_text(&self) -> bool {
+        self.labels.is_some() || matches!(self.dtype.kind, DtypeKind::Text)
     }
 
     pub(super) const fn dtype(&self) -> Dtype {
@@ -29,7 +44,12 @@ impl Values {
 
     /// Parses `text` and adds the value. Returns `false` if it is not a value of the type.
     pub(super) fn push_text(&mut self, text: &str) -> bool {
-        push_text(self.dtype, text, &mut self.bytes)
+        match &self.labels {
+            Some(labels) => {
+                push(labels.codes.get(text).map(|code| code.to_le_bytes()), &mut self.bytes)
+            }
+            None => push_text(self.dtype, text, &mut self.bytes),
+        }
     }
 
     /// Adds bytes of values in the byte order of the type.
@@ -56,8 +76,17 @@ impl Values {
     }
 
     /// Returns an empty builder of the same type and width.
-    pub(super) const fn without_rows(&self) -> Self {
-        Self::new(self.dtype, self.width)
+    pub(super) fn without_rows(&self) -> Self {
+        Self { labels: self.labels.clone(), ..Self::new(self.dtype, self.width) }
+    }
+
+    /// Makes a field of a column of these values.
+    fn to_field(&self, name: &str, column: Column) -> Field {
+        let field = Field::new(name, column);
+        match &self.labels {
+            Some(labels) => field.with_categories(labels.categories.clone()),
+            None => field,
+        }
     }
 
     /// Adds the rows of `more`, which must have the same type and width.
@@ -133,15 +162,14 @@ impl NamedValues {
     }
 
     pub(super) fn take(&mut self) -> Result<Field, ConvertError> {
-        Ok(Field::new(self.name.as_str(), self.values.take()?))
+        let column = self.values.take()?;
+        Ok(self.values.to_field(&self.name, column))
     }
 
     /// Returns a field without rows.
     pub(super) fn empty_field(&self) -> Result<Field, ConvertError> {
-        Ok(Field::new(
-            self.name.as_str(),
-            new_column(self.values.dtype, self.values.width, Vec::new())?,
-        ))
+        let column = new_column(self.values.dtype, self.values.width, Vec::new())?;
+        Ok(self.values.to_field(&self.name, column))
     }
 }
 
@@ -246,10 +274,56 @@ const EXACT_DIGITS: usize = 15;
 const POWERS_OF_TEN: [f64; 15] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
+/// Checks whether `float32` keeps the number of `text`: it has the same value, or the same digits when it is written with as
+/// many. What is no number is kept.
+pub(super) fn survives_float32(text: &str) -> bool {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    if digits <= FLOAT32_DIGITS && exponent == "0" {
+        return true;
+    }
+    let Some(x) = parse_f64(text) else { return true };
+    let narrow = f64::from(nearest_f32(x));
+    if narrow == x || x.is_nan() {
+        return true;
+    }
+    let decimals = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let exponent = exponent.parse::<i32>().ok().zip(i32::try_from(decimals).ok());
+    let Some((exponent, decimals)) = exponent else { return false };
+    let last_digit = 10_f64.powi(exponent.saturating_sub(decimals));
+    (narrow - x).abs() <= last_digit / 2.0
+}
+
+/// Digits that `float32` always keeps.
+const FLOAT32_DIGITS: usize = 6;
+
+/// Rounds a column of `float64` to `float32`.
+pub(super) fn narrow_column(column: &Column) -> Result<Column, ConvertError> {
+    let (doubles, _) = column.bytes().as_chunks::<8>();
+    let narrow = doubles.iter().flat_map(|x| nearest_f32(f64::from_le_bytes(*x)).to_le_bytes());
+    new_column(Dtype::FLOAT32, column.width(), narrow.collect())
+}
+
 /// Parses a `float32`, as [`parse_f64`] does.
 fn parse_f32(text: &str) -> Option<f32> {
     let x: f32 = text.parse().ok()?;
     (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
+}
+
+/// Checks that `text` is not an integer that `float64` would round.
+pub(crate) fn is_exact_float64(text: &str) -> bool {
+    // Short numbers and fractions are the common case.
+    if text.len() <= EXACT_DIGITS || memchr::memchr(b'.', text.as_bytes()).is_some() {
+        return true;
+    }
+    match text.parse::<i128>() {
+        #[expect(clippy::as_conversions, reason = "checks whether the conversion rounds")]
+        Ok(n) => n as f64 as i128 == n,
+        Err(_) => {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit())
+        }
+    }
 }
 
 fn parse_bool(text: &str) -> Option<bool> {

@@ -6,6 +6,8 @@
 //! chains                                                        a feature an object, a line a part
 //! ```
 //!
+//! Where an attribute is called `object`, the ids of objects are `object_id`.
+//!
 //! A feature needs its complete object, so everything is collected until the file ends, under the memory limit;
 //! points that are a feature each are passed on batch by batch.
 
@@ -13,8 +15,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_model::{Batch, Column, Field, ObjectId};
+use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
+use super::chains::Chains;
 use super::{CollectedPieces, Loss, Report};
 use crate::ConvertError;
 use crate::read::features::{Part, PartKind, Shape};
@@ -46,7 +49,36 @@ enum State {
         with_objects: bool,
     },
     /// An object is a feature.
-    Objects(Box<CollectedPieces>),
+    Objects(Box<CollectedObjects>),
+}
+
+/// The pieces of objects, and the rows of each of their parts in order.
+struct CollectedObjects {
+    pieces: CollectedPieces,
+    chains: Chains,
+    runs: Vec<(ObjectId, Range<usize>)>,
+}
+
+impl CollectedObjects {
+    fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+        if let Piece::Vertices(batch) = &piece {
+            let before = self.pieces.len();
+            let kind = batch.kind();
+            for run in self.chains.take_runs(batch) {
+                let rows = before + run.rows.start..before + run.rows.end;
+                match self.runs.last_mut().filter(|_| run.continues && kind == Kind::Polyline) {
+                    Some((_, last)) => last.end = rows.end,
+                    None if kind == Kind::Line => {
+                        let starts = rows.clone().step_by(2);
+                        let segment = |start| (run.object, start..rows.end.min(start + 2));
+                        self.runs.extend(starts.map(segment));
+                    }
+                    None => self.runs.push((run.object, rows)),
+                }
+            }
+        }
+        self.pieces.push(piece)
+    }
 }
 
 impl<'a> FeatureWriter<'a> {
@@ -60,7 +92,7 @@ impl<'a> FeatureWriter<'a> {
             let owners = batch.vertex_objects();
             let owner = |row: usize| owners.and_then(|owners| owners[row]);
             let ids = (0..batch.len()).map(|row| owner(row).map_or(-1, |id| id.0));
-            fields.push(object_field(ids)?);
+            fields.push(object_field(&fields, ids)?);
         }
         let mut shape = Shape::default();
         for row in 0..batch.len() {
@@ -72,11 +104,11 @@ impl<'a> FeatureWriter<'a> {
         Ok(())
     }
 
-    fn write_objects(&mut self, mut all: CollectedPieces) -> Result<(), ConvertError> {
+    fn write_objects(&mut self, collected: CollectedObjects) -> Result<(), ConvertError> {
+        let CollectedObjects { pieces: mut all, runs: all_runs, .. } = collected;
         let objects = std::mem::take(&mut all.objects);
         let fields = all.take_object_fields();
-        let has_id = all.header.id_field.is_some()
-            || all.header.object_fields.iter().any(|f| *f.name == *"id");
+        let has_id = has_id(&all.header);
         let batch = all.take_batch()?;
         let mut runs: HashMap<ObjectId, Vec<Range<usize>>> = HashMap::new();
         let mut order = objects.clone();
@@ -84,22 +116,18 @@ impl<'a> FeatureWriter<'a> {
         for (row, id) in objects.into_iter().enumerate() {
             rows.entry(id).or_insert(row);
         }
-        let mut add = |id: ObjectId, range: Range<usize>| {
+        for (id, range) in all_runs {
             let object_runs = runs.entry(id).or_default();
             if object_runs.is_empty() && !rows.contains_key(&id) {
                 order.push(id);
             }
             object_runs.push(range);
-        };
-        match batch.vertex_objects() {
-            Some(owners) => owners.iter().enumerate().for_each(|(row, owner)| {
-                add(owner.unwrap_or(ObjectId(-1)), row..row + 1);
-            }),
-            None => batch.parts().iter().for_each(|part| add(part.object, part.rows)),
         }
         let kind = if batch.kind().is_chain() { PartKind::Line } else { PartKind::Point };
-        let ids =
-            if has_id { Vec::new() } else { vec![object_field(order.iter().map(|id| id.0))?] };
+        let ids = match has_id {
+            true => Vec::new(),
+            false => vec![object_field(&fields, order.iter().map(|id| id.0))?],
+        };
         let mut shape = Shape::default();
         for (number, id) in order.iter().enumerate() {
             shape.clear();
@@ -137,14 +165,14 @@ impl super::Writer for FeatureWriter<'_> {
         super::begin_once(&mut !matches!(self.state, State::New), self.format)?;
         let objects = is_by_object(header);
         let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
-        let has_id = objects
-            && (header.id_field.is_some() || fields.iter().any(|field| *field.name == *"id"));
-        if header.objects && !has_id {
-            fields.push(object_field(std::iter::empty())?);
+        if header.objects && !(objects && has_id(header)) {
+            fields.push(object_field(&fields, std::iter::empty())?);
         }
         self.report.losses.extend(self.sink.begin(header, &fields)?);
         self.state = if objects {
-            State::Objects(Box::new(CollectedPieces::new(header, self.memory, self.format)))
+            let pieces = CollectedPieces::new(header, self.memory, self.format);
+            let (chains, runs) = (Chains::default(), Vec::new());
+            State::Objects(Box::new(CollectedObjects { pieces, chains, runs }))
         } else {
             State::Points { with_objects: header.objects }
         };
@@ -171,11 +199,26 @@ impl super::Writer for FeatureWriter<'_> {
     }
 }
 
-/// Creates an attribute of the ids of objects.
-fn object_field(ids: impl Iterator<Item = i64>) -> Result<Field, ConvertError> {
+/// Returns whether an attribute of objects is their id.
+fn has_id(header: &Header) -> bool {
+    header.id_field.is_some() || header.object_fields.iter().any(|field| *field.name == *"id")
+}
+
+/// Creates an attribute of the ids of objects, with a name that none of `fields` has.
+fn object_field(fields: &[Field], ids: impl Iterator<Item = i64>) -> Result<Field, ConvertError> {
+    let name = free_name("object", "object_id", |name| fields.iter().any(|f| *f.name == *name));
     let bytes: Vec<u8> = ids.flat_map(i64::to_le_bytes).collect();
     let column = Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into());
-    Ok(Field::new("object", column.map_err(crate::read::column_error)?))
+    Ok(Field::new(name, column.map_err(crate::read::column_error)?))
+}
+
+/// Returns `name`, or `other` where that is taken, with underscores until it is free.
+pub(super) fn free_name(name: &str, other: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut found = name.to_owned();
+    while is_taken(&found) {
+        found = if found == name { other.to_owned() } else { found + "_" };
+    }
+    found
 }
 
 /// Returns one row of a field, or a row without a value.
@@ -206,8 +249,10 @@ fn add_positions(batch: &Batch, rows: Range<usize>, kind: PartKind, shape: &mut 
             .positions
             .extend((0..shape.axes).map(|axis| positions.float(row, axis).unwrap_or(f64::NAN)));
     }
-    if !rows.is_empty() {
-        shape.parts.push(Part { kind, len: rows.len() });
+    match kind {
+        PartKind::Point => shape.parts.extend(rows.map(|_| Part { kind, len: 1 })),
+        PartKind::Line | PartKind::Ring if rows.is_empty() => {}
+        PartKind::Line | PartKind::Ring => shape.parts.push(Part { kind, len: rows.len() }),
     }
 }
 

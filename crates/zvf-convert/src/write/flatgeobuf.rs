@@ -15,7 +15,7 @@ use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Target, WriteOptions, Writer, count_u32};
 use crate::ConvertError;
 use crate::read::Header;
-use crate::read::crs::is_wgs84;
+use crate::read::crs::code_of;
 use crate::read::features::{PartKind, Shape};
 
 pub(crate) fn open<'a>(
@@ -66,8 +66,7 @@ impl FeatureSink for Sink<'_> {
         }
         self.axes = header.axes.len();
         self.crs = header.crs.clone();
-        let is_named =
-            header.crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || crs.is_string());
+        let is_named = header.crs.as_ref().is_none_or(|crs| code_of(crs).is_some() || is_wkt(crs));
         Ok(if is_named {
             Vec::new()
         } else {
@@ -159,24 +158,13 @@ impl Sink<'_> {
 
 type Offset = WIPOffset<flatbuffers::TableFinishedWIPOffset>;
 
-/// Returns the authority and the code of a CRS.
-fn code_of(crs: &Json) -> Option<(String, i32)> {
-    if let Some(text) = crs.as_str() {
-        if is_wgs84(text) {
-            return Some(("EPSG".to_owned(), 4326));
-        }
-        let (org, code) = text.split_once(':')?;
-        return Some((org.to_owned(), code.parse().ok()?));
-    }
-    let id = crs.get("id")?;
-    let code = id.get("code")?;
-    let code = code.as_i64().or_else(|| code.as_str()?.parse().ok())?;
-    Some((id.get("authority")?.as_str()?.to_owned(), i32::try_from(code).ok()?))
+fn is_wkt(crs: &Json) -> bool {
+    crs.as_str().is_some_and(|text| text.contains('['))
 }
 
 fn write_crs(to: &mut FlatBufferBuilder<'_>, crs: &Json) -> Option<Offset> {
     let code = code_of(crs);
-    let wkt = crs.as_str().filter(|text| text.contains('['));
+    let wkt = crs.as_str().filter(|_| is_wkt(crs));
     if code.is_none() && wkt.is_none() {
         return None;
     }

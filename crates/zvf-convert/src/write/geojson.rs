@@ -14,7 +14,7 @@ use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::Header;
-use crate::read::crs::is_wgs84;
+use crate::read::crs::{code_of, is_wgs84};
 use crate::read::features::{PartKind, Shape};
 
 pub(crate) fn open<'a>(
@@ -52,13 +52,18 @@ struct Sink<'a> {
 
 /// Returns the name of a CRS, where it has one.
 fn name_of(crs: &Json) -> Option<String> {
-    if let Some(text) = crs.as_str() {
-        return Some(text.to_owned()).filter(|text| !text.contains('['));
+    if let Some(text) = crs.as_str().filter(|text| !text.contains('[')) {
+        return Some(text.to_owned());
     }
-    let id = crs.get("id")?;
-    let code = id.get("code")?;
-    let code = code.as_str().map_or_else(|| code.to_string(), str::to_owned);
-    Some(format!("urn:ogc:def:crs:{}::{code}", id.get("authority")?.as_str()?))
+    let urn = |authority: &str, code: &str| format!("urn:ogc:def:crs:{authority}::{code}");
+    match crs.get("id") {
+        Some(id) => {
+            let code = id.get("code")?;
+            let code = code.as_str().map_or_else(|| code.to_string(), str::to_owned);
+            Some(urn(id.get("authority")?.as_str()?, &code))
+        }
+        None => code_of(crs).map(|(authority, code)| urn(&authority, &code.to_string())),
+    }
 }
 
 impl FeatureSink for Sink<'_> {
@@ -67,9 +72,18 @@ impl FeatureSink for Sink<'_> {
         let crs = self.crs.clone().or_else(|| header.crs.as_ref().and_then(name_of));
         let is_degrees = crs.as_deref().is_some_and(is_wgs84);
         match &crs {
-            None => losses.push(Loss::new(
-                "coordinates are taken as they are: no CRS is known, and readers of GeoJSON take them for degrees",
-            )),
+            None => {
+                let why = match header.crs {
+                    Some(_) => "the CRS has no code that could name it",
+                    None => "no CRS is known",
+                };
+                losses.push(Loss::new(format!(
+                    "coordinates are taken as they are: {why}, and readers of GeoJSON take them for degrees"
+                )));
+            }
+            Some(crs) if !is_degrees && self.lines => losses.push(Loss::new(format!(
+                "the CRS {crs} is not stated: lines of features have no place for it, and readers take them for degrees"
+            ))),
             Some(crs) if !is_degrees => losses.push(Loss::new(format!(
                 "the CRS {crs} is an old crs member, which RFC 7946 does not have"
             ))),

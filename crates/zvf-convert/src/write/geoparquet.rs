@@ -1,7 +1,7 @@
 //! Writer of GeoParquet 1.1 and `GeoArrow`: geometries as WKB, attributes as columns of their types.
 //!
-//! Rows are written in batches; a row group ends at 16 MiB. A CRS is written where it is WGS 84 or known as PROJJSON,
-//! otherwise it is null and listed as a loss.
+//! Rows are written in batches; a row group ends at 16 MiB. `GeoArrow` has any CRS. `GeoParquet` has WGS 84, zones of UTM and
+//! those known as PROJJSON; another one is null and listed as a loss.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use parquet::file::metadata::KeyValue;
 use serde_json::{Map, Value as Json, json};
 use zvf_model::{ColumnBuilder, Field};
 
-use super::features::{FeatureSink, FeatureWriter};
+use super::features::{FeatureSink, FeatureWriter, free_name};
 use super::{Loss, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::arrow::column::attribute_array;
 use crate::arrow::files::{ROW_GROUP_BYTES, SharedBuffer, from_parquet_error, writer_properties};
 use crate::arrow::from_arrow_error;
 use crate::read::Header;
-use crate::read::crs::is_wgs84;
+use crate::read::crs::{code_of, is_wgs84, utm_projjson};
 use crate::read::features::{PartKind, Shape, wkb};
 
 pub(crate) fn open_parquet<'a>(
@@ -53,6 +53,7 @@ fn open<'a>(
         state: State::New,
         summary: GeometrySummary::new(),
         crs: Json::Null,
+        geometry: String::new(),
     };
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, format)))
 }
@@ -65,6 +66,7 @@ struct Sink<'a> {
     state: State<'a>,
     summary: GeometrySummary,
     crs: Json,
+    geometry: String, // the name of its column
 }
 
 enum State<'a> {
@@ -115,7 +117,7 @@ impl Sink<'_> {
             ("ARROW:extension:name".to_owned(), "geoarrow.wkb".to_owned()),
             ("ARROW:extension:metadata".to_owned(), Json::Object(extension).to_string()),
         ];
-        let geometry = ArrowField::new("geometry", DataType::Binary, true);
+        let geometry = ArrowField::new(&self.geometry, DataType::Binary, true);
         let geometry = geometry.with_metadata(metadata.into_iter().collect());
         let all = columns.iter().cloned().chain([geometry]);
         Arc::new(Schema::new(all.collect::<Vec<_>>()))
@@ -185,12 +187,15 @@ impl Sink<'_> {
         if self.crs.as_str().is_some_and(is_wgs84) {
             column.remove("crs"); // an absent reference system means OGC:CRS84
         }
-        json!({ "version": "1.1.0", "primary_column": "geometry", "columns": { "geometry": column } })
+        let name = &self.geometry;
+        json!({ "version": "1.1.0", "primary_column": name, "columns": { name: column } })
     }
 }
 
 impl FeatureSink for Sink<'_> {
     fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
+        let is_taken = |name: &str| fields.iter().any(|field| *field.name == *name);
+        self.geometry = free_name("geometry", "geometry_", is_taken);
         self.fields = fields
             .iter()
             .map(|field| (field.clone(), ColumnBuilder::empty_like(&field.column)))
@@ -199,11 +204,17 @@ impl FeatureSink for Sink<'_> {
         self.crs = match &header.crs {
             Some(crs @ Json::Object(_)) => crs.clone(),
             Some(Json::String(name)) if is_wgs84(name) => Json::from("OGC:CRS84"),
-            Some(_) => {
-                losses.push(Loss::new(
-                    "the CRS is not stated: it is known as text, and PROJJSON is wanted",
-                ));
-                Json::Null
+            Some(text) if !self.parquet => text.clone(), // of any form
+            Some(text) => {
+                let code = code_of(text);
+                let known = code.as_ref().and_then(|(org, code)| (org == "EPSG").then_some(*code));
+                known.and_then(utm_projjson).unwrap_or_else(|| {
+                    let name = code.map_or_else(String::new, |(org, code)| format!(" {org}:{code}"));
+                    losses.push(Loss::new(format!(
+                        "the CRS{name} is not stated: it is known as text, and GeoParquet wants PROJJSON"
+                    )));
+                    Json::Null
+                })
             }
             None => Json::Null,
         };

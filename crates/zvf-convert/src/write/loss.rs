@@ -8,6 +8,7 @@ use zvf_model::{Field, Kind};
 use crate::ConvertError;
 use crate::format::{Attributes, Format, GroupSupport, IdSupport, UnitSupport};
 use crate::read::Header;
+use crate::write::image::Image;
 
 /// A difference between a written file and its input.
 ///
@@ -116,6 +117,13 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
             }
             GroupSupport::Members | GroupSupport::Attributes => {}
         }
+    }
+    let needs_image = matches!(format, Format::Trk | Format::Trx);
+    if needs_image && Image::from_header(header).affine.is_none() {
+        losses.push(Loss(format!(
+            "no image is known: {name} gets one of 1 mm voxels from the origin on, and programs that check it refuse \
+             streamlines outside"
+        )));
     }
     if let (Some(unit), UnitSupport::None) = (header.unit(), can.units) {
         losses.push(Loss(format!("the unit {unit} is not stated: {name} has no place for it")));

@@ -20,7 +20,7 @@ use super::sorted::{KWayMerge, number, number_u32, sort_key};
 use super::step_output::{StepOutput, Target};
 use crate::WriteError;
 use crate::cells::Frame;
-use crate::columns::row_bytes;
+use crate::columns::{path_name, row_bytes};
 use crate::objects::{absent_values, attribute_plan, put_values};
 use crate::scratch::Scratch;
 use crate::stop::StopFlag;
@@ -282,7 +282,8 @@ async fn write_field(
         let stride = row_bytes(*stored_type, width) + 16;
         sources.push(KWayMerge::open([stored], stride, &merged.options.stop_flag())?);
     }
-    let mut sink = frame.build.dense(&frame.path(&format!("object_attributes/{name}")), plan)?;
+    let path = frame.path(&format!("object_attributes/{}", path_name(name)));
+    let mut sink = frame.build.dense(&path, plan)?;
     let none = absent_values(dtype, usize_from_u32(width));
     let (mut block, mut value) = (Vec::new(), none.clone());
     ids.for_each(&merged.options.stop_flag(), |id| {

@@ -60,6 +60,7 @@ pub(crate) use step_output::{StepOutput, Target};
 
 use crate::WriteError;
 use crate::cells::{Arrays, Frame, Meaning};
+use crate::columns::path_name;
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
 use crate::objects::Objects;
@@ -205,6 +206,15 @@ impl Stages {
         };
         let files = merged.slices.iter().flat_map(|slice| &slice.files);
         let sparse = merged.schema.kind.is_chain() && ids.sparse;
+        let mut notices = Vec::from_iter(sparse.then_some(Notice::SparseIds));
+        let columns = merged.columns.iter().flat_map(|c| c.vertex.iter().chain(&c.fragment));
+        let object_fields = merged.slices.iter().flat_map(|slice| &slice.fields);
+        let mut names = columns
+            .map(|column| &*column.name)
+            .chain(object_fields.map(|field| field.name.as_str()))
+            .chain(merged.element_attributes.iter().map(|column| &*column.name))
+            .chain(objects.group_field_names());
+        notices.extend(names.any(|name| path_name(name) != name).then_some(Notice::EscapedNames));
         let report = Report {
             vertices: merged.vertex_count(),
             left_out: merged.slices.iter().map(|slice| slice.left_out).sum::<u64>(),
@@ -216,7 +226,7 @@ impl Stages {
             link_segments: segments,
             cell_bytes: sum(&|record| record.bytes),
             spilled_bytes: files.map(|file| file.bytes).sum::<u64>(),
-            notices: sparse.then_some(Notice::SparseIds).into_iter().collect(),
+            notices,
             kinds: Vec::new(),
         };
         let (schema, bounds) = (merged.schema.clone(), merged.bounds.clone());

@@ -49,6 +49,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
+use zvf_metadata::{GroupDoc, Object};
 use zvf_model::{Batch, Column, Field, ObjectId};
 use zvf_store::Build;
 
@@ -105,6 +106,7 @@ pub struct Tasks {
     schema: Schema,
     options: WriteOptions,
     merged: OnceLock<MergedSlices>,
+    headers: Vec<(String, Object)>,
 }
 
 /// Where the store will be.
@@ -161,7 +163,8 @@ impl Tasks {
         }
         let journal = Journal::open(folder, options.build.sync)?;
         let (folder, merged) = (folder.to_owned(), OnceLock::new());
-        Ok(Self { place, folder, plan, journal, schema, options, merged })
+        let headers = Vec::new();
+        Ok(Self { place, folder, plan, journal, schema, options, merged, headers })
     }
 
     /// Returns the same for one process that does all tasks, one after the other: what they leave for each other is not
@@ -170,6 +173,13 @@ impl Tasks {
     #[must_use]
     pub fn without_sync_between(mut self) -> Self {
         self.journal = self.journal.without_sync();
+        self
+    }
+
+    /// Adds the header of another format, as [`Writer::header`](crate::Writer::header) does.
+    #[must_use]
+    pub fn with_header(mut self, format: &str, header: Object) -> Self {
+        self.headers.push((format.to_owned(), header));
         self
     }
 
@@ -328,6 +338,10 @@ impl Tasks {
             }
             finished => finished?,
         };
+        for (format, header) in &self.headers {
+            let header = GroupDoc::new(header.clone());
+            build.group(&format!("headers/{format}"), &header).await?;
+        }
         let address = match &self.place {
             Place::Address(address) | Place::Backend(_, address) => address,
         };

@@ -244,3 +244,31 @@ async fn text_of_edges_is_read_as_text() {
         error.to_string().ends_with("link.kind holds text: it cannot be compared with numbers")
     );
 }
+
+/// A path cannot hold every name: such names are escaped in every scope, and the arrays say them.
+#[tokio::test]
+async fn names_that_a_path_cannot_hold_are_escaped() {
+    let memory = Arc::new(InMemory::new());
+    let mut writer = writer(&memory, schema(Kind::Graph)).await;
+    let ids =
+        |values: &[i64]| column("int64", 1, values.iter().flat_map(|n| n.to_le_bytes()).collect());
+    let batch = Batch::new(Kind::Graph, floats(&[1.0, 2.0], 1))
+        .with_field(Field::new("dose/mg", floats(&[3.0, 4.0], 1)))
+        .and_then(|batch| batch.with_field(Field::new("..", floats(&[5.0, 6.0], 1))))
+        .and_then(|batch| batch.with_vertex_objects(vec![Some(ObjectId(0)); 2]))
+        .unwrap();
+    let edges = Elements::new(2, vec![0, 1]).unwrap();
+    let edges = edges.with_field(Field::new("w/t", floats(&[7.0], 1))).unwrap();
+    writer.push(&batch.with_elements(edges).unwrap()).unwrap();
+    writer.object_fields(&[ObjectId(0)], &[Field::new("a\\b", ids(&[8]))]).unwrap();
+    writer.group(Some("left/right"), Members::Ids(vec![ObjectId(0)]));
+    writer.group_field(Field::new("g/h", ids(&[9])));
+    let report = writer.finish().await.unwrap();
+    assert!(report.notices.contains(&zvf_write::Notice::EscapedNames), "{report}");
+    let level = LevelReader::open(&open(memory).await, LevelId(0)).await.unwrap();
+    assert_eq!(level.attribute_names().await.unwrap().names, ["%2E%2E", "dose%2Fmg"]);
+    assert_eq!(level.object_attribute_names().await.unwrap().names, ["a%5Cb"]);
+    assert_eq!(level.group_attribute_names().await.unwrap().names, ["g%2Fh"]);
+    assert_eq!(level.link_attribute_names().await.unwrap().names, ["w%2Ft"]);
+    assert_eq!(level.groups().await.unwrap().unwrap().name(0).as_deref(), Some("left/right"));
+}

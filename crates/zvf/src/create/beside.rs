@@ -17,11 +17,6 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Returns whether a file with this header says any of it.
-    pub(super) const fn is_in(header: &Header) -> bool {
-        header.groups || !header.records.is_empty()
-    }
-
     /// Keeps the records of a file; of several files of one format the first.
     pub(super) fn take_records(&mut self, header: &Header) {
         for (format, record) in &header.records {

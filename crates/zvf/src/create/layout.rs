@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde_json::Value as Json;
 use zvf_convert::read::{Header, Piece, Reader};
 use zvf_format::num::to_u64;
+use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Kind};
 use zvf_write::SlicePlan;
 
@@ -65,6 +67,10 @@ pub struct Layout {
     pub(super) next: i64,
     /// Bytes of all that was read.
     pub(super) bytes: u64,
+    /// The type that positions of text are read in: the one asked for, or the wider one where files differ.
+    pub(crate) dtype: Option<Dtype>,
+    /// The headers of formats, the first of each.
+    pub(crate) records: Vec<(String, Json)>,
     /// The content of all files, where a writer holds it at once: it is not read again.
     pub(super) cached: Option<Arc<[CachedFile]>>,
 }
@@ -133,6 +139,7 @@ impl Layout {
             let reader = open(file, recipe).map_err(|error| in_file(file, error))?;
             match difference(&like, reader.header()) {
                 None => Ok(reader),
+                Some(_) if is_one_wider(&like, reader.header(), recipe) => Ok(reader),
                 Some([expected, found]) => {
                     let found = format!("{found} in {}", file.display());
                     Err(Error::other_columns_error(
@@ -150,6 +157,7 @@ impl Layout {
         let is_one_object = is_one_object && !header.objects;
         let axes = header.axes.len();
         let (mut vertices, mut elements) = (0_u64, 0_u64);
+        let mut records: Vec<(String, Json)> = Vec::new();
         let mut low = vec![f64::INFINITY; axes];
         let mut high = vec![f64::NEG_INFINITY; axes];
         let mut cached = Some(Vec::with_capacity(files.len()));
@@ -157,6 +165,25 @@ impl Layout {
             let file_start = vertices;
             before.push(file_start);
             let mut reader = reader?;
+            if is_one_wider(&like, reader.header(), recipe) {
+                let mut recipe = recipe.clone();
+                recipe.read.positions = Some(FLOAT64);
+                return Self::starting_at_id(files, None, &recipe, next, progress);
+            }
+            header.groups |= reader.header().groups;
+            for (format, record) in &reader.header().records {
+                match records.iter().find(|(existing, _)| existing == format) {
+                    None => records.push((format.clone(), record.clone())),
+                    Some((_, first)) if first != record => {
+                        let file =
+                            files.get(input).map_or_else(String::new, |f| f.display().to_string());
+                        header.left_out.push(format!(
+                            "the header of {file}: the first one of {format} is kept"
+                        ));
+                    }
+                    Some(_) => {}
+                }
+            }
             for left_out in &reader.header().left_out {
                 if !header.left_out.contains(left_out) {
                     header.left_out.push(left_out.clone());
@@ -197,8 +224,8 @@ impl Layout {
                 report_progress(progress, Stage::Look, vertices)?;
             }
             for note in reader.notes() {
-                if !header.left_out.contains(&note) {
-                    header.left_out.push(note);
+                if !header.notes.contains(&note) {
+                    header.notes.push(note);
                 }
             }
             shifts.push(numbering.end(is_one_object).map_err(|error| in_file(file, error))?);
@@ -220,6 +247,8 @@ impl Layout {
             shifts,
             next,
             bytes,
+            dtype: recipe.read.positions,
+            records,
             cached: cached.map(Into::into),
         };
         layout.choose_chunks(layout.bounds.clone().as_ref(), (vertices, bytes), recipe);
@@ -243,7 +272,12 @@ impl Layout {
             Some(CachedFile { header, pieces, .. }) => {
                 Ok(Reader::from_pieces(header.clone(), pieces.clone()))
             }
-            None => open(file, recipe),
+            None if recipe.read.positions == self.dtype => open(file, recipe),
+            None => {
+                let mut recipe = recipe.clone();
+                recipe.read.positions = self.dtype;
+                open(file, &recipe)
+            }
         }
     }
 
@@ -436,6 +470,9 @@ impl fmt::Display for Layout {
         for left_out in &self.header.left_out {
             write!(f, "\nnot read    {left_out}")?;
         }
+        for note in &self.header.notes {
+            write!(f, "\nnote        {note}")?;
+        }
         Ok(())
     }
 }
@@ -467,6 +504,11 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
         let words = fields.map(|(what, field)| {
             let (dtype, width) = (field.column.dtype(), field.column.width());
             let width = if width > 1 { format!(" x {width}") } else { String::new() };
+            // Text of every width goes into one column.
+            let dtype = match dtype.kind {
+                DtypeKind::Text => "text".to_owned(),
+                _ => dtype.to_string(),
+            };
             format!("{what} {:?} of {dtype}{width}", &*field.name)
         });
         words.collect::<Vec<String>>()
@@ -478,6 +520,19 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
         columns.get(at).cloned().unwrap_or_else(|| format!("{} columns", columns.len()))
     };
     Some([describe(&first_columns), describe(&second_columns)])
+}
+
+/// Returns whether the files differ in the size of floats, and no type is asked for: text is read in the type that it needs.
+fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
+    let differ = |(first, second): (&Column, &Column)| {
+        let is_float = |column: &Column| [Dtype::FLOAT32, FLOAT64].contains(&column.dtype());
+        first.dtype() != second.dtype() && is_float(first) && is_float(second)
+    };
+    let columns = |header: &Header| {
+        let fields = header.fields.iter().map(|field| field.column.clone());
+        std::iter::once(header.positions.clone()).chain(fields).collect::<Vec<_>>()
+    };
+    recipe.read.positions.is_none() && columns(first).iter().zip(&columns(second)).any(differ)
 }
 
 /// Returns the shape of a chunk that holds about `chunk_vertices` of `vertices` in a box of these sizes.
@@ -577,6 +632,7 @@ const fn count(steps: f64) -> u64 {
 
 /// Rows that are looked at together: little beside what the caches of a processor hold.
 const BLOCK_ROWS: usize = 1024;
+const FLOAT64: Dtype = Dtype { size: 8, ..Dtype::FLOAT32 };
 /// Chunks that are worth putting together.
 const MANY: u64 = 64;
 /// What rounding may have added.

@@ -186,7 +186,7 @@ impl Layouts {
                     });
                     let several = named.collect::<Vec<_>>().join(" and ");
                     let note = format!("units, {several}: numbers are kept as they are");
-                    first.header.left_out.push(note);
+                    first.header.notes.push(note);
                 }
             }
         }
@@ -246,7 +246,7 @@ mod tests {
         let mut layouts = Layouts::scan(&[points, tree], &recipe, continue_always).unwrap();
         let unit_and_notes = |layouts: &Layouts| {
             let first = layouts.iter().next().unwrap();
-            (first.header.unit().map(str::to_owned), first.header.left_out.clone())
+            (first.header.unit().map(str::to_owned), first.header.notes.clone())
         };
         assert_eq!(unit_and_notes(&layouts), (Some("micrometer".to_owned()), Vec::new()));
         let chunks: Vec<&[f64]> = layouts.iter().map(|layout| &*layout.chunk).collect();

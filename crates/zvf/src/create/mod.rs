@@ -20,6 +20,7 @@ mod beside;
 mod ids;
 mod layout;
 mod layouts;
+mod names;
 mod slices;
 mod source;
 mod write;
@@ -68,6 +69,8 @@ pub struct Recipe {
     /// Whether objects of the same id in several files are one; without, ids of a file come after those of
     /// the files before it.
     pub keep_ids: bool,
+    /// Whether trees, graphs and meshes are called as their file is: the attribute `name` of objects.
+    pub name_objects: bool,
     /// Whether cells are put together in shards where there would be many.
     pub shard: bool,
     /// Chunks per shard on each axis, or one number for all axes; without, chosen where there are many chunks.
@@ -90,6 +93,7 @@ impl Default for Recipe {
             bins: None,
             per_chunk: 16_384,
             keep_ids: false,
+            name_objects: false,
             shard: true,
             shard_shape: None,
             codecs: CodecPipeline::empty(),
@@ -231,7 +235,8 @@ pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
     if let Some(source) = recipe.sources.iter().find(|source| source.name == file) {
         return source.open();
     }
-    Ok(read::open(Input::path(file), recipe.format, &recipe.read)?)
+    let reader = read::open(Input::path(file), recipe.format, &recipe.read)?;
+    if recipe.name_objects { names::name_objects(reader, file) } else { Ok(reader) }
 }
 
 /// Reports the progress. Returns an error where the caller asks to stop.

@@ -75,19 +75,22 @@ pub async fn create_all(
         _ => None,
     };
     // Also puts in order what was killed between two names.
+    let has_left = folder.as_deref().map_or(Ok(false), has_leftovers)?;
     let published = match &folder {
-        Some(folder) if has_leftovers(folder)? => is_published(address, folder, recipe).await?,
+        Some(folder) if has_left => is_published(address, folder, recipe).await?,
         _ => false,
     };
-    // Groups and records of formats are of the whole store: one process writes it.
-    let is_planned =
-        layout.slices.len() > 1 && !Beside::is_in(&layout.header) && recipe.sources.is_empty();
+    // Headers of formats are of the whole store: one process writes it.
+    let is_planned = layout.slices.len() > 1
+        && layout.records.is_empty()
+        && recipe.sources.is_empty()
+        && crate::ingest::check_plannable(layout, recipe).is_ok();
     let (Some(folder), true) = (&folder, is_planned) else {
         let stale = folder.filter(|folder| folder.exists());
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
         drop(lock);
         let mut report = write_at_once(files, address, layout, recipe, progress).await?;
-        report.notices.extend(stale.map(|_| Notice::Cleaned));
+        report.notices.extend(has_left.then_some(Notice::Cleaned));
         return Ok(report);
     };
     // As much is done again after a kill as one share takes; each costs a sync.

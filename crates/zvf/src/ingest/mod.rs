@@ -20,6 +20,7 @@ mod source;
 use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 
+use zvf_convert::read::Polygons;
 use zvf_format::num::{saturating_u32_from_usize, to_u64};
 use zvf_publish::hidden_sibling;
 use zvf_store::Build;
@@ -92,6 +93,23 @@ impl PlannedIngest {
     }
 }
 
+/// Refuses what a plan does not hold: one process writes it.
+pub(crate) fn check_plannable(layout: &Layout, recipe: &Recipe) -> Result<(), Error> {
+    let read = &recipe.read;
+    let found = [
+        ("groups", layout.header.groups),
+        ("rings of polygons", read.polygons == Polygons::Rings),
+        ("a part of a file", read.bounds.is_some() || read.resolution.is_some()),
+    ];
+    match found.into_iter().find(|(_, is_found)| *is_found) {
+        Some((what, _)) => {
+            let expected = "what a plan can hold: use `zvf create`";
+            Err(Error::bad_request("the input", expected, what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Makes the plan for what was seen of `files`.
 pub(crate) fn plan(
     files: &[PathBuf],
@@ -100,6 +118,7 @@ pub(crate) fn plan(
     recipe: &Recipe,
     shares: Option<u32>,
 ) -> Result<TaskPlan, Error> {
+    check_plannable(layout, recipe)?;
     let source = Source::from_scan(files, address, layout, recipe)?;
     let schema = source.schema()?;
     let shares = shares.unwrap_or_else(|| saturating_u32_from_usize(layout.slices.len()));
@@ -199,7 +218,10 @@ impl Ingest {
         let source = Source::from_value(&plan.input)?;
         source.check_store(address)?;
         let recipe = source.recipe(write)?;
-        let tasks = Tasks::open(address, folder, source.schema()?, recipe.write.clone())?;
+        let mut tasks = Tasks::open(address, folder, source.schema()?, recipe.write.clone())?;
+        for (format, header) in source.headers() {
+            tasks = tasks.with_header(format, header.clone());
+        }
         Ok(Self {
             #[cfg(feature = "local")]
             address: address.to_owned(),

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use zvf_convert::read::{ColumnRoles, Format, Measure, Polygons, ReadOptions, TextOptions};
 use zvf_metadata::{CodecSpec, Dtype};
 use zvf_model::Kind;
 use zvf_store::CodecPipeline;
-use zvf_write::{Schema, SlicePlan, WriteOptions};
+use zvf_write::{DracoPositions, Schema, SlicePlan, WriteOptions};
 
 use crate::Error;
 use crate::create::{Layout, Place, Recipe, Shape, Shift, schema};
@@ -37,6 +37,12 @@ pub(super) struct Source {
     read_memory: u64,
     bins: Option<Vec<f64>>,
     codecs: Vec<Json>,
+    #[serde(default)]
+    name_objects: bool,
+    #[serde(default)]
+    draco: Option<u8>, // bits of a coordinate; 0 for float32 as they are
+    #[serde(default)]
+    records: Vec<(String, Json)>, // the headers of formats
     compat: bool,
     replace: bool,
 }
@@ -139,8 +145,7 @@ impl Source {
         layout: &Layout,
         recipe: &Recipe,
     ) -> Result<Self, Error> {
-        let ReadOptions { kind, columns, positions, polygons, batch_rows, memory, text, .. } =
-            &recipe.read;
+        let ReadOptions { kind, columns, polygons, batch_rows, memory, text, .. } = &recipe.read;
         let planned_files = files.iter().zip(layout.before.iter().zip(&layout.shifts));
         let planned_files = planned_files.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable_error(path, &error))?;
@@ -157,7 +162,7 @@ impl Source {
             object: columns.object.clone(),
             fields: columns.fields.clone(),
             types: columns.types.iter().map(|(n, dtype)| (n.clone(), dtype.to_string())).collect(),
-            dtype: positions.map(|dtype| dtype.to_string()),
+            dtype: layout.dtype.map(|dtype| dtype.to_string()),
             triangles: *polygons == Polygons::Triangles,
             text: Some(Text::new(text)),
             beside: Beside::new(&recipe.read)?,
@@ -165,6 +170,9 @@ impl Source {
             read_memory: *memory,
             bins: recipe.bins.clone(),
             codecs: recipe.codecs.metadata().iter().map(|codec| codec.value().clone()).collect(),
+            name_objects: recipe.name_objects,
+            draco: recipe.draco.map(|draco| draco.bits.unwrap_or(0)),
+            records: layout.records.clone(),
             compat: recipe.write.compat,
             replace: recipe.write.build.replace,
         })
@@ -216,6 +224,7 @@ impl Source {
             read,
             bins: self.bins.clone(),
             codecs: self.codecs()?,
+            name_objects: self.name_objects,
             write,
             ..Recipe::default()
         })
@@ -223,7 +232,18 @@ impl Source {
 
     /// Returns what the store will hold.
     pub(super) fn schema(&self) -> Result<Schema, Error> {
-        schema(&self.shape, self.bins.as_deref(), self.codecs()?)
+        let schema = schema(&self.shape, self.bins.as_deref(), self.codecs()?)?;
+        Ok(match self.draco {
+            Some(bits) => schema.with_draco(DracoPositions { bits: Some(bits).filter(|n| *n > 0) }),
+            None => schema,
+        })
+    }
+
+    /// Returns the headers of formats.
+    pub(super) fn headers(&self) -> impl Iterator<Item = (&str, &Map<String, Json>)> {
+        self.records
+            .iter()
+            .filter_map(|(format, record)| Some((format.as_str(), record.as_object()?)))
     }
 
     /// Returns one of the files, as long as it is what it was.

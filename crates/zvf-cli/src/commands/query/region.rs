@@ -1,7 +1,7 @@
 //! The text forms of regions.
 //!
 //! ```text
-//! --bbox        x,y,z:x,y,z       lowest corner, highest corner; inf and -inf leave a side open
+//! --bbox        x,y,z:x,y,z       lowest corner, highest corner; inf and -inf leave a side open; two axes are the first two
 //! --ball        x,y,z:r           centre, radius
 //! --half-space  nx,ny,nz:d        the points p with n . p <= d; several are what they have in common
 //! --prism       x,y;x,y;x,y       a polygon on two axes; --bbox limits all axes
@@ -18,7 +18,7 @@ use crate::outcome::Usage;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Spatial filter")]
 pub(crate) struct Where {
-    /// A box: its lowest and its highest corner; inf and -inf leave a side open.
+    /// A box: its lowest and its highest corner; inf and -inf leave a side open. A box of two axes limits the first two.
     #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
     bbox: Option<String>,
     /// Exclude vertices on the upper faces of the box, so that adjacent boxes share none.
@@ -59,6 +59,7 @@ impl Where {
             return Ok(Some(Region::from_half_spaces(&spaces?).map_err(zvf::Error::from)?));
         }
         let limits = self.bbox.as_deref().map(bbox).transpose()?;
+        let limits = limits.map(|limits| extend(limits, axes.len())).transpose()?;
         if let Some(text) = &self.prism {
             let on = prism_axes(&self.prism_axes, axes)?;
             let limits = match limits {
@@ -76,12 +77,31 @@ impl Where {
 /// Parses a box: its two corners.
 pub(crate) fn bbox(text: &str) -> anyhow::Result<Bounds> {
     let wrong = || Usage::new(format!("--bbox {text:?} is no box")).with_hint(BBOX_FORM);
-    let (low, high) = text.split_once(':').ok_or_else(wrong)?;
-    let (low, high) = numbers(low).zip(numbers(high)).ok_or_else(wrong)?;
-    if low.len() != high.len() {
+    let all = numbers(&text.replacen(':', ",", 1)).ok_or_else(wrong)?;
+    let (low, high) = all.split_at(all.len() / 2);
+    let is_divided = match text.split_once(':') {
+        Some((corner, _)) => corner.split(',').count() == low.len(),
+        None => all.len() >= 4,
+    };
+    if low.len() != high.len() || !is_divided {
         return Err(wrong().into());
     }
-    Bounds::new(&low, &high).map_err(zvf::Error::from).context("--bbox")
+    Bounds::new(low, high).map_err(zvf::Error::from).context("--bbox")
+}
+
+/// Leaves the last of `axes` axes open in a box of two axes or more.
+fn extend(limits: Bounds, axes: usize) -> anyhow::Result<Bounds> {
+    if !(2..axes).contains(&limits.axes()) {
+        return Ok(limits);
+    }
+    let corner = |from: &[f64], end: f64| {
+        let mut all = from.to_vec();
+        all.resize(axes, end);
+        all
+    };
+    let (low, high) =
+        (corner(limits.low(), f64::NEG_INFINITY), corner(limits.high(), f64::INFINITY));
+    Ok(Bounds::new(&low, &high).map_err(zvf::Error::from)?)
 }
 
 fn ball(text: &str) -> anyhow::Result<Region> {
@@ -133,7 +153,8 @@ fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|x: &f64| !x.is_nan())
 }
 
-const BBOX_FORM: &str = "write both corners, as in 0,0,0:10,10,10";
+const BBOX_FORM: &str =
+    "write both corners, as in 0,0,0:10,10,10, or 0,0:10,10 for the first two axes";
 const BALL_FORM: &str = "write centre and radius, as in 5,5,5:2.5";
 const SPACE_FORM: &str = "write normal and offset, as in 0,0,1:12 for z <= 12";
 const PRISM_FORM: &str = "write its corners, as in \"0,0;10,0;10,10\"";

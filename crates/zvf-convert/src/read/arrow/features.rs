@@ -26,18 +26,17 @@ pub(super) fn open(
         let batch = batch.map_err(|error| batches.input_error("a row group", error))?;
         first.add(&batches, &geometry, &batch)?;
     }
-    let notes = first.columns.choose_types();
+    let mut notes = first.columns.choose_types();
     let (kind, other_kinds) = first.summary.choose(options, batches.format)?;
     let axis_count = match first.summary.axes {
         0 => 2 + usize::from(geometry.has_z),
         axes => axes,
     };
     let width = index_u32(axis_count);
-    let mut left_out = first.left_out;
-    left_out.extend(notes);
+    let left_out = first.left_out;
     if first.empty_features > 0 {
         let count = first.empty_features;
-        left_out.push(format!("{count} features have no place: objects without vertices"));
+        notes.push(format!("{count} features have no place: objects without vertices"));
     }
     let mut columns = first.columns;
     let unit = geometry.crs.as_ref().and_then(crs::find_unit);

@@ -35,7 +35,8 @@ pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, Co
         fields: empty,
         objects: table.object.is_some() || kind.is_chain(),
         vertices: batches.rows,
-        left_out: left_out.into_iter().chain(notes).collect(),
+        left_out,
+        notes,
         ..Header::new(kind, names, new_column(table.dtype, table.width, Vec::new())?)
     };
     let iter = batches.read(&table.selected_columns())?;
@@ -195,7 +196,7 @@ impl Table {
 
     /// Reads the columns of text and those that may have missing values once, to infer their types.
     fn infer_types(&mut self, batches: &Batches) -> Result<(), ConvertError> {
-        let mut inferred = Vec::new();
+        let (mut inferred, mut complete) = (Vec::new(), Vec::new());
         for attribute in &mut self.attributes {
             let AttributeSource::Inferred(at) = attribute.source else { continue };
             let data_type = batches.schema.field(attribute.column).data_type();
@@ -203,7 +204,10 @@ impl Table {
                 batches.without_nulls.get(attribute.column).copied().unwrap_or(false)
                     || !batches.schema.field(attribute.column).is_nullable();
             match number_type(data_type).filter(|_| has_no_nulls) {
-                Some((dtype, width)) => attribute.source = AttributeSource::Numbers(dtype, width),
+                Some((dtype, width)) => {
+                    attribute.source = AttributeSource::Numbers(dtype, width);
+                    complete.push(at);
+                }
                 None => inferred.push((attribute.column, at)),
             }
         }
@@ -224,6 +228,7 @@ impl Table {
                     self.columns.note_rows(*at, batch.num_rows());
                 }
             }
+            complete.iter().for_each(|at| self.columns.note_rows(*at, batch.num_rows()));
             self.columns.end_rows(batch.num_rows());
         }
         Ok(())

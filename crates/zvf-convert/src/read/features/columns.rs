@@ -16,7 +16,7 @@ use zvf_model::{Categories, Field, Value};
 
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
-use crate::read::values::new_column;
+use crate::read::values::{is_exact_float64, new_column};
 
 /// The value of an attribute of a feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +68,8 @@ struct AttributeBuilder {
     order: Vec<Value>,
     bytes: Vec<u8>,
     rows: u64,
+    /// A whole number that `float64` does not hold.
+    rounded: Option<String>,
 }
 
 /// How the values of a column are stored.
@@ -123,6 +125,7 @@ impl Columns {
             order: Vec::new(),
             bytes: Vec::new(),
             rows: 0,
+            rounded: None,
         });
         self.by_name.insert(name.to_owned(), at);
         self.charge_memory(name.len() + 256)?;
@@ -254,6 +257,17 @@ impl Columns {
 
     /// Takes the rows so far as fields, filled up to `rows` with missing values.
     pub(crate) fn take(&mut self, rows: usize) -> Result<Vec<Field>, ConvertError> {
+        if let Some((name, found)) =
+            self.columns.iter().find_map(|builder| Some((&builder.name, builder.rounded.clone()?)))
+        {
+            let place = Place::Named(format!("the attribute {name:?}"));
+            let expected =
+                "whole numbers that float64 holds exactly, since some are missing or not whole";
+            let bad = BadInput::new(Class::Encoding, self.format, place, expected, found);
+            return Err(bad
+                .with_hint("fill in the missing values, or leave out the attribute")
+                .into());
+        }
         self.columns.iter_mut().map(|builder| builder.take(rows)).collect()
     }
 
@@ -350,6 +364,14 @@ impl AttributeBuilder {
                 self.bytes.extend_from_slice(&n.to_le_bytes());
             }
             Some(StorageType::Float) => {
+                let is_large = match cell {
+                    Cell::Int(n) => n.unsigned_abs() > MAX_EXACT,
+                    Cell::UInt(n) => *n > MAX_EXACT,
+                    _ => false,
+                };
+                let text = is_large.then(|| cell.to_text()).flatten();
+                let rounded = text.filter(|text| !is_exact_float64(text));
+                self.rounded = self.rounded.take().or(rounded);
                 self.bytes.extend_from_slice(&cell_to_float(cell).to_le_bytes())
             }
             Some(StorageType::Declared(dtype)) => push_number(dtype, cell, &mut self.bytes),
@@ -428,6 +450,8 @@ fn cell_to_float(cell: &Cell<'_>) -> f64 {
 
 /// Number of attributes of a file.
 const MAX_COLUMNS: usize = 4096;
+/// Whole numbers up to this one are all of `float64`.
+const MAX_EXACT: u64 = 1 << 53;
 
 #[cfg(test)]
 mod tests {

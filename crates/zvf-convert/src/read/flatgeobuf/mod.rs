@@ -45,7 +45,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         number: 0,
         offsets: offsets.map(Vec::into_iter),
     };
-    let (first, left_out) = run_first_pass(&mut source, &file_header, cursor.clone(), options)?;
+    let (first, left_out, notes) =
+        run_first_pass(&mut source, &file_header, cursor.clone(), options)?;
     let (kind, other_kinds) = first.summary.choose(options, NAME)?;
     let axis_count = match first.summary.axes {
         0 if file_header.has_z => 3,
@@ -63,6 +64,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         crs: file_header.crs.clone(),
         records: vec![("geo".to_owned(), file_header.record.clone())],
         left_out,
+        notes,
         ..Header::new(kind, default_axes(width), new_column(FLOAT64, width, Vec::new())?)
     };
     let rows = FeatureBatcher::new(kind, axis_count, columns, options.batch_rows.max(1));
@@ -337,26 +339,26 @@ struct FirstPass {
     column_indices: Vec<Option<usize>>, // index in `columns` of each column of the file, if it is read
 }
 
-/// Passes over the features once. Returns the types of attributes, a summary of the geometries, and notes.
+/// Passes over the features once. Returns the types of attributes, a summary of the geometries, what is not read, and notes.
 fn run_first_pass(
     source: &mut Source,
     header: &FgbHeader,
     mut cursor: FeatureCursor,
     options: &ReadOptions,
-) -> Result<(FirstPass, Vec<String>), ConvertError> {
+) -> Result<(FirstPass, Vec<String>, Vec<String>), ConvertError> {
     let mut columns = Columns::new(options.memory, NAME);
-    let (mut column_indices, mut notes) = (Vec::new(), Vec::new());
+    let (mut column_indices, mut left_out) = (Vec::new(), Vec::new());
     for column in &header.columns {
         let is_selected =
             options.columns.fields.as_ref().is_none_or(|names| names.contains(&column.name));
         column_indices.push(match column.dtype().filter(|_| is_selected) {
             Some(_) if columns.contains(&column.name) => {
-                notes.push(format!("column {:?}: another one has its name", column.name));
+                left_out.push(format!("column {:?}: another one has its name", column.name));
                 None
             }
             Some(dtype) => Some(columns.declare(&column.name, dtype)?),
             None => {
-                notes.push(format!("column {:?}", column.name));
+                left_out.push(format!("column {:?}", column.name));
                 None
             }
         });
@@ -388,11 +390,11 @@ fn run_first_pass(
         noted?;
         columns.end_row();
     }
-    notes.extend(columns.choose_types());
+    let mut notes = columns.choose_types();
     if empty_features > 0 {
         notes.push(format!("{empty_features} features have no place: objects without vertices"));
     }
-    Ok((FirstPass { summary, columns, column_indices }, notes))
+    Ok((FirstPass { summary, columns, column_indices }, left_out, notes))
 }
 
 /// Checks whether the bounding box of a shape intersects `bounds`. An empty shape does not.

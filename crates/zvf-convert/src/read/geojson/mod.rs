@@ -48,7 +48,8 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         object_fields: columns.take(0)?,
         other_kinds,
         vertices: Some(first.summary.vertices),
-        left_out: first.notes,
+        left_out: first.left_out,
+        notes: first.notes,
         records: vec![("geo".to_owned(), info.record())],
         ..Header::new(
             kind,
@@ -106,6 +107,7 @@ struct FirstPass {
     shape: Shape,
     empty_features: u64,
     has_extra_numbers: bool, // a position has more than three numbers
+    left_out: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -117,6 +119,7 @@ impl FirstPass {
             shape: Shape::default(),
             empty_features: 0,
             has_extra_numbers: false,
+            left_out: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -159,7 +162,7 @@ impl FirstPass {
     fn finish(&mut self) {
         self.notes.extend(self.columns.choose_types());
         if self.has_extra_numbers {
-            self.notes.push("numbers of positions after the third".to_owned());
+            self.left_out.push("numbers of positions after the third".to_owned());
         }
         if self.empty_features > 0 {
             let count = self.empty_features;

@@ -400,7 +400,7 @@ fn join_attributes(
         if missing_count > 0 {
             let value = if first.dtype().kind == DtypeKind::Float { "NaN" } else { "0" };
             let note = format!("{name} of {missing_count} objects that have none is {value}");
-            geometry.left_out.push(note);
+            geometry.notes.push(note);
         }
         if mismatch_count > 0 {
             let note = format!("{name} of {mismatch_count} objects where it has another type");

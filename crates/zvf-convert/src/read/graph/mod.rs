@@ -18,7 +18,7 @@ use zvf_model::{Column, Field, Kind};
 
 use super::ReadOptions;
 use super::geometry::{FLOAT64, Geometry, dtype, number_column, text_field};
-use super::values::{Values, new_column};
+use super::values::{Values, narrow_column, new_column, survives_float32};
 use crate::ConvertError;
 use crate::elements::row_number;
 use crate::error::{BadInput, Place};
@@ -53,6 +53,7 @@ struct Attribute {
     texts: Vec<String>,
     present: Vec<u8>,
     pending: Option<String>, // the value of the current row
+    needs_float64: bool,     // a number that float32 does not keep
 }
 
 /// The type of an attribute.
@@ -61,6 +62,7 @@ enum ValueKind {
     Bool,
     Int32,
     Int64,
+    /// Numbers that are read as `float64`, and rounded where `float32` keeps all digits of each.
     Float32,
     Float64,
     Text,
@@ -72,8 +74,7 @@ impl ValueKind {
             Self::Bool => dtype(DtypeKind::Bool, 1),
             Self::Int32 => dtype(DtypeKind::Int, 4),
             Self::Int64 => Dtype::INT64,
-            Self::Float32 => Dtype::FLOAT32,
-            Self::Float64 | Self::Text => FLOAT64,
+            Self::Float32 | Self::Float64 | Self::Text => FLOAT64,
         }
     }
 }
@@ -82,7 +83,7 @@ impl Attribute {
     fn new(name: String, kind: ValueKind, default: Option<String>) -> Self {
         let numbers = Values::new(kind.dtype(), 1);
         let (texts, present, pending) = (Vec::new(), Vec::new(), None);
-        Self { name, kind, default, numbers, texts, present, pending }
+        Self { name, kind, default, numbers, texts, present, pending, needs_float64: false }
     }
 
     /// Ends a row. Returns the text of the value as an error if it does not parse.
@@ -96,13 +97,26 @@ impl Attribute {
         let Some(value) = value else {
             let size = saturating_usize(self.kind.dtype().size);
             match self.kind {
-                ValueKind::Float32 => self.numbers.push_bytes(&f32::NAN.to_le_bytes()),
-                ValueKind::Float64 => self.numbers.push_bytes(&f64::NAN.to_le_bytes()),
+                ValueKind::Float32 | ValueKind::Float64 => {
+                    self.numbers.push_bytes(&f64::NAN.to_le_bytes())
+                }
                 _ => self.numbers.push_bytes(&vec![0; size]),
             }
             return Ok(());
         };
+        self.needs_float64 |= self.kind == ValueKind::Float32 && !survives_float32(value.trim());
         if self.numbers.push_text(value.trim()) { Ok(()) } else { Err(value) }
+    }
+
+    /// Takes the numbers, with the type of positions that is stated for `float` of a file.
+    fn take_numbers(&mut self, stated: Option<Dtype>) -> Result<Column, ConvertError> {
+        let column = self.numbers.take()?;
+        let is_wide = stated.map_or(self.needs_float64, |dtype| dtype == FLOAT64);
+        if self.kind == ValueKind::Float32 && !is_wide {
+            narrow_column(&column)
+        } else {
+            Ok(column)
+        }
     }
 
     fn is_partial(&self) -> bool {
@@ -113,11 +127,14 @@ impl Attribute {
         !self.present.contains(&1)
     }
 
-    fn into_fields(mut self) -> Result<Vec<Field>, ConvertError> {
+    fn into_fields(mut self, stated: Option<Dtype>) -> Result<Vec<Field>, ConvertError> {
         let is_partial = self.is_partial();
         let field = match self.kind {
             ValueKind::Text => return Ok(vec![text_field(&self.name, &self.texts)?]),
-            _ => Field::new(self.name.as_str(), self.numbers.take()?),
+            _ => {
+                let column = self.take_numbers(stated)?;
+                Field::new(self.name.as_str(), column)
+            }
         };
         if !is_partial || matches!(self.kind, ValueKind::Float32 | ValueKind::Float64) {
             return Ok(vec![field]);
@@ -136,9 +153,10 @@ impl Table {
         Ok(())
     }
 
-    fn into_fields(self) -> Result<Vec<Field>, ConvertError> {
+    fn into_fields(self, stated: Option<Dtype>) -> Result<Vec<Field>, ConvertError> {
         let used = self.columns.into_iter().filter(|attribute| !attribute.is_unused());
-        let fields: Vec<Vec<Field>> = used.map(Attribute::into_fields).collect::<Result<_, _>>()?;
+        let fields = used.map(|attribute| attribute.into_fields(stated));
+        let fields: Vec<Vec<Field>> = fields.collect::<Result<_, _>>()?;
         Ok(fields.into_iter().flatten().collect())
     }
 }
@@ -189,7 +207,7 @@ impl Graph {
         let (axes, positions) = self.take_positions(options, format)?;
         let mut geometry = Geometry::new(Kind::Graph, positions);
         geometry.axes = axes;
-        let mut fields = self.nodes.into_fields()?;
+        let mut fields = self.nodes.into_fields(options.positions)?;
         let has_id = fields.iter().any(|field| &*field.name == "id");
         let are_row_numbers =
             self.node_names.iter().enumerate().all(|(row, name)| *name == format!("n{row}"));
@@ -202,7 +220,7 @@ impl Graph {
         }
         geometry.fields = fields;
         let elements = number_column(Dtype::INT64, 2, rows, |row| row.to_le_bytes())?;
-        geometry.elements = Some((elements, self.edges.into_fields()?));
+        geometry.elements = Some((elements, self.edges.into_fields(options.positions)?));
         Ok(geometry)
     }
 
@@ -233,14 +251,14 @@ impl Graph {
         if axes.is_empty() {
             return Err(self.missing_position("x", format));
         }
-        let is_float32 = axes.iter().all(|(_, attribute)| attribute.kind == ValueKind::Float32);
         let mut columns = Vec::new();
         for (name, attribute) in &mut axes {
             if attribute.kind == ValueKind::Text || attribute.is_partial() {
                 return Err(self.bad_position(name, format));
             }
-            columns.push(attribute.numbers.take()?);
+            columns.push(attribute.take_numbers(options.positions)?);
         }
+        let is_float32 = columns.iter().all(|column| column.dtype() == Dtype::FLOAT32);
         let mut bytes = Vec::new();
         for row in 0..self.node_names.len() {
             for values in &columns {

@@ -23,7 +23,7 @@ fn compare(name: &str, graph: Graph, rows: &[i64], facts: &Json) {
     }
     let tables = [("vertex_attributes", graph.nodes), ("link_attributes", graph.edges)];
     for (key, table) in tables {
-        let fields = table.into_fields().unwrap();
+        let fields = table.into_fields(None).unwrap();
         for column in facts[key].as_array().into_iter().flatten() {
             let column_name = column["name"].as_str().unwrap();
             let field = fields.iter().find(|field| *field.name == *column_name);

@@ -45,7 +45,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let mut memory = options.memory;
     let obs = Obs::read(&file, &mut memory)?;
     let (positions, key) = read_positions(&file, obs.rows, options, &mut memory)?;
-    let mut left_out = Vec::new();
+    let (mut left_out, mut column_notes) = (Vec::new(), Vec::new());
     let mut fields = Vec::new();
     for name in &obs.columns {
         if options.columns.fields.as_ref().is_some_and(|names| !names.contains(name)) {
@@ -54,7 +54,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         match read_column(&file, &format!("obs/{name}"), name, obs.rows, &mut memory)? {
             Some((field, note)) => {
                 fields.push(field);
-                left_out.extend(note);
+                column_notes.extend(note);
             }
             None => left_out.push(format!("obs/{name}: neither numbers nor text nor categories")),
         }
@@ -74,13 +74,18 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let row_numbers = (0..rows).flat_map(u32::to_le_bytes).collect();
         fields.push(Field::new("obs_row", new_column(UINT32, 1, row_numbers)?));
     }
-    left_out.extend(list_left_out(&file, &positions, &key));
+    left_out.extend(list_left_out(&file, &key));
+    let nan_count = count_nan_rows(&positions);
+    if nan_count > 0 {
+        column_notes.push(format!("{nan_count} cells have no place: their positions are NaN"));
+    }
     let width = positions.width();
     let header = Header {
         fields: fields.iter().map(|field| field.with_column(field.column.slice(0..0))).collect(),
         vertices: u64::try_from(obs.rows).ok(),
         records: vec![("h5ad".to_owned(), obs.to_record(&key))],
         left_out,
+        notes: column_notes,
         ..Header::new(kind, default_axes(width), positions.slice(0..0))
     };
     let batch_rows = options.batch_rows.max(1);
@@ -251,7 +256,7 @@ fn read_frame(
 }
 
 /// Lists what the file holds and the reader drops.
-fn list_left_out(file: &H5, positions: &Column, key: &str) -> Vec<String> {
+fn list_left_out(file: &H5, key: &str) -> Vec<String> {
     let mut notes = Vec::new();
     for (path, what) in [
         ("X", "the matrix of genes"),
@@ -262,14 +267,15 @@ fn list_left_out(file: &H5, positions: &Column, key: &str) -> Vec<String> {
         notes.extend(describe_left_out(path, what, file.find_node(path), || file.members(path)));
     }
     notes.extend(describe_other_positions(file.members("obsm"), key));
-    let width = usize_from_u32(positions.width());
-    let nan_count = (0..positions.len())
-        .filter(|row| (0..width).any(|axis| positions.float(*row, axis).is_some_and(f64::is_nan)))
-        .count();
-    if nan_count > 0 {
-        notes.push(format!("{nan_count} cells have no place: their positions are NaN"));
-    }
     notes
+}
+
+/// Counts the rows with a coordinate that is NaN.
+fn count_nan_rows(positions: &Column) -> usize {
+    let width = usize_from_u32(positions.width());
+    let is_nan =
+        |row: &usize| (0..width).any(|axis| positions.float(*row, axis).is_some_and(f64::is_nan));
+    (0..positions.len()).filter(is_nan).count()
 }
 
 /// Returns a note about the data under a path, if there are any. Unreadable data are noted with their error.

@@ -63,9 +63,9 @@ impl LasFile {
         points: PointReader,
         options: &ReadOptions,
     ) -> Result<Self, ConvertError> {
-        let (fields, left_out) = read_fields(&las, &mut source)?;
+        let (fields, notes) = read_fields(&las, &mut source)?;
         let schema = choose_columns(&las, fields, &source, options)?;
-        let header = build_header(&las, &schema, &mut source, left_out)?;
+        let header = build_header(&las, &schema, &mut source, notes)?;
         let batch_rows = block_rows(schema.record_bytes, options.batch_rows);
         Ok(Self { las, source, points, schema, header, batch_rows })
     }
@@ -155,13 +155,14 @@ fn build_header(
     las: &LasHeader,
     schema: &PointSchema,
     source: &mut Source,
-    mut left_out: Vec<String>,
+    notes: Vec<String>,
 ) -> Result<Header, ConvertError> {
     let fields = schema.fields.iter().map(|field| {
         let empty = new_column(field.dtype(), field.width, Vec::new())?;
         Ok(field_with_description(field, empty))
     });
     let fields = fields.collect::<Result<_, ConvertError>>()?;
+    let mut left_out = Vec::new();
     if matches!(las.point_format, 4 | 5 | 9 | 10) {
         left_out.push("wave forms: points keep where theirs is".to_owned());
     }
@@ -175,6 +176,7 @@ fn build_header(
         objects: schema.object.is_some(),
         vertices: Some(las.count),
         left_out,
+        notes,
         ..Header::new(schema.kind, default_axes(3), new_column(FLOAT64, 3, Vec::new())?)
     };
     Ok(with_units(header, unit))

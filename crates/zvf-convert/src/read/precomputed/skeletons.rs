@@ -72,7 +72,7 @@ pub(super) fn open(
     header.elements =
         kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() });
     if transform.is_none() {
-        header.left_out.push("a transform: info has none, so there is none to apply".to_owned());
+        header.notes.push("info has no transform: vertices are taken for nm".to_owned());
     }
     let [a, b, c] = declared_transform;
     let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);

@@ -181,7 +181,8 @@ fn join_value_files(
         None => {
             let mut geometry = Geometry::new(Kind::PointCloud, vertex_numbers);
             geometry.axes = vec!["vertex".to_owned()];
-            left_out.push("the surface: vertices have numbers only, and no positions".to_owned());
+            let note = "there is no surface: the positions are the numbers of the vertices";
+            geometry.notes.push(note.to_owned());
             geometry
         }
     };

@@ -53,13 +53,13 @@ pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, Co
     let scalars = named_values(&trk_header.scalars);
     let mut vertices = Vertices::new(kind, Values::new(Dtype::FLOAT32, 3), scalars, true);
     let properties = named_values(&trk_header.properties);
-    let mut left_out = Vec::new();
+    let mut notes = Vec::new();
     if trk_header.vox_to_ras.is_none() {
-        left_out.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
+        notes.push("no matrix is recorded: voxels are taken for mm of the world".to_owned());
     }
     let header = Header {
         object_fields: empty_fields(&properties)?,
-        left_out,
+        notes,
         ..vertices.header(default_axes(3))?.with_unit("millimeter")
     };
     let mut header = header;

@@ -1,0 +1,88 @@
+//! The distinct texts of columns of long texts, collected before the rows are read.
+//!
+//! A column of text is as wide as its longest value, so that one long value would make every row as long. Such columns are
+//! read as codes of their distinct texts.
+
+use std::collections::HashMap;
+
+use zvf_format::Class;
+use zvf_format::num::to_u64;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Categories, Value};
+
+use super::values::NamedValues;
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+
+/// The distinct texts of a column, numbered in order of appearance.
+#[derive(Debug)]
+pub(super) struct Labels {
+    pub(super) codes: HashMap<String, i32>,
+    pub(super) categories: Categories,
+}
+
+/// Collector of the distinct texts of some columns.
+#[derive(Debug)]
+pub(super) struct LabelCollector {
+    columns: Vec<HashMap<String, i32>>,
+    bytes: u64,
+    max_bytes: u64,
+    format: &'static str,
+}
+
+impl LabelCollector {
+    pub(super) fn new(columns: usize, max_bytes: u64, format: &'static str) -> Self {
+        Self { columns: vec![HashMap::new(); columns], bytes: 0, max_bytes, format }
+    }
+
+    /// Adds a text of column `at`.
+    pub(super) fn add(&mut self, at: usize, text: &str) -> Result<(), ConvertError> {
+        let Some(codes) = self.columns.get_mut(at).filter(|codes| !codes.contains_key(text)) else {
+            return Ok(());
+        };
+        self.bytes += to_u64(text.len()) * 2 + 120; // in both directions, and the entries
+        if let Some(code) = i32::try_from(codes.len()).ok().filter(|_| self.bytes <= self.max_bytes)
+        {
+            codes.insert(text.to_owned(), code);
+            return Ok(());
+        }
+        let place = Place::Named("columns of long texts".to_owned());
+        let expected = format!("different texts of at most {} bytes", self.max_bytes);
+        let bad = BadInput::new(Class::LimitExceeded, self.format, place, expected, "more");
+        Err(bad.with_hint("raise --memory-limit, or choose fewer attributes").into())
+    }
+
+    /// Returns the texts of each column.
+    pub(super) fn finish(self) -> impl Iterator<Item = Labels> {
+        self.columns.into_iter().map(|codes| {
+            let mut texts: Vec<(&String, &i32)> = codes.iter().collect();
+            texts.sort_unstable_by_key(|(_, code)| **code);
+            let texts = texts.into_iter().map(|(text, _)| Value::from(text.as_str())).collect();
+            Labels { categories: Categories::new(texts, None), codes }
+        })
+    }
+}
+
+/// Returns whether a column of this type is too wide to pad every row.
+pub(super) fn is_long(dtype: Dtype) -> bool {
+    dtype.kind == DtypeKind::Text && dtype.size > MAX_PADDED_BYTES
+}
+
+/// Returns the error for long texts in a stream, which cannot be read twice.
+pub(super) fn stream_error(format: &'static str, column: &str) -> ConvertError {
+    let place = Place::Named(format!("column {column:?}"));
+    let expected = format!("texts of at most {} characters in a stream", MAX_PADDED_BYTES / 4);
+    let bad = BadInput::new(Class::Unsupported, format, place, expected, "a longer one");
+    bad.with_hint("give the file itself, state the type of the column, or leave it out").into()
+}
+
+/// Returns how many rows of these columns a batch has: at most `max_rows`, and fewer where rows are long.
+pub(super) fn batch_rows(fields: &[NamedValues], max_rows: usize) -> usize {
+    let row = fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.bytes()));
+    MAX_BATCH_BYTES.checked_div(row).unwrap_or(max_rows).clamp(1, max_rows.max(1))
+}
+
+/// Bytes up to which texts are padded: 256 characters.
+const MAX_PADDED_BYTES: u64 = 1024;
+/// Bytes of the attributes of a batch.
+const MAX_BATCH_BYTES: usize = 256 << 20;

@@ -1,0 +1,78 @@
+//! Names of the objects of several files: trees, graphs and meshes are called as their file is, without its ending.
+//!
+//! A file that names its objects itself keeps their names, and a file of points, lines or streamlines has no names.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use zvf_convert::ConvertError;
+use zvf_convert::read::{Piece, Reader};
+use zvf_format::num::to_u64;
+use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::{Column, Field, Kind, ObjectId, Parts};
+use zvf_write::WriteError;
+
+use crate::Error;
+
+/// Adds the attribute `name` to the objects of `file`, if they are to have one.
+pub(super) fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
+    let mut header = reader.header().clone();
+    let is_one_object = !header.objects && matches!(header.kind, Kind::Graph | Kind::Mesh);
+    let are_trees = header.objects && header.kind == Kind::Skeleton;
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).filter(|stem| !stem.is_empty());
+    let Some(stem) = stem.filter(|_| header.object_fields.is_empty()) else { return Ok(reader) };
+    if !(is_one_object || are_trees) {
+        return Ok(reader);
+    }
+    let size = to_u64(stem.chars().count()) * 4;
+    let dtype = Dtype { kind: DtypeKind::Text, size, big_endian: false };
+    let text: Vec<u8> = stem.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    header.objects = true;
+    header.notes.clear(); // they come with those of the pieces
+    header.object_fields =
+        vec![Field::new("name", Column::empty(dtype, 1).map_err(WriteError::from)?)];
+    let (mut ids, mut seen) = (Vec::new(), HashSet::new());
+    let mut add = move |ids: &mut Vec<ObjectId>, id: ObjectId| {
+        if seen.insert(id) {
+            ids.push(id);
+        }
+    };
+    Ok(Reader::from_fn(header, move |notes| {
+        let piece = match reader.next() {
+            Some(Ok(Piece::Vertices(batch))) if is_one_object && !batch.is_empty() => {
+                add(&mut ids, ObjectId(0));
+                let parts = Parts::new(vec![0, batch.len()], vec![ObjectId(0)]);
+                let batch = parts.and_then(|parts| batch.with_parts(parts));
+                Piece::Vertices(match batch {
+                    Ok(batch) => batch,
+                    Err(error) => return Some(Err(bad_batch(&error))),
+                })
+            }
+            Some(piece) => {
+                if let Ok(Piece::Vertices(batch)) = &piece {
+                    let owners = batch.vertex_objects().unwrap_or_default().iter().flatten();
+                    owners.chain(batch.parts().objects()).for_each(|id| add(&mut ids, *id));
+                }
+                return Some(piece);
+            }
+            None => {
+                notes.append(&mut reader.notes());
+                let ids = std::mem::take(&mut ids);
+                if ids.is_empty() {
+                    return None;
+                }
+                let bytes = text.repeat(ids.len());
+                match Column::new(dtype, 1, bytes.into()) {
+                    Ok(column) => Piece::Objects { ids, fields: vec![Field::new("name", column)] },
+                    Err(error) => return Some(Err(bad_batch(&error))),
+                }
+            }
+        };
+        Some(Ok(piece))
+    }))
+}
+
+fn bad_batch(error: &dyn std::fmt::Display) -> ConvertError {
+    let advice = "the input contradicts itself";
+    ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
+}
