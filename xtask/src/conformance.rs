@@ -46,6 +46,6 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--sql") {
         return crate::sql::run(house, args);
     }
-    let programs = house.build_programs()?;
+    let programs = house.build_programs(&["conformance"])?;
     house.program(programs.join("conformance")).forward(args).run()
 }

@@ -43,8 +43,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     args.end()?;
     let path = house.path("xtask/counts.txt");
     let table = fs::read_to_string(&path).unwrap_or_default();
-    let mut text = HEAD.to_owned();
-    let mut problems = 0_u32;
+    let (mut text, mut problems) = (HEAD.to_owned(), Vec::new());
     for (name, words) in COMMANDS {
         let graph =
             house.cargo(words).args(&["--locked", "--unit-graph", "-Z", "unstable-options"]);
@@ -57,18 +56,14 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let Counts { packages, duplicates, units, .. } = found;
         writeln!(text, "{name:8} {packages:8} {duplicates:10} {units:5} {ceiling:5}")?;
         let before = table.lines().find(|line| line.split_whitespace().next() == Some(name));
-        for problem in found.problems(before.unwrap_or_default()) {
-            say(&format!("{name}: {problem}"));
-            problems += 1;
-        }
+        let found = found.problems(before.unwrap_or_default()).into_iter();
+        problems.extend(found.map(|problem| format!("{name}: {problem}")));
     }
     if write {
         return fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()));
     }
-    ensure!(
-        problems == 0,
-        "{problems} counts are not those of xtask/counts.txt: `cargo xtask counts --write`"
-    );
+    problems.iter().for_each(|problem| say(problem));
+    ensure!(problems.is_empty(), "xtask/counts.txt says otherwise: `cargo xtask counts --write`");
     Ok(())
 }
 

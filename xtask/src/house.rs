@@ -62,20 +62,21 @@ impl House {
         self.program(&cargo).args(args)
     }
 
-    /// Builds the programs that checks start, and returns their folder. They are built together, with the profile of
-    /// tests: alone, each would compile the lower crates again with its own features. In CI they are the crates of the tests.
-    pub(crate) fn build_programs(&self) -> anyhow::Result<PathBuf> {
-        let build = self.cargo(&["build", "--quiet", "--bins", "--examples"]);
-        let programs = PROGRAMS.iter().flat_map(|name| ["-p", *name]);
-        if self.is_ci { build.args(&CI_SET) } else { build.args(&programs.collect::<Vec<_>>()) }
-            .run()?;
+    /// Builds the command, the examples that checks start, and the programs of `more`, and returns their folder. They are built
+    /// together, with the profile of tests: alone, each would compile the lower crates again with its own features. In CI all are
+    /// built, out of the crates of the tests.
+    pub(crate) fn build_programs(&self, more: &[&str]) -> anyhow::Result<PathBuf> {
+        let programs = ["zvf-cli", "zvf-validate"].iter().chain(more);
+        let programs: Vec<&str> = programs.flat_map(|name| ["-p", name]).collect();
+        let selection = if self.is_ci { &CI_SET[..] } else { &programs };
+        self.cargo(&["build", "--quiet", "--bins", "--examples"]).args(selection).run()?;
         Ok(self.target().join("debug"))
     }
 
     /// Builds the command and returns its path.
     pub(crate) fn build_command(&self) -> anyhow::Result<PathBuf> {
         if self.is_ci {
-            return Ok(self.build_programs()?.join("zvf"));
+            return Ok(self.build_programs(&[])?.join("zvf"));
         }
         self.cargo(&["build", "--quiet", "-p", "zvf-cli"]).run()?;
         Ok(self.target().join("debug/zvf"))
@@ -128,8 +129,6 @@ pub(crate) const CI_SET: [&str; 8] = [
     "--exclude",
     HEAVY[2],
 ];
-/// The packages with programs and examples that checks start.
-const PROGRAMS: [&str; 5] = ["zvf-cli", "zvf-validate", "archives", "conformance", "torture"];
 
 impl Program {
     pub(crate) fn args(mut self, args: &[impl AsRef<OsStr>]) -> Self {

@@ -26,7 +26,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let strict = ["--lib", "--bins", "--all-features", "--", "-D", "warnings"];
     house.cargo(&["clippy"]).args(&packages).args(&strict).run()?;
     house.cargo(&["test", "--all-features"]).args(&packages).run()?;
-    let programs = house.build_programs()?;
+    let programs = house.build_programs(&[])?;
     build(house)?;
     let folder = house.target().join("sql");
     if folder.exists() {

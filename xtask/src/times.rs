@@ -91,7 +91,7 @@ fn processor_time() -> anyhow::Result<Duration> {
 /// Compiles a fixed source file with optimisation.
 pub(crate) fn calibrate(house: &House) -> anyhow::Result<Spent> {
     let mut source = String::new();
-    for i in 0..300 {
+    for i in 0..40 {
         writeln!(
             source,
             "pub fn f{i}(words: &[String]) -> Vec<(usize, String)> {{ let mut found: Vec<(usize, String)> = words.iter()\

@@ -20,7 +20,7 @@ pub(super) fn settle(house: &House, mode: Mode) -> anyhow::Result<()> {
 /// Writes or compares the page of rules, which a program of the crate prints, to keep this program small. A test of
 /// that crate compares it too.
 pub(super) fn settle_rules(house: &House, mode: Mode) -> anyhow::Result<()> {
-    let page = house.program(house.build_programs()?.join("examples/rules")).output();
+    let page = house.program(house.build_programs(&[])?.join("examples/rules")).output();
     let page = page.context("the rules cannot be printed")?;
     fixtures::settle(house, mode, "docs/src/rules.md", page.as_bytes(), "docs")
 }

@@ -64,11 +64,12 @@ fn measure(command: &str) -> [u64; COLUMNS.len()] {
     let before = system_counts();
     HEAP.reset_peak_usage();
     let held = HEAP.current_usage();
-    let reply = call(words, &Stop::default()).unwrap_or_else(|error| panic!("{command}: {error:?}"));
+    let reply =
+        call(words, &Stop::default()).unwrap_or_else(|error| panic!("{command}: {error:?}"));
     let peak = HEAP.peak_usage().saturating_sub(held) as u64 / 1024;
     let after = system_counts();
     let answer: serde_json::Value = serde_json::from_slice(&reply.output).unwrap_or_default();
-    let reported = |name: &str| answer[name].as_u64().unwrap_or(0);
+    let reported = |name: &str| answer["answer"][name].as_u64().unwrap_or(0);
     let [calls_to_read, read, calls_to_write, written] =
         std::array::from_fn(|at| after[at].saturating_sub(before[at]));
     [

@@ -52,7 +52,7 @@ impl Pages {
 
 /// Runs the commands of pages and help texts, and fails when an exit code is not the expected one.
 pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
-    let bin = house.build_programs()?;
+    let bin = house.build_programs(&["archives"])?;
     if selected == Pages::Sql {
         crate::sql::build(house)?;
     }
