@@ -32,7 +32,7 @@ fn end(child: Child) -> (i32, Output) {
 }
 
 fn count_commits(store: &Path) -> usize {
-    let log = store.with_file_name("store.zarrvectors.zvf/log");
+    let log = store.with_file_name("sl3_streamlines.zarrvectors.zvf/log");
     fs::read_dir(log).map_or(0, |records| {
         records
             .filter(|entry| !entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'))
@@ -73,7 +73,7 @@ fn a_script_that_is_stopped_after_a_commit_reports_it() {
     let script =
         format!("{{\"op\":\"begin\"}}\n{LINE}{{\"op\":\"commit\"}}\n{{\"op\":\"begin\"}}\n");
     edit.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
-    let done = store.path().with_file_name("store.zarrvectors.zvf/done");
+    let done = store.path().with_file_name("sl3_streamlines.zarrvectors.zvf/done");
     wait_for(|| done.exists());
     signal(&edit, "-INT");
     let stdin = edit.stdin.take();
@@ -119,7 +119,7 @@ fn the_exit_code_tells_whether_something_was_committed() {
 fn a_second_signal_ends_a_command_that_waits_and_tells_no_lie() {
     let store = Unpacked::new("sl3_streamlines");
     let address = store.path().to_str().unwrap();
-    let side = store.path().with_file_name("store.zarrvectors.zvf");
+    let side = store.path().with_file_name("sl3_streamlines.zarrvectors.zvf");
     fs::create_dir(&side).unwrap();
     for signals in [1, 2] {
         // A reader keeps the commit from being applied.
