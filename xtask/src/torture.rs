@@ -42,7 +42,8 @@ Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, an
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     // The command that these kill and measure is next to the program.
     if NEEDS_COMMAND.iter().any(|word| args.peek(word)) {
-        house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
+        let zvf = ["-p", "zvf-cli", "--bin", "zvf", "--features", "reference"];
+        house.cargo(&["build", "--quiet", "--release"]).args(&zvf).run()?;
     }
     house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
 }
