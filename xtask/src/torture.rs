@@ -45,7 +45,8 @@ Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, an
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     // The command that these kill and measure is next to the program.
     if NEEDS_COMMAND.iter().any(|word| args.peek(word)) {
-        house.cargo(&["build", "--quiet", "--release", "-p", "zvf-cli", "--bin", "zvf"]).run()?;
+        let zvf = ["-p", "zvf-cli", "--bin", "zvf", "--features", "reference"];
+        house.cargo(&["build", "--quiet", "--release"]).args(&zvf).run()?;
     }
     house.cargo(&["run", "--quiet", "--release", "-p", "torture", "--"]).forward(args).run()
 }
@@ -82,7 +83,8 @@ const NEEDS_COMMAND: [&str; 12] = [
     "load",
     "soak",
 ];
-/// Short runs on busy machines: rates and times are not checked.
+/// Short runs on busy machines: rates and times are not checked. Each of these has about half a minute of one processor; the full
+/// sizes are the defaults of the subcommands.
 const BOUNDED: [&[&str]; 33] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],
@@ -90,13 +92,13 @@ const BOUNDED: [&[&str]; 33] = [
     &["disk-faults", "--every", "61"],
     &["disk-cancel", "--every", "5"],
     &["sigbus", "--n", "60"],
-    &["powerloss", "--states", "6000"],
-    &["kill9", "--what", "edit", "--loops", "20"],
+    &["powerloss", "--states", "3000"],
+    &["kill9", "--what", "edit", "--loops", "8"],
     &["kill9", "--what", "gc", "--loops", "10"],
     &["kill9", "--what", "undo", "--loops", "5"],
     &["kill9", "--what", "refresh", "--loops", "4"],
-    &["powerloss", "--edits", "--states", "1500"],
-    &["faults", "--edits", "--every", "499", "--then-random", "15"],
+    &["powerloss", "--edits", "--states", "500"],
+    &["faults", "--edits", "--every", "997", "--then-random", "8"],
     &["faults", "--edits", "--small", "--every", "97"],
     &["cancel", "--edits", "--every", "997"],
     &["race", "--writers", "4", "--commits", "60"],
