@@ -159,8 +159,14 @@ impl Journaled {
         let records = log.iter().map(|seq| opened.side.read_record(*seq));
         let records = futures_util::future::try_join_all(records).await?;
         let mut keys = BTreeMap::new();
-        // A record that was listed is not removed: `gc` keeps all of them.
-        for (seq, record) in log.iter().zip(records.into_iter().flatten()) {
+        for (seq, record) in log.iter().zip(records) {
+            // `gc` keeps all records.
+            let Some(record) = record else {
+                let text = format!(
+                    "log/{seq:020}: the record was listed and is gone; open the store again"
+                );
+                return Err(StoreError::custom(Class::FileChanged, Op::Open, text));
+            };
             match is_done(*seq) {
                 true if is_backend => record.add_applied_to(&mut keys),
                 true => record.keys.iter().for_each(|(key, ..)| drop(keys.remove(key))),
@@ -357,10 +363,12 @@ impl Side {
     async fn read_record(&self, seq: u64) -> Result<Option<Record>, StoreError> {
         let name = format!("log/{seq:020}");
         #[cfg(feature = "local")]
-        if let Self::Folder(path, _) = self
-            && !path.join(&name).exists()
-        {
-            return Ok(None);
+        if let Self::Folder(path, _) = self {
+            match path.join(&name).try_exists() {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(StoreError::io(Op::Read, error)),
+            }
         }
         let Some(source) = self.source()? else { return Ok(None) };
         let get = Get::object(Key::root().join(&name)?);
