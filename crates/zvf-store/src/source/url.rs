@@ -140,7 +140,9 @@ fn refuse_lacking(scheme: Scheme, name: &str) -> StoreError {
         Scheme::GoogleCloudStorage => "gcs",
         Scheme::MicrosoftAzure => "azure",
         Scheme::Http => "http",
-        _ => return StoreError::unsupported(Op::Open, "scheme", name),
+        Scheme::Local | Scheme::Memory | _ => {
+            return StoreError::unsupported(Op::Open, "scheme", name);
+        }
     };
     let text = format!(
         "scheme {name:?} needs the feature {feature}, which this build lacks: cargo install zvf-cli --features {feature}"
