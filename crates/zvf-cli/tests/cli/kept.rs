@@ -37,12 +37,17 @@ fn json_lines(path: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the positions of each line of a file or a store, sorted.
+/// Returns the positions of each line of a file or a store in `float32`, sorted.
 fn lines_of(folder: &Folder, input: &str) -> Vec<String> {
     let out = folder.at("lines.jsonl");
     done(&zvf(&["convert", "-q", input, &out, "--kind", "polyline", "--overwrite"]));
+    let numbers = |line: &Value| {
+        let positions = line["positions"].as_array().unwrap().iter();
+        let numbers = positions.flat_map(|position| position.as_array().unwrap());
+        numbers.map(|x| x.as_f64().unwrap() as f32).collect::<Vec<_>>()
+    };
     let mut lines: Vec<String> =
-        json_lines(&out).iter().map(|line| line["positions"].to_string()).collect();
+        json_lines(&out).iter().map(|line| format!("{:?}", numbers(line))).collect();
     lines.sort();
     lines
 }
@@ -63,7 +68,7 @@ fn exported_lines_are_whole() {
     done(&zvf(&["create", "-q", &table, &own]));
     for store in [&demo, &own] {
         let expected = lines_of(&folder, store);
-        assert!(expected.iter().all(|line| line.matches('[').count() > 2), "{expected:?}");
+        assert!(expected.iter().all(|line| line.matches(',').count() > 2), "{expected:?}");
         let mut names = vec!["out.geojson", "out.geojsonl", "out.fgb"];
         if cfg!(feature = "arrow") {
             names.extend(["out.geoparquet", "out.geoarrow"]);
@@ -71,7 +76,7 @@ fn exported_lines_are_whole() {
         for name in names {
             let file = folder.at(name);
             done(&zvf(&["convert", "-q", "--overwrite", store, &file]));
-            assert_eq!(lines_of(&folder, &file), expected, "{name}");
+            assert!(lines_of(&folder, &file) == expected, "{name} of {store}");
             if *store == own {
                 let header =
                     zvf(&["create", "--dry-run", "--json", &file, &folder.at("new")]).json();
@@ -128,8 +133,9 @@ fn coordinates_of_text_keep_their_digits() {
             let store = folder.at("a.zarrvectors");
             let made = zvf(&["create", "--json", &file, &store, "--overwrite"]).json();
             assert_eq!(made["layout"]["dtype"], dtype, "{x} in {file}");
-            let read = zvf(&["query", &store, "--attributes", "none"]).clean();
-            let found = read.lines().nth(1).unwrap().split(',').next().unwrap();
+            let read = zvf(&["query", &store, "--attributes", "none"]).out;
+            let row = read.lines().find(|line| line.split(',').nth(1) == Some("1")).unwrap();
+            let found = row.split(',').next().unwrap();
             let value = |text: &str| text.parse::<f64>().unwrap();
             match dtype {
                 "float64" => assert_eq!(value(found), value(x), "{file}"),
@@ -157,7 +163,7 @@ fn coordinates_of_text_keep_their_digits() {
         let store = folder.at("both.zarrvectors");
         let made = zvf(&["create", "--json", &first, &second, &store, "--overwrite"]).json();
         assert_eq!(made["layout"]["dtype"], "float64");
-        let read = zvf(&["query", &store, "--attributes", "none"]).clean();
+        let read = zvf(&["query", &store, "--attributes", "none"]).out;
         assert!(read.contains("637100.123,1,0"), "{read}");
     }
 }
@@ -217,10 +223,8 @@ fn names_with_slashes_are_stored() {
         assert_eq!(zvf(&["query", &store]).code, 0, "{file}");
         let checked = zvf(&["validate", &store]);
         assert_eq!(checked.code, 0, "{}", checked.out);
-        let array = glob(Path::new(&store), paths[0]);
-        let document = fs::read_to_string(array.join("zarr.json")).unwrap();
         let name = paths[0].replace("%2F", "/");
-        assert!(document.contains(&format!("\"{name}\"")), "{document}");
+        assert!(documents(Path::new(&store)).contains(&format!("\"name\": \"{name}\"")), "{name}");
     }
     let plain = folder.write("b.csv", "x,y,dose%mg,a.b\n1,2,3,4\n");
     let store = folder.at("plain.zarrvectors");
@@ -229,17 +233,15 @@ fn names_with_slashes_are_stored() {
     assert_eq!(zvf(&["query", &store]).clean(), "x,y,a.b,dose%mg\n1,2,4,3\n");
 }
 
-/// Returns the folder of this name below `root`.
-fn glob(root: &Path, name: &str) -> std::path::PathBuf {
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if folder.ends_with(name) {
-            return folder;
-        }
-        let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        folders.extend(entries.filter(|path| path.is_dir()));
-    }
-    panic!("no {name} below {root:?}")
+/// Returns all documents below `root`.
+fn documents(root: &Path) -> String {
+    let entries = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let text = |path: std::path::PathBuf| match path.is_dir() {
+        true => documents(&path),
+        false if path.ends_with("zarr.json") => fs::read_to_string(&path).unwrap(),
+        false => String::new(),
+    };
+    entries.map(text).collect()
 }
 
 #[test]
@@ -248,14 +250,13 @@ fn plans_keep_draco_and_the_headers_of_formats() {
     let rows: String =
         (0..9_000).map(|n| format!("{},{},{},{}\n", n % 90, n / 90, n % 7, n / 3)).collect();
     let table = folder.write("lines.csv", format!("x,y,z,object\n{rows}"));
-    let tck = folder.at("lines.tck");
-    done(&zvf(&["convert", "-q", "--kind", "streamline", &table, &tck]));
+    let tck = folder.write("lines.tck", tck("author: me\n"));
     let points = folder.write("points.csv", format!("x,y,z,n\n{rows}"));
     let is_draco = |store: &str| {
         let document = Path::new(store).join("0/vertices/zarr.json");
         fs::read_to_string(document).unwrap().contains("draco")
     };
-    for (input, options) in [(&tck, &[][..]), (&points, &["--draco"])] {
+    for (input, options) in [(&tck, &[][..]), (&points, &["--draco", "--dtype", "float32"])] {
         let store = folder.at("planned.zarrvectors");
         done(&zvf(&[&["ingest", "plan", "-q", input, &store], options].concat()));
         done(&zvf(&["ingest", "run", "-q", &store, "--all"]));
@@ -269,12 +270,23 @@ fn plans_keep_draco_and_the_headers_of_formats() {
         (0..400_000).map(|n| format!("{},{},{},{n}\n", n % 900, n / 900, n % 7)).collect();
     let many = folder.write("many.csv", format!("x,y,z,n\n{many}"));
     let store = folder.at("many.zarrvectors");
-    let made = zvf(&["create", &many, &store, "--draco", "--memory-limit", "16MiB"]);
+    let made =
+        zvf(&["create", &many, &store, "--draco", "--dtype", "float32", "--memory-limit", "16MiB"]);
     assert!(made.code == 0 && !made.out.contains("earlier run"), "{made:?}");
     assert!(is_draco(&store));
     // The first file has no header, the second has one.
     let store = folder.at("both.zarrvectors");
-    done(&zvf(&["create", "-q", "--kind", "streamline", "--dtype", "float32", &table, &tck, &store]));
+    done(&zvf(&[
+        "create",
+        "-q",
+        "--kind",
+        "streamline",
+        "--dtype",
+        "float32",
+        &table,
+        &tck,
+        &store,
+    ]));
     assert!(Path::new(&store).join("headers/tck").is_dir());
     let groups = folder.write("groups.jsonl", "{\"position\":[0,0]}\n");
     done(&zvf(&["ingest", "plan", "-q", &groups, &folder.at("none.zarrvectors")]));
@@ -342,7 +354,7 @@ fn whole_numbers_are_kept_or_refused() {
     }
     let whole = folder.write("c.geojsonl", feature(large) + &feature("1"));
     done(&zvf(&["create", "-q", &whole, &store]));
-    assert!(zvf(&["query", &store]).clean().contains(large));
+    assert!(zvf(&["object", "--json", &store, "0"]).clean().contains(large));
 }
 
 /// Returns a TCK file of one streamline of one point, with one more line in its header.

@@ -7,7 +7,9 @@
 //! f 1 2 \               a line that continues in the next one
 //! ```
 //!
-//! Positions are `float32` where that keeps all digits of each, else `float64`. Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An element may only
+//! Positions are `float32` where that keeps all digits of each, else `float64`.
+//!
+//! Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An element may only
 //! refer to vertices above it, so that vertices are not kept in memory. Textures, normals, curves, names and materials are
 //! left out.
 

@@ -94,6 +94,9 @@ fn header_text(header: &Header) -> String {
     for out in &header.left_out {
         text.push_str(&format!(", not {out}"));
     }
+    for note in &header.notes {
+        text.push_str(&format!(", note {note}"));
+    }
     text.push('\n');
     text
 }

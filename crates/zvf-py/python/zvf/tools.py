@@ -229,6 +229,7 @@ def _warn_of_losses(said: Any, target: str) -> None:
         layout = part.get("layout") or []  # of each kind, where there are several
         for layout in layout if isinstance(layout, list) else [layout]:
             found += [f"not read: {entry}" for entry in layout.get("left_out") or []]
+            found += layout.get("notes") or []
     for loss in dict.fromkeys(found):
         warnings.warn(f"{target}: {loss}", LossWarning, stacklevel=3)
 

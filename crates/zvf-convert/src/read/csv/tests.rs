@@ -170,7 +170,7 @@ fn reports_words_read_as_missing_numbers() {
     let options = ReadOptions::default();
     let reader = crate::read::open(Input::reader(text.as_bytes()), Some(Format::Csv), &options);
     assert_eq!(
-        reader.unwrap().header().left_out,
+        reader.unwrap().header().notes,
         [
             "\"NA\", \"null\" in column \"mass\": taken for missing values (a type stated for it, such as \
           mass=<U16, keeps them as text)"

@@ -30,7 +30,7 @@ fn every_tree_is_an_object() {
         (
             small,
             format!(
-                "skeleton of float64, {fields}, elements of Some(2), {more}\n{names}{first}\
+                "skeleton of float64, radius float64, type int32, elements of Some(2), {more}\n{names}{first}\
                  v0,v1\n1,2\n2,0\n{names}{last}v0,v1\n"
             ),
         ),
@@ -86,8 +86,8 @@ fn refuses_malformed_files() {
             "Encoding in SWC, line 1, column \"y\": expected a number, found \"nan\"",
         ),
         (
-            "1 1 0 0 1e99 1 -1\n",
-            "Encoding in SWC, line 1, column \"z\": expected a number, found \"1e99\"",
+            "1 1 0 0 1e999 1 -1\n",
+            "Encoding in SWC, line 1, column \"z\": expected a number, found \"1e999\"",
         ),
         (
             "1 1 0 0 0 r -1\n",

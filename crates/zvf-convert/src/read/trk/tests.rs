@@ -108,11 +108,11 @@ fn reads_names_of_several_values() {
         (vec![(238, &[1, 0][..])], "streamline of float32, properties float32\n"),
         (
             vec![(500, &[0; 4][..])],
-            "streamline of float32, not no matrix is recorded: voxels are taken for mm of the world\n",
+            "streamline of float32, note no matrix is recorded: voxels are taken for mm of the world\n",
         ),
         (
             vec![(992, &[1, 0, 0, 0][..])],
-            "streamline of float32, not no matrix is recorded: voxels are taken for mm of the world\n",
+            "streamline of float32, note no matrix is recorded: voxels are taken for mm of the world\n",
         ),
     ] {
         assert_eq!(
