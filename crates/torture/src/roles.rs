@@ -109,7 +109,7 @@ impl Roles {
             }
             let (begin, failures) = (Instant::now(), report.failures);
             for episode in 0..self.rounds.div_ceil(TURNS) {
-                let scratch = tempfile::tempdir()?;
+                let scratch = archives::scratch();
                 let arena = Arena::new(&self, &zvf, scratch.path(), episode % 2 == 1)?;
                 let turns = TURNS.min(self.rounds - episode * TURNS);
                 for failure in arena.play(&group, turns, &mut random) {
@@ -243,15 +243,21 @@ impl<'a> Arena<'a> {
             }
             Role::Rewrite => {
                 let how = random.choose(&REWRITES);
-                self.run_writer(&[&[how[0], "-q", name], &how[1..]].concat())
+                self.run_writer(&[&[how[0], "-q", name], &how[1..]].concat()).map(drop)
             }
-            Role::Gc => self.run_writer(&["gc", "-q", name, "--grace", "0s", "--keep", "1"]),
+            Role::Gc => {
+                self.run_writer(&["gc", "-q", name, "--grace", "0s", "--keep", "1"]).map(drop)
+            }
             Role::Tasks => {
                 let folder = format!("plan-{}", self.turns.fetch_add(1, Ordering::SeqCst));
                 let plan = ["task", "plan", "pyramid", "-q", name, "--work-dir", &folder];
-                self.run_writer(&[&plan[..], &["--levels", "1", "--in-place"]].concat())?;
-                self.run_writer(&["task", "run", "-q", &folder, "--all"])?;
-                self.run_writer(&["task", "finish", "-q", &folder, "--remove"])
+                let plan = [&plan[..], &["--levels", "1", "--in-place"]].concat();
+                let run = ["task", "run", "-q", &folder, "--all"];
+                // A step that is refused leaves nothing for the next one.
+                let _is_done = self.run_writer(&plan)?
+                    && self.run_writer(&run)?
+                    && self.run_writer(&["task", "finish", "-q", &folder, "--remove"])?;
+                Ok(())
             }
         }
     }
@@ -286,7 +292,7 @@ impl<'a> Arena<'a> {
         may_retry: bool,
     ) -> Result<(), String> {
         let begin = Instant::now();
-        let ask = || -> anyhow::Result<_> {
+        let mut ask = || -> anyhow::Result<_> {
             let Server(_, address) = match server {
                 Some(running) => running,
                 None => server.insert(self.start_server(name)?),
@@ -352,11 +358,13 @@ impl<'a> Arena<'a> {
         Ok(is_done.then_some(ended))
     }
 
-    fn run_writer(&self, words: &[&str]) -> Result<(), String> {
+    /// Returns whether a writer did its work; it may be refused for the sake of another one.
+    fn run_writer(&self, words: &[&str]) -> Result<bool, String> {
         let mut words = to_words(words);
         words.push("--json".to_owned());
         let ended = self.run_words(&words).map_err(|error| error.to_string())?;
-        check_writer(&ended).map_err(|error| format!("{words:?}: {error}"))
+        check_writer(&ended).map_err(|error| format!("{words:?}: {error}"))?;
+        Ok(ended.status.success())
     }
 
     fn check_end(&self) -> Result<(), String> {
@@ -398,7 +406,7 @@ impl<'a> Arena<'a> {
         let is_before = |change: &Change| change.ended.is_some_and(|(at, done)| done && at < begin);
         // A store with a journal is not replaced: an acknowledged edit stays.
         let lost = |(number, change): &(&i64, &Change)| {
-            **number > 0 && is_before(change) && !view.edits.contains_key(number)
+            **number > 0 && is_before(change) && !view.edits.contains_key(*number)
         };
         if let Some((number, _)) = changes.iter().find(lost) {
             return Err(format!(
@@ -408,7 +416,7 @@ impl<'a> Arena<'a> {
         }
         let base = *view.bases.first().ok_or("no vertex")?;
         let is_alone = view.bases.len() == 1 && (last > 0 || last == base);
-        let is_begun = |number| changes.get(number).is_some_and(|change| change.begin < end);
+        let is_begun = |number: &i64| changes.get(number).is_some_and(|change| change.begin < end);
         if !is_alone || (base < 0 && !is_begun(&base)) || !view.edits.keys().all(is_begun) {
             return Err(format!("mixed: vertices of the replacements {:?}", view.bases));
         }

@@ -46,7 +46,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let scratch = tempfile::tempdir()?;
+        let scratch = archives::scratch();
         let zvf = self.program.path()?;
         let mut random = Random::new(self.seed);
         let mut report = Report { name: "signals", seed: self.seed, ..Report::default() };
@@ -101,7 +101,6 @@ impl FaultFreeRun {
         let (time, text) = (begin.elapsed(), String::from_utf8_lossy(&ended.stderr));
         ensure!(ended.status.success(), "{} in peace: {} {text}", case.name, ended.status);
         let after = read_tree(&target);
-        ensure!(before != after, "{} changes nothing", case.name);
         Ok(Self { before, after, time, reports: says_changed(&ended) })
     }
 
@@ -134,7 +133,7 @@ impl FaultFreeRun {
         };
         let ended = child.wait_with_output()?;
         let store = place.join(case.target);
-        if case.target == NAME
+        if case.target.ends_with(".zv")
             && store.with_extension("zv.zvf").exists()
             && let Err(error) = apply_committed(&Place::from(store.as_path()))
         {
@@ -180,7 +179,7 @@ fn interrupt_prompt(
     drop(child.wait_with_output()?);
     apply_committed(&Place::from(store.as_path())).map_err(anyhow::Error::msg)?;
     let is_old = read_tree(&store) == before;
-    Ok(match status.map(ExitStatus::code) {
+    Ok(match status.map(|status| status.code()) {
         Some(Some(CANCELLED)) if is_old => Ok(()),
         Some(code) => Err(format!("ended with {code:?}, nothing is there: {is_old}")),
         None => Err(format!("it goes on after {signal}")),
@@ -235,7 +234,10 @@ fn prepare_edited(zvf: &Path, scratch: &Path, place: &Path) -> anyhow::Result<Pa
     fs::write(place.join("script.jsonl"), format!("{moved}\n"))?;
     fs::write(place.join("table.csv"), "id,type\n0,3\n1,4\n")?;
     fs::write(place.join("more.csv"), "x,y,object\n1,2,900\n3,4,900\n")?;
-    run_command(zvf, &["task", "plan", "vacuum", "-q", &a, "--work-dir", &at("plan")])?;
+    // A merge takes what is left of it; a task has no level of it yet.
+    run_command(zvf, &["edit", "rm", "-q", &b, "--objects", "4"])?;
+    let plan = ["task", "plan", "pyramid", "-q", &b, "--work-dir", &at("plan")];
+    run_command(zvf, &[&plan[..], &["--levels", "1", "--in-place"]].concat())?;
     run_command(zvf, &["task", "run", "-q", &at("plan"), "--all"])?;
     let before = scratch.join("before").join("edited");
     fs::rename(place, &before)?;
@@ -243,7 +245,7 @@ fn prepare_edited(zvf: &Path, scratch: &Path, place: &Path) -> anyhow::Result<Pa
 }
 
 /// Commands on a store with a journal; arguments that begin with `@` are names in the place.
-const COMMITS: [(&str, &str, &[&str]); 20] = [
+const COMMITS: [(&str, &str, &[&str]); 19] = [
     ("edit", NAME, &["edit", "--json", "@a.zv", "--script", "@script.jsonl"]),
     ("edit-pack", "a.tet", &["edit", "--json", "@a.tet", "--script", "@script.jsonl"]),
     ("edit-append", NAME, &["edit", "append", "--json", "@a.zv", "@more.csv"]),
@@ -251,21 +253,26 @@ const COMMITS: [(&str, &str, &[&str]); 20] = [
     ("undo", NAME, &["undo", "--json", "@a.zv"]),
     ("attach", NAME, &["attach", "--json", "@a.zv", "@table.csv", "--key", "id"]),
     ("refresh", NAME, &["pyramid", "--json", "@a.zv", "--refresh"]),
-    ("vacuum", NAME, &["vacuum", "--json", "@a.zv"]),
     ("gc-renumber", NAME, &["gc", "--json", "@a.zv", "--renumber"]),
-    ("journal-pyramid", NAME, &["pyramid", "-q", "@a.zv", "--levels", "2", "--overwrite"]),
+    ("journal-pyramid", NAME, &["pyramid", "-q", "@a.zv", "--levels", "2"]),
     ("journal-shard", NAME, &["shard", "-q", "@a.zv", "--in-place", "--cells", "4"]),
     ("journal-recompress", NAME, &["recompress", "-q", "@a.zv", "--in-place", "--codec", "zstd:3"]),
     ("checkout", "c.zv", &["checkout", "-q", "@a.zv", "1", "@c.zv"]),
-    ("split", "parts", &["split", "-q", "@a.zv", "@parts", "--by", "box", "--size", "20"]),
+    (
+        "split",
+        "parts",
+        &["split", "-q", "@a.zv", "@parts", "--by", "box", "--box", BOX, "--box", OTHER_BOX],
+    ),
     ("convert", "c.csv", &["convert", "-q", "@a.zv", "@c.csv"]),
     ("convert-store", "c.zv", &["convert", "-q", "@a.zv", "@c.zv"]),
     ("query", "c.parquet", &["query", "-q", "@a.zv", "-o", "@c.parquet"]),
-    ("task-finish", NAME, &["task", "finish", "-q", "@plan"]),
+    ("task-finish", "b.zv", &["task", "finish", "-q", "@plan"]),
     ("edit-stdin", NAME, &["edit", "--replies", "@a.zv", "--script", "-"]),
     ("task-plan", "p", &["task", "plan", "vacuum", "-q", "@a.zv", "--work-dir", "@p"]),
 ];
 const NAME: &str = "a.zv";
+const BOX: &str = "0,0:500,40";
+const OTHER_BOX: &str = "500,0:1000,40";
 const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
 /// The exit code of a command that was interrupted.
 const CANCELLED: i32 = 130;

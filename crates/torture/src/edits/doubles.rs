@@ -118,7 +118,7 @@ fn repeat_puts(files: &Files, every: usize, report: &mut Report) -> anyhow::Resu
             while let Some(checked) = repeat_put(files, conditions, is_undone, nth)? {
                 let what = format!("{conditions:?}, undone: {is_undone}, put {nth}");
                 report.count(checked.map_err(|error| format!("{what}: {error}")));
-                nth += every.min(8);
+                nth += every.min(3);
             }
         }
     }

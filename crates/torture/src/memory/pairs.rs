@@ -69,6 +69,8 @@ fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, pla
     let region = match region {
         "box" => vec![format!("{bbox}=0,0,0:{},{},1e9", x / 2.0, y / 2.0)],
         "slab" => vec![format!("{bbox}={},-1,-1:{},1e9,1e9", x / 2.0, x / 2.0 + x / 100.0)],
+        // An edit knows columns, and axes only by regions.
+        "where" if words[0] == "edit" => vec![format!("--ball={},0,0:{}", x / 2.0, x / 3.0)],
         "where" => vec![format!("--where=x < {}", x / 3.0)],
         "objects" => vec!["--objects=0,7,9,30".to_owned()],
         _ if words[0] == "edit" => vec!["--all".to_owned()],
@@ -140,7 +142,7 @@ const IN_REGIONS: [(&str, &[&str]); 10] = [
 const WHOLE: [(&str, &[&str]); 10] = [
     ("append", &["edit", "append", "-q", "@a.zv", "@input"]),
     ("merge", &["merge", "-q", "@a.zv", "@b.zv"]),
-    ("split", &["split", "-q", "@a.zv", "@parts", "--by", "box", "--size", "500"]),
+    ("split", &["split", "-q", "@a.zv", "@parts", "--by", "box", "--box=0,0,0:500,1e9,1e9"]),
     ("checkout", &["checkout", "-q", "@a.zv", "0", "@out.zv"]),
     ("vacuum", &["vacuum", "-q", "@a.zv"]),
     ("gc", &["gc", "-q", "@a.zv", "--renumber"]),
