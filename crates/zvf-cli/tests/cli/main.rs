@@ -10,6 +10,8 @@ mod files;
 mod icechunk;
 #[cfg(feature = "write")]
 mod ingest;
+#[cfg(feature = "edit")]
+mod kept;
 #[cfg(feature = "pyramid")]
 mod levels;
 mod migrated;
