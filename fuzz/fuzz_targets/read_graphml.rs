@@ -1,9 +1,4 @@
 //! Graphs in XML.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use zvf_convert::read::{Format, Input};
-
-fuzz_target!(|blob: &[u8]| {
-    zvf_fuzz::read(Input::reader(std::io::Cursor::new(blob.to_vec())), Format::Graphml);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("read_graphml", bytes));

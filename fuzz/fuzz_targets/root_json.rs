@@ -1,9 +1,4 @@
 //! The document of a root group: read, validated, printed, and read again.
 #![no_main]
 
-use hostile::{Document, Kind};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|text: &[u8]| {
-    zvf_fuzz::decode(&Kind::Document(Document::Root), text);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("root_json", bytes));

@@ -1,6 +1,4 @@
 //! An arbitrary store, opened and asked in every way.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| zvf_fuzz::ask(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("store_open", bytes));

@@ -1,9 +1,4 @@
 //! A whole `.tet` file, its payloads and its names.
 #![no_main]
 
-use hostile::Kind;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|blob: &[u8]| {
-    zvf_fuzz::decode(&Kind::Tet { export: true }, blob);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("tet", bytes));

@@ -15,13 +15,13 @@ pub(crate) const COMMAND: Command = Command {
 usage: cargo xtask fuzz [TARGET] [--seconds N] [OPTIONS OF THE FUZZER]
 
 Runs each target for N seconds (60). Needs a nightly toolchain and cargo-fuzz, and reports which is
-missing. Seeds are the blobs in testdata/; what is found meanwhile is kept in fuzz/corpus.",
+missing. Seeds are the folders in fuzz/seeds.txt; what is found meanwhile is kept in fuzz/corpus.",
     run,
 };
 
 fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let seconds = args.number("--seconds")?.unwrap_or(60);
-    let targets = targets(house)?;
+    let (targets, seeds) = (targets(house)?, seeds(house)?);
     let mut chosen = Vec::new();
     let mut options = Vec::new();
     for word in args.into_words().map(|word| word.to_string_lossy().into_owned()) {
@@ -38,7 +38,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let corpus = house.path(&format!("fuzz/corpus/{target}"));
         fs::create_dir_all(&corpus).context("cannot make a folder for the corpus")?;
         let mut folders = vec![corpus];
-        let seeds = SEEDS.iter().filter(|(name, _)| *name == target);
+        let seeds = seeds.iter().filter(|(name, _)| *name == target);
         folders.extend(seeds.map(|(_, folder)| house.path(folder)));
         say(&format!("\n== {target}, {seconds} s"));
         let time = format!("-max_total_time={seconds}");
@@ -56,44 +56,13 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
 /// The target that compares the codecs of the feature with others.
 const FAST: &str = "fast_codecs";
 
-/// The folders of seeds of each target.
-const SEEDS: [(&str, &str); 35] = [
-    ("frag", "testdata/hostile/fragment_index"),
-    ("manifest", "testdata/hostile/manifest"),
-    ("ragged", "testdata/hostile/ragged"),
-    ("link_cell", "testdata/hostile/link_cell"),
-    ("vlen", "testdata/hostile/vlen"),
-    ("tidx", "testdata/hostile/tidx"),
-    ("tet", "testdata/hostile/tet"),
-    ("caterva", "testdata/hostile/caterva"),
-    ("caterva", "testdata/caterva/frames"),
-    ("tet", "testdata/tet"),
-    ("tet", "testdata/tet/reject"),
-    ("tensor_tet", "testdata/tet"),
-    ("tensor_tet", "testdata/tet/reject"),
-    ("tensor_blocks", "testdata/caterva/frames"),
-    ("tensor_blocks", "testdata/caterva/reject"),
-    ("blosc", "testdata/caterva/blosc1"),
-    ("root_json", "testdata/documents/root"),
-    ("level_json", "testdata/documents/level"),
-    ("array_json", "testdata/documents/array"),
-    ("read_las", "testdata/formats/las"),
-    ("read_las", "testdata/formats/las/broken"),
-    ("read_copc", "testdata/formats/copc"),
-    ("read_copc", "testdata/formats/copc/broken"),
-    ("read_geojson", "testdata/formats/geojson"),
-    ("read_geojson", "testdata/formats/geojson/broken"),
-    ("read_arrow", "testdata/formats/geoparquet"),
-    ("read_arrow", "testdata/formats/geoparquet/broken"),
-    ("read_parquet", "testdata/formats/geoparquet"),
-    ("read_parquet", "testdata/formats/geoparquet/broken"),
-    ("read_flatgeobuf", "testdata/formats/flatgeobuf"),
-    ("read_flatgeobuf", "testdata/formats/flatgeobuf/broken"),
-    ("read_xyz", "testdata/formats/text_points"),
-    ("read_xyz", "testdata/formats/text_points/broken"),
-    ("read_h5ad", "testdata/formats/h5ad"),
-    ("read_h5ad", "testdata/formats/h5ad/broken"),
-];
+/// Returns each target with a folder of its seeds.
+fn seeds(house: &House) -> anyhow::Result<Vec<(String, String)>> {
+    let list = fs::read_to_string(house.path("fuzz/seeds.txt")).context("no fuzz/seeds.txt")?;
+    let rows = list.lines().filter(|line| !line.starts_with('#'));
+    let rows = rows.map(|line| line.split_once(' ').with_context(|| format!("seeds: {line:?}")));
+    rows.map(|row| row.map(|(target, folder)| (target.to_owned(), folder.to_owned()))).collect()
+}
 
 /// Returns the targets, by name.
 fn targets(house: &House) -> anyhow::Result<Vec<String>> {
@@ -128,8 +97,8 @@ mod tests {
             let path = format!("path = \"fuzz_targets/{target}.rs\"");
             assert!(manifest.contains(&path), "{target} is not in fuzz/Cargo.toml");
         }
-        for (target, folder) in SEEDS {
-            assert!(house.path(folder).is_dir(), "{target}: no {folder}");
+        for (target, folder) in seeds(&house).unwrap() {
+            assert!(house.path(&folder).is_dir(), "{target}: no {folder}");
         }
     }
 }

@@ -12,7 +12,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt as _, PutPayload};
@@ -45,9 +45,12 @@ pub fn ids() -> Vec<String> {
     ids
 }
 
-/// Returns the files of a store, by their path below its root.
+/// Returns the files of a store, by their path below its root. Each archive is read once in a process.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
-    read(&folder().join(format!("{id}.tar.zst"))).unwrap()
+    static READ: Mutex<BTreeMap<String, Vec<(String, Vec<u8>)>>> = Mutex::new(BTreeMap::new());
+    let mut read_before = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let files = read_before.entry(id.to_owned());
+    files.or_insert_with(|| read(&folder().join(format!("{id}.tar.zst"))).unwrap()).clone()
 }
 
 /// Returns the files of the store `first`, with level 0 of the store `other` added as geometry of `kind`: in a group of
@@ -215,6 +218,12 @@ fn read_below(
     Ok(files)
 }
 
+/// Unpacks all of an archive into `folder`.
+pub fn unpack(archive: &Path, folder: &Path) {
+    let archive = zstd::Decoder::new(File::open(archive).unwrap()).unwrap();
+    tar::Archive::new(archive).unpack(folder).unwrap();
+}
+
 /// Returns a temporary directory; in memory where the system has one there, since a store is many small files and disks
 /// are slow at those. The environment may name another place.
 pub fn scratch() -> TempDir {
@@ -295,9 +304,13 @@ fn digest(bytes: &[u8]) -> u64 {
 
 /// Writes files below a folder.
 pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) {
+    let mut made = BTreeSet::new();
     for (path, bytes) in files {
         let path = folder.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let parent = path.parent().unwrap();
+        if made.insert(parent.to_owned()) {
+            fs::create_dir_all(parent).unwrap();
+        }
         fs::write(path, bytes).unwrap();
     }
 }
@@ -337,4 +350,23 @@ pub fn inline<T>(future: impl Future<Output = T>) -> T {
         std::task::Poll::Ready(value) => value,
         std::task::Poll::Pending => panic!("a local read waited"),
     }
+}
+
+/// Compares the sorted lines with the file `name` of `testdata/surface`, or writes it where `ZVF_REWRITE` is set. A
+/// bigger build than the usual one `may_have_more`.
+pub fn check_surface(name: &str, mut lines: Vec<String>, may_have_more: bool) {
+    lines.sort();
+    lines.dedup();
+    let path = folder().join("../surface").join(name);
+    if env::var_os("ZVF_REWRITE").is_some() {
+        fs::write(&path, lines.join("\n") + "\n").unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap();
+    let gone: Vec<&str> = kept.lines().filter(|kept| !lines.iter().any(|l| l == kept)).collect();
+    let is_new = |line: &&String| !may_have_more && !kept.lines().any(|kept| kept == **line);
+    let new: Vec<&String> = lines.iter().filter(is_new).collect();
+    assert!(
+        gone.is_empty() && new.is_empty(),
+        "testdata/surface/{name}: gone {gone:#?}, new {new:#?}; `ZVF_REWRITE=1` writes it"
+    );
 }

@@ -22,6 +22,8 @@ mod refused;
 mod session;
 mod size;
 mod table;
+#[cfg(test)]
+mod surface;
 mod target;
 
 pub use call::{Reply, Stop, call, call_with_progress, main_with};

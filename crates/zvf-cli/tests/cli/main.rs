@@ -3,6 +3,8 @@
 mod answers;
 #[cfg(feature = "write")]
 mod create;
+#[cfg(feature = "edit")]
+mod earlier;
 mod error_sources;
 mod faults;
 mod files;

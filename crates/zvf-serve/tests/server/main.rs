@@ -12,6 +12,7 @@ mod api;
 mod files;
 mod limits;
 mod precomputed;
+mod routes;
 mod viewer;
 
 /// A served copy of a small store, with a secret file next to it.

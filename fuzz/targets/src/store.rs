@@ -20,7 +20,7 @@ use zvf_store::{OpenOptions, Store};
 
 /// Opens the store that `bytes` describe and asks it everything. Nothing may panic, and memory follows the
 /// budget.
-pub fn ask(bytes: &[u8]) {
+pub(crate) fn ask(bytes: &[u8]) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let memory = InMemory::new();
