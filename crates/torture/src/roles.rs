@@ -227,7 +227,9 @@ impl<'a> Arena<'a> {
         server: &mut Option<Server>,
     ) -> Result<(), String> {
         let name = self.names[at % 2];
-        let may_begin_again = roles.iter().any(|role| role.replaces());
+        // An edit of a pack replaces it.
+        let is_pack = name.ends_with(".tet");
+        let may_begin_again = is_pack || roles.iter().any(|role| role.replaces());
         match roles[at] {
             Role::ShortReader => self.read(name, None, may_begin_again),
             Role::LongReader => {
@@ -298,7 +300,7 @@ impl<'a> Arena<'a> {
                 None => server.insert(self.start_server(name)?),
             };
             let mut client = Client::connect(*address)?;
-            let target = format!("/api/{}/query?level=0&format=csv", name.trim_end_matches(".zv"));
+            let target = format!("/api/{name}/query?level=0&format=csv");
             let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
             client.send(format!("GET {target} {head}").as_bytes())?;
             client.read_to_end()

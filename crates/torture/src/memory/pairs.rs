@@ -1,7 +1,7 @@
 //! Commands, kinds of stores, kinds of regions and limits, in pairs: each two of them meet in one run.
 //!
 //! Commands that are known to need more memory stand in a list, by who will change them. One of the list that keeps its
-//! limit in every run is a failure: it must leave the list.
+//! limit in every run is a failure: it must leave the list. That is seen where all runs are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -56,7 +56,9 @@ pub(super) fn run(
         }
         std::fs::remove_dir_all(folder)?;
     }
-    for (command, fits) in known {
+    // A sample may lack the runs that need too much.
+    let is_complete = every <= 1 && what.is_none();
+    for (command, fits) in known.into_iter().filter(|_| is_complete) {
         let gone = format!("{command} keeps its limit: take it off the list");
         report.count(if fits { Err(gone) } else { Ok(()) });
     }
