@@ -31,7 +31,7 @@ const ADDRESSES: [&str; 12] = [
     "/healthz",
     "/metrics",
     "/data/three/zarr.json",
-    "/precomputed/three/info",
+    "/precomputed/three/point_cloud/info",
     "/v/zvf",
     "/v/zvf/",
     "/api/stores",
