@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::house::House;
+use crate::house::{HEAVY, House};
 
 /// One package of the workspace.
 #[derive(Debug)]
@@ -23,9 +23,6 @@ pub(crate) struct Member {
     /// The further dependencies of its tests and build script.
     pub(crate) dev_dependencies: Vec<Entry>,
 }
-
-/// Crates with an SQL engine: only the steps of `conformance --sql` build them.
-pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
 /// One line of a table.
 #[derive(Debug, PartialEq, Eq)]

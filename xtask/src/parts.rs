@@ -6,13 +6,13 @@ use crate::house::say;
 
 /// A part that may be left out.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct OptionalPart {
     name: &'static str,
     condition: &'static str,
     outcome: AtomicU8,
 }
 
-impl Part {
+impl OptionalPart {
     const fn new(name: &'static str, condition: &'static str) -> Self {
         Self { name, condition, outcome: AtomicU8::new(NOT_REACHED) }
     }
@@ -40,19 +40,19 @@ pub(crate) fn summary() {
     }
 }
 
-pub(crate) static ADVISORIES: Part = Part::new(
+pub(crate) static ADVISORIES: OptionalPart = OptionalPart::new(
     "advisories",
     "their database cannot be fetched: the machine reaches registries of packages only",
 );
-pub(crate) static BOOK: Part =
-    Part::new("book", "mdbook is not installed: the links of its pages are checked either way");
-pub(crate) static SMALL_DISKS: Part =
-    Part::new("small disks", "the user is not root, who alone may mount them");
-pub(crate) static SQL: Part = Part::new(
+pub(crate) static BOOK: OptionalPart =
+    OptionalPart::new("book", "mdbook is not installed: the links of its pages are checked either way");
+pub(crate) static SMALL_DISKS: OptionalPart =
+    OptionalPart::new("small disks", "the user is not root, who alone may mount them");
+pub(crate) static SQL: OptionalPart = OptionalPart::new(
     "sql",
     "no SQL engine is built: `cargo xtask conformance --sql` does and runs the rest",
 );
-static PARTS: [&Part; 4] = [&ADVISORIES, &BOOK, &SMALL_DISKS, &SQL];
+static PARTS: [&OptionalPart; 4] = [&ADVISORIES, &BOOK, &SMALL_DISKS, &SQL];
 
 const NOT_REACHED: u8 = 0;
 const RAN: u8 = 1;

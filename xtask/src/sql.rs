@@ -14,9 +14,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 
 use crate::args::Args;
-use crate::cargo_toml::HEAVY;
 use crate::docs::run_sql_pages;
-use crate::house::{House, say};
+use crate::house::{HEAVY, House, say};
 use crate::python::environment;
 
 /// Runs all steps.

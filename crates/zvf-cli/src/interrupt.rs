@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use zvf::publish::CommitGate;
 
 use crate::outcome;
+pub(crate) use crate::outcome::{Interrupted, StoppedAtCommit};
 
 /// Whether a signal arrived; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -33,32 +34,6 @@ struct Shared {
     notify: Notify,
     first: Mutex<Option<Arc<AtomicBool>>>, // set before anything is stopped
 }
-
-/// The error of a command that was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Interrupted;
-
-/// The error of a command that was stopped while it published something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoppedAtCommit;
-
-impl std::fmt::Display for StoppedAtCommit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(
-            "CommitUnknown, stopped while the result was being published: the old one or the new one is there, whole",
-        )
-    }
-}
-
-impl std::error::Error for StoppedAtCommit {}
-
-impl std::fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Cancelled, interrupted")
-    }
-}
-
-impl std::error::Error for Interrupted {}
 
 impl Interrupt {
     /// Creates the runtime of a command that does not listen for signals.

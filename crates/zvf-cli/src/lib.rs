@@ -21,9 +21,9 @@ mod progress;
 mod refused;
 mod session;
 mod size;
-mod table;
 #[cfg(test)]
 mod surface;
+mod table;
 mod target;
 
 pub use call::{Reply, Stop, call, call_with_progress, main_with};

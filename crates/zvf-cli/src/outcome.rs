@@ -9,7 +9,6 @@ use zvf::exit_code;
 use zvf::format::{Class, join_causes};
 
 use crate::failure::Failure;
-use crate::interrupt::{Interrupted, StoppedAtCommit};
 use crate::refused::Refused;
 
 /// How a successful command ended.
@@ -61,6 +60,32 @@ pub(crate) fn report(done: anyhow::Result<Outcome>, json: bool) -> ExitCode {
         Err(error) => ExitCode::from(print_error(&error, json)),
     }
 }
+
+/// The error of a command that was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interrupted;
+
+/// The error of a command that was stopped while it published something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoppedAtCommit;
+
+impl std::fmt::Display for StoppedAtCommit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "CommitUnknown, stopped while the result was being published: the old one or the new one is there, whole",
+        )
+    }
+}
+
+impl std::error::Error for StoppedAtCommit {}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cancelled, interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
 
 /// Ends the program with an error, whatever it is at.
 #[expect(clippy::exit, reason = "work that waits where it is cannot be told to end")]

@@ -71,7 +71,8 @@ fn no_format_changes_unseen() {
 
 /// Returns whether the build has more than the default features, and so maybe more names than the list.
 fn is_bigger_build() -> bool {
-    cfg!(any(feature = "xz", 
+    cfg!(any(
+        feature = "xz",
         feature = "h5ad",
         feature = "icechunk",
         feature = "gcs",

@@ -21,11 +21,11 @@ use serde_json::{Value as Json, json};
 use zvf_format::Class;
 
 use crate::error::EditError;
+use crate::history::hold_for_reading;
 use crate::journal::Journal;
 use crate::options::CommitOptions;
 use crate::stamp::new_txid;
 use crate::transaction::Transaction;
-use crate::history::hold_for_reading;
 use crate::{Editor, Undo, log, undo};
 
 /// Runs a script of one transaction.

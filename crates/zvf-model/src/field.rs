@@ -6,7 +6,6 @@ use thiserror::Error;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::arrays::Dictionary;
 
-use crate::level::category;
 use crate::{Column, Value};
 
 /// A named column.
@@ -155,6 +154,25 @@ pub struct BadCode {
     pub code: Option<i128>,
     /// How many categories there are.
     pub categories: usize,
+}
+
+/// Returns a category as a value; what JSON cannot tell apart stays text.
+pub(crate) fn category(value: &serde_json::Value) -> Value {
+    if let Some(text) = value.as_str() {
+        Value::from(text)
+    } else if let Some(flag) = value.as_bool() {
+        Value::Bool(flag)
+    } else if let Some(n) = value.as_i64() {
+        Value::Int(n)
+    } else if let Some(n) = value.as_u64() {
+        Value::UInt(n)
+    } else if let Some(x) = value.as_f64() {
+        Value::Float(x)
+    } else if value.is_null() {
+        Value::Null
+    } else {
+        Value::Text(value.to_string())
+    }
 }
 
 #[cfg(test)]

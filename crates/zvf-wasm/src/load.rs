@@ -90,8 +90,7 @@ fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<
     let low: Vec<f64> = request.cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
     let bounds = if request.kind.has_links() {
         // Vertices of coarser levels may lie up to a bin outside of their chunk, others as far as rounding goes.
-        let bins =
-            level.bin_shape().filter(|_| request.level.0 > 0).map(<[f64]>::to_vec);
+        let bins = level.bin_shape().filter(|_| request.level.0 > 0).map(<[f64]>::to_vec);
         let margin = bins.unwrap_or_else(|| sizes.iter().map(|size| size * ROUNDING).collect());
         let start: Vec<f64> = low.iter().zip(&margin).map(|(low, margin)| low - margin).collect();
         let sides = low.iter().zip(sizes).zip(&margin);

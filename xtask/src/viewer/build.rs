@@ -7,9 +7,15 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
 
-use super::kept::built;
 use crate::house::House;
+
+/// Returns what the build recorded of the page.
+pub(super) fn built(house: &House) -> anyhow::Result<Value> {
+    let text = fs::read_to_string(house.path(BUILT)).context(BUILT)?;
+    serde_json::from_str(&text).context(BUILT)
+}
 
 /// Builds the page into `crates/zvf-serve/page`.
 pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
@@ -155,3 +161,5 @@ const WASM_FEATURES: [&str; 6] = [
     "--enable-reference-types",
     "--enable-multivalue",
 ];
+
+const BUILT: &str = "crates/zvf-serve/page/BUILT.json";

@@ -20,14 +20,9 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
+use super::build::built;
 use super::trial::{empty_folder, list};
 use crate::house::{House, say};
-
-/// Returns what the build recorded of the page.
-pub(super) fn built(house: &House) -> anyhow::Result<Value> {
-    let text = fs::read_to_string(house.path(BUILT)).context(BUILT)?;
-    serde_json::from_str(&text).context(BUILT)
-}
 
 /// Lets the command serve a store, and asks for everything that the kept page asks for.
 pub(super) fn check(house: &House) -> anyhow::Result<()> {
@@ -181,7 +176,6 @@ impl Reply {
     }
 }
 
-const BUILT: &str = "crates/zvf-serve/page/BUILT.json";
 const STALE: &str = "the page is out of date: run `cargo xtask viewer build` and commit it";
 /// The requests above. The page names the ones it was built for: `viewer/build.mjs`.
 const PROTOCOL: u64 = 1;

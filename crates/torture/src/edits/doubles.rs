@@ -112,7 +112,8 @@ fn check_refusals<'a>(
 fn repeat_puts(files: &Files, _every: usize, report: &mut Report) -> anyhow::Result<()> {
     for n in 0..8_u8 {
         let [if_none_match, if_match, tags_are_of_bytes] = [1, 2, 4].map(|bit| n & bit == 0);
-        let conditions = Conditions { if_none_match, if_match, tags_are_of_bytes, ..Conditions::default() };
+        let conditions =
+            Conditions { if_none_match, if_match, tags_are_of_bytes, ..Conditions::default() };
         for is_undone in [false, true] {
             let mut nth = 0;
             while let Some(checked) = repeat_put(files, conditions, is_undone, nth)? {

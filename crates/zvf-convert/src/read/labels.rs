@@ -10,16 +10,9 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Value};
 
-use super::values::NamedValues;
+use super::values::{Labels, NamedValues};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};
-
-/// The distinct texts of a column, numbered in order of appearance.
-#[derive(Debug)]
-pub(super) struct Labels {
-    pub(super) codes: HashMap<String, i32>,
-    pub(super) categories: Categories,
-}
 
 /// Collector of the distinct texts of some columns.
 #[derive(Debug)]

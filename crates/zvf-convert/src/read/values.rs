@@ -1,14 +1,23 @@
 //! Builders of columns, from text, from bytes of records and from numbers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use zvf_format::num::{nearest_f32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{BadBatch, BadColumn, Column, Field};
+use zvf_model::{BadBatch, BadColumn, Categories, Column, Field};
 
-use super::geometry::INT32;
-use super::labels::Labels;
 use crate::ConvertError;
+
+/// The distinct texts of a column, numbered in order of appearance.
+#[derive(Debug)]
+pub(super) struct Labels {
+    pub(super) codes: HashMap<String, i32>,
+    pub(super) categories: Categories,
+}
+
+/// The type of codes of texts.
+const CODES: Dtype = Dtype { kind: DtypeKind::Int, size: 4, big_endian: false };
 
 /// Builder of a column, taken batch by batch.
 #[derive(Debug)]
@@ -26,7 +35,7 @@ impl Values {
 
     /// Creates a builder of the codes of texts, `width` a row.
     pub(super) fn new_labels(labels: Labels, width: u32) -> Self {
-        Self { labels: Some(Arc::new(labels)), ..Self::new(INT32, width) }
+        Self { labels: Some(Arc::new(labels)), ..Self::new(CODES, width) }
     }
 
     /// Returns whether the values are texts, which keep their white space.

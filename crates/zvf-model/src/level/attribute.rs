@@ -448,22 +448,3 @@ impl Attributes {
         Arc::clone(all.entry(path).or_insert_with(|| Arc::new(info)))
     }
 }
-
-/// Returns a category as a value; what JSON cannot tell apart stays text.
-pub(crate) fn category(value: &serde_json::Value) -> Value {
-    if let Some(text) = value.as_str() {
-        Value::from(text)
-    } else if let Some(flag) = value.as_bool() {
-        Value::Bool(flag)
-    } else if let Some(n) = value.as_i64() {
-        Value::Int(n)
-    } else if let Some(n) = value.as_u64() {
-        Value::UInt(n)
-    } else if let Some(x) = value.as_f64() {
-        Value::Float(x)
-    } else if value.is_null() {
-        Value::Null
-    } else {
-        Value::Text(value.to_string())
-    }
-}

@@ -212,11 +212,13 @@ mod tests {
         for (result, text) in [
             (
                 region(|at| at.bbox = Some("1,2".into())),
-                "InvalidArgument, --bbox \"1,2\" is no box; write both corners, as in 0,0,0:10,10,10",
+                "InvalidArgument, --bbox \"1,2\" is no box; write both corners, as in 0,0,0:10,10,10, \
+                 or 0,0:10,10 for the first two axes",
             ),
             (
                 region(|at| at.bbox = Some("1,2:3".into())),
-                "InvalidArgument, --bbox \"1,2:3\" is no box; write both corners, as in 0,0,0:10,10,10",
+                "InvalidArgument, --bbox \"1,2:3\" is no box; write both corners, as in 0,0,0:10,10,10, \
+                 or 0,0:10,10 for the first two axes",
             ),
             (
                 region(|at| at.ball = Some("1,nan:3".into())),
