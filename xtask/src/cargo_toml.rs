@@ -59,8 +59,9 @@ pub(crate) fn members(house: &House) -> anyhow::Result<Vec<Member>> {
     Ok(members)
 }
 
-/// Returns the libraries of the published crates, with all features, for `cargo`. One selection for all checks that compile
-/// nothing, so that they share what is checked; the example brings the features that dependencies have in tests.
+/// Returns the libraries of the published crates, with all features, for `cargo`. One selection for
+/// all checks that compile nothing, so that they share what is checked; the example brings the
+/// features that dependencies have in tests.
 pub(crate) fn published_set(house: &House) -> anyhow::Result<Vec<String>> {
     let published = members(house)?.into_iter().filter(Member::is_checked);
     let mut words: Vec<String> =

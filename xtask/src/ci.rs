@@ -68,8 +68,8 @@ fn summary<'a>(
 }
 
 const STEPS: [Step; 17] = [
-    // The test programs are tested too, and all features. The Python package has no tests for cargo, and `conformance --sql`
-    // tests the crates with an SQL engine.
+    // The test programs are tested too, and all features. The Python package has no tests for
+    // cargo, and `conformance --sql` tests the crates with an SQL engine.
     Step { name: "test", run: |house| test::run(house, Args::from_words(&CI_SET)) },
     Step {
         name: "fmt",

@@ -1,7 +1,7 @@
 //! `counts`: what the two commands of the README compile, counted and compared with a table.
 //!
-//! The counts come from cargo's graph of units, for which nothing is compiled: they do not depend on the machine. The graph
-//! is an unstable output of cargo; the workspace pins its version.
+//! The counts come from cargo's graph of units, for which nothing is compiled: they do not depend
+//! on the machine. The graph is an unstable output of cargo; the workspace pins its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -142,7 +142,8 @@ fn chain(
     Ok(longest)
 }
 
-/// Returns the lines of a target: of the folder of a library or of tests with several files, else of the one file.
+/// Returns the lines of a target: of the folder of a library or of tests with several files, else
+/// of the one file.
 fn lines_of_target(path: &str) -> usize {
     let path = Path::new(path);
     let folder = path.parent().filter(|folder| {

@@ -34,7 +34,8 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     house.cargo(&["check", "--quiet", "--all-targets"]).run()
 }
 
-/// Checks this selection; the crates of others that it has in common with another one are not compiled again.
+/// Checks this selection; the crates of others that it has in common with another one are not
+/// compiled again.
 fn check(house: &House, selection: &[&str]) -> anyhow::Result<()> {
     house.cargo(&["clippy", "--quiet"]).args(selection).args(&["--", "-D", "warnings"]).run()
 }

@@ -60,9 +60,10 @@ impl House {
         self.program(&cargo).args(args)
     }
 
-    /// Builds the command, the examples that checks start, and the programs of `more`, and returns their folder. They are built
-    /// together, with the profile of tests: alone, each would compile the lower crates again with its own features. In CI all are
-    /// built, out of the crates of the tests.
+    /// Builds the command, the examples that checks start, and the programs of `more`, and returns
+    /// their folder. They are built together, with the profile of tests: alone, each would compile
+    /// the lower crates again with its own features. In CI all are built, out of the crates of the
+    /// tests.
     pub(crate) fn build_programs(&self, more: &[&str]) -> anyhow::Result<PathBuf> {
         let programs = ["zvf-cli", "zvf-validate"].iter().chain(more);
         let programs: Vec<&str> = programs.flat_map(|name| ["-p", name]).collect();
@@ -80,8 +81,8 @@ impl House {
         Ok(self.target().join("debug/zvf"))
     }
 
-    /// Returns a cargo for maturin, in CI. maturin builds the module alone, with fewer features than the tests have, so that
-    /// every crate below would be compiled again.
+    /// Returns a cargo for maturin, in CI. maturin builds the module alone, with fewer features
+    /// than the tests have, so that every crate below would be compiled again.
     pub(crate) fn ci_cargo(&self) -> anyhow::Result<Option<PathBuf>> {
         if !self.is_ci {
             return Ok(None);
@@ -119,7 +120,8 @@ impl House {
 /// Crates with an SQL engine: only the steps of `conformance --sql` build them.
 pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
-/// The packages and features of CI: cargo compiles a crate again where another selection asks for other features.
+/// The packages and features of CI: cargo compiles a crate again where another selection asks for
+/// other features.
 pub(crate) const CI_SET: [&str; 8] = [
     "--workspace",
     "--all-features",

@@ -1,4 +1,5 @@
-//! The parts of checks that a machine may leave out, each with its condition. Everything else runs or fails.
+//! The parts of checks that a machine may leave out, each with its condition. Everything else runs
+//! or fails.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -44,8 +45,10 @@ pub(crate) static ADVISORIES: OptionalPart = OptionalPart::new(
     "advisories",
     "their database cannot be fetched: the machine reaches registries of packages only",
 );
-pub(crate) static BOOK: OptionalPart =
-    OptionalPart::new("book", "mdbook is not installed: the links of its pages are checked either way");
+pub(crate) static BOOK: OptionalPart = OptionalPart::new(
+    "book",
+    "mdbook is not installed: the links of its pages are checked either way",
+);
 pub(crate) static SMALL_DISKS: OptionalPart =
     OptionalPart::new("small disks", "the user is not root, who alone may mount them");
 pub(crate) static SQL: OptionalPart = OptionalPart::new(

@@ -50,7 +50,8 @@ impl Drop for RamFolder {
     }
 }
 
-/// Returns a folder in memory, where the system has room for one and the environment names no folder.
+/// Returns a folder in memory, where the system has room for one and the environment names no
+/// folder.
 fn ram_folder(house: &House) -> Option<RamFolder> {
     let free = house.program("df").args(&["--output=fstype,avail", "/dev/shm"]).output()?;
     let mut words = free.split_whitespace().skip(2);

@@ -1,4 +1,5 @@
-//! `times`: seconds of the two builds of the README, beside those of a calibration build made in the same run.
+//! `times`: seconds of the two builds of the README, beside those of a calibration build made in
+//! the same run.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -78,7 +79,8 @@ impl Clock {
     }
 }
 
-/// Returns the time that processors worked for this program and those that it started and waited for.
+/// Returns the time that processors worked for this program and those that it started and waited
+/// for.
 fn processor_time() -> anyhow::Result<Duration> {
     let text = fs::read_to_string("/proc/self/stat").context("the system counts no time")?;
     // The name of the program, in parentheses, may hold anything.

@@ -83,8 +83,8 @@ const NEEDS_COMMAND: [&str; 12] = [
     "load",
     "soak",
 ];
-/// Short runs on busy machines: rates and times are not checked. Each of these has about half a minute of one processor; the full
-/// sizes are the defaults of the subcommands.
+/// Short runs on busy machines: rates and times are not checked. Each of these has about half a
+/// minute of one processor; the full sizes are the defaults of the subcommands.
 const BOUNDED: [&[&str]; 33] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],

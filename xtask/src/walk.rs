@@ -66,7 +66,8 @@ fn parse(profile: &str) -> Walked {
     let mut file = None;
     for line in profile.lines() {
         if let Some(path) = ["fl=", "fi=", "fe="].iter().find_map(|key| line.strip_prefix(key)) {
-            // Only sources of ours lie below `crates`; those of tests and of the example do not count.
+            // Only sources of ours lie below `crates`; those of tests and of the example do not
+            // count.
             let below = path.rsplit_once("crates/zvf").map(|(_, below)| format!("zvf{below}"));
             file = below.filter(|below| below.contains("/src/"));
             walked.files.extend(file.clone());

@@ -1,11 +1,13 @@
-//! Tests of faults that are known and not yet mended. The list `testdata/expected-failures.txt` names them all.
+//! Tests of faults that are known and not yet mended. The list `testdata/expected-failures.txt`
+//! names them all.
 
 use std::fs;
 use std::panic::{self, UnwindSafe};
 use std::path::Path;
 
-/// Runs a test that must fail today, and fails as soon as it passes: whoever mends the fault takes the name off the
-/// list and the call out of the test. `owner` is the part of the project that has to mend it.
+/// Runs a test that must fail today, and fails as soon as it passes: whoever mends the fault takes
+/// the name off the list and the call out of the test. `owner` is the part of the project that has
+/// to mend it.
 ///
 /// # Panics
 ///

@@ -45,7 +45,8 @@ pub fn ids() -> Vec<String> {
     ids
 }
 
-/// Returns the files of a store, by their path below its root. Each archive is read once in a process.
+/// Returns the files of a store, by their path below its root. Each archive is read once in a
+/// process.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
     static READ: Mutex<BTreeMap<String, Vec<(String, Vec<u8>)>>> = Mutex::new(BTreeMap::new());
     let mut read_before = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -324,8 +325,9 @@ pub async fn in_memory(files: &[(String, Vec<u8>)]) -> Arc<InMemory> {
     memory
 }
 
-/// Leaves the last commit to a local store half applied, as a writer leaves it that is killed: every second file that it
-/// changed is as `before`, the root among them, and the mark `done/<seq>` is gone.
+/// Leaves the last commit to a local store half applied, as a writer leaves it that is killed:
+/// every second file that it changed is as `before`, the root among them, and the mark `done/<seq>`
+/// is gone.
 pub fn unapply_half(store: &Path, before: &BTreeMap<String, Vec<u8>>) {
     let after = tree(store);
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
@@ -352,8 +354,8 @@ pub fn inline<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Compares the sorted lines with the file `name` of `testdata/surface`, or writes it where `ZVF_REWRITE` is set. A
-/// bigger build than the usual one `may_have_more`.
+/// Compares the sorted lines with the file `name` of `testdata/surface`, or writes it where
+/// `ZVF_REWRITE` is set. A bigger build than the usual one `may_have_more`.
 pub fn check_surface(name: &str, mut lines: Vec<String>, may_have_more: bool) {
     lines.sort();
     lines.dedup();

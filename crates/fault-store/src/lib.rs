@@ -3,8 +3,9 @@
 //! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for the nth of them happens once; all
 //! others pass. Every operation is also recorded, so that a test can check the requests.
 //!
-//! Several clients may share one memory, each with its own count: what one of them does right before the nth request of
-//! another is planned as well, so that every order of two writers can be tested.
+//! Several clients may share one memory, each with its own count: what one of them does right
+//! before the nth request of another is planned as well, so that every order of two writers can be
+//! tested.
 //!
 //! Nothing takes real time: a fault without an answer sleeps on tokio's clock, which tests pause, and the age of
 //! objects follows that clock.
@@ -92,9 +93,11 @@ pub struct Conditions {
     pub if_none_match: bool,
     /// A put of an object that must be unchanged.
     pub if_match: bool,
-    /// Whether the backend has such puts at all; otherwise it reports that it does not support them.
+    /// Whether the backend has such puts at all; otherwise it reports that it does not support
+    /// them.
     pub has_if_match: bool,
-    /// Whether the tag of an object follows from its bytes, as on S3: bytes that come back have their old tag.
+    /// Whether the tag of an object follows from its bytes, as on S3: bytes that come back have
+    /// their old tag.
     pub tags_are_of_bytes: bool,
 }
 
@@ -251,7 +254,8 @@ impl FaultStore {
         state.callbacks.insert(at, Callback(Box::new(call)));
     }
 
-    /// Returns another client of the same memory, which has no faults and counts its own operations.
+    /// Returns another client of the same memory, which has no faults and counts its own
+    /// operations.
     #[must_use]
     pub fn new_client(&self) -> Self {
         let state = State { conditions: self.state().conditions, ..State::default() };

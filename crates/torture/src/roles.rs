@@ -11,9 +11,9 @@
 //! server          a query of one `zvf serve`, which runs all the time
 //! ```
 //!
-//! Every answer must be one state that was there between the begin and the end of the question: all vertices have one
-//! number, each edit that ended before is there, and no part of one that was replaced. In the end the same holds, no
-//! edit that was refused is there, and the store is valid.
+//! Every answer must be one state that was there between the begin and the end of the question: all
+//! vertices have one number, each edit that ended before is there, and no part of one that was
+//! replaced. In the end the same holds, no edit that was refused is there, and the store is valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -191,7 +191,8 @@ impl<'a> Arena<'a> {
         Ok(arena)
     }
 
-    /// Plays roles until each had its turns. Returns what each turn and the checks at the end found.
+    /// Plays roles until each had its turns. Returns what each turn and the checks at the end
+    /// found.
     fn play(&self, roles: &[Role], turns: usize, random: &mut Random) -> Vec<Result<(), String>> {
         let seeds: Vec<u64> = roles.iter().map(|_| random.next()).collect();
         let had: Vec<AtomicUsize> = roles.iter().map(|_| AtomicUsize::new(0)).collect();

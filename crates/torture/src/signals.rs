@@ -1,4 +1,5 @@
-//! `signals`: each command that writes gets a signal at a random moment, and its exit code is held against what is there.
+//! `signals`: each command that writes gets a signal at a random moment, and its exit code is held
+//! against what is there.
 //!
 //! ```text
 //! 130, or ended by the signal    nothing is there
@@ -6,9 +7,10 @@
 //! CommitUnknown                  all or nothing, and only after a second signal
 //! ```
 //!
-//! A commit that stands and is not applied is there. The commands are those of `rerun`, and those that commit to a store
-//! with a journal, write a store from one, or edit a pack. A second signal ends a command at once, and so does the first
-//! one where the script of an edit comes from a terminal.
+//! A commit that stands and is not applied is there. The commands are those of `rerun`, and those
+//! that commit to a store with a journal, write a store from one, or edit a pack. A second signal
+//! ends a command at once, and so does the first one where the script of an edit comes from a
+//! terminal.
 
 use std::fs;
 use std::io::Write as _;

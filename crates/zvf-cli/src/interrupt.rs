@@ -1,9 +1,10 @@
 //! Ctrl-C, SIGTERM and SIGHUP: reads stop at once, and writes at the next piece.
 //!
-//! While a result is being published or committed, the first signal has no effect: the command completes and reports the
-//! result. A second signal stops it, with an error that the state of the result is unknown. Work that waits where it is,
-//! as edits do, sees the first signal at the gate that every commit passes; a second signal ends the program. A signal
-//! that is ignored when the command starts (`nohup`) stays ignored.
+//! While a result is being published or committed, the first signal has no effect: the command
+//! completes and reports the result. A second signal stops it, with an error that the state of the
+//! result is unknown. Work that waits where it is, as edits do, sees the first signal at the gate
+//! that every commit passes; a second signal ends the program. A signal that is ignored when the
+//! command starts (`nohup`) stays ignored.
 //!
 //! Work that has partial results is asked to stop first ([`Interrupt::ask_first`]); a second signal stops it at once.
 
@@ -46,8 +47,8 @@ impl Interrupt {
         threads.enable_all().build().context("cannot start")
     }
 
-    /// Creates the runtime of the command, which listens for signals. Where a second one ends the program, the reason is
-    /// printed, as JSON with `is_json`.
+    /// Creates the runtime of the command, which listens for signals. Where a second one ends the
+    /// program, the reason is printed, as JSON with `is_json`.
     pub(crate) fn runtime(&self, is_json: bool) -> anyhow::Result<Runtime> {
         let runtime = Self::silent_runtime()?;
         let signals_to_wait_for = {

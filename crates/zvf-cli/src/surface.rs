@@ -1,7 +1,8 @@
-//! What others rely on by name, compared with what `testdata/surface` keeps: commands with their options, formats, and
-//! the names of the Python package.
+//! What others rely on by name, compared with what `testdata/surface` keeps: commands with their
+//! options, formats, and the names of the Python package.
 //!
-//! A change is written there by `ZVF_REWRITE=1 cargo test -p zvf-cli surface`, for the diff of the commit to show it.
+//! A change is written there by `ZVF_REWRITE=1 cargo test -p zvf-cli surface`, for the diff of the
+//! commit to show it.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,8 @@ fn no_command_and_no_option_changes_unseen() {
     archives::check_surface("commands.txt", lines, is_bigger_build());
 }
 
-/// Adds a line for the command and each of its arguments, then its subcommands. Global options stand with `zvf` only.
+/// Adds a line for the command and each of its arguments, then its subcommands. Global options
+/// stand with `zvf` only.
 fn list_command(command: &clap::Command, path: &str, lines: &mut Vec<String>) {
     let aliases: Vec<&str> = command.get_all_aliases().collect();
     lines.push(format!("{path} {}", aliases.join(" ")).trim_end().to_owned());
@@ -69,7 +71,8 @@ fn no_format_changes_unseen() {
     archives::check_surface("formats.txt", lines.collect(), is_bigger_build());
 }
 
-/// Returns whether the build has more than the default features, and so maybe more names than the list.
+/// Returns whether the build has more than the default features, and so maybe more names than the
+/// list.
 fn is_bigger_build() -> bool {
     cfg!(any(
         feature = "xz",
@@ -89,7 +92,8 @@ fn no_name_of_the_python_package_changes_unseen() {
     archives::check_surface("python.txt", lines, false);
 }
 
-/// Adds the public classes, functions and methods of the modules in a folder, and what each module exports.
+/// Adds the public classes, functions and methods of the modules in a folder, and what each module
+/// exports.
 fn list_module(folder: &Path, module: &str, lines: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,8 +1,9 @@
 //! Applies the records of a journal to the store.
 //!
-//! A key is only replaced while it holds the old bytes of the record, so that bytes of other programs are never
-//! overwritten. Where these are accepted, they are kept beside the record first, and are its old bytes from then on.
-//! Applying a record twice has the same result as applying it once, folders included.
+//! A key is only replaced while it holds the old bytes of the record, so that bytes of other
+//! programs are never overwritten. Where these are accepted, they are kept beside the record first,
+//! and are its old bytes from then on. Applying a record twice has the same result as applying it
+//! once, folders included.
 
 use std::collections::HashMap;
 
@@ -62,7 +63,8 @@ impl Journal {
         let Some(_guard) = self.lock(true, LOCK_TIMEOUT)? else {
             return Err(self.busy_error("is being read or written"));
         };
-        // Another process may have applied some while this one waited for the lock, which backends do not have.
+        // Another process may have applied some while this one waited for the lock, which backends
+        // do not have.
         let (head, pending) =
             if self.side.is_folder() { self.log_and_pending()? } else { (head, pending) };
         let Some(first) = pending.first() else { return Ok(head) };
@@ -80,7 +82,8 @@ impl Journal {
         Ok(head)
     }
 
-    /// Applies a record: puts cells, then indexes, then documents, the root last; then removes keys.
+    /// Applies a record: puts cells, then indexes, then documents, the root last; then removes
+    /// keys.
     fn apply(
         &self,
         record: &CommitRecord,
@@ -118,7 +121,8 @@ impl Journal {
         self.side.put_unsynced(&done, &Bytes::new())
     }
 
-    /// Returns whether two keys belong to one step. In a folder all puts do, as files are renamed in order.
+    /// Returns whether two keys belong to one step. In a folder all puts do, as files are renamed
+    /// in order.
     fn is_one_step(&self, a: &Entry<'_>, b: &Entry<'_>) -> bool {
         let step = |entry: &Entry<'_>| (entry.new.is_none(), put_order(entry.key));
         match self.store.is_folder() {
@@ -138,8 +142,9 @@ impl Journal {
     ) -> Result<bool> {
         let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
         let current = self.store.get_all(&keys)?;
-        // Without a lock, other processes may have applied later records. The look follows the read: bytes read before it
-        // are older than any later record, and are only replaced while they are unchanged.
+        // Without a lock, other processes may have applied later records. The look follows the
+        // read: bytes read before it are older than any later record, and are only replaced while
+        // they are unchanged.
         self.read_later(head, pending, later)?;
         let (mut puts, mut removed, mut accepted) = (Vec::new(), Vec::new(), Vec::new());
         for (entry, current) in entries.iter().zip(current) {
@@ -194,8 +199,9 @@ impl Journal {
         Ok(true)
     }
 
-    /// Reads the keys of the records that were created since the last look. A record that writes a key later decides what
-    /// to do with its bytes; in a folder only one that is applied, as pending ones are applied in order.
+    /// Reads the keys of the records that were created since the last look. A record that writes a
+    /// key later decides what to do with its bytes; in a folder only one that is applied, as
+    /// pending ones are applied in order.
     fn read_later(&self, head: u64, pending: &[u64], later: &mut LaterKeys) -> Result<()> {
         loop {
             let next = later.last_seq + 1;
@@ -211,7 +217,8 @@ impl Journal {
         }
     }
 
-    /// Returns whether the bytes are the old or new bytes of a recent commit, which a slow writer may have put back.
+    /// Returns whether the bytes are the old or new bytes of a recent commit, which a slow writer
+    /// may have put back.
     fn is_from_journal(&self, key: &str, bytes: &[u8], head: u64) -> Result<bool> {
         if self.store.is_folder() {
             return Ok(false); // the lock excludes slow writers

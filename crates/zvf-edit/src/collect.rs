@@ -58,7 +58,8 @@ pub fn gc(store: impl Into<Place>, what: Collect) -> Result<Json> {
         commits.extend(committed.report);
         notices.extend(committed.notices);
     }
-    // Writers hold this lock shared from staging until their record exists, and rewrites as long as they have a copy.
+    // Writers hold this lock shared from staging until their record exists, and rewrites as long as
+    // they have a copy.
     let held = journal.lock_for_gc()?;
     if !what.dry_run {
         enter_gate(&journal.place.gate)?;
@@ -86,8 +87,8 @@ struct Garbage {
 }
 
 impl Garbage {
-    /// Returns whether a file is within the grace period, or younger than `least`. A clock that was set back makes files
-    /// younger, never older.
+    /// Returns whether a file is within the grace period, or younger than `least`. A clock that was
+    /// set back makes files younger, never older.
     fn is_young(&self, modified: SystemTime, least: Duration) -> bool {
         let age = self.now.duration_since(modified).unwrap_or_default(); // 0 for a time in the future
         age < self.options.grace.max(least)
@@ -136,7 +137,8 @@ impl Garbage {
         Ok(())
     }
 
-    /// Removes temporary files and empty folders that a killed writer left in the store and in the journal.
+    /// Removes temporary files and empty folders that a killed writer left in the store and in the
+    /// journal.
     fn collect_temporary(&mut self, journal: &Journal) -> Result<()> {
         for folder in [&journal.store, &journal.side].into_iter().filter_map(Medium::folder) {
             for (path, len, modified) in folder.list_temporary()? {

@@ -5,10 +5,11 @@
 //! epoch/<E>-<id>.end  the writer has ended
 //! ```
 //!
-//! An epoch that has not ended holds a lease of ten minutes; the next writer is refused meanwhile. A writer that finds a
-//! higher epoch than its own before it commits fails with `WriterFenced`; one that finds it after it created its record
-//! does not know whether the record stands. No condition of the backend is relied on: a writer lists the epochs after it
-//! created its own, and ends that if it finds one that was not there before. Lists must show what was put before them.
+//! An epoch that has not ended holds a lease of ten minutes; the next writer is refused meanwhile.
+//! A writer that finds a higher epoch than its own before it commits fails with `WriterFenced`; one
+//! that finds it after it created its record does not know whether the record stands. No condition
+//! of the backend is relied on: a writer lists the epochs after it created its own, and ends that
+//! if it finds one that was not there before. Lists must show what was put before them.
 //!
 //! Not here: the journal.
 
@@ -59,7 +60,8 @@ impl Epoch {
         let epoch = Self { number, key, side: side.clone() };
         side.put_object(&epoch.key, &text)?;
         side.sync([epoch.key.as_str()].into_iter())?;
-        // Of two that do this at once, the one that looks last sees the other. It ends its epoch by dropping it.
+        // Of two that do this at once, the one that looks last sees the other. It ends its epoch by
+        // dropping it.
         let after = filter_held(&list(side)?);
         let rival = after.iter().find(|held| held.1 != epoch.key && !before.contains(held));
         match rival {

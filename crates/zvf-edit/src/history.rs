@@ -23,7 +23,8 @@ use crate::transaction::Transaction;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Undo {
-    /// This many of the last commits. Commits that are undone already do not count, nor do those that undid them.
+    /// This many of the last commits. Commits that are undone already do not count, nor do those
+    /// that undid them.
     Last(u64),
     /// The commit with this number, which must be the last of those that count.
     Commit(u64),
@@ -99,8 +100,9 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
     Ok(body)
 }
 
-/// Applies pending commits, and keeps writers from applying others until the guard is dropped. Returns `None` for a store
-/// without a journal. For copies of the files; other readers take the staged bytes of pending commits, and wait for nobody.
+/// Applies pending commits, and keeps writers from applying others until the guard is dropped.
+/// Returns `None` for a store without a journal. For copies of the files; other readers take the
+/// staged bytes of pending commits, and wait for nobody.
 pub(crate) fn hold_for_reading(store: impl Into<Place>) -> Result<Option<Guard>> {
     let journal = Journal::open(&store.into())?;
     if journal.side.is_folder() && !journal.side.exists("log")? {

@@ -13,14 +13,16 @@
 //! <root>.zvf/probe             tests whether the backend has conditional puts
 //! ```
 //!
-//! A commit stages its bytes, syncs them, and creates the next record of the log. In a folder it also writes the files of
-//! the store before the record, and renames them after it, so that a full disk fails before the commit point. After the
-//! commit point, every process that opens the store for writing applies the pending records in order (`apply`).
+//! A commit stages its bytes, syncs them, and creates the next record of the log. In a folder it
+//! also writes the files of the store before the record, and renames them after it, so that a full
+//! disk fails before the commit point. After the commit point, every process that opens the store
+//! for writing applies the pending records in order (`apply`).
 //!
 //! In a folder the first record is created under the target lock, so that a command that replaces the whole folder cannot
 //! miss a new journal.
 //!
-//! Not here: what the keys mean; how records are applied (`apply`); reads at a head (`snapshot`); fencing of writers (`epoch`).
+//! Not here: what the keys mean; how records are applied (`apply`); reads at a head (`snapshot`);
+//! fencing of writers (`epoch`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -49,7 +51,8 @@ pub(crate) struct Journal {
     pub(crate) side: Medium,
     /// The exclusive right to write, once it was taken.
     epoch: OnceLock<Option<Epoch>>,
-    /// The folder that a first commit is planned on: until there is a journal, any program may replace it.
+    /// The folder that a first commit is planned on: until there is a journal, any program may
+    /// replace it.
     planned_on: Mutex<Option<TargetIdentity>>,
     /// The version that is read, where the store lies in a repository of versions, which then has the history.
     pub(crate) pinned: Option<Pinned>,
@@ -132,7 +135,8 @@ impl Journal {
             let text = format!("{folder}/{last}: expected a number that another can follow");
             return Err(EditError::new(Class::OutOfBounds, text));
         }
-        // The listing of a backend may be stale, so the numbers after its last one are probed by name.
+        // The listing of a backend may be stale, so the numbers after its last one are probed by
+        // name.
         while !self.side.is_folder() && self.side.exists(&numbered_key(folder, last + 1))? {
             last += 1;
             numbers.push(last);
@@ -219,7 +223,8 @@ impl Journal {
         Ok((head, log))
     }
 
-    /// Refuses a store that another program replaced without its journal, and the journal of a newer version.
+    /// Refuses a store that another program replaced without its journal, and the journal of a
+    /// newer version.
     pub(crate) fn check_mark(&self) -> Result<()> {
         let Some(text) = self.store.get("zarr.json")? else { return Ok(()) };
         let root: Json = serde_json::from_slice(&text)?;
@@ -335,7 +340,8 @@ impl Journal {
         )))
     }
 
-    /// Returns whether the backend refuses to create an object that exists, and to replace one that was changed.
+    /// Returns whether the backend refuses to create an object that exists, and to replace one that
+    /// was changed.
     pub(crate) fn has_conditions(&self) -> Result<bool> {
         match &self.side {
             Medium::Folder(_) => Ok(true),
@@ -361,7 +367,8 @@ impl Journal {
         Ok(TargetIdentity::read(folder.root(), "zarr.json")?)
     }
 
-    /// Locks the whole folder while the first record is created. Returns `None` where there is a record.
+    /// Locks the whole folder while the first record is created. Returns `None` where there is a
+    /// record.
     pub(crate) fn lock_for_first(&self) -> Result<Option<TargetLock>> {
         let Some(folder) = self.store.folder() else { return Ok(None) };
         // The folder of the log may hold no more than a temporary file of a killed process.
@@ -494,8 +501,8 @@ impl Journal {
     }
 }
 
-/// The version of journals that is written. Version 2 added accepted bytes, epochs with the name of their transaction,
-/// and records of known members only.
+/// The version of journals that is written. Version 2 added accepted bytes, epochs with the name of
+/// their transaction, and records of known members only.
 pub(crate) const JOURNAL_VERSION: u64 = 2;
 
 pub(crate) fn log_key(seq: u64) -> String {

@@ -181,9 +181,9 @@ impl Medium {
         }
     }
 
-    /// Creates or replaces objects that are unchanged since they were read. Returns false when they must be read again:
-    /// one was changed meanwhile, or a writer that is alone replaced one without a condition. Prepared files are only
-    /// renamed.
+    /// Creates or replaces objects that are unchanged since they were read. Returns false when they
+    /// must be read again: one was changed meanwhile, or a writer that is alone replaced one
+    /// without a condition. Prepared files are only renamed.
     pub(crate) fn replace_all(
         &self,
         puts: Vec<PutRequest<'_>>,
@@ -201,7 +201,8 @@ impl Medium {
                     };
                     folder.put_all(&std::mem::take(&mut rest)).map_err(with_key("store"))?;
                     match file.put() {
-                        // Another process removed the temporary file, or its empty folder, as garbage.
+                        // Another process removed the temporary file, or its empty folder, as
+                        // garbage.
                         Err(error) if error.kind() == ErrorKind::NotFound => {
                             folder.put(put.key, put.bytes).map_err(with_key(put.key))?;
                         }

@@ -1,4 +1,5 @@
-//! Positions of scripts and of computations. Whole numbers stay exact, or are refused where `f64` would round them.
+//! Positions of scripts and of computations. Whole numbers stay exact, or are refused where `f64`
+//! would round them.
 
 use serde_json::Value as Json;
 use zvf_model::Value;
@@ -19,7 +20,8 @@ impl Geometry {
         self.position_bytes(v).chunks_exact(self.scalar.size()).map(value).collect()
     }
 
-    /// Returns the position of a vertex to compute with. Refuses whole numbers that `f64` may round.
+    /// Returns the position of a vertex to compute with. Refuses whole numbers that `f64` may
+    /// round.
     pub(crate) fn computable_position(&self, v: Vid) -> Result<Vec<f64>> {
         let position = self.decimal_position(v);
         self.check_computable(&position)?;

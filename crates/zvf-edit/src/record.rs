@@ -40,8 +40,8 @@ pub(crate) struct Span {
     hash: Option<u64>,
 }
 
-/// The keys of a record with the spans of their new bytes: the part of a record that readers of the store need. Of the
-/// other members only the names are read.
+/// The keys of a record with the spans of their new bytes: the part of a record that readers of the
+/// store need. Of the other members only the names are read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "unknown members are refused, so that all known ones are listed")]
@@ -246,8 +246,9 @@ fn split_record(seq: u64, whole: &Bytes) -> Result<(&str, Option<&str>)> {
     })
 }
 
-/// Refuses a record whose keys or items cannot be read: a key whose new bytes are not found would be removed. What the
-/// members of a newer version mean is not known, so that a record with any of them is refused.
+/// Refuses a record whose keys or items cannot be read: a key whose new bytes are not found would
+/// be removed. What the members of a newer version mean is not known, so that a record with any of
+/// them is refused.
 fn check_body(seq: u64, body: &Json) -> Result<()> {
     let has_only = |part: &Json, known: &[&str]| {
         part.as_object().is_some_and(|part| part.keys().all(|name| known.contains(&name.as_str())))

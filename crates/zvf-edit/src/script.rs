@@ -487,8 +487,8 @@ pub(crate) fn enter_gate(gate: &CommitGate) -> Result<()> {
     gate.enter().map_err(|stopped| EditError::new(Class::Cancelled, stopped.to_string()))
 }
 
-/// Runs `commit`, which makes a commit take effect, unless a stop was requested before. Where it returns nothing, the gate
-/// is open again.
+/// Runs `commit`, which makes a commit take effect, unless a stop was requested before. Where it
+/// returns nothing, the gate is open again.
 pub(crate) fn pass_gate<T>(
     gate: &CommitGate,
     commit: impl FnOnce() -> Result<Option<T>>,
@@ -514,9 +514,9 @@ fn unknown_error(txid: &str, head: u64, error: EditError) -> EditError {
     EditError::new(Class::CommitUnknown, text)
 }
 
-/// Determines whether a commit took effect after the creation of its record failed with `error`, by reading the record
-/// back. That is unknown if the object is missing, as it may still arrive, and for a file, as it may not survive a power
-/// loss.
+/// Determines whether a commit took effect after the creation of its record failed with `error`, by
+/// reading the record back. That is unknown if the object is missing, as it may still arrive, and
+/// for a file, as it may not survive a power loss.
 fn find_outcome(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<bool> {
     let is_own = match journal.read_record(head) {
         Ok(found) => found.map(|found| found.txid() == txid),
@@ -619,7 +619,8 @@ impl Transaction {
     }
 }
 
-/// How long `gc` keeps staged files on a backend, at least. A commit must be staged within half of it.
+/// How long `gc` keeps staged files on a backend, at least. A commit must be staged within half of
+/// it.
 pub(crate) const STAGING_GRACE: Duration = Duration::from_secs(3600);
 
 /// The item of a commit that rewrites the store.

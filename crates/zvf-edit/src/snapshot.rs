@@ -30,7 +30,8 @@ pub(crate) struct Snapshot {
     pub(crate) bytes_read: Cell<u64>,
 }
 
-/// The commits after the head that were noticed so far, and the keys at the head that the store may not have.
+/// The commits after the head that were noticed so far, and the keys at the head that the store may
+/// not have.
 #[derive(Debug)]
 struct LaterCommits {
     last_seq: u64,
@@ -38,8 +39,8 @@ struct LaterCommits {
 }
 
 impl Snapshot {
-    /// Opens the store at its current head. Pending commits are applied, or read from their staged bytes where this
-    /// process may not write.
+    /// Opens the store at its current head. Pending commits are applied, or read from their staged
+    /// bytes where this process may not write.
     pub(crate) fn open(journal: &Arc<Journal>) -> Result<Self> {
         let mut pending = HashMap::new();
         let head = match journal.apply_all_pending() {

@@ -91,8 +91,9 @@ impl StoreCopy {
         Ok((changes, stored))
     }
 
-    /// Refuses a copy from which the root document or all cells of an array of level 0 disappeared: no program that
-    /// rewrites a store removes those, so that something else removed files of the copy.
+    /// Refuses a copy from which the root document or all cells of an array of level 0 disappeared:
+    /// no program that rewrites a store removes those, so that something else removed files of the
+    /// copy.
     fn check_is_whole(&self, after: &BTreeSet<String>) -> Result<()> {
         let is_lost = |array: &str| {
             let mut cells = after.range(array.to_owned()..);
@@ -144,7 +145,8 @@ impl CommitSize {
     }
 }
 
-/// Refuses files that are too large for one commit before they are read: those whose length differs.
+/// Refuses files that are too large for one commit before they are read: those whose length
+/// differs.
 fn check_lengths(store: Option<&KeyedFolder>, copy: &KeyedFolder, keys: &[&String]) -> Result<()> {
     let Some(store) = store else { return Ok(()) };
     let mut size = CommitSize::default();
@@ -162,12 +164,14 @@ fn check_lengths(store: Option<&KeyedFolder>, copy: &KeyedFolder, keys: &[&Strin
 #[derive(Debug)]
 struct Scratch {
     path: PathBuf,
-    /// A lock in the folder for temporary files, by which programs that clean it know that the files are in use.
+    /// A lock in the folder for temporary files, by which programs that clean it know that the
+    /// files are in use.
     _held: Option<fs::File>,
 }
 
 impl Scratch {
-    /// Creates the folder beside the staged files of the journal, or in the folder for temporary files.
+    /// Creates the folder beside the staged files of the journal, or in the folder for temporary
+    /// files.
     fn new(journal: &Journal) -> Result<Self> {
         if let Some(side) = journal.side.folder() {
             let path = side.path(&format!("txn/rewrite-{}", new_txid()));

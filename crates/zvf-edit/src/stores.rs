@@ -28,7 +28,8 @@ use crate::script::{commit, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
-/// Begins a folder that appears under the name `out` once it is whole. Refuses a name that is taken.
+/// Begins a folder that appears under the name `out` once it is whole. Refuses a name that is
+/// taken.
 fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
     let disk = from.store.folder().map_or_else(Disk::default, |folder| folder.disk().clone());
     let begin = || {
@@ -51,7 +52,8 @@ fn check_is_free(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the store of `from` with `changes` below a prefix of a folder, without its history, which stays with the original.
+/// Writes the store of `from` with `changes` below a prefix of a folder, without its history, which
+/// stays with the original.
 fn write_store(from: &Journal, changes: &Changes, to: (&StagingDir, &str)) -> Result<()> {
     let (staging, prefix) = to;
     let put = |key: &str, bytes: Bytes| -> Result<()> {
@@ -80,7 +82,8 @@ fn write_store(from: &Journal, changes: &Changes, to: (&StagingDir, &str)) -> Re
     put(ROOT, doc_bytes(&root)?)
 }
 
-/// Refuses what was read at `head` without a lock, where another process committed or replaced the store meanwhile.
+/// Refuses what was read at `head` without a lock, where another process committed or replaced the
+/// store meanwhile.
 fn check_read(journal: &Journal, store: &Place, head: u64, is_locked: bool) -> Result<()> {
     if is_locked && journal.side.is_folder() {
         return Ok(()); // what was committed meanwhile is not applied yet
@@ -251,8 +254,8 @@ fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
     Ok(Parts { list, without_value })
 }
 
-/// Returns the names of the stores of parts: short, distinct where names are compared without case as well, and of
-/// characters that are safe in paths.
+/// Returns the names of the stores of parts: short, distinct where names are compared without case
+/// as well, and of characters that are safe in paths.
 fn name_parts(parts: &[(String, PartContent)]) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut names = Vec::new();

@@ -419,7 +419,8 @@ fn publish(
     disk.sync_dir(above.unwrap_or(std::path::Path::new(".")))
 }
 
-/// Creates a folder for temporary files beside `path`, and a folder in it that a repository is made in.
+/// Creates a folder for temporary files beside `path`, and a folder in it that a repository is made
+/// in.
 fn create_scratch(path: &std::path::Path) -> Result<(ScratchDir, PathBuf), StoreError> {
     let faulted = |error| StoreError::io(Op::Write, error);
     if let Some(above) = path.parent() {

@@ -16,8 +16,8 @@
 //! try_lock             the lock of an open file
 //! ```
 //!
-//! A recording disk also logs each call and syncs nothing: from the log a test derives every state that a loss of power
-//! may leave. A failing disk fails one call, before or after it is done.
+//! A recording disk also logs each call and syncs nothing: from the log a test derives every state
+//! that a loss of power may leave. A failing disk fails one call, before or after it is done.
 //!
 //! The contents of files are the caller's.
 

@@ -99,7 +99,8 @@ fn place(_about: &fs::Metadata) -> io::Result<(u64, u64)> {
     Err(unidentified_error())
 }
 
-/// Returns the error of writing on a system where files cannot be distinguished from those that get their names later.
+/// Returns the error of writing on a system where files cannot be distinguished from those that get
+/// their names later.
 #[cfg(not(unix))]
 pub(crate) fn unidentified_error() -> io::Error {
     let text = "zvf cannot identify, lock and sync files on this system, and so does not write";

@@ -1,8 +1,8 @@
 //! The journal next to a target: `NAME.zvf/log` holds a record for each committed edit.
 //!
-//! A store has one journal, whatever links lead to it: it lies beside the folder itself. Replacing a folder that has a
-//! journal would leave records without a store, so the journal is checked, and is part of the identity of a target. The
-//! contents of records are not read here.
+//! A store has one journal, whatever links lead to it: it lies beside the folder itself. Replacing
+//! a folder that has a journal would leave records without a store, so the journal is checked, and
+//! is part of the identity of a target. The contents of records are not read here.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::error::PublishError;
 use crate::name::resolve_target;
 
-/// Returns the folder of the journal of the store at `store`: beside the folder to which links in the path lead.
+/// Returns the folder of the journal of the store at `store`: beside the folder to which links in
+/// the path lead.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -29,7 +30,8 @@ pub fn journal_folder(store: &Path) -> Result<PathBuf, PublishError> {
     let resolved = resolve_target(store)?;
     let journal =
         add_suffix(&resolved).ok_or_else(|| PublishError::NoName(store.display().to_string()))?;
-    // Earlier versions kept the journal beside the name that was given. One link may lead to another.
+    // Earlier versions kept the journal beside the name that was given. One link may lead to
+    // another.
     let mut path = store.components().as_path().to_owned();
     for _ in 0..MAX_LINKS {
         let Ok(next) = fs::read_link(&path) else { break };

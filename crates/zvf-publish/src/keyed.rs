@@ -260,8 +260,8 @@ impl KeyedFolder {
         self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
-    /// Removes a file, if it exists. Folders above it that are empty are removed too, except the root, also where the file
-    /// was removed before.
+    /// Removes a file, if it exists. Folders above it that are empty are removed too, except the
+    /// root, also where the file was removed before.
     ///
     /// # Errors
     ///

@@ -30,10 +30,11 @@
 //! .NAME.zvf-new-ID         an AtomicFile, locked as long as its owner lives
 //! ```
 //!
-//! Publishing a folder always takes these steps: take the lock; remove leftovers of dead owners; write; check that the
-//! target is unchanged since the beginning; sync everything; check the target again; check for a stop request; exchange; check that the old
-//! folder is the expected one; sync the parent; remove the old folder. A step that fails before the exchange leaves the
-//! old target, one that fails after it is [`PublishError::Unknown`].
+//! Publishing a folder always takes these steps: take the lock; remove leftovers of dead owners;
+//! write; check that the target is unchanged since the beginning; sync everything; check the target
+//! again; check for a stop request; exchange; check that the old folder is the expected one; sync
+//! the parent; remove the old folder. A step that fails before the exchange leaves the old target,
+//! one that fails after it is [`PublishError::Unknown`].
 //!
 //! A folder that is only added to ([`StagingOptions::adds`]) is not exchanged: names that are new get their place one by one,
 //! and the marker file is replaced last, which is the commit. Until then nobody looks for them, and the next one that takes

@@ -5,9 +5,10 @@
 //! PATH.owner    only where the file system has no locks: created exclusively, it names its owner
 //! ```
 //!
-//! A stale owner file is replaced by the next process where that is certain: on the same machine, since its last start,
-//! when no process has its number and start time. It changes places with the new one in one step, so that a process that
-//! finds the owner file of another one in its hands can put it back. Where the file system cannot do that, it stays.
+//! A stale owner file is replaced by the next process where that is certain: on the same machine,
+//! since its last start, when no process has its number and start time. It changes places with the
+//! new one in one step, so that a process that finds the owner file of another one in its hands can
+//! put it back. Where the file system cannot do that, it stays.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -158,8 +159,8 @@ fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Puts an owner file in the place of one whose process has ended. Returns `false` where a faster process did, or where
-/// names cannot change places.
+/// Puts an owner file in the place of one whose process has ended. Returns `false` where a faster
+/// process did, or where names cannot change places.
 fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
     let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
     fs::write(&fresh, owner_record())?;

@@ -49,8 +49,8 @@ pub struct SharedStagingDir {
 }
 
 impl SharedStagingDir {
-    /// Joins building `target` in the folder `work`. Unless it is published already, `check` is called with the target, which
-    /// must not change from then on until it is replaced.
+    /// Joins building `target` in the folder `work`. Unless it is published already, `check` is
+    /// called with the target, which must not change from then on until it is replaced.
     ///
     /// # Errors
     ///

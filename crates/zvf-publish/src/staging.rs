@@ -277,7 +277,8 @@ impl StagingDir {
         }
         if self.options.sync {
             disk.sync_all(&self.held, &self.store)?;
-            // That may take long. Programs that edit a store without its lock may have committed meanwhile.
+            // That may take long. Programs that edit a store without its lock may have committed
+            // meanwhile.
             check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
         }
         self.options.gate.enter()?;
@@ -428,8 +429,8 @@ pub(crate) fn exchange(
     Ok(Some(old.to_owned()))
 }
 
-/// A folder for temporary files next to a target, removed on drop. It is locked while its owner lives: what a killed
-/// process left is a leftover of the target.
+/// A folder for temporary files next to a target, removed on drop. It is locked while its owner
+/// lives: what a killed process left is a leftover of the target.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -80,7 +80,8 @@ pub(crate) struct Reader(Native);
 
 #[pymethods]
 impl Reader {
-    /// Returns a reader of the last commit, where others were made since this one was opened; else `None`.
+    /// Returns a reader of the last commit, where others were made since this one was opened; else
+    /// `None`.
     fn follow(&self) -> PyResult<Job> {
         let reader = self.0.clone();
         prepare(async move {

@@ -1,4 +1,5 @@
-//! Opens a store of points with attributes and reads a box of it: the work that `cargo xtask walk` looks at.
+//! Opens a store of points with attributes and reads a box of it: the work that `cargo xtask walk`
+//! looks at.
 
 use zvf_model::Bounds;
 use zvf_query::{Query, Reader};

@@ -58,7 +58,8 @@ pub enum Notice {
         /// The codec.
         codec: Box<str>,
     },
-    /// Vertices are Draco streams with an order of their own: edges and faces between chunks were left out.
+    /// Vertices are Draco streams with an order of their own: edges and faces between chunks were
+    /// left out.
     LinksLeftOut {
         /// The array of vertices.
         key: Key,

@@ -262,8 +262,8 @@ impl Objects {
         if keys.is_empty() { Ok(()) } else { self.remote.remove(&keys).await }
     }
 
-    /// Returns whether the backend refuses to create what is there, and to replace what was changed. It is tried with an
-    /// object under `key`, which stays.
+    /// Returns whether the backend refuses to create what is there, and to replace what was
+    /// changed. It is tried with an object under `key`, which stays.
     ///
     /// # Errors
     ///

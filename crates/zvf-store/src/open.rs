@@ -456,8 +456,9 @@ impl Store {
         self.shared_state().source.journaled().map(Journaled::head).filter(|head| *head > 0)
     }
 
-    /// Returns a handle at the last commit, where others were made since this one was opened. This takes one look at the
-    /// journal; [`revalidate`](Self::revalidate) also notices changes without a journal.
+    /// Returns a handle at the last commit, where others were made since this one was opened. This
+    /// takes one look at the journal; [`revalidate`](Self::revalidate) also notices changes without
+    /// a journal.
     ///
     /// # Errors
     ///
@@ -470,12 +471,14 @@ impl Store {
         }
     }
 
-    /// Looks again at what has the address of this store, and gives a new handle when that is another one by
-    /// now: another directory or pack, one with later commits, or one in which a document that was read is another.
+    /// Looks again at what has the address of this store, and gives a new handle when that is
+    /// another one by now: another directory or pack, one with later commits, or one in which a
+    /// document that was read is another.
     ///
-    /// This handle goes on with what it knows: it never mixes two states of the store. Of a store with a journal it reads
-    /// the commit that was the last one when it was opened, for as long as the bytes of that are kept. The new one shares its
-    /// budget, and has read nothing but what opening reads.
+    /// This handle goes on with what it knows: it never mixes two states of the store. Of a store
+    /// with a journal it reads the commit that was the last one when it was opened, for as long as
+    /// the bytes of that are kept. The new one shares its budget, and has read nothing but what
+    /// opening reads.
     ///
     /// # Errors
     ///

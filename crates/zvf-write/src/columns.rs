@@ -251,8 +251,8 @@ impl ColumnEncoding {
     }
 }
 
-/// Returns the last part of the path of an attribute: its name, with `%` and two digits for each byte that a path cannot
-/// hold. The array says the name itself.
+/// Returns the last part of the path of an attribute: its name, with `%` and two digits for each
+/// byte that a path cannot hold. The array says the name itself.
 pub(crate) fn path_name(name: &str) -> Cow<'_, str> {
     let is_reserved = matches!(name, "." | ".." | "zarr.json");
     let is_bad = |c: char| matches!(c, '/' | '\\') || c.is_control() || (c == '.' && is_reserved);

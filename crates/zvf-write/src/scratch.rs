@@ -80,7 +80,8 @@ impl Drop for Folder {
 fn hold(path: &Path) -> io::Result<File> {
     let lock = File::create_new(path.join(LOCK))?;
     if lock.lock().is_err() {
-        // Where files have no locks, a folder with a file and without a lock belongs to nobody who may remove it.
+        // Where files have no locks, a folder with a file and without a lock belongs to nobody who
+        // may remove it.
         File::create_new(path.join(UNLOCKED))?;
         fs::remove_file(path.join(LOCK))?;
     }

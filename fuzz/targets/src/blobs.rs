@@ -6,8 +6,8 @@ use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape, encode};
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};
 use zvf_format::vlen::VlenCell;
 
-/// Decodes as a reader would, in both modes. Nothing may panic, and strict accepts nothing that default
-/// refuses.
+/// Decodes as a reader would, in both modes. Nothing may panic, and strict accepts nothing that
+/// default refuses.
 pub(crate) fn decode(kind: &Kind, blob: &[u8]) {
     let steps = |strict| kind.decode(blob, strict).and_then(|()| kind.decode_payloads(blob));
     let (default, strict) = (steps(false), steps(true));

@@ -38,8 +38,8 @@ pub(crate) fn blosc(input: &[u8]) {
     assert_eq!(Chunk::parse(&chunk).unwrap().decode_all(CAP).unwrap(), bytes);
 }
 
-/// LZ4 and shuffle of Blosc beside a decoder in safe code and the definition: with the feature `fast-codecs` they are
-/// C and vectors.
+/// LZ4 and shuffle of Blosc beside a decoder in safe code and the definition: with the feature
+/// `fast-codecs` they are C and vectors.
 pub(crate) fn fast_codecs(input: &[u8]) {
     let mut choices = Choices(input);
     let (width, len) = (choices.byte(), u16::from_le_bytes(choices.bytes()));

@@ -31,8 +31,8 @@ fn read_bytes(bytes: &[u8], format: Format) {
     read(Input::reader(Cursor::new(bytes.to_vec())), format);
 }
 
-/// Reads a file of another format to its end, or to its first fault. Nothing may panic, a column has the rows
-/// of its batch, and elements name vertices that came.
+/// Reads a file of another format to its end, or to its first fault. Nothing may panic, a column
+/// has the rows of its batch, and elements name vertices that came.
 fn read(input: Input, format: Format) {
     let Ok(reader) = read::open(input, Some(format), &ReadOptions::default()) else { return };
     let axes = reader.header().axes.len();
@@ -86,7 +86,8 @@ fn temporary(extension: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("zvf-fuzz-{}.{extension}", std::process::id()))
 }
 
-/// A request target: whatever it is spelt like, what is looked up has segments that lead nowhere else.
+/// A request target: whatever it is spelt like, what is looked up has segments that lead nowhere
+/// else.
 pub(crate) fn http_target(target: &[u8]) {
     let end: &[u8] = b" HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for request in [[b"GET ", target, end].concat(), target.to_vec()] {

@@ -132,8 +132,8 @@ pub(crate) fn ragged(bytes: &[u8]) {
     assert_eq!(view.rows().len(), slices.concat().len() / row);
 }
 
-/// Keys and segments print as they parse, both orders are those of numbers and of text, and a position lies in the chunk
-/// and in the grid that it should.
+/// Keys and segments print as they parse, both orders are those of numbers and of text, and a
+/// position lies in the chunk and in the grid that it should.
 pub(crate) fn keys_and_grid(bytes: &[u8]) {
     let mut choices = Choices(bytes);
     let one = choices.list(Choices::signed);

@@ -68,7 +68,8 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets rustdoc write the JSON of the published crates, all at once, so that shared crates are checked once.
+/// Lets rustdoc write the JSON of the published crates, all at once, so that shared crates are
+/// checked once.
 fn document(house: &House) -> anyhow::Result<()> {
     // The pinned compiler is stable and the option unstable. Only rustdoc gets the variable: the compiler would rebuild
     // everything.

@@ -1,5 +1,5 @@
-//! Whether the kept page works with the current server: its files arrive as they were built, and the server answers what they
-//! ask for. Neither Node nor a browser is needed.
+//! Whether the kept page works with the current server: its files arrive as they were built, and
+//! the server answers what they ask for. Neither Node nor a browser is needed.
 //!
 //! ```text
 //! protocol 1

@@ -7,9 +7,9 @@
 //! folder        writers that begin at one head of a folder and commit at one moment
 //! ```
 //!
-//! Late puts are tried on backends that honour conditions, that ignore `If-Match`, and that forget `If-None-Match`, with
-//! tags of the bytes, as on S3, and without. A commit is refused because the backend lacks conditions, or whatever was
-//! acknowledged is in the log and in the store.
+//! Late puts are tried on backends that honour conditions, that ignore `If-Match`, and that forget
+//! `If-None-Match`, with tags of the bytes, as on S3, and without. A commit is refused because the
+//! backend lacks conditions, or whatever was acknowledged is in the log and in the store.
 
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -176,7 +176,8 @@ fn repeat_put(
 /// The outcome of a writer on a thread of its own.
 type Ended = Arc<Mutex<Option<Result<(), EditError>>>>;
 
-/// Plans a commit of another client right before a request of `client`; returns where its outcome will be.
+/// Plans a commit of another client right before a request of `client`; returns where its outcome
+/// will be.
 fn plan_commit(client: &FaultStore, nth: usize, other: Place, lines: Vec<Value>) -> Ended {
     let ended = Ended::default();
     let outcome = Arc::clone(&ended);
@@ -191,8 +192,8 @@ fn take_outcome(ended: &Ended) -> Option<Result<(), EditError>> {
     ended.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// One writer commits; at each of its requests a second one takes its number, and at each later one a third one changes
-/// the same object.
+/// One writer commits; at each of its requests a second one takes its number, and at each later one
+/// a third one changes the same object.
 fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Result<()> {
     let counted = create_backend(files);
     commit_lines(&place_in_backend(&counted), &set_counter(0, 1))?;
@@ -251,8 +252,8 @@ fn take_one_epoch(files: &Files, _every: usize, report: &mut Report) -> anyhow::
     Ok(())
 }
 
-/// Writers that read one head, four objects between them, and commit at one moment. At most one of each object may be
-/// acknowledged, and its value stays.
+/// Writers that read one head, four objects between them, and commit at one moment. At most one of
+/// each object may be acknowledged, and its value stays.
 fn commit_at_once(place: &Place, writers: usize) -> Result<(), String> {
     let objects = (writers / 2).clamp(1, OBJECTS);
     let lines: Vec<Value> = (0..objects)

@@ -1,7 +1,9 @@
-//! Commands, kinds of stores, kinds of regions and limits, in pairs: each two of them meet in one run.
+//! Commands, kinds of stores, kinds of regions and limits, in pairs: each two of them meet in one
+//! run.
 //!
-//! Commands that are known to need more memory stand in a list, by who will change them. One of the list that keeps its
-//! limit in every run is a failure: it must leave the list. That is seen where all runs are made.
+//! Commands that are known to need more memory stand in a list, by who will change them. One of the
+//! list that keeps its limit in every run is a failure: it must leave the list. That is seen where
+//! all runs are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,8 +14,8 @@ use crate::Report;
 use crate::commands::Case;
 use crate::rerun::restore;
 
-/// Measures every run of the cover, or every `every`th; `limits` are in MiB. Stores of `size` vertices, or ten times as
-/// large as the limit.
+/// Measures every run of the cover, or every `every`th; `limits` are in MiB. Stores of `size`
+/// vertices, or ten times as large as the limit.
 pub(super) fn run(
     zvf: &Path,
     scratch: &Path,
@@ -94,7 +96,8 @@ fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, pla
     }
 }
 
-/// Returns rows with a value of each factor, below these numbers: each two values of two factors meet in one row.
+/// Returns rows with a value of each factor, below these numbers: each two values of two factors
+/// meet in one row.
 fn cover(factors: &[usize]) -> Vec<Vec<usize>> {
     let mut left = BTreeSet::new();
     for (a, first) in factors.iter().enumerate() {
@@ -158,7 +161,8 @@ const REGIONS: [&str; 5] = ["all", "box", "slab", "where", "objects"];
 const KINDS: usize = 5;
 /// What a process may hold beyond its limit.
 const SLACK_MIB: u64 = 64;
-/// Commands that are known to need more, and the part of the library whose next version changes that.
+/// Commands that are known to need more, and the part of the library whose next version changes
+/// that.
 const KNOWN: [(&str, &str); 4] = [
     ("edit-", "upper floors"),
     ("append", "upper floors"),

@@ -114,7 +114,8 @@ impl Show {
 pub(crate) struct Undo {
     /// The store: a folder.
     store: String,
-    /// Undo this commit, the last one in effect: its number or its id, as "zvf log --json" prints them.
+    /// Undo this commit, the last one in effect: its number or its id, as "zvf log --json" prints
+    /// them.
     #[arg(conflicts_with_all = ["last", "to"])]
     commit: Option<String>,
     /// Undo this many commits; those that are undone already do not count.

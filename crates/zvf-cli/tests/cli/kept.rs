@@ -1,4 +1,5 @@
-//! What files hold is in the store, and what stores hold is in the file; where not, the command says so or refuses.
+//! What files hold is in the store, and what stores hold is in the file; where not, the command
+//! says so or refuses.
 
 use std::fs;
 use std::path::Path;
@@ -194,7 +195,8 @@ fn one_long_text_does_not_widen_all_rows() {
     }
 }
 
-/// A name that a path cannot hold is stored under another one, in every scope and from every kind of input.
+/// A name that a path cannot hold is stored under another one, in every scope and from every kind
+/// of input.
 #[test]
 fn names_with_slashes_are_stored() {
     let folder = Folder::new();

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::stores::zvf;
 
-/// A store of points in several cells, of which a commit removed some, and which was left half applied.
+/// A store of points in several cells, of which a commit removed some, and which was left half
+/// applied.
 struct HalfApplied {
     folder: TempDir,
     /// Its points after the commit.

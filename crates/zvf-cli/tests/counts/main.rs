@@ -1,9 +1,11 @@
-//! What commands on small stores ask for, read, write and hold, compared with a table: a slower algorithm is seen without a
-//! clock.
+//! What commands on small stores ask for, read, write and hold, compared with a table: a slower
+//! algorithm is seen without a clock.
 //!
-//! The commands of `table.txt` run one after the other in one process, on one thread for computing. Requests and bytes are
-//! those that an answer reports, and must be the same; calls and bytes of the system, and the peak of the heap, have a
-//! tolerance: a runtime still holds a buffer, or no longer. With `ZVF_WRITE_COUNTS=1` the table is written anew: say in the commit why a number grew.
+//! The commands of `table.txt` run one after the other in one process, on one thread for computing.
+//! Requests and bytes are those that an answer reports, and must be the same; calls and bytes of
+//! the system, and the peak of the heap, have a tolerance: a runtime still holds a buffer, or no
+//! longer. With `ZVF_WRITE_COUNTS=1` the table is written anew: say in the commit why a number
+//! grew.
 #![cfg(target_os = "linux")]
 
 use std::fmt::Write as _;
@@ -83,7 +85,8 @@ fn measure(command: &str) -> [u64; COLUMNS.len()] {
     ]
 }
 
-/// Reads what the system counts for this process: calls that read, their bytes, calls that write, their bytes.
+/// Reads what the system counts for this process: calls that read, their bytes, calls that write,
+/// their bytes.
 fn system_counts() -> [u64; 4] {
     let text = fs::read_to_string("/proc/self/io").unwrap();
     ["syscr:", "rchar:", "syscw:", "wchar:"].map(|name| {

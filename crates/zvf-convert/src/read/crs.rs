@@ -5,8 +5,8 @@
 //! PROJJSON   {"type": "ProjectedCRS", "coordinate_system": {"axis": [{"unit": "metre"}]}}
 //! ```
 //!
-//! Of the axes only the unit of the first is read; it is named as in UDUNITS. The systems are kept unchanged, and formats that
-//! want another form get it from the code of the system.
+//! Of the axes only the unit of the first is read; it is named as in UDUNITS. The systems are kept
+//! unchanged, and formats that want another form get it from the code of the system.
 
 use serde_json::Value as Json;
 
@@ -28,7 +28,8 @@ pub(crate) fn is_wgs84(text: &str) -> bool {
         || upper.replace("::", ":").ends_with("EPSG:4326")
 }
 
-/// Returns the authority and the code of a system: of its id, of a name such as `EPSG:32632`, or at the end of WKT.
+/// Returns the authority and the code of a system: of its id, of a name such as `EPSG:32632`, or at
+/// the end of WKT.
 pub(crate) fn code_of(crs: &Json) -> Option<(String, i32)> {
     let Some(text) = crs.as_str() else {
         let id = crs.get("id")?;
@@ -48,7 +49,8 @@ pub(crate) fn code_of(crs: &Json) -> Option<(String, i32)> {
     Some((authority.to_owned(), code))
 }
 
-/// Returns the id of the outermost system of WKT: `ID["EPSG",32632]` or `AUTHORITY["EPSG","32632"]`.
+/// Returns the id of the outermost system of WKT: `ID["EPSG",32632]` or
+/// `AUTHORITY["EPSG","32632"]`.
 fn wkt_code(text: &str) -> Option<(String, i32)> {
     let (mut depth, mut quoted, mut found) = (0_usize, false, None);
     for (at, c) in text.char_indices() {

@@ -1,16 +1,18 @@
 //! Text with one vertex a line, values between commas or tabs, names in the first line.
 //!
-//! Quoting follows RFC 4180: a value may be quoted, a quote in a quoted value is doubled, and a quoted value may
-//! contain line breaks. Empty lines are skipped. Types that are not stated are inferred from a sample, the start of
-//! the file: integers are `int64`, or `uint64` where they are too large for that, other numbers `float64`, `true`
-//! and `false` are `bool`, everything else is text as wide as the longest value, or codes of the distinct texts where one is
-//! longer than 256 characters.
+//! Quoting follows RFC 4180: a value may be quoted, a quote in a quoted value is doubled, and a
+//! quoted value may contain line breaks. Empty lines are skipped. Types that are not stated are
+//! inferred from a sample, the start of the file: integers are `int64`, or `uint64` where they are
+//! too large for that, other numbers `float64`, `true` and `false` are `bool`, everything else is
+//! text as wide as the longest value, or codes of the distinct texts where one is longer than 256
+//! characters.
 //!
 //! An empty value is missing, and so are `NA` and similar words in a column of numbers. A missing value is NaN in a
 //! column of floats. A column of integers with missing values becomes `float64`; an integer that `float64` cannot
 //! hold exactly is refused, not rounded, unless the type is stated.
 
 mod block;
+mod infer;
 mod table;
 
 pub use table::{TextRow, TextTable, is_missing_word, read_table};
@@ -22,6 +24,7 @@ use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::ObjectId;
 
+use self::infer::{ColumnType, FLOAT64, infer_type, is_missing, trim_blanks};
 use super::input::Bytes;
 use super::labels::{LabelCollector, Labels, batch_rows, is_long, stream_error};
 use super::lines::{Lines, MAX_LINE_BYTES};
@@ -519,13 +522,6 @@ fn collect_labels(
     Ok(labels.finish())
 }
 
-/// The type of a column, stated or inferred.
-struct ColumnType {
-    dtype: Dtype,
-    exact: bool,          // integers must not be rounded
-    missing: Vec<String>, // words for missing values found in the sample; empty values not included
-}
-
 /// Infers column types from values.
 struct TypeInference<'a> {
     text: &'a TextOptions,
@@ -554,92 +550,6 @@ impl TypeInference<'_> {
         }
         infer_type(rows().map(|record| record.value(at)), &self.text.missing)
     }
-}
-
-/// Returns the type that fits all `values`.
-fn infer_type<'a>(values: impl Iterator<Item = &'a str> + Clone, marks: &[String]) -> ColumnType {
-    let exactly = |dtype| ColumnType { dtype, exact: true, missing: Vec::new() };
-    let filled = || values.clone().filter(|text| !trim_blanks(text).is_empty());
-    let mut summary = ValueSummary::default();
-    values.clone().for_each(|text| summary.add(trim_blanks(text), marks));
-    if !summary.blank && !summary.not_signed {
-        return exactly(Dtype::INT64);
-    }
-    if !summary.blank && !summary.not_unsigned {
-        return exactly(Dtype { kind: DtypeKind::UInt, ..Dtype::INT64 });
-    }
-    if !summary.has_other_text || summary.numbers && !summary.words {
-        let mut missing = summary.missing;
-        missing.sort();
-        return ColumnType { missing, ..exactly(FLOAT64) };
-    }
-    exactly(text_type(filled, summary.blank))
-}
-
-/// The forms of the values of a column. Each flag means that at least one value has the form.
-#[derive(Default)]
-struct ValueSummary {
-    blank: bool,          // empty
-    not_signed: bool,     // not an `int64`
-    not_unsigned: bool,   // not a `uint64`
-    numbers: bool,        // a number
-    has_other_text: bool, // not a number
-    words: bool,          // neither a number nor a word for a missing one
-    missing: Vec<String>, // the words for missing numbers, once each
-}
-
-impl ValueSummary {
-    fn add(&mut self, text: &str, marks: &[String]) {
-        if text.is_empty() {
-            self.blank = true;
-            return;
-        }
-        let signed = !self.not_signed && text.parse::<i64>().is_ok();
-        let unsigned = !self.not_unsigned && text.parse::<u64>().is_ok();
-        self.not_signed |= !signed;
-        self.not_unsigned |= !unsigned;
-        if self.words {
-            return; // the column is text already
-        }
-        if signed || unsigned || parse_f64(text).is_some() {
-            self.numbers = true;
-            return;
-        }
-        self.has_other_text = true;
-        self.words = !is_missing(text, marks);
-        if !self.words && !self.missing.iter().any(|missing| missing == text) {
-            self.missing.push(text.to_owned());
-        }
-    }
-}
-
-/// Removes white space around `text`. Two visible ASCII bytes at the ends show quickly that there is none.
-fn trim_blanks(text: &str) -> &str {
-    match text.as_bytes() {
-        [b'!'..=b'~'] | [b'!'..=b'~', .., b'!'..=b'~'] => text,
-        _ => text.trim(),
-    }
-}
-
-/// Checks whether `text` is a word for a missing number, one of the usual ones or of `marks`.
-fn is_missing(text: &str, marks: &[String]) -> bool {
-    // Numbers are the common case and are excluded first.
-    let is_word = !text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-    is_word && MISSING_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
-        || marks.iter().any(|mark| text == mark)
-}
-
-/// Returns the type of a column whose values are not all numbers: `bool`, or text as wide as the longest.
-fn text_type<'a, I: Iterator<Item = &'a str>>(filled: impl Fn() -> I, blank: bool) -> Dtype {
-    if !blank
-        && filled()
-            .all(|text| ["true", "false"].contains(&text.trim().to_ascii_lowercase().as_str()))
-    {
-        return Dtype { kind: DtypeKind::Bool, size: 1, big_endian: false };
-    }
-    let longest = filled().map(|text| text.chars().count()).max().unwrap_or(1); // one character if there are no values
-    let size = to_u64(longest) * 4;
-    Dtype { kind: DtypeKind::Text, size, big_endian: false }
 }
 
 /// Reads the rows of a table in batches.
@@ -790,11 +700,8 @@ fn list_names(names: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-const FLOAT64: Dtype = Dtype { kind: DtypeKind::Float, size: 8, big_endian: false };
 /// Size of the sample that types are inferred from.
 const SAMPLE_BYTES: u64 = 8 << 20;
-/// Words for a missing number, compared without case.
-const MISSING_WORDS: [&str; 7] = ["NA", "N/A", "#N/A", "<NA>", "null", "none", "nil"];
 /// Characters of a bad value that a message shows.
 const MAX_SHOWN_CHARS: usize = 40;
 /// Names that a message shows.

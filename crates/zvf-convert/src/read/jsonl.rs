@@ -6,11 +6,12 @@
 //! {"vertices":[0,1,2],"weight":0.5}                        an edge or a face, after the vertices it names
 //! ```
 //!
-//! The numbers in `vertex`, `part` and `element` are ignored: the order of lines counts. Types of attributes are inferred
-//! from the first lines: `bool`, `int64`, `uint64`, `float64` (also `"NaN"`, `"Infinity"` and `null` among numbers), lists
-//! of one length as several values, everything else as text as wide as the longest value, or codes of the distinct texts where
-//! one is longer than 256 characters. Attributes of elements are inferred
-//! from the first lines with elements. A later line with another attribute, or with the first object, is refused: it would be
+//! The numbers in `vertex`, `part` and `element` are ignored: the order of lines counts. Types of
+//! attributes are inferred from the first lines: `bool`, `int64`, `uint64`, `float64` (also
+//! `"NaN"`, `"Infinity"` and `null` among numbers), lists of one length as several values,
+//! everything else as text as wide as the longest value, or codes of the distinct texts where one
+//! is longer than 256 characters. Attributes of elements are inferred from the first lines with
+//! elements. A later line with another attribute, or with the first object, is refused: it would be
 //! lost.
 //!
 //! As in tables, -1 is no object, except for lines and polylines, whose vertices all have one.

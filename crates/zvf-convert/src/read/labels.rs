@@ -1,7 +1,7 @@
 //! The distinct texts of columns of long texts, collected before the rows are read.
 //!
-//! A column of text is as wide as its longest value, so that one long value would make every row as long. Such columns are
-//! read as codes of their distinct texts.
+//! A column of text is as wide as its longest value, so that one long value would make every row as
+//! long. Such columns are read as codes of their distinct texts.
 
 use std::collections::HashMap;
 
@@ -69,7 +69,8 @@ pub(super) fn stream_error(format: &'static str, column: &str) -> ConvertError {
     bad.with_hint("give the file itself, state the type of the column, or leave it out").into()
 }
 
-/// Returns how many rows of these columns a batch has: at most `max_rows`, and fewer where rows are long.
+/// Returns how many rows of these columns a batch has: at most `max_rows`, and fewer where rows are
+/// long.
 pub(super) fn batch_rows(fields: &[NamedValues], max_rows: usize) -> usize {
     let row = fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.bytes()));
     MAX_BATCH_BYTES.checked_div(row).unwrap_or(max_rows).clamp(1, max_rows.max(1))

@@ -283,8 +283,8 @@ const EXACT_DIGITS: usize = 15;
 const POWERS_OF_TEN: [f64; 15] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
-/// Checks whether `float32` keeps the number of `text`: it has the same value, or the same digits when it is written with as
-/// many. What is no number is kept.
+/// Checks whether `float32` keeps the number of `text`: it has the same value, or the same digits
+/// when it is written with as many. What is no number is kept.
 pub(super) fn survives_float32(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

@@ -1,4 +1,5 @@
-//! Tests of what killed writers leave in folders, and of bytes of programs that do not know the journal.
+//! Tests of what killed writers leave in folders, and of bytes of programs that do not know the
+//! journal.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};

@@ -73,7 +73,8 @@ fn a_writer_that_begins_again_conflicts_with_every_commit_before_its_own() {
     };
     let new_record = second.iter().find(|(name, _)| *name == record).unwrap().1.clone();
     let staged = |(name, _): &&(String, Bytes)| name.starts_with("data/a.zv.zvf/txn/");
-    // A writer of object 0 loses to the first commit; the second, of the same object, is made before a request.
+    // A writer of object 0 loses to the first commit; the second, of the same object, is made
+    // before a request.
     let lose = |nth: Option<usize>| {
         let backend = backend();
         let journal = Arc::new(Journal::open(&place(&backend)).unwrap());

@@ -206,7 +206,8 @@ fn the_parts_of_a_split_are_all_of_the_store_under_names_of_their_own() {
         let store = Unpacked::new(id);
         let whole = positions(store.path());
         let ids: Vec<i64> = whole.keys().copied().flatten().collect();
-        // Names that are one without case, and in which characters that paths do not have are replaced.
+        // Names that are one without case, and in which characters that paths do not have are
+        // replaced.
         let lines = ["a/b", "a_b", "A_B", &"long".repeat(80)];
         let lines = lines.map(|name| json!({"op": "group.add", "name": name, "members": [ids[0]]}));
         run(store.path(), &lines).unwrap();

@@ -10,8 +10,8 @@
 //! fragment_attributes/<name>    a row for each fragment
 //! ```
 //!
-//! An attribute that bins the level is stored nowhere else: the first component of the key of a chunk is the code of
-//! all its rows.
+//! An attribute that bins the level is stored nowhere else: the first component of the key of a
+//! chunk is the code of all its rows.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashMap;
@@ -174,8 +174,8 @@ impl LevelReader {
         Ok(Some(reader(self.attributes().keep(path, info))))
     }
 
-    /// Returns what the first component of chunk keys stands for, where that is the attribute `name`, and there is a value
-    /// for every chunk.
+    /// Returns what the first component of chunk keys stands for, where that is the attribute
+    /// `name`, and there is a value for every chunk.
     async fn values_in_keys(&self, name: &str) -> Option<Vec<Value>> {
         let (_, values) =
             self.bin_attribute().filter(|(bin_attribute, _)| *bin_attribute == name)?;

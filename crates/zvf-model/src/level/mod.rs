@@ -329,8 +329,8 @@ impl LevelReader {
         Ok(Arc::new(KeyTable::new(self.key_rank(), present)?))
     }
 
-    /// Returns the names of the attributes of vertices, and whether that is all of them. An attribute that bins the level
-    /// is one of them.
+    /// Returns the names of the attributes of vertices, and whether that is all of them. An
+    /// attribute that bins the level is one of them.
     ///
     /// # Errors
     ///

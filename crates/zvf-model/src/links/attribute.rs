@@ -175,8 +175,8 @@ impl LinkAttribute {
     /// Returns the values of `records`, which were read from the cells at `places` of the segment with that
     /// number; `None` where the segment has no values at all.
     ///
-    /// Each answer has its own fault: values that cannot be read, or are not as many as the records, or codes that
-    /// stand for nothing.
+    /// Each answer has its own fault: values that cannot be read, or are not as many as the
+    /// records, or codes that stand for nothing.
     #[boxed]
     pub async fn values(
         &self,

@@ -55,8 +55,9 @@ impl<'a> Pass<'a> {
         Self::new(level, Scope::Crossings, cap).await
     }
 
-    /// Reads the owners of `chunks` and the crossings that are `near`. Stops when they take more than the budget, and have
-    /// more owners than fragments usually have: a few blocks of a manifest can name each fragment again and again.
+    /// Reads the owners of `chunks` and the crossings that are `near`. Stops when they take more
+    /// than the budget, and have more owners than fragments usually have: a few blocks of a
+    /// manifest can name each fragment again and again.
     pub(super) async fn read_some(
         level: &LevelReader,
         chunks: &[ChunkKey],

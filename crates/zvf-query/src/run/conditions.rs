@@ -159,8 +159,8 @@ impl Conditions {
         !self.rows.is_empty() && self.columns.iter().all(of_attribute)
     }
 
-    /// Returns whether no row of the chunk `key` passes, whatever it holds: an attribute of the conditions is a part of
-    /// the key.
+    /// Returns whether no row of the chunk `key` passes, whatever it holds: an attribute of the
+    /// conditions is a part of the key.
     pub(super) fn reject_chunk(&self, key: &[i64]) -> bool {
         self.rows.iter().any(|condition| condition.rejects_chunk(key, &self.columns))
     }

@@ -407,9 +407,10 @@ impl Context {
 
 /// Returns the box whose chunks are looked into for what is in `bbox`.
 ///
-/// Some writers put the vertices of coarse levels into the chunk of one of the points that they stand for: up
-/// to a bin away, also where a bin is larger than a chunk. There the box is wider by that; chunks are few. In the full data a vertex outside its chunk
-/// is a fault that validation names, and looking for it would mean to read the neighbours of every box.
+/// Some writers put the vertices of coarse levels into the chunk of one of the points that they
+/// stand for: up to a bin away, also where a bin is larger than a chunk. There the box is wider by
+/// that; chunks are few. In the full data a vertex outside its chunk is a fault that validation
+/// names, and looking for it would mean to read the neighbours of every box.
 fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
     let (Some(sizes), 1..) = (cache.level.bin_shape(), cache.level.level().0) else {
         return Ok(*bbox);

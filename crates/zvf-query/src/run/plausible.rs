@@ -22,7 +22,8 @@ pub(super) struct Holds<'a> {
     pub(super) may_be_absent: bool,
 }
 
-/// Refuses comparisons with values of another type than the column has, and notes those that hold for no row.
+/// Refuses comparisons with values of another type than the column has, and notes those that hold
+/// for no row.
 pub(super) fn check_all<'a>(
     predicates: &[Predicate],
     holds: &dyn Fn(&ColumnRef) -> Option<Holds<'a>>,

@@ -102,7 +102,8 @@ pub(super) fn compile_predicate(
 }
 
 impl Condition {
-    /// Returns whether the condition rejects all rows of the chunk `key`, because its column is a part of the key.
+    /// Returns whether the condition rejects all rows of the chunk `key`, because its column is a
+    /// part of the key.
     pub(super) fn rejects_chunk(&self, key: &[i64], columns: &[(ColumnRef, RowColumn)]) -> bool {
         let Self::One(OneColumn { column, codes: Some(codes), .. }) = self else { return false };
         let Some((_, RowColumn::Attribute(reader))) = columns.get(*column) else { return false };

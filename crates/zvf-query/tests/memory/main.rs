@@ -53,7 +53,8 @@ fn enlarge_chunks(data: &Data) -> Files {
     files
 }
 
-/// Returns what `ask` returns about a store of these files, and the most memory that was taken meanwhile.
+/// Returns what `ask` returns about a store of these files, and the most memory that was taken
+/// meanwhile.
 fn peak_of<T>(files: &Files, ask: impl AsyncFnOnce(Reader) -> T) -> (T, usize) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

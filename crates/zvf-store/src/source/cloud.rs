@@ -62,7 +62,8 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
-/// Makes ring the TLS provider of the process, unless the program has chosen one: the HTTP client brings none.
+/// Makes ring the TLS provider of the process, unless the program has chosen one: the HTTP client
+/// brings none.
 fn choose_tls_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // An error says that another thread was faster, and then there is a provider too.

@@ -6,7 +6,8 @@
 //! <root>.zvf/txn/<txid>/new   the new bytes of all keys;   old: what they replaced
 //! ```
 //!
-//! Everything is read as of the last commit when the store was opened, whether it is applied yet or not:
+//! Everything is read as of the last commit when the store was opened, whether it is applied yet or
+//! not:
 //!
 //! ```text
 //! a commit not applied        its keys are read from `new`
@@ -15,7 +16,8 @@
 //! a recent one, on a backend  its keys are read from `new` where the store has other bytes: a slow writer put them back
 //! ```
 //!
-//! Readers take no lock and write nothing. Bytes that `gc` removed are `FileChanged`: the store is to be opened again.
+//! Readers take no lock and write nothing. Bytes that `gc` removed are `FileChanged`: the store is
+//! to be opened again.
 //!
 //! Not here: writing and applying commits (`zvf-edit`).
 
@@ -81,7 +83,8 @@ struct Staged {
 enum When {
     /// By a commit that is applied. The store has the bytes, unless a slow writer changed them.
     Applied,
-    /// By commits that are not applied. In a folder the store has one of these, unless another program changed it.
+    /// By commits that are not applied. In a folder the store has one of these, unless another
+    /// program changed it.
     Pending(Vec<Option<Span>>),
     /// By a commit after the head.
     Later,
@@ -106,7 +109,8 @@ struct Record {
 }
 
 impl Journaled {
-    /// Returns the store in a folder at its last commit. It is read in this way before its first commit too.
+    /// Returns the store in a folder at its last commit. It is read in this way before its first
+    /// commit too.
     #[cfg(feature = "local")]
     pub(crate) async fn open_folder(local: Local) -> Result<Source, StoreError> {
         let folder = match zvf_publish::journal_folder(local.path()) {
@@ -119,8 +123,8 @@ impl Journaled {
         Self::open(Source::Local(local), side).await
     }
 
-    /// Returns a store whose root says that it has a journal at its last commit; as it is where the journal cannot be
-    /// listed, or must not be read.
+    /// Returns a store whose root says that it has a journal at its last commit; as it is where the
+    /// journal cannot be listed, or must not be read.
     pub(crate) async fn open_objects(
         remote: Remote,
         options: &OpenOptions,
@@ -271,7 +275,8 @@ impl Journaled {
     pub(super) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
         let children = self.base.children(prefix).await?;
         self.look_ahead().await?;
-        // A listing of all keys below takes long, so an applied commit counts where its removed key is back right here.
+        // A listing of all keys below takes long, so an applied commit counts where its removed key
+        // is back right here.
         let is_back = |name: &str| children.iter().any(|child| !child.is_dir && child.name == name);
         let differs = |(key, staged): (&Key, &Staged)| {
             below(key, prefix).is_some_and(|name| match staged.when {
@@ -307,7 +312,8 @@ impl Journaled {
         Ok(keys.into_iter().collect())
     }
 
-    /// Looks for commits that were made since the last look: from now on their keys are read from their old bytes.
+    /// Looks for commits that were made since the last look: from now on their keys are read from
+    /// their old bytes.
     async fn look_ahead(&self) -> Result<(), StoreError> {
         loop {
             let Some(next) = self.seen().last.checked_add(1) else { return Ok(()) };
@@ -382,7 +388,8 @@ impl Side {
         found.map(|found| Record::parse(&found.bytes).ok_or_else(damaged)).transpose()
     }
 
-    /// Reads what `get` asks for from the staged bytes of its key; `None` where these are gone or there is no such object.
+    /// Reads what `get` asks for from the staged bytes of its key; `None` where these are gone or
+    /// there is no such object.
     async fn read_staged(
         &self,
         get: &Get,
@@ -410,7 +417,8 @@ impl Side {
 }
 
 impl Staged {
-    /// Returns whether the store has the bytes of the key, as its `answer` to `get` shows. Refuses bytes of another program.
+    /// Returns whether the store has the bytes of the key, as its `answer` to `get` shows. Refuses
+    /// bytes of another program.
     fn check(
         &self,
         get: &Get,
@@ -440,7 +448,8 @@ impl Staged {
 }
 
 impl Record {
-    /// Parses the text of a record: its body, its operations, and the checksum of both. The operations may be in the body.
+    /// Parses the text of a record: its body, its operations, and the checksum of both. The
+    /// operations may be in the body.
     fn parse(text: &Bytes) -> Option<Self> {
         let (lines, sum) = std::str::from_utf8(text).ok()?.trim_end().rsplit_once('\n')?;
         if format!("{:08x}", crc32c::crc32c(lines.as_bytes())) != sum {

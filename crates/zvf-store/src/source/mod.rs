@@ -96,8 +96,8 @@ impl Source {
         Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
     }
 
-    /// Returns the store at the last commit of its journal: pending commits are part of it. Objects need a root that
-    /// `is_marked` as that of a store with a journal, folders do not.
+    /// Returns the store at the last commit of its journal: pending commits are part of it. Objects
+    /// need a root that `is_marked` as that of a store with a journal, folders do not.
     pub(crate) async fn at_head(
         self,
         is_marked: bool,

@@ -71,7 +71,8 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// Checks C30: links between chunks name rows in the order before Draco, which not all streams keep.
+/// Checks C30: links between chunks name rows in the order before Draco, which not all streams
+/// keep.
 fn check_order(run: &mut Validation, level: &LevelState, opened: &OpenFamily) {
     let between = |segment: &Segment| match &segment.form {
         Form::Offsets(offsets) => !offsets.are_zero() && !segment.array.keys.is_empty(),

@@ -557,7 +557,8 @@ fn check_policy(
     let number = i64::from(level.node.number()) + i64::from(delta.0);
     let Some(target) = levels.iter().find(|target| i64::from(target.node.number()) == number)
     else {
-        // A level that was removed is no longer a node, and links of others to it stay; one that is a node was lost.
+        // A level that was removed is no longer a node, and links of others to it stay; one that is
+        // a node was lost.
         let name = number.to_string();
         let root = run.store.root();
         let is_listed = root.multiscale().is_some_and(|scales| scales.dataset(&name).is_some());

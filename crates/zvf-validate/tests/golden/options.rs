@@ -92,8 +92,8 @@ async fn a_store_in_memory_has_the_same_report_as_on_disk() {
     }
 }
 
-/// A wrapper that says at run time whether a type is [`Send`]: the method of the type is found before that of the
-/// trait, where its bound holds.
+/// A wrapper that says at run time whether a type is [`Send`]: the method of the type is found
+/// before that of the trait, where its bound holds.
 struct Probe<T>(T);
 
 impl<T: Send> Probe<T> {

@@ -96,7 +96,8 @@ async fn a_level_without_attributes_is_an_error() {
     assert_eq!(errors(&files).await, ["error S7 0/zarr.json"]);
 }
 
-/// A level that was removed is still in `multiscales`; one that is a node of `ome` as well was lost.
+/// A level that was removed is still in `multiscales`; one that is a node of `ome` as well was
+/// lost.
 #[tokio::test]
 async fn links_to_a_lost_level_are_an_error() {
     let (from, to) = ("\"nodes\": [", "\"nodes\": [{\"type\": \"zv:level\", \"name\": \"1\"}, ");

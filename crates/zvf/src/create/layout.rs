@@ -67,7 +67,8 @@ pub struct Layout {
     pub(super) next: i64,
     /// Bytes of all that was read.
     pub(super) bytes: u64,
-    /// The type that positions of text are read in: the one asked for, or the wider one where files differ.
+    /// The type that positions of text are read in: the one asked for, or the wider one where files
+    /// differ.
     pub(crate) dtype: Option<Dtype>,
     /// The headers of formats, the first of each.
     pub(crate) records: Vec<(String, Json)>,
@@ -522,7 +523,8 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
     Some([describe(&first_columns), describe(&second_columns)])
 }
 
-/// Returns whether the files differ in the size of floats, and no type is asked for: text is read in the type that it needs.
+/// Returns whether the files differ in the size of floats, and no type is asked for: text is read
+/// in the type that it needs.
 fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
     let differ = |(first, second): (&Column, &Column)| {
         let is_float = |column: &Column| [Dtype::FLOAT32, FLOAT64].contains(&column.dtype());

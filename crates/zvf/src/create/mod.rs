@@ -69,7 +69,8 @@ pub struct Recipe {
     /// Whether objects of the same id in several files are one; without, ids of a file come after those of
     /// the files before it.
     pub keep_ids: bool,
-    /// Whether trees, graphs and meshes are called as their file is: the attribute `name` of objects.
+    /// Whether trees, graphs and meshes are called as their file is: the attribute `name` of
+    /// objects.
     pub name_objects: bool,
     /// Whether cells are put together in shards where there would be many.
     pub shard: bool,

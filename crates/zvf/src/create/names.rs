@@ -1,6 +1,8 @@
-//! Names of the objects of several files: trees, graphs and meshes are called as their file is, without its ending.
+//! Names of the objects of several files: trees, graphs and meshes are called as their file is,
+//! without its ending.
 //!
-//! A file that names its objects itself keeps their names, and a file of points, lines or streamlines has no names.
+//! A file that names its objects itself keeps their names, and a file of points, lines or
+//! streamlines has no names.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -191,7 +191,8 @@ pub(super) fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
     })
 }
 
-/// The characters of an address in the name of a folder: with a hash and words they fit a file system's limit.
+/// The characters of an address in the name of a folder: with a hash and words they fit a file
+/// system's limit.
 const MAX_READABLE_CHARS: usize = 200;
 
 /// A hasher with fixed keys: the same text has the same hash in every process.

@@ -102,8 +102,8 @@ pub struct LinkSummary {
     pub arrays: u64,
     /// Whether these are all arrays that there are; without a listing only near ones are found.
     pub enumerated: bool,
-    /// Whether the vertices have the order that links between chunks mean; where Draco streams have one of their own,
-    /// these links cannot be read, and `enumerated` is false if there are any.
+    /// Whether the vertices have the order that links between chunks mean; where Draco streams have
+    /// one of their own, these links cannot be read, and `enumerated` is false if there are any.
     pub keeps_order: bool,
     /// Vertices of a record.
     pub width: u64,

@@ -1,7 +1,9 @@
-//! Counts of the sources: lines of code by package, lines of tests, and what only shall become less.
+//! Counts of the sources: lines of code by package, lines of tests, and what only shall become
+//! less.
 //!
-//! Code is what is left without blank lines, comments, modules of tests and files of tests. The total is the larger of
-//! its lines and its tokens at [`TOKENS_PER_LINE`], so that longer lines do not make it smaller.
+//! Code is what is left without blank lines, comments, modules of tests and files of tests. The
+//! total is the larger of its lines and its tokens at [`TOKENS_PER_LINE`], so that longer lines do
+//! not make it smaller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -65,7 +67,8 @@ fn place(path: &str) -> (&str, bool) {
     (package, is_beside || is_within || path.ends_with("/tests.rs"))
 }
 
-/// Returns the lines of code of a file, without comments at their ends, and how many lines its modules of tests have.
+/// Returns the lines of code of a file, without comments at their ends, and how many lines its
+/// modules of tests have.
 fn split_tests(text: &str) -> (Vec<&str>, usize) {
     let (mut code, mut tests) = (Vec::new(), 0);
     let mut lines = text.lines().map(str::trim).peekable();
@@ -106,7 +109,8 @@ fn split_tests(text: &str) -> (Vec<&str>, usize) {
     (code, tests)
 }
 
-/// Returns how many braces a line opens, less those that it closes; braces in literals and comments do not count.
+/// Returns how many braces a line opens, less those that it closes; braces in literals and comments
+/// do not count.
 fn depth_change(line: &str) -> i32 {
     let (mut depth, mut last) = (0, "");
     for token in (Tokens { rest: line }) {

@@ -1,9 +1,9 @@
-//! Ceilings of what the workspace may weigh: lines of code by package and in all, lines of tests, and shapes that only
-//! become fewer.
+//! Ceilings of what the workspace may weigh: lines of code by package and in all, lines of tests,
+//! and shapes that only become fewer.
 //!
-//! The list has one row for each, `NAME NUMBER`. A ceiling falls by `cargo xtask tidy --lower`, and nothing raises one:
-//! each version of the list is compared with the one before it in the history of git. Lines may move from one package to
-//! another, so of packages only the sum must not rise.
+//! The list has one row for each, `NAME NUMBER`. A ceiling falls by `cargo xtask tidy --lower`, and
+//! nothing raises one: each version of the list is compared with the one before it in the history
+//! of git. Lines may move from one package to another, so of packages only the sum must not rise.
 
 mod count;
 

@@ -18,7 +18,8 @@ use crate::outcome::Usage;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Spatial filter")]
 pub(crate) struct Where {
-    /// A box: its lowest and its highest corner; inf and -inf leave a side open. A box of two axes limits the first two.
+    /// A box: its lowest and its highest corner; inf and -inf leave a side open. A box of two axes
+    /// limits the first two.
     #[arg(long, value_name = "X,Y,Z:X,Y,Z", allow_hyphen_values = true)]
     bbox: Option<String>,
     /// Exclude vertices on the upper faces of the box, so that adjacent boxes share none.

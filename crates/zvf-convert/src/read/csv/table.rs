@@ -25,7 +25,8 @@ pub struct TextRow {
     pub values: Vec<String>,
 }
 
-/// Reads the CSV or TSV file at `path` by the rules of [`open`](crate::read::open), whatever its columns are.
+/// Reads the CSV or TSV file at `path` by the rules of [`open`](crate::read::open), whatever its
+/// columns are.
 ///
 /// # Errors
 ///

@@ -339,7 +339,8 @@ struct FirstPass {
     column_indices: Vec<Option<usize>>, // index in `columns` of each column of the file, if it is read
 }
 
-/// Passes over the features once. Returns the types of attributes, a summary of the geometries, what is not read, and notes.
+/// Passes over the features once. Returns the types of attributes, a summary of the geometries,
+/// what is not read, and notes.
 fn run_first_pass(
     source: &mut Source,
     header: &FgbHeader,

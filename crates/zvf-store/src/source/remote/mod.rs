@@ -97,7 +97,8 @@ impl Remote {
         }))
     }
 
-    /// Returns the objects under the name of this prefix and `suffix`; `None` for a whole bucket, which has no place beside it.
+    /// Returns the objects under the name of this prefix and `suffix`; `None` for a whole bucket,
+    /// which has no place beside it.
     pub(crate) fn beside(&self, suffix: &str, options: &OpenOptions) -> Option<Self> {
         let parts: Vec<_> = self.0.root.parts().collect();
         let (last, above) = parts.split_last()?;
