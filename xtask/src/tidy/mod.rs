@@ -24,7 +24,7 @@ usage: cargo xtask tidy [--lower]
 Every source file says in its first line what it is, and ends before line 800; nothing is left to
 do; nothing names the machine it was written on; crates use only crates below them; files of
 a crate do not use each other in circles; dependencies are declared once, with a reason; nothing is
-above its ceiling in xtask/ceilings.txt. --lower lowers each ceiling to what is counted now; none rises.",
+above its ceiling in xtask/weight.txt. --lower lowers each ceiling to what is counted now; none rises.",
     run,
 };
 

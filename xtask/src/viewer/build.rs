@@ -13,7 +13,7 @@ use crate::house::House;
 
 /// Returns what the build recorded of the page.
 pub(super) fn built(house: &House) -> anyhow::Result<Value> {
-    let text = fs::read_to_string(house.path(BUILT)).context(BUILT)?;
+    let text = std::fs::read_to_string(house.path(BUILT)).context(BUILT)?;
     serde_json::from_str(&text).context(BUILT)
 }
 

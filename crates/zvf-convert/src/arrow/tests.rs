@@ -152,7 +152,8 @@ fn shares_codes_as_keys_of_a_dictionary() {
         ),
         (
             small_column("float32", 1, &[0; 8]),
-            "cannot decode the categories of \"label\": code -1 is none of 1 categories",
+            "cannot decode the categories of \"label\": a value that is no whole number is none of 1 \
+             categories",
         ),
     ] {
         let error = record_batch(&labelled(codes, vec![Value::from("x")], None)).unwrap_err();

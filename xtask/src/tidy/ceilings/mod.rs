@@ -94,7 +94,7 @@ fn history(house: &House) -> Vec<String> {
 
 type Ceilings = BTreeMap<String, usize>;
 
-const LIST: &str = "xtask/ceilings.txt";
+const LIST: &str = "xtask/weight.txt";
 /// The rows of packages begin with this.
 const PACKAGE: &str = "crate:";
 
@@ -110,8 +110,8 @@ mod tests {
         assert_eq!(
             find_above(&grown, &list),
             [
-                "xtask/ceilings.txt: crate:a: 11, at most 10; make it smaller",
-                "xtask/ceilings.txt: crate:new: 1, at most 0; make it smaller",
+                "xtask/weight.txt: crate:a: 11, at most 10; make it smaller",
+                "xtask/weight.txt: crate:new: 1, at most 0; make it smaller",
             ]
         );
         let moved = parse("crate:a 3\ncrate:b 12\ntotal 14").unwrap();
@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(
             find_raised(&list, &raised),
             [
-                "xtask/ceilings.txt: all packages was raised from 15 to 16",
-                "xtask/ceilings.txt: total was raised from 15 to 16",
+                "xtask/weight.txt: all packages was raised from 15 to 16",
+                "xtask/weight.txt: total was raised from 15 to 16",
             ]
         );
         assert!(parse("crate:a\n").is_err());
