@@ -458,10 +458,8 @@ impl Record {
         let body = lines.split_once('\n').map_or(lines, |(body, _operations)| body);
         let body: Json = serde_json::from_str(body).ok()?;
         let txn = Key::root().join(&format!("txn/{}", body["txid"].as_str()?)).ok()?;
-        let keys = match &body["keys"] {
-            Json::Null => &[],
-            keys => keys.as_array()?.as_slice(),
-        };
+        let keys = &body["keys"];
+        let keys = if keys.is_null() { &[] } else { keys.as_array()?.as_slice() };
         let keys = keys.iter().map(|entry| {
             let key = Key::root().join(entry["key"].as_str()?).ok()?;
             Some((key, Span::parse(&entry["new"])?, Span::parse(&entry["old"])?))
@@ -507,10 +505,9 @@ impl Span {
             return Some(None);
         }
         let number = |name: &str| span.get(name)?.as_u64();
-        let hash = match &span["xxh64"] {
-            Json::Null => None,
-            hash => Some(u64::from_str_radix(hash.as_str()?, 16).ok()?),
-        };
+        let hash = &span["xxh64"];
+        let hash =
+            if hash.is_null() { None } else { Some(u64::from_str_radix(hash.as_str()?, 16).ok()?) };
         let crc = u32::try_from(number("crc")?).ok()?;
         Some(Some(Self { offset: number("offset")?, len: number("len")?, crc, hash }))
     }

@@ -252,6 +252,10 @@ mod tests {
         let url = Url::parse("s3://bucket/x").unwrap();
         let error =
             build(Scheme::AmazonS3, &url, Path::default(), &OpenOptions::default()).unwrap_err();
-        assert_eq!(error.to_string(), "Unsupported, scheme \"s3\": this build cannot read it");
+        assert_eq!(
+            error.to_string(),
+            "Unsupported, scheme \"s3\" needs the feature s3, which this build lacks: cargo install \
+             zvf-cli --features s3"
+        );
     }
 }
