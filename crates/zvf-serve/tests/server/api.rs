@@ -1,6 +1,6 @@
 //! `/api`: gives the same answers as the library.
 
-use super::Served;
+use super::{Served, copy};
 
 #[test]
 fn lists_and_describes_stores() {
@@ -46,8 +46,10 @@ fn answers_queries_in_each_format() {
 
 #[test]
 fn answers_are_of_the_last_commit() {
-    let served = Served::start(|_| {});
-    let store = served.scratch.path().join("three.zarrvectors");
+    let folder = archives::scratch();
+    let store = folder.path().join("three.zarrvectors");
+    copy(archives::Unpacked::new("sl3_streamlines").path(), &store);
+    let served = Served::serve(&store);
     let rows = || served.get("/api/three/query?format=csv", &[]).text();
     let edit = |by: f64| {
         let options = zvf::edit::CommitOptions::default();
