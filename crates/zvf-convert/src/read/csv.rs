@@ -26,11 +26,11 @@ use zvf_model::ObjectId;
 
 use self::infer::{ColumnType, FLOAT64, infer_type, is_missing, trim_blanks};
 use super::input::Bytes;
-use super::labels::{LabelCollector, Labels, batch_rows, is_long, stream_error};
+use super::labels::{LabelCollector, batch_rows, is_long, stream_error};
 use super::lines::{Lines, MAX_LINE_BYTES};
 use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
-use super::values::{NamedValues, Values, is_exact_float64, parse_f64};
+use super::values::{Labels, NamedValues, Values, is_exact_float64, parse_f64};
 use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
 use crate::ConvertError;
 use crate::error::{BadInput, Place};

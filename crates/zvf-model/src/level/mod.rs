@@ -33,7 +33,6 @@ use zvf_metadata::{CellEncoding, Dtype, LinksConvention, Token};
 use zvf_store::{Caching, Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
 pub use attribute::AttributeReader;
-pub(crate) use attribute::category;
 pub use fragments::ChunkFragments;
 pub(crate) use fragments::indexes;
 pub(crate) use rows::{CellRows, missing_cell_error};
@@ -372,7 +371,7 @@ impl LevelReader {
     pub fn bin_attribute(&self) -> Option<(&str, Vec<Value>)> {
         let meta = self.inner.node.meta();
         let values = meta.chunk_attribute_values.as_deref().unwrap_or_default();
-        Some((meta.chunk_attribute_name.as_deref()?, values.iter().map(category).collect()))
+        Some((meta.chunk_attribute_name.as_deref()?, values.iter().map(crate::field::category).collect()))
     }
 
     /// Returns what is to be added to stored positions to obtain those of the world, where the store says so.

@@ -276,7 +276,12 @@ impl Codes {
             Value::UInt(n) if categories.missing_code().map(u64::try_from) != Some(Ok(*n)) => {
                 Some(*n)
             }
-            _ => None,
+            Value::Int(_)
+            | Value::UInt(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Float(_)
+            | Value::Text(_) => None,
         };
         match index.and_then(|index| self.by_code.get(saturating_usize(index))) {
             Some(verdict) => Ok(*verdict),
