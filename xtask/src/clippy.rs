@@ -21,7 +21,7 @@ the lints lifted that only matter where input is hostile.",
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
-    let strict = house.cargo(&["clippy", "--bins"]).args(&published_set(house)?);
+    let strict = house.cargo(&["clippy", "--no-deps", "--bins"]).args(&published_set(house)?);
     strict.args(&["--", "-D", "warnings"]).run()?;
 
     let mut lifted = vec!["clippy", "--all-targets"];

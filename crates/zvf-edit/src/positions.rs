@@ -13,9 +13,10 @@ use crate::numbers::Vid;
 impl Geometry {
     /// Returns the position of a vertex as scripts write it, whole numbers exactly.
     pub(crate) fn json_position(&self, v: Vid) -> Json {
-        let value = |bytes: &[u8]| match self.scalar.decode(bytes) {
-            Value::Float(_) => Json::from(self.scalar.to_decimal(bytes)),
-            value => to_json(&value),
+        let value = |bytes: &[u8]| {
+            let value = self.scalar.decode(bytes);
+            let is_float = matches!(value, Value::Float(_));
+            if is_float { self.scalar.to_decimal(bytes).into() } else { to_json(&value) }
         };
         self.position_bytes(v).chunks_exact(self.scalar.size()).map(value).collect()
     }

@@ -371,7 +371,10 @@ impl LevelReader {
     pub fn bin_attribute(&self) -> Option<(&str, Vec<Value>)> {
         let meta = self.inner.node.meta();
         let values = meta.chunk_attribute_values.as_deref().unwrap_or_default();
-        Some((meta.chunk_attribute_name.as_deref()?, values.iter().map(crate::field::category).collect()))
+        Some((
+            meta.chunk_attribute_name.as_deref()?,
+            values.iter().map(crate::field::category).collect(),
+        ))
     }
 
     /// Returns what is to be added to stored positions to obtain those of the world, where the store says so.

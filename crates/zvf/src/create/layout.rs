@@ -506,10 +506,8 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
             let (dtype, width) = (field.column.dtype(), field.column.width());
             let width = if width > 1 { format!(" x {width}") } else { String::new() };
             // Text of every width goes into one column.
-            let dtype = match dtype.kind {
-                DtypeKind::Text => "text".to_owned(),
-                _ => dtype.to_string(),
-            };
+            let is_text = dtype.kind == DtypeKind::Text;
+            let dtype = if is_text { "text".to_owned() } else { dtype.to_string() };
             format!("{what} {:?} of {dtype}{width}", &*field.name)
         });
         words.collect::<Vec<String>>()
