@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path as Prefix;
-use zvf_format::Class;
 use zvf_publish::{CommitGate, Disk, KeyedFolder, PublishError};
-use zvf_store::{Backend, Objects, OpenOptions, Store, Versions};
+use zvf_store::{Backend, Objects, OpenOptions, Store, StoreError, Versions};
 
 use crate::error::{EditError, Result};
 use crate::medium::Medium;
@@ -169,10 +168,11 @@ impl Place {
 /// Returns the folder of the journal of a store in a folder, whatever links lead to it.
 pub(crate) fn journal_folder(store: &Path) -> Result<PathBuf> {
     let place = store.display();
-    zvf_publish::journal_folder(store).map_err(|error| match error {
-        PublishError::Io(error) => EditError::from(error).with_place(&place.to_string()),
-        PublishError::StrayJournal { .. } => EditError::new(Class::Conflict, error.to_string()),
-        _ => EditError::unsupported(format!("{place}: {error}")),
+    zvf_publish::journal_folder(store).map_err(|error| {
+        if matches!(error, PublishError::NoName(_)) {
+            return EditError::unsupported(format!("{place}: {error}"));
+        }
+        EditError::from(StoreError::from(error)).with_place(&place.to_string())
     })
 }
 

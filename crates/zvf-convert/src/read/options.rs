@@ -27,7 +27,7 @@ pub struct ReadOptions {
     /// The roles of the columns of a table: npy with records, npz, CSV and TSV.
     pub columns: ColumnRoles,
     /// The type of positions that are text in the file [default: `float64`; for OBJ, SWC and
-    /// GraphML `float32` where that keeps all digits].
+    /// `GraphML` `float32` where that keeps all digits].
     pub positions: Option<Dtype>,
     /// How to read faces that have different numbers of corners.
     pub polygons: Polygons,
