@@ -22,6 +22,9 @@ use zvf_store::{OpenOptions, Store};
 
 pub use self::failing::expected_failure;
 
+/// Files by their names.
+type Files = Vec<(String, Vec<u8>)>;
+
 /// Returns the folder of archives.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/zvf")
@@ -48,7 +51,7 @@ pub fn ids() -> Vec<String> {
 /// Returns the files of a store, by their path below its root. Each archive is read once in a
 /// process.
 pub fn files(id: &str) -> Vec<(String, Vec<u8>)> {
-    static READ: Mutex<BTreeMap<String, Vec<(String, Vec<u8>)>>> = Mutex::new(BTreeMap::new());
+    static READ: Mutex<BTreeMap<String, Files>> = Mutex::new(BTreeMap::new());
     let mut read_before = READ.lock().unwrap_or_else(PoisonError::into_inner);
     let files = read_before.entry(id.to_owned());
     files.or_insert_with(|| read(&folder().join(format!("{id}.tar.zst"))).unwrap()).clone()
