@@ -507,7 +507,7 @@ fn to_words(words: &[&str]) -> Vec<String> {
 fn find_class(ended: &Output) -> (String, String) {
     let text = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     let error = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let class = error.filter_map(|error| Some(error["class"].as_str()?.to_owned())).last();
+    let class = error.filter_map(|error| Some(error["class"].as_str()?.to_owned())).next_back();
     (class.unwrap_or_default(), format!("{}: {text}", ended.status))
 }
 

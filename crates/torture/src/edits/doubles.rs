@@ -57,7 +57,7 @@ impl Doubles {
             ],
         )?;
         let files = read_tree(&store);
-        let parts: [(&str, fn(&Files, usize, &mut Report) -> anyhow::Result<()>); 3] =
+        let parts: [(&str, Attempt); 3] =
             [("late", repeat_puts), ("begin again", begin_again), ("one epoch", take_one_epoch)];
         for (name, part) in parts {
             let failures = report.failures;
@@ -300,3 +300,6 @@ const REFUSALS: [Class; 4] =
 const MAX_REQUESTS: usize = 120;
 /// Objects of the store that writers of a folder change.
 const OBJECTS: usize = 4;
+
+/// One of the attempts: on the files of a store, and every `n`th request.
+type Attempt = fn(&Files, usize, &mut Report) -> anyhow::Result<()>;

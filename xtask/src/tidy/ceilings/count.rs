@@ -24,7 +24,7 @@ pub(super) fn count(house: &House) -> anyhow::Result<BTreeMap<String, usize>> {
     for path in files::list_all(house)? {
         let is_rust = path.ends_with(".rs");
         let (part, is_test) = place(&path);
-        if !is_rust && !(is_test && SCRIPTS.iter().any(|end| path.ends_with(end))) {
+        if !(is_rust || is_test && SCRIPTS.iter().any(|end| path.ends_with(end))) {
             continue;
         }
         let text = fs::read_to_string(house.path(&path)).with_context(|| format!("no {path}"))?;
@@ -143,7 +143,7 @@ impl<'a> Iterator for Tokens<'a> {
         let len = literal(self.rest).unwrap_or_else(|| match first {
             _ if is_word(first) => self
                 .rest
-                .find(|c| !is_word(c) && !(c == '.' && first.is_ascii_digit()))
+                .find(|c| !(is_word(c) || c == '.' && first.is_ascii_digit()))
                 .unwrap_or(self.rest.len()),
             _ if PAIRS.iter().any(|pair| self.rest.starts_with(pair)) => {
                 2 + usize::from(self.rest.starts_with("..="))
