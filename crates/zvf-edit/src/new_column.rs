@@ -145,13 +145,14 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds a column with the fill value in every row.
+    /// Adds a column with the fill value in every row. Refuses a name that no array can have.
     pub(crate) fn create_column(
         &mut self,
         scope: &str,
         kind: usize,
         column: NewColumn,
     ) -> Result<()> {
+        zvf_store::Key::root().child(&column.name)?;
         match scope {
             "vertex" => self.create_vertex_column(kind, column),
             "fragment" => self.create_fragment_column(kind, column),

@@ -114,3 +114,16 @@ fn rows_that_are_declared_and_not_stored_are_refused_above_a_limit() {
         assert!(error.to_string().contains("expected"), "{array}, {shape} in {chunk}: {error}");
     }
 }
+
+#[test]
+fn columns_whose_name_is_no_name_of_an_array_are_refused() {
+    let store = Unpacked::new("sl3_streamlines");
+    let before = archives::tree(store.path());
+    for name in ["dose/mg", "..", "a\\b"] {
+        let line = json!({"op": "column.add", "scope": "object", "name": name, "dtype": "int64"});
+        let error = run(store.path(), &[line]).unwrap_err();
+        let classes = [Class::InvalidKey, Class::InvalidArgument];
+        assert!(classes.contains(&error.class), "{name}: {error}");
+    }
+    assert_eq!(archives::tree(store.path()), before);
+}
