@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -26,9 +27,12 @@ fn signal(child: &Child, name: &str) {
         .unwrap();
 }
 
+/// Returns the exit code, as shells have it: a signal that comes before its handler is there kills
+/// the process.
 fn end(child: Child) -> (i32, Output) {
     let output = child.wait_with_output().unwrap();
-    (output.status.code().expect("it ends by itself"), output)
+    let code = output.status.code().or(output.status.signal().map(|signal| 128 + signal));
+    (code.unwrap(), output)
 }
 
 fn count_commits(store: &Path) -> usize {
