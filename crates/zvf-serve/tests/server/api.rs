@@ -55,7 +55,7 @@ fn answers_are_of_the_last_commit() {
         let options = zvf::edit::CommitOptions::default();
         let mut editor = zvf::edit::Editor::open(&store, &store, options).unwrap();
         let line =
-            format!(r#"{{"op": "vertex.move", "vertices": {{"all": true}}, "by": [{by}, 0]}}"#);
+            format!(r#"{{"op": "vertex.move", "vertices": {{"all": true}}, "by": [{by}, 0, 0]}}"#);
         editor.line(1, &line).unwrap();
         editor.finish().unwrap();
     };
