@@ -113,6 +113,14 @@ impl House {
     pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Program {
         let mut command = Command::new(name);
         command.current_dir(&self.root);
+        // Set by the cargo that started this program, and not by a shell: the build script of ring
+        // runs again where they differ, and all that uses TLS is compiled once more.
+        for (name, _) in env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                command.env_remove(&name);
+            }
+        }
         Program(command)
     }
 }
