@@ -93,14 +93,16 @@ impl StoreCopy {
 
     /// Refuses a copy from which the root document or all cells of an array of level 0 disappeared:
     /// no program that rewrites a store removes those, so that something else removed files of the
-    /// copy.
+    /// copy. Links are left out: those between chunks go where chunks or levels change.
     fn check_is_whole(&self, after: &BTreeSet<String>) -> Result<()> {
         let is_lost = |array: &str| {
             let mut cells = after.range(array.to_owned()..);
             !cells.next().is_some_and(|key| key.starts_with(array))
         };
         let mut arrays = self.keys.iter().filter(|key| !zvf_pyramid::belongs_to_levels(key));
-        let mut arrays = arrays.by_ref().filter_map(|key| Some(&key[..key.find("/c/")? + 3]));
+        let arrays = arrays.by_ref().filter_map(|key| Some(&key[..key.find("/c/")? + 3]));
+        let is_link = |array: &&str| array.split('/').any(|part| part.starts_with("link"));
+        let mut arrays = arrays.filter(|array| !is_link(array));
         let lost = match after.contains("zarr.json") {
             true => arrays.find(|array| is_lost(array)),
             false => Some("zarr.json"),
