@@ -109,7 +109,7 @@ impl Show {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zvf undo tracts.zarrvectors
-  zvf undo tracts.zarrvectors 3
+  zvf undo tracts.zarrvectors 4
   zvf undo tracts.zarrvectors --to 2 --message 'back to the reviewed state'")]
 pub(crate) struct Undo {
     /// The store: a folder.
