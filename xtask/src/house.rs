@@ -36,7 +36,7 @@ impl House {
         Ok(Self { root, is_ci: false })
     }
 
-    /// Returns the same workspace for the steps of CI: they share [`CI_SET`].
+    /// Returns the same workspace for the steps of CI: they share [`ci_set`].
     pub(crate) fn for_ci(&self) -> Self {
         Self { root: self.root.clone(), is_ci: true }
     }
@@ -67,8 +67,8 @@ impl House {
     pub(crate) fn build_programs(&self, more: &[&str]) -> anyhow::Result<PathBuf> {
         let programs = ["zvf-cli", "zvf-validate"].iter().chain(more);
         let programs: Vec<&str> = programs.flat_map(|name| ["-p", name]).collect();
-        let selection = if self.is_ci { &CI_SET[..] } else { &programs };
-        self.cargo(&["build", "--quiet", "--bins", "--examples"]).args(selection).run()?;
+        let selection = if self.is_ci { ci_set() } else { programs };
+        self.cargo(&["build", "--quiet", "--bins", "--examples"]).args(&selection).run()?;
         Ok(self.target().join("debug"))
     }
 
@@ -89,7 +89,8 @@ impl House {
         }
         let script = self.target().join("cargo-for-maturin");
         let words = "build --lib --example rules --message-format json-render-diagnostics";
-        let (set, cargo) = (CI_SET.join(" "), env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+        let (set, cargo) =
+            (ci_set().join(" "), env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
         let text = format!(
             "#!/bin/sh\n[ \"$1\" != rustc ] || set -- {words} {set}\nexec '{cargo}' \"$@\"\n"
         );
@@ -128,18 +129,38 @@ impl House {
 /// Crates with an SQL engine: only the steps of `conformance --sql` build them.
 pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
-/// The packages and features of CI: cargo compiles a crate again where another selection asks for
-/// other features.
-pub(crate) const CI_SET: [&str; 8] = [
-    "--workspace",
-    "--all-features",
-    "--exclude",
-    HEAVY[0],
-    "--exclude",
-    HEAVY[1],
-    "--exclude",
-    HEAVY[2],
+/// Crates without optional features: the test command of the README tests all of them.
+const PLAIN: [&str; 16] = [
+    "zvf-format",
+    "zvf-metadata",
+    "zvf-tet",
+    "zvf-b2nd",
+    "zvf-publish",
+    "zvf-draco",
+    "zvf-model",
+    "zvf-query",
+    "zvf-write",
+    "zvf-validate",
+    "zvf-repair",
+    "zvf-migrate",
+    "zvf-precomputed",
+    "zvf-render",
+    "zvf-serve",
+    "zvf-fuzz-targets",
 ];
+
+/// Returns the selection of all packages that need no SQL engine, with all features.
+pub(crate) fn everything() -> Vec<&'static str> {
+    let excluded = HEAVY.iter().flat_map(|name| ["--exclude", *name]);
+    ["--workspace", "--all-features"].into_iter().chain(excluded).collect()
+}
+
+/// Returns the selection of the programs, and of the crates with features that the test command of
+/// the README leaves out. Every step of CI builds this one: cargo compiles a crate again where
+/// another selection asks for other features.
+pub(crate) fn ci_set() -> Vec<&'static str> {
+    everything().into_iter().chain(PLAIN.iter().flat_map(|name| ["--exclude", *name])).collect()
+}
 
 impl Program {
     pub(crate) fn args(mut self, args: &[impl AsRef<OsStr>]) -> Self {

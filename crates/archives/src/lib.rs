@@ -358,20 +358,34 @@ pub fn inline<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Compares the sorted lines with the file `name` of `testdata/surface`, or writes it where
-/// `ZVF_REWRITE` is set. A bigger build than the usual one `may_have_more`.
-pub fn check_surface(name: &str, mut lines: Vec<String>, may_have_more: bool) {
+/// `ZVF_REWRITE` is set. What only a build with more features has ends in ` (more)` there.
+pub fn check_surface(name: &str, mut lines: Vec<String>, has_more: bool) {
     lines.sort();
     lines.dedup();
     let path = folder().join("../surface").join(name);
-    if env::var_os("ZVF_REWRITE").is_some() {
-        fs::write(&path, lines.join("\n") + "\n").unwrap();
-    }
     let kept = fs::read_to_string(&path).unwrap();
-    let gone: Vec<&str> = kept.lines().filter(|kept| !lines.iter().any(|l| l == kept)).collect();
-    let is_new = |line: &&String| !may_have_more && !kept.lines().any(|kept| kept == **line);
-    let new: Vec<&String> = lines.iter().filter(is_new).collect();
+    let (more, plain): (Vec<&str>, Vec<&str>) = kept.lines().partition(|l| l.ends_with(MORE));
+    let more: Vec<&str> = more.iter().filter_map(|line| line.strip_suffix(MORE)).collect();
+    if env::var_os("ZVF_REWRITE").is_some() {
+        let is_more = |line: &str| has_more && !plain.contains(&line);
+        let mut written: Vec<String> = lines.clone();
+        written.iter_mut().filter(|line| is_more(line)).for_each(|line| line.push_str(MORE));
+        if !has_more {
+            written.extend(more.iter().map(|line| format!("{line}{MORE}")));
+            written.sort();
+        }
+        return fs::write(&path, written.join("\n") + "\n").unwrap();
+    }
+    let expected: Vec<&str> =
+        plain.into_iter().chain(more.into_iter().filter(|_| has_more)).collect();
+    let gone: Vec<&&str> =
+        expected.iter().filter(|kept| !lines.iter().any(|l| l == *kept)).collect();
+    let new: Vec<&String> =
+        lines.iter().filter(|line| !expected.contains(&line.as_str())).collect();
     assert!(
         gone.is_empty() && new.is_empty(),
         "testdata/surface/{name}: gone {gone:#?}, new {new:#?}; `ZVF_REWRITE=1` writes it"
     );
 }
+
+const MORE: &str = " (more)";

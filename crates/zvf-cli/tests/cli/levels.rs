@@ -127,8 +127,11 @@ fn builds_additive_levels() {
     let picture = picture.to_str().unwrap();
     assert_eq!(zvf(&["render", "-q", &store, "--level", "1", "--output", picture]).code, 0);
 
-    let error = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).refused(2);
-    assert!(error.contains("put it together first"), "{error}");
+    #[cfg(feature = "reference")]
+    {
+        let error = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).refused(2);
+        assert!(error.contains("put it together first"), "{error}");
+    }
     let plan = zvf(&["pyramid", "-q", "--dry-run", &store, "--levels", "0"]).clean();
     assert_eq!(plan, "level 0: 4,000 vertices\n");
     let rebuild = ["pyramid", "-q", &store, "--additive", "--levels", "1"];
@@ -292,6 +295,7 @@ fn every_kind_of_a_store_gets_levels() {
         ),
         (&["--size", "line=2"], "settings of a kind: expected those of the store, found line"),
         (&["--additive"], "one, to be spread over levels, found point_cloud"),
+        #[cfg(feature = "reference")]
         (&["--reference", "2,1"], "the reference makes levels of the first and loses the others"),
     ] {
         let error = zvf(&[&["pyramid", "-q", &store], args].concat()).refused(2);
@@ -351,6 +355,7 @@ fn a_killed_run_leaves_a_complete_store() {
 }
 
 #[test]
+#[cfg(feature = "reference")]
 fn reference_levels_have_attributes_with_full() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 600);

@@ -19,6 +19,7 @@ use zvf_model::{ChunkOwners, ObjectIndex, ObjectManifest};
 use super::Context;
 use super::fetch::{Need, RowSource};
 use super::objects::check_pieces;
+use super::work_units::{INDEX_BATCH_CELLS, groups};
 use crate::error::QueryError;
 use crate::mode::Mode;
 use crate::region::Region;
@@ -30,12 +31,12 @@ use crate::select::runs::{Runs, check_extent};
 type Place = (ChunkKey, u64);
 
 impl Context {
-    /// Returns the rows of objects that can be in the region, ascending, each once.
+    /// Returns the rows of objects that can be in the region, ascending, each once; `None` where all can.
     pub(super) async fn near_region(
         &self,
         index: &ObjectIndex,
         range: &ChunkRange,
-    ) -> Result<Vec<u64>, QueryError> {
+    ) -> Result<Option<Vec<u64>>, QueryError> {
         let places = self.candidates();
         let mut keys = self.keys(&places);
         if self.query.allow_missing {
@@ -49,7 +50,7 @@ impl Context {
         } else {
             self.cache.level.owners(&keys, None).await?
         };
-        let Some(owners) = found else { return Ok((0..index.slots()).collect()) };
+        let Some(owners) = found else { return Ok(None) };
         let mut all: Vec<u64> =
             owners.chunks.iter().flat_map(|chunk| chunk.all()).map(|o| o.row.into()).collect();
         all.extend(&owners.crossing);
@@ -61,9 +62,10 @@ impl Context {
                 && !matches!(self.mode, Mode::Cells | Mode::Inside)
                 && keys.len() * 4 <= self.chunks.len()
         }) else {
-            return Ok(all);
+            return Ok(Some(all));
         };
-        self.find_touching_objects(index, region, &keys, &owners.chunks, all).await
+        let near = self.find_touching_objects(index, region, &keys, &owners.chunks, all).await?;
+        Ok(Some(near))
     }
 
     /// Returns those of the objects at the rows `all` that a segment in the chunks `keys`, or from or to them,
@@ -76,13 +78,43 @@ impl Context {
         owners: &[ChunkOwners],
         all: Vec<u64>,
     ) -> Result<Vec<u64>, QueryError> {
+        let (mut hits, mut ends) = (BTreeSet::new(), HashMap::new());
+        let max_bytes = self.cache.level.store().budget().max_bytes() / 4;
+        let mut owners = owners;
+        for keys in keys.chunks(INDEX_BATCH_CELLS) {
+            let rows = self.extents(keys).await;
+            // Judged, not allocated.
+            let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
+            for (keys, _) in groups(keys, bytes, max_bytes) {
+                let (now, later) = owners.split_at(keys.len());
+                self.test_fragments(region, keys, now, &mut hits, &mut ends).await?;
+                owners = later;
+            }
+        }
+        if self.mode == Mode::Crop {
+            return Ok(hits.into_iter().collect());
+        }
+        let open: Vec<u64> = all.into_iter().filter(|row| !hits.contains(row)).collect();
+        let manifests = index.manifests(&open).await?;
+        hits.extend(self.find_stepping_objects(region, &manifests, &ends).await?);
+        Ok(hits.into_iter().collect())
+    }
+
+    /// Adds the owners of the fragments in the chunks `keys` that meet the region to `hits`, and the end points of
+    /// the other fragments to `ends`.
+    async fn test_fragments(
+        &self,
+        region: &Region,
+        keys: &[ChunkKey],
+        owners: &[ChunkOwners],
+        hits: &mut BTreeSet<u64>,
+        ends: &mut HashMap<Place, [Option<Point>; 2]>,
+    ) -> Result<(), QueryError> {
         let axes = self.cache.level.axes();
         let found = self.cache.level.fragments(keys).await;
         let source = RowSource::Positions(&self.cache.level);
         let needs = keys.iter().map(|_| Need::Whole).collect();
         let loaded = self.read(source, keys, needs, self.caching(0)).await?;
-        let mut hits = BTreeSet::new();
-        let mut ends: HashMap<Place, [Option<Point>; 2]> = HashMap::new();
         let steps = self.mode != Mode::Crop;
         for (cell, ((key, fragments), owners)) in (0_u32..).zip(keys.iter().zip(found).zip(owners))
         {
@@ -109,13 +141,7 @@ impl Context {
                 }
             }
         }
-        if !steps {
-            return Ok(hits.into_iter().collect());
-        }
-        let open: Vec<u64> = all.into_iter().filter(|row| !hits.contains(row)).collect();
-        let manifests = index.manifests(&open).await?;
-        hits.extend(self.find_stepping_objects(region, &manifests, &ends).await?);
-        Ok(hits.into_iter().collect())
+        Ok(())
     }
 
     /// Returns the rows of objects that step from one fragment to the next through the region, as far as their

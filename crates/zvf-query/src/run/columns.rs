@@ -10,6 +10,7 @@
 //!
 //! A name is taken as it is first, so that an attribute may have a point in its name.
 
+use futures_util::future::try_join_all;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
 
@@ -44,20 +45,24 @@ impl AnswerColumns {
         match columns {
             Columns::None => {}
             Columns::All => {
-                for name in &*cache.names().await? {
-                    chosen.vertex.push(cache.required_vertex_attribute(name, near).await?);
-                }
+                let names = cache.names().await?;
+                let columns = names.iter().map(|name| cache.required_vertex_attribute(name, near));
+                chosen.vertex = try_join_all(columns).await?;
                 if kind.has_links()
                     && let Some(family) = cache.level.links(Delta::SAME).await?
                 {
-                    for name in cache.level.link_attribute_names().await?.names {
-                        chosen.link.extend(cache.link_attribute(&family, &name).await?);
-                    }
+                    let names = cache.level.link_attribute_names().await?.names;
+                    let columns = names.iter().map(|name| cache.link_attribute(&family, name));
+                    chosen.link = try_join_all(columns).await?.into_iter().flatten().collect();
                 }
             }
             Columns::Named(names) => {
-                for name in names {
-                    chosen.add(name, cache, kind, near).await?;
+                let columns = names.iter().map(|name| Self::find(name, cache, kind, near));
+                for Self { vertex, fragment, object, link, .. } in try_join_all(columns).await? {
+                    chosen.vertex.extend(vertex);
+                    chosen.fragment.extend(fragment);
+                    chosen.object.extend(object);
+                    chosen.link.extend(link);
                 }
                 chosen.links_named = !chosen.link.is_empty();
             }
@@ -65,27 +70,28 @@ impl AnswerColumns {
         Ok(chosen)
     }
 
-    async fn add(
-        &mut self,
+    /// Finds one column.
+    async fn find(
         name: &str,
         cache: &LevelCache,
         kind: Kind,
         near: Option<&ChunkKey>,
-    ) -> Result<(), QueryError> {
+    ) -> Result<Self, QueryError> {
+        let mut chosen = Self::default();
         if let Some(found) = cache.vertex_attribute(name, near).await? {
-            self.vertex.push(found);
-            return Ok(());
+            chosen.vertex.push(found);
+            return Ok(chosen);
         }
         match name.split_once('.') {
             Some(("vertex", rest)) => {
-                self.vertex.push(cache.required_vertex_attribute(rest, near).await?);
+                chosen.vertex.push(cache.required_vertex_attribute(rest, near).await?);
             }
-            Some(("fragment", rest)) => self.fragment.push(cache.fragment_attribute(rest).await?),
-            Some(("object", rest)) => self.object.push(cache.object_attribute(rest).await?),
+            Some(("fragment", rest)) => chosen.fragment.push(cache.fragment_attribute(rest).await?),
+            Some(("object", rest)) => chosen.object.push(cache.object_attribute(rest).await?),
             Some(("link", rest)) => {
                 check_links(kind)?;
                 let family = cache.level.links(Delta::SAME).await?;
-                self.link.push(cache.required_link_attribute(family.as_ref(), rest).await?);
+                chosen.link.push(cache.required_link_attribute(family.as_ref(), rest).await?);
             }
             _ => {
                 let family = match kind.has_links() {
@@ -96,15 +102,14 @@ impl AnswerColumns {
                     Some(family) => cache.link_attribute(family, name).await?,
                     None => None,
                 };
-                let Some(found) = found else {
+                match found {
+                    Some(found) => chosen.link.push(found),
                     // Says which there are.
-                    self.vertex.push(cache.required_vertex_attribute(name, near).await?);
-                    return Ok(());
-                };
-                self.link.push(found);
+                    None => chosen.vertex.push(cache.required_vertex_attribute(name, near).await?),
+                }
             }
         }
-        Ok(())
+        Ok(chosen)
     }
 
     /// Returns whether vertices must say which fragment they are in.

@@ -156,7 +156,7 @@ impl Context {
             _ => {
                 let mut rows = 0_u64;
                 for places in places.chunks(EXTENT_BATCH_CHUNKS) {
-                    for extent in self.extents(places).await {
+                    for extent in self.extents(&self.keys(places)).await {
                         rows = rows.saturating_add(extent); // a claim, compared with a cap
                     }
                 }

@@ -28,8 +28,10 @@ mod vertices;
 mod work_units;
 mod yielding;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -115,11 +117,46 @@ pub(crate) enum WorkUnit {
     /// Chunks, by their place in the table of the level.
     Chunks(Vec<u32>),
     /// Objects, by their row in the index, in the order of the answer.
-    Objects(Vec<u64>),
+    Objects(ObjectRows),
     /// Link cells, and chunks whose vertices count.
     Elements(elements::Work),
     /// The same in pieces, to be merged as memory allows.
     Several(Vec<elements::Work>),
+}
+
+/// Rows of the index of objects, in the order of the answer. All are a range: there may be 10^8.
+#[derive(Clone, Debug)]
+pub(crate) enum ObjectRows {
+    Range(Range<u64>),
+    List(Vec<u64>),
+}
+
+impl ObjectRows {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Range(rows) => saturating_usize(rows.end - rows.start), // only compared
+            Self::List(rows) => rows.len(),
+        }
+    }
+
+    pub(crate) fn get(&self) -> Cow<'_, [u64]> {
+        match self {
+            Self::Range(rows) => rows.clone().collect(),
+            Self::List(rows) => rows.into(),
+        }
+    }
+
+    /// Divides them into parts of `max` rows; the last may have fewer.
+    fn chunks(self, max: usize) -> Vec<Self> {
+        match self {
+            Self::Range(rows) => {
+                let end = |start: u64| rows.end.min(start.saturating_add(to_u64(max)));
+                let starts = rows.clone().step_by(max);
+                starts.map(|start| Self::Range(start..end(start))).collect()
+            }
+            Self::List(rows) => rows.chunks(max).map(|rows| Self::List(rows.to_vec())).collect(),
+        }
+    }
 }
 
 /// A unit of work, and an estimate of the bytes it takes until it is in the answer.
@@ -295,7 +332,7 @@ impl Context {
     ) -> Result<Batch, QueryError> {
         match unit {
             WorkUnit::Chunks(places) => self.vertices(places, limit).await,
-            WorkUnit::Objects(rows) => self.objects(rows, limit).await,
+            WorkUnit::Objects(rows) => self.objects(&rows.get(), limit).await,
             WorkUnit::Elements(work) => self.elements(work).await,
             WorkUnit::Several(works) => {
                 let mut batches = Vec::with_capacity(works.len());

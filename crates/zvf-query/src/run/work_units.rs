@@ -14,7 +14,7 @@ use zvf_model::{AttributeReader, FollowedObjects, LevelId, ObjectIndex, ObjectRu
 use zvf_store::Partial;
 
 use super::elements::Work;
-use super::{Context, Purpose, SizedWorkUnit, WorkUnit};
+use super::{Context, ObjectRows, Purpose, SizedWorkUnit, WorkUnit};
 use crate::error::{BadQuery, QueryError};
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
@@ -161,25 +161,25 @@ impl Context {
             return Err(self.original_order_error().into());
         }
         let named = self.named_objects().await?.map(|named| named.rows.clone());
-        let slots = saturating_usize(index.slots()); // only compared
-        let looked_at = named.as_ref().map_or(slots, Vec::len);
-        self.yield_before_many(looked_at).await;
+        self.yield_before_many(named.as_ref().map_or(0, Vec::len)).await;
         let rows = match (named, &self.reach) {
-            (Some(rows), _) if to_u64(rows.len()) < MAX_UNSEARCHED_OBJECTS => rows,
-            (Some(rows), None) => rows,
-            (None, None) => (0..index.slots()).collect(),
-            (named, Some((_, range))) => {
-                let near = self.near_region(&index, range).await?;
-                match named {
-                    None => near,
-                    Some(mut rows) => {
-                        rows.retain(|row| near.binary_search(row).is_ok());
-                        rows
-                    }
+            (Some(rows), _) if to_u64(rows.len()) < MAX_UNSEARCHED_OBJECTS => Some(rows),
+            (named, None) => named,
+            (named, Some((_, range))) => match (named, self.near_region(&index, range).await?) {
+                (Some(mut rows), Some(near)) => {
+                    rows.retain(|row| near.binary_search(row).is_ok());
+                    Some(rows)
                 }
+                (named, near) => near.or(named),
+            },
+        };
+        let rows = match rows {
+            None if !self.conditions.choose_objects() => ObjectRows::Range(0..index.slots()),
+            rows => {
+                let rows = rows.unwrap_or_else(|| (0..index.slots()).collect());
+                ObjectRows::List(self.objects_where(rows).await?)
             }
         };
-        let rows = self.objects_where(rows).await?;
         // Estimates, bounded below.
         let average = vertices.checked_div(index.slots()).unwrap_or(0).max(1);
         let bytes = average.saturating_mul(self.row_bytes());
@@ -193,15 +193,14 @@ impl Context {
         let max_objects = match purpose {
             Purpose::Collect => {
                 // Work units of a stream are refined later.
-                let at_once = self.objects_at_once(&index, &rows, self.unit_bytes(purpose)).await?;
+                let bytes = self.unit_bytes(purpose);
+                let at_once = self.objects_at_once(&index, &rows, bytes).await?;
                 at_once.min(MAX_UNIT_OBJECTS)
             }
             Purpose::Stream => MANIFEST_BATCH_OBJECTS,
         };
-        Ok(rows
-            .chunks(objects.clamp(1, max_objects))
-            .map(|rows| WorkUnit::Objects(rows.to_vec()))
-            .collect())
+        let parts = rows.chunks(objects.clamp(1, max_objects));
+        Ok(parts.into_iter().map(WorkUnit::Objects).collect())
     }
 }
 
@@ -246,7 +245,7 @@ impl Context {
         let max_bytes = self.unit_bytes(purpose);
         match unit {
             WorkUnit::Chunks(places) => {
-                let rows = self.extents(&places).await;
+                let rows = self.extents(&self.keys(&places)).await;
                 // Judged, not allocated.
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
                 let unit = |(part, bytes): (&[u32], _)| SizedWorkUnit {
@@ -258,7 +257,7 @@ impl Context {
             WorkUnit::Several(works) => {
                 let chunk_counts = works.iter().map(|work| work.chunks.len());
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
-                let rows = self.extents(&places).await;
+                let rows = self.extents(&self.keys(&places)).await;
                 let mut rows = rows.iter();
                 let work_rows: Vec<u64> =
                     chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
@@ -273,7 +272,7 @@ impl Context {
             }
             WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
             WorkUnit::Elements(work) => {
-                let rows = self.extents(&work.chunks).await;
+                let rows = self.extents(&self.keys(&work.chunks)).await;
                 // Judged, not allocated.
                 let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
                 Ok(vec![SizedWorkUnit { unit: WorkUnit::Elements(work), bytes }])
@@ -284,13 +283,13 @@ impl Context {
     /// Splits objects into work units by the bytes that are read of their chunks.
     async fn split_objects(
         &self,
-        rows: &[u64],
+        rows: &ObjectRows,
         max_bytes: u64,
     ) -> Result<Vec<SizedWorkUnit>, QueryError> {
         let index = self.index().await?;
         let at_once = self.objects_at_once(&index, rows, max_bytes).await?;
         let mut parts = Vec::new();
-        for rows in rows.chunks(at_once) {
+        for rows in rows.get().chunks(at_once) {
             let followed = self.follow(&index, rows).await?;
             self.split_followed(&followed, max_bytes, &mut parts)?;
         }
@@ -302,15 +301,18 @@ impl Context {
     async fn objects_at_once(
         &self,
         index: &ObjectIndex,
-        rows: &[u64],
+        rows: &ObjectRows,
         max_bytes: u64,
     ) -> Result<usize, QueryError> {
         let all = rows.len().max(1);
-        let Some(first) = rows.get(..SAMPLED_OBJECTS).filter(|_| all > MAX_UNSAMPLED_OBJECTS)
-        else {
+        if all <= MAX_UNSAMPLED_OBJECTS {
             return Ok(all);
+        }
+        let first: Vec<u64> = match rows {
+            ObjectRows::Range(rows) => rows.clone().take(SAMPLED_OBJECTS).collect(),
+            ObjectRows::List(rows) => rows.iter().take(SAMPLED_OBJECTS).copied().collect(),
         };
-        let followed = self.follow(index, first).await?;
+        let followed = self.follow(index, &first).await?;
         let sizes = followed.chunks.iter().map(|chunk| to_u64(chunk.blob().len()));
         let bytes: u64 = sizes.sum(); // of blobs in memory
         let chunks = to_u64(followed.chunks.len()).max(1);
@@ -336,7 +338,7 @@ impl Context {
             // Estimates, only compared.
             if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
                 parts.push(SizedWorkUnit {
-                    unit: WorkUnit::Objects(std::mem::take(&mut now)),
+                    unit: WorkUnit::Objects(ObjectRows::List(std::mem::take(&mut now))),
                     bytes,
                 });
                 reads.of_chunks.clear();
@@ -347,7 +349,8 @@ impl Context {
             now.push(object.row);
         }
         if !now.is_empty() {
-            parts.push(SizedWorkUnit { unit: WorkUnit::Objects(now), bytes });
+            let unit = WorkUnit::Objects(ObjectRows::List(now));
+            parts.push(SizedWorkUnit { unit, bytes });
         }
         Ok(())
     }
@@ -366,8 +369,8 @@ impl Context {
     }
 
     /// Estimates the rows of each chunk; 0 for one whose fragments cannot be read.
-    pub(super) async fn extents(&self, places: &[u32]) -> Vec<u64> {
-        let found = self.cache.level.fragments(&self.keys(places)).await;
+    pub(super) async fn extents(&self, keys: &[ChunkKey]) -> Vec<u64> {
+        let found = self.cache.level.fragments(keys).await;
         found.into_iter().map(|found| found.map_or(0, |found| found.extent())).collect()
     }
 }
@@ -421,7 +424,7 @@ fn total(claims: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// Returns `all` in parts of at most so many bytes, or of one, each with its bytes.
-fn groups<T>(
+pub(super) fn groups<T>(
     all: &[T],
     bytes: impl Iterator<Item = u64>,
     max_bytes: u64,
@@ -463,7 +466,7 @@ const ELEMENT_OVERHEAD_BYTES: u64 = 192;
 /// Bytes that reading a range of rows takes besides the rows.
 const RANGE_OVERHEAD_BYTES: u64 = 1 << 10;
 /// Chunks of a stream whose indexes are read together.
-const INDEX_BATCH_CELLS: usize = 256;
+pub(super) const INDEX_BATCH_CELLS: usize = 256;
 /// Objects of a stream whose manifests are read together.
 const MANIFEST_BATCH_OBJECTS: usize = 4096;
 /// Cells of a collected answer.

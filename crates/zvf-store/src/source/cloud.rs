@@ -64,7 +64,7 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
 
 /// Makes ring the TLS provider of the process, unless the program has chosen one: the HTTP client
 /// brings none.
-fn choose_tls_provider() {
+pub(super) fn choose_tls_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // An error says that another thread was faster, and then there is a provider too.
         let _ = rustls::crypto::ring::default_provider().install_default();

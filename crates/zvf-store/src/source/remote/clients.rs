@@ -293,6 +293,7 @@ mod tests {
     fn few_clients_are_kept_and_none_for_long() {
         let client_key =
             |n: usize| ClientKey { options: n.to_string(), environment: Vec::new(), runtime: None };
+        crate::source::cloud::choose_tls_provider();
         let client = ReqwestConnector::default().connect(&ClientOptions::new()).unwrap();
         let (mut clients, now) = (Clients(Vec::new()), Instant::now());
         for n in 0..MAX_CLIENTS {
