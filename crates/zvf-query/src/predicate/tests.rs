@@ -100,7 +100,8 @@ fn columns_are_listed_once() {
     let condition = parse("a > 1 and (a < 3 or object.b[1] = 2) and a[1] = 0");
     let names: Vec<String> = condition.columns().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["a", "a[1]", "object.b[1]"]);
-    assert!(!condition.is_all(Scope::Vertex) && parse("a = 1").is_all(Scope::Vertex));
+    let scopes: Vec<Scope> = condition.columns().iter().map(|column| column.scope).collect();
+    assert_eq!(scopes, [Scope::Vertex, Scope::Vertex, Scope::Object]);
 }
 
 proptest! {

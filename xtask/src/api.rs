@@ -1,19 +1,15 @@
 //! `api`: the public items of every published crate, as a snapshot that CI compares.
 //!
-//! rustdoc writes a crate's index as JSON. Each public item becomes one line, and the sorted lines are kept in
-//! `docs/api/CRATE.txt`. So a review sees every change of the public interface.
+//! rustdoc writes a crate's index as JSON, and the crate `public-api` makes a line of each item: `docs/api/CRATE.txt`. So a
+//! review sees every change of the public interface.
 //!
-//! The JSON is an unstable output of rustdoc, and its form depends on the version of the compiler. The workspace pins
-//! its compiler; another form is refused by its number.
-
-mod items;
-mod signature;
+//! The JSON is an unstable output of rustdoc, and its form depends on the version of the compiler. The workspace pins its
+//! compiler, and `xtask/api` the version of that crate that reads it; another form is refused.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
 
 use crate::Command;
 use crate::args::Args;
@@ -41,9 +37,14 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let published = all.iter().filter(|member| member.is_checked()).filter(is_library);
     let names: Vec<&str> = published.map(|member| member.name.as_str()).collect();
     document(house)?;
+    let tool = house.target().join("api");
+    let words = ["build", "--quiet", "--locked", "--manifest-path", "xtask/api/Cargo.toml"];
+    house.cargo(&words).env("CARGO_TARGET_DIR", &tool.display().to_string()).run()?;
     let mut changed = Vec::new();
     for name in names {
-        let lines = list(house, name)?;
+        let index = house.target().join(format!("doc/{}.json", name.replace('-', "_")));
+        let lines = house.program(tool.join("debug/zvf-api")).arg(&index).output();
+        let lines = lines.with_context(|| format!("cannot list {}", index.display()))?;
         let path = house.path(&format!("docs/api/{name}.txt"));
         let before = fs::read_to_string(&path).unwrap_or_default();
         if before == lines {
@@ -83,23 +84,6 @@ fn document(house: &House) -> anyhow::Result<()> {
     cargo.env("RUSTDOC", &rustdoc.display().to_string()).run()
 }
 
-/// Returns the public items of one crate, a line each, from its JSON.
-fn list(house: &House, package: &str) -> anyhow::Result<String> {
-    let path = house.target().join("doc").join(format!("{}.json", package.replace('-', "_")));
-    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let krate: Value = serde_json::from_slice(&text).context("rustdoc wrote no JSON")?;
-    let version = krate["format_version"].as_u64();
-    ensure!(
-        version == Some(FORMAT_VERSION),
-        "rustdoc writes version {version:?} of its JSON, this command reads {FORMAT_VERSION}"
-    );
-    let mut lines = items::list(&krate);
-    lines.sort();
-    lines.dedup();
-    lines.push(String::new());
-    Ok(lines.join("\n"))
-}
-
 /// Returns the removed and the added lines.
 fn difference(name: &str, before: &str, after: &str) -> String {
     let lost = before.lines().filter(|line| !after.lines().any(|other| other == *line));
@@ -108,9 +92,6 @@ fn difference(name: &str, before: &str, after: &str) -> String {
     let lines: Vec<String> = lost.chain(new.map(|line| format!("+ {line}"))).collect();
     format!("{name}:\n{}", lines.join("\n"))
 }
-
-/// The version of rustdoc's JSON that the pinned compiler writes.
-const FORMAT_VERSION: u64 = 57;
 
 #[cfg(test)]
 mod tests {
