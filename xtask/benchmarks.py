@@ -6,7 +6,7 @@ What is wanted of zvf is FIGURES and GROWTHS; work for which none is written dow
 
 import json, math, os, pathlib, platform, re, shutil, sys
 
-import benchmark_plots
+import benchmark_plots, benchmark_profiles
 
 # By part and a piece of the name of the work: at most N seconds; one of ours, whose name ends so, at most N times as long as
 # somebody with this in the name, or at most N seconds longer; or N times as fast as the reference.
@@ -170,21 +170,21 @@ def missed(parts, judged_only=False):
         for row in rows:
             wanted = "; ".join(map(words, bars(name, row)))
             verdict = judge(name, row) if wanted or not judged_only else ""
-            if isinstance(verdict, dict): text += f"| {name} | {line(row)} | {wanted} | {cell(verdict.get('profile')) or 'not sampled'} |\n"
+            if isinstance(verdict, dict): text += f"| {name} | {line(row)} | {wanted} | {cell(benchmark_profiles.words(verdict.get('profile')))} |\n"
             elif verdict: unknown += f"| {name} | {line(row)} | {wanted} | {cell(verdict)} |\n"
         for (work, who), steps in series(rows).items():
             if steps[-1][2]["role"] not in OURS: continue
             most = next((n for p, w, n in GROWTHS if p == name and w in work), 1.1)
             if len(steps) < 2: unknown += f"| {name} | growth of {work} ({who}) | at most n^{most} | one amount only |\n"
             elif exponent(steps) > most:
-                profile = cell(steps[-1][2].get("profile")) or "not sampled"
+                profile = cell(benchmark_profiles.words(steps[-1][2].get("profile")))
                 text += f"| {name} | {work} ({who}): n^{exponent(steps):.2f} | at most n^{most} | {profile} |\n"
     return text + ("\n### Not judged\n\n" + TEXTS["unknown"] + table(["part", "work", "wanted", "why"]) + unknown if unknown else "")
 
 def describe(run):
     """The settings of a run and the machine, as far as they can be known."""
     def known(file, key):
-        try: return next(l.split(":", 1)[1].strip() for l in open(file) if l.startswith(key))
+        try: return next(l.split(":", 1)[1].strip() for l in pathlib.Path(file).read_text().split("\n") if l.startswith(key))
         except (OSError, StopIteration): return "unknown"
     load, took = run["about"].get("load"), f"{run['seconds'] / 60:.0f} minutes in all"
     earlier = ", ".join(f"{p['name']} of {p['commit']}" for p in run["parts"] if p["commit"] != run["commit"])

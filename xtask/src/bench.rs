@@ -25,7 +25,7 @@ The part python builds the release wheel; with --quick only where the part is na
 With --resume, the parts that an earlier run with the same settings finished are taken from its files, and only the others run.
 --part runs one part of the table, and may be repeated; --validate, --tensor, --pyramid and --write
 are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
---profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
+--profile, our sides alone do the work of any part: for a profiler. With --fast-codecs our
 side is built with the feature of that name.
 With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
 drawn, and asked in SQL by one process and by executors; writes docs/billion.md, with small pictures in docs/billion. Takes

@@ -148,8 +148,7 @@ pub(crate) fn run_contest(
     for ((contender, first), turns) in contenders.iter_mut().zip(firsts).zip(turns) {
         let profile = match &mut contender.run {
             Ok(run) if samples && contender.role.is_ours() && first.is_ok() => {
-                let profile = profile::profile_work(bench.listening, run);
-                Some(profile.unwrap_or_else(|why| why))
+                Some(profile::profile_work(bench.listening, run))
             }
             _ => None,
         };

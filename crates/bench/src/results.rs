@@ -208,7 +208,7 @@ mod tests {
             role: Role::Zvf,
             result,
             stored: Some(3),
-            profile: Some("the system 50 %".to_owned()),
+            profile: Some(Err("no profile".to_owned())),
         };
         let growth = Some(Growth { work: "a".to_owned(), amount: Amount::default() });
         let sides = vec![side("zvf", Ok(turn)), side("other", Err("no wheel".to_owned()))];

@@ -7,6 +7,7 @@ use serde::Serialize;
 use zvf_store::IoStats;
 
 use crate::limit;
+use crate::profile::Samples;
 
 /// Who a contender is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -126,7 +127,7 @@ pub(crate) struct Side {
     /// The bytes of the file or folder that it asks.
     pub(crate) stored: Option<u64>,
     /// Where the time goes, or why that is not known; of ours, where it was sampled.
-    pub(crate) profile: Option<String>,
+    pub(crate) profile: Option<Result<Samples, String>>,
 }
 
 impl Side {

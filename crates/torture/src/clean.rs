@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::commands::{Case, prepare_cases, start_command};
-use crate::random::Random;
 use crate::rerun::{FaultFreeRun, list_names, read_tree, restore};
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Kill each command that writes, and clean up.
 #[derive(Debug, clap::Args)]

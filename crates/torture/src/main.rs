@@ -22,7 +22,6 @@ mod memory;
 mod mutate;
 mod naive;
 mod powerloss;
-mod random;
 mod remote;
 mod rerun;
 #[cfg(unix)]

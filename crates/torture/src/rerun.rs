@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 use crate::commands::{Case, prepare_cases, start_command};
-use crate::random::Random;
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Kill each command that writes around its publication, and run it again.
 #[derive(Debug, clap::Args)]

@@ -30,9 +30,9 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::kill9::send_signal;
-use crate::random::Random;
 use crate::serve::Client;
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Run every pair of roles on one store.
 #[derive(Debug, clap::Args)]

@@ -26,9 +26,9 @@ use zvf_edit::Place;
 use crate::commands::{Case, prepare_cases, run_command};
 use crate::edits::apply_committed;
 use crate::kill9::send_signal;
-use crate::random::Random;
 use crate::rerun::{Tree, read_tree, restore};
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Send signals to each command that writes.
 #[derive(Debug, clap::Args)]

@@ -303,7 +303,7 @@ const READ_TRIES: usize = 20;
 
 #[cfg(test)]
 mod tests {
-    use fault_store::{Fault, FaultStore};
+    use archives::faults::{Fault, FaultStore};
 
     use super::*;
 

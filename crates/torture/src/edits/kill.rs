@@ -21,7 +21,7 @@ use zvf_edit::{Place, log};
 
 use super::{Files, NAME, apply_committed, commit_lines, read_tree, unpack_store};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// The commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use archives::faults::{Conditions, Fault, FaultStore};
 use bytes::Bytes;
-use fault_store::{Conditions, Fault, FaultStore};
 use futures_util::TryStreamExt as _;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value as Json, json};
@@ -211,7 +211,7 @@ fn a_commit_asks_for_the_log_once_for_each_step() {
     let next = format!("log/{:020}", 2);
     let looks = requests.iter().filter(|request| request.path.ends_with(&next)).count();
     assert!(looks <= 8, "{looks}");
-    let is_list = |request: &fault_store::Request| {
+    let is_list = |request: &archives::faults::Request| {
         request.path.starts_with("data/a.zv.zvf") && ["list", "children"].contains(&request.what)
     };
     assert!(!requests.iter().any(is_list));
