@@ -11,6 +11,7 @@
 //! A name is taken as it is first, so that an attribute may have a point in its name.
 
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_metadata::path_segment;
 use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
 
 use crate::error::{BadQuery, QueryError};
@@ -57,7 +58,7 @@ impl AnswerColumns {
             }
             Columns::Named(names) => {
                 for name in names {
-                    chosen.add(name, cache, kind, near).await?;
+                    chosen.add(&path_segment(name), cache, kind, near).await?;
                 }
                 chosen.links_named = !chosen.link.is_empty();
             }
