@@ -525,7 +525,7 @@ const REWRITES: [&[&str]; 6] = [
     &["recompress", "--in-place", "--codec", "zstd:5"],
     &["shard", "--in-place", "--cells", "4"],
     &["unshard", "--in-place"],
-    &["pyramid", "--levels", "1"],
+    &["pyramid", "--in-place", "--levels", "1"],
     &["repair", "--apply"],
 ];
 /// Errors of a writer that another one came before.

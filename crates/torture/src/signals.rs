@@ -229,7 +229,7 @@ fn prepare_edited(zvf: &Path, scratch: &Path, place: &Path) -> anyhow::Result<Pa
         run_command(zvf, &words)?;
     }
     run_command(zvf, &["pack", "-q", &b, &at("a.tet")])?;
-    run_command(zvf, &["pyramid", "-q", &a, "--levels", "1"])?;
+    run_command(zvf, &["pyramid", "-q", "--in-place", &a, "--levels", "1"])?;
     run_command(zvf, &["edit", "rm", "-q", &a, "--objects", "3"])?;
     run_command(zvf, &["edit", "rm", "-q", &a, "--objects", "5"])?;
     let moved = json!({"op": "vertex.move", "vertices": {"all": true}, "by": [1, 1]});
@@ -256,7 +256,7 @@ const COMMITS: [(&str, &str, &[&str]); 19] = [
     ("attach", NAME, &["attach", "--json", "@a.zv", "@table.csv", "--key", "id"]),
     ("refresh", NAME, &["pyramid", "--json", "@a.zv", "--refresh"]),
     ("gc-renumber", NAME, &["gc", "--json", "@a.zv", "--renumber"]),
-    ("journal-pyramid", NAME, &["pyramid", "-q", "@a.zv", "--levels", "2"]),
+    ("journal-pyramid", NAME, &["pyramid", "-q", "--in-place", "@a.zv", "--levels", "2"]),
     ("journal-shard", NAME, &["shard", "-q", "@a.zv", "--in-place", "--cells", "4"]),
     ("journal-recompress", NAME, &["recompress", "-q", "@a.zv", "--in-place", "--codec", "zstd:3"]),
     ("checkout", "c.zv", &["checkout", "-q", "@a.zv", "1", "@c.zv"]),

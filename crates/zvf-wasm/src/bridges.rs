@@ -90,13 +90,7 @@ async fn find_jumps(
     rows.dedup();
     let mut jumps = Vec::new();
     for manifest in index.manifests(&rows).await? {
-        let mut last: Option<Place> = None;
-        for next in manifest.references()? {
-            if let Some(before) = last.filter(|before| keys.contains(&before.0)) {
-                jumps.push((before, next));
-            }
-            last = Some(next);
-        }
+        jumps.extend(manifest.steps()?.filter(|(before, _)| keys.contains(&before.0)));
     }
     Ok(jumps)
 }

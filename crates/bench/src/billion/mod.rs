@@ -146,7 +146,7 @@ impl<'a> Trial<'a> {
         );
         self.run_ingest_tasks(&store, &done.stdout, &input)?;
         self.add_command("ingest, finish", &["ingest", "finish", &store])?;
-        let levels = ["pyramid", &store, "--levels", "3"];
+        let levels = ["pyramid", "--in-place", &store, "--levels", "3"];
         self.add_command("three levels", &[&levels[..], self.data.level_words()].concat())?;
         self.add_command("validate", &["validate", &store])
     }

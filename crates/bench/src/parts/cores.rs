@@ -87,7 +87,9 @@ impl Job {
             // Few rows are left, so that writing them is no part of it.
             Self::Scan => command.arg("query").arg(store).args(["--where", "weight > 0.999", "-o"]),
             Self::Ingest => command.arg("create").arg(table),
-            Self::Levels => command.args(["pyramid", "--levels", "3", "--cell-size", "1"]),
+            Self::Levels => {
+                command.args(["pyramid", "--in-place", "--levels", "3", "--cell-size", "1"])
+            }
             Self::Validate => command.arg("validate").arg(store),
         };
         command.args(&made).args(&copy).arg("-q").stdout(Stdio::null());

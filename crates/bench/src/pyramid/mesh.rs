@@ -41,7 +41,10 @@ pub(super) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let levels = || -> anyhow::Result<(Turn, PathBuf)> {
         let store = copy_store(&store, &place.path)?;
         let mut command = Command::new(find_zvf()?);
-        command.args(["pyramid", "-q", "--levels", "3"]).arg(&store).stdout(Stdio::null());
+        command
+            .args(["pyramid", "-q", "--in-place", "--levels", "3"])
+            .arg(&store)
+            .stdout(Stdio::null());
         Ok((measure_command(&mut command)?, store))
     };
     let ours = || -> anyhow::Result<Turn> {

@@ -84,7 +84,14 @@ impl<'a> Arena<'a> {
         }
         unpack_store("pl2_negative", &self.store)?;
         if self.what == What::Refresh {
-            self.run_command(&["pyramid", "-q", &self.address(), "--reference", "2,1"])?;
+            self.run_command(&[
+                "pyramid",
+                "-q",
+                "--in-place",
+                &self.address(),
+                "--reference",
+                "2,1",
+            ])?;
         }
         self.add_commits()
     }

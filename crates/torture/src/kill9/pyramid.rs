@@ -113,7 +113,7 @@ impl Baseline {
 
 /// Returns the arguments of the command.
 fn pyramid_arguments<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
-    let mut words = vec!["pyramid", "-q"];
+    let mut words = vec!["pyramid", "-q", "--in-place"];
     words.extend(store.to_str());
     words.extend(recipe);
     words

@@ -173,19 +173,7 @@ impl Edit {
                 packed.pack(session).await?;
             }
         }
-        match session.json() {
-            true => writeln!(out, "{report}")?,
-            false => print(&report, out)?,
-        }
-        session.print_notices(
-            out,
-            report["notices"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|notice| notice["text"].as_str().map(str::to_owned)),
-        )?;
-        out.flush()?;
+        show(&report, session, out)?;
         done.map(|()| Outcome::Clean).map_err(anyhow::Error::from)
     }
 
@@ -286,10 +274,17 @@ pub(crate) fn finish(
         Ok(report) => report.clone(),
         Err(error) => zvf::edit::failure(session.place(store)?, error),
     };
+    show(&report, session, out)?;
+    done.map(|_| Outcome::Clean).map_err(anyhow::Error::from)
+}
+
+/// Prints a report and its notices.
+fn show(report: &serde_json::Value, session: &Session, out: &mut dyn Write) -> anyhow::Result<()> {
     match session.json() {
         true => writeln!(out, "{report}")?,
-        false => print(&report, out)?,
+        false => print(report, out)?,
     }
-    out.flush()?;
-    done.map(|_| Outcome::Clean).map_err(anyhow::Error::from)
+    let notices = report["notices"].as_array().into_iter().flatten();
+    let texts = notices.filter_map(|notice| notice["text"].as_str().map(str::to_owned));
+    Ok(session.print_notices(out, texts)?)
 }
