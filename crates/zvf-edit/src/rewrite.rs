@@ -16,12 +16,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_publish::{Disk, KeyedFolder};
+use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::history::open_store_journal;
-use crate::journal::{JOURNAL_VERSION, Journal, need_listed};
+use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::script::{commit_changes, report};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use fault_store::{Conditions, Fault, FaultStore};
@@ -193,6 +194,43 @@ fn a_late_put_after_an_undo_is_not_read() {
     let is_vertices = |(name, _): &&(String, Bytes)| name.starts_with("data/a.zv/0/vertices/c/");
     insert_all(&backend, moved.iter().filter(is_vertices));
     assert_eq!(read(), before);
+}
+
+#[test]
+fn a_put_is_not_sent_again_once_a_later_commit_is_there() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let create = || {
+        let backend = backend();
+        let conditions = Conditions { tags_are_of_bytes: true, ..Conditions::default() };
+        backend.set_conditions(conditions);
+        backend
+    };
+    let counted = create();
+    runtime.block_on(async { edit(&place(&counted), &shift(0)) }).unwrap();
+    let requests = counted.requests();
+    let of_cells: Vec<usize> = (0..requests.len())
+        .filter(|nth| requests[*nth].what == "put" && requests[*nth].path.contains("/vertices/c/"))
+        .collect();
+    for fault in [Fault::Reset, Fault::Status(503)] {
+        let backend = create();
+        let before = read_all(&backend);
+        let slow = Arc::new(backend.new_client());
+        slow.plan(of_cells[0], fault.clone());
+        // Before it is sent again, another writer applies the commit and undoes it.
+        let other = place(&backend);
+        let undone = Arc::new(AtomicBool::new(false));
+        let is_undone = Arc::clone(&undone);
+        slow.plan_call(of_cells[0] + 1, move || {
+            undo(&other, Undo::Last(1), &CommitOptions::default()).unwrap();
+            is_undone.store(true, Ordering::Relaxed);
+        });
+        let done = runtime.block_on(async { edit(&place(&slow), &shift(0)) }).unwrap();
+        assert!(undone.load(Ordering::Relaxed) && done["changed"] == true, "{fault:?}: {done}");
+        let cells = |all: Objects| -> Objects {
+            all.into_iter().filter(|(name, _)| name.contains("/vertices/c/")).collect()
+        };
+        assert!(cells(read_all(&backend)) == cells(before), "{fault:?}");
+    }
 }
 
 #[test]
