@@ -16,7 +16,7 @@ use crate::error::{EditError, Result, foreign_change_error};
 use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_changes, open_existing, open_journal, report};
+use crate::script::{commit_after, open_existing, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -192,24 +192,8 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     text["bytes"] = json!(bytes);
     text["message"] = json!(undo_options.message);
     text["head"] = json!(head + 1);
-    if undo_options.dry_run {
-        return Ok(report(&journal, head, true, &[text], &[], None));
-    }
     let body = json!({"ids": [], "read": [], "written": sum.written});
-    match commit_changes(&journal, &changes, &before, text, (body, &[]), head + 1, &undo_options)? {
-        Some((done, late)) => Ok(report(
-            &journal,
-            head + 1,
-            false,
-            &[done],
-            &late.into_iter().collect::<Vec<_>>(),
-            None,
-        )),
-        None => Err(EditError::conflict(
-            "somebody committed meanwhile; look at the log and try again",
-            Vec::new(),
-        )),
-    }
+    commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)
 }
 
 /// Returns the head to which `count` commits are undone.

@@ -441,6 +441,26 @@ pub(crate) fn commit_changes(
     Ok(Some((report, late)))
 }
 
+/// Commits changes as the commit after `head`, and returns the report of the command.
+pub(crate) fn commit_after(
+    journal: &Arc<Journal>,
+    (changes, before): (&Changes, &HashMap<String, Option<bytes::Bytes>>),
+    text: Json,
+    body: (Json, &[Json]),
+    head: u64,
+    options: &CommitOptions,
+) -> Result<Json> {
+    if options.dry_run {
+        return Ok(report(journal, head, true, &[text], &[], None));
+    }
+    let done = commit_changes(journal, changes, before, text, body, head + 1, options)?;
+    let Some((done, late)) = done else {
+        let text = "somebody committed meanwhile; look at the log and try again";
+        return Err(EditError::conflict(text, Vec::new()));
+    };
+    Ok(report(journal, head + 1, false, &[done], late.as_slice(), None))
+}
+
 /// Creates the record `head`. Returns `None` when another commit has this number.
 fn create_record(
     journal: &Journal,

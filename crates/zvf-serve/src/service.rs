@@ -138,7 +138,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
             if !key.is_empty() && request.uri().path().ends_with('/') {
                 return Err(Refusal::not_found("this server shows no folders"));
             }
-            let key = file_key(key);
+            let key: Vec<String> = file_key(key);
             match store.pending_file(&key).await? {
                 Some(bytes) => answer_pending(&key, bytes, &headers, is_head),
                 None => answer_file(&store.bytes, key, &headers, is_head).await,

@@ -10,7 +10,7 @@ use futures_util::TryStreamExt as _;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_store::OpenOptions;
+use zvf_store::{OpenOptions, Store};
 
 use crate::epoch::Epoch;
 use crate::error::EditError;
@@ -253,4 +253,36 @@ fn a_commit_asks_for_the_log_once_for_each_step() {
         request.path.starts_with("data/a.zv.zvf") && ["list", "children"].contains(&request.what)
     };
     assert!(!requests.iter().any(is_list));
+}
+
+/// Each batch of reads is followed by a look for the next commit, which is one round trip more.
+#[test]
+fn a_query_looks_for_the_next_commit_once_for_each_batch() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let backend = backend();
+    edit(&place(&backend), &shift(1)).unwrap();
+    let next = format!("log/{:020}", 2);
+    let looks = || {
+        let requests = backend.requests();
+        backend.forget();
+        let looks = requests.iter().filter(|request| request.path.ends_with(&next)).count();
+        (looks, requests.len())
+    };
+    looks();
+    runtime.block_on(async {
+        let objects = Arc::clone(&backend) as Arc<dyn ObjectStore>;
+        let prefix = "data/a.zv".into();
+        let store = Store::from_object_store(objects, &prefix, OpenOptions::default());
+        let reader = zvf_query::Reader::new(store.await.unwrap());
+        let opening = looks();
+        let all = zvf_model::Bounds::new(&[-1e6; 3], &[1e6; 3]).unwrap();
+        let query = zvf_query::Query::all().in_region(all);
+        let columns = zvf_query::Columns::None;
+        let query = query.columns(columns).uncached();
+        assert!(!reader.run(&query).await.unwrap().batch.is_empty());
+        let first = looks();
+        reader.run(&query).await.unwrap();
+        let second = looks();
+        assert_eq!((opening.0, first.0, second.0), (2, 2, 1), "{opening:?} {first:?} {second:?}");
+    });
 }

@@ -24,6 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "local")]
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_recursion::async_recursion as boxed;
@@ -49,6 +50,9 @@ pub(crate) struct Journaled {
     side: Side,
     head: u64,
     seen: Mutex<Seen>,
+    /// The number of looks for the next record that were begun, and of the last one that is done.
+    begun_looks: AtomicU64,
+    last_look: tokio::sync::Mutex<u64>,
 }
 
 /// The place of the journal.
@@ -124,14 +128,19 @@ impl Journaled {
     }
 
     async fn open(base: Source, side: Side) -> Result<Source, StoreError> {
-        let mut opened = Self { base, side, head: 0, seen: Mutex::default() };
-        let mut log = opened.side.list_numbers("log").await?;
-        let done = match log.is_empty() {
-            true => Vec::new(),
-            false => opened.side.list_numbers("done").await?,
+        let (seen, last_look) = (Mutex::default(), tokio::sync::Mutex::default());
+        let mut opened =
+            Self { base, side, head: 0, seen, begun_looks: AtomicU64::new(0), last_look };
+        let is_backend = !opened.side.is_folder();
+        let list = |folder| opened.side.list_numbers(folder);
+        let (mut log, done) = match is_backend {
+            true => futures_util::try_join!(list("log"), list("done"))?,
+            false => match list("log").await? {
+                log if log.is_empty() => (log, Vec::new()),
+                log => (log, list("done").await?),
+            },
         };
         let mut head = log.last().copied().unwrap_or(0); // 0 before the first commit
-        let is_backend = !opened.side.is_folder();
         let is_done = |seq: u64| done.binary_search(&seq).is_ok();
         // Marks may be lost: later commits that are applied have the last word.
         let pending = log.iter().copied().find(|seq| !is_done(*seq));
@@ -298,8 +307,22 @@ impl Journaled {
     }
 
     /// Looks for commits that were made since the last look: from now on their keys are read from
-    /// their old bytes.
+    /// their old bytes. Reads of a backend that ended before a look begins share it.
     async fn look_ahead(&self) -> Result<(), StoreError> {
+        if self.side.is_folder() {
+            return self.look_now().await;
+        }
+        let begun = self.begun_looks.load(Ordering::SeqCst);
+        let mut last = self.last_look.lock().await;
+        if *last <= begun {
+            let number = self.begun_looks.fetch_add(1, Ordering::SeqCst) + 1;
+            self.look_now().await?;
+            *last = number;
+        }
+        Ok(())
+    }
+
+    async fn look_now(&self) -> Result<(), StoreError> {
         loop {
             let Some(next) = self.seen().last.checked_add(1) else { return Ok(()) };
             let Some(record) = self.side.read_record(next).await? else { return Ok(()) };
