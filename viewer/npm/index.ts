@@ -78,6 +78,8 @@ export interface CellRequest {
   axes?: number[];
   /** About how many vertices at most: a chunk with more is thinned. */
   limit?: number;
+  /** Which part of the objects comes, between 0 and 1: the same ones in every chunk. */
+  share?: number;
 }
 
 export interface Cell {
@@ -100,6 +102,10 @@ export interface Cell {
   segments: Uint32Array;
   /** Three vertices each. */
   faces: Uint32Array;
+  /** Faces at vertices of the chunk that other chunks have among theirs: normals need them. */
+  rim: Uint32Array;
+  /** The chunk of each vertex after the first `ownVertices`, by its position along each axis of space. */
+  ghostCells: Int32Array;
   attributes: { name: string; width: number; values: Float32Array }[];
 }
 

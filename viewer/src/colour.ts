@@ -1,9 +1,10 @@
 // Colours of vertices: maps, palettes, and the hidden ones.
 
-import type { Cell as CellData } from "../npm/index.ts";
+import type { Cell } from "../npm/index.ts";
 import type { Layer } from "./state.ts";
 
-export type { CellData };
+/** A cell, with the normals that were computed for it, four bytes a vertex, and its vertices of other cells by these. */
+export type CellData = Cell & { normals?: Int8Array; ghostsOf?: Map<string, number[]> };
 
 type Stops = readonly (readonly [number, number, number])[];
 
@@ -47,6 +48,10 @@ export interface ColourContext {
   isVisible: (id: bigint | null) => boolean;
   groupOf: (id: bigint) => number | null;
   range: [number, number];
+  /** The values that are coloured, where they are. */
+  values: { width: number; values: ArrayLike<number> } | undefined;
+  /** Whether colours of more than one number run to 1, not to 255. */
+  isUnit: boolean;
   categories: boolean;
   selected: bigint | null;
 }
@@ -58,7 +63,8 @@ export function colourCell(cell: CellData, context: ColourContext): Uint8Array {
   const perObject = Array.from(cell.ids, (id) => objectColour(id, context, plain));
   const shown = Array.from(cell.ids, (id) => (context.isVisible(id) ? (id === context.selected ? 128 : 255) : 0));
   const loose = context.isVisible(null) ? 255 : 0;
-  const attribute = layer.colour.by === "attribute" ? cell.attributes[0] : undefined;
+  const attribute = layer.colour.by === "attribute" ? context.values : undefined;
+  const hidden = context.categories && layer.colour.hidden.length ? new Set(layer.colour.hidden) : null;
   const directions = layer.colour.by === "direction" ? vertexDirections(cell) : undefined;
   const table = attribute ? mapTable(layer.colour.map) : null;
   const [low, high] = context.range, span = high > low ? high - low : 1;
@@ -68,14 +74,17 @@ export function colourCell(cell: CellData, context: ColourContext): Uint8Array {
     if (attribute) {
       const w = attribute.width;
       if (w === 3 || w === 4) {
-        const k = high <= 1.0001 ? 255 : 1, at = i * w;
+        const k = context.isUnit ? 255 : 1, at = i * w;
         out[o] = attribute.values[at] * k; out[o + 1] = attribute.values[at + 1] * k; out[o + 2] = attribute.values[at + 2] * k;
         out[o + 3] = slot === NO_OBJECT ? loose : shown[slot];
         continue;
       }
       const value = attribute.values[i * w];
       if (Number.isNaN(value)) rgb = [128, 128, 128];
-      else if (context.categories) rgb = paletteColour(Math.round(value));
+      else if (context.categories) {
+        if (hidden?.has(Math.round(value))) continue; // four zeros: it is not drawn
+        rgb = paletteColour(Math.round(value));
+      }
       else {
         const t = Math.min(255, Math.max(0, Math.round(((value - low) / span) * 255))) * 3;
         out[o] = table![t]; out[o + 1] = table![t + 1]; out[o + 2] = table![t + 2];

@@ -16,7 +16,7 @@ layout(location=0) in vec3 aPosition;
 layout(location=1) in vec4 aColour;
 layout(location=2) in vec3 aNormal;
 uniform mat4 uMatrix; uniform vec3 uOffset; uniform vec3 uForward;
-uniform float uPointSize, uWorldSize, uPixelsAtOne, uFlat;
+uniform float uPointSize, uWorldSize, uLargest, uPixelsAtOne, uFlat; uniform int uPass;
 uniform vec4 uPlanes[12]; uniform int uPlaneCount;
 out vec4 vColour; out float vDepth; out vec3 vRelative; out vec3 vNormal; flat out uint vIndex; out float vCut;
 void main() {
@@ -27,14 +27,15 @@ void main() {
   for (int i = 0; i < 12; i++) { if (i >= uPlaneCount) break; cut = min(cut, uPlanes[i].w - dot(uPlanes[i].xyz, relative)); }
   vCut = cut;
   float scale = uFlat > 0.5 ? uPixelsAtOne : uPixelsAtOne / max(vDepth, 1e-20);
-  gl_PointSize = uWorldSize > 0.0 ? clamp(uWorldSize * scale, 1.0, 64.0) : uPointSize;
-  if (aColour.a == 0.0) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+  gl_PointSize = uWorldSize > 0.0 ? clamp(uWorldSize * scale, uPointSize, uLargest) : uPointSize;
+  if (uPass == 2) gl_PointSize += 4.0;
+  if (aColour.a == 0.0 || (uPass >= 2 && aColour.a > 0.9)) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
 }`;
 
 const FRAGMENT = `${COMMON}
 in vec4 vColour; in float vDepth; in vec3 vRelative; in vec3 vNormal; flat in uint vIndex; in float vCut;
 uniform int uForm; uniform float uOpacity, uRound; uniform vec2 uDepthRange; uniform int uDepthColour;
-uniform vec3 uForward; uniform vec4 uSelect;
+uniform vec3 uForward, uBack; uniform vec4 uSelect; uniform int uPass;
 layout(location=0) out vec4 oColour;
 void main() {
   if (vColour.a == 0.0 || vCut < 0.0) discard;
@@ -43,7 +44,6 @@ void main() {
     float t = clamp((vDepth - uDepthRange.x) / (uDepthRange.y - uDepthRange.x), 0.0, 1.0);
     colour = mix(vec3(1.0, 0.9, 0.55), vec3(0.16, 0.1, 0.42), t);
   }
-  if (vColour.a < 0.9) colour = mix(colour, uSelect.rgb, 0.85);
   if (uForm == 0 && uRound > 0.5) {
     vec2 p = gl_PointCoord * 2.0 - 1.0; float r = dot(p, p);
     if (r > 1.0) discard;
@@ -57,8 +57,12 @@ void main() {
     float shine = pow(max(abs(dot(normal, half_)), 0.0), 40.0);
     float side = 0.5 + 0.5 * dot(normal, normalize(vec3(0.35, 0.55, 0.75)));
     colour = colour * (0.26 + 0.54 * facing + 0.26 * side) + 0.12 * shine;
+    if (uPass == 3) colour = mix(colour, uSelect.rgb, 0.9 * pow(1.0 - facing, 3.0));
   }
-  oColour = vec4(colour, uOpacity);
+  // What is not selected steps back, and what is has a rim.
+  if (uPass == 1 && vColour.a > 0.9) colour = mix(uBack, colour, 0.3);
+  if (uPass == 2) colour = uSelect.rgb;
+  oColour = vec4(colour, uPass >= 2 ? 1.0 : uOpacity);
 }`;
 
 const PICK_FRAGMENT = `${COMMON}
@@ -76,7 +80,7 @@ layout(location=0) in vec3 aFrom;
 layout(location=1) in vec3 aTo;
 layout(location=2) in vec4 aFromColour;
 layout(location=3) in vec4 aToColour;
-uniform mat4 uMatrix; uniform vec3 uOffset; uniform vec3 uForward; uniform vec2 uSize; uniform float uWidth;
+uniform mat4 uMatrix; uniform vec3 uOffset; uniform vec3 uForward; uniform vec2 uSize; uniform float uWidth; uniform int uPass;
 uniform vec4 uPlanes[12]; uniform int uPlaneCount;
 out vec4 vColour; out float vDepth; out vec3 vRelative; out vec3 vNormal; flat out uint vIndex; out float vCut; 
 void main() {
@@ -94,7 +98,7 @@ void main() {
   gl_Position = at + vec4(shift / uSize * at.w, 0.0, 0.0);
   vRelative = end ? b : a; vDepth = dot(vRelative, uForward); vNormal = vec3(0.0); vIndex = uint(gl_InstanceID);
   vColour = end ? aToColour : aFromColour;
-  if (aFromColour.a == 0.0 || aToColour.a == 0.0) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+  if (aFromColour.a == 0.0 || aToColour.a == 0.0 || (uPass >= 2 && aFromColour.a > 0.9)) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
   float cut = 1e30;
   for (int i = 0; i < 12; i++) { if (i >= uPlaneCount) break; cut = min(cut, uPlanes[i].w - dot(uPlanes[i].xyz, vRelative)); }
   vCut = cut;
@@ -155,9 +159,10 @@ export interface GpuCell {
   count: number;
   bytes: number;
   wide: { vao: WebGLVertexArrayObject; colours: WebGLBuffer; count: number } | null;
+  normals: WebGLBuffer | null;
 }
 
-export interface DrawItem { gpu: GpuCell; data: CellData; layer: Layer; share: number; coarseness: number }
+export interface DrawItem { gpu: GpuCell; data: CellData; layer: Layer; share: number; coarseness: number; isSelected: boolean; spacing: number }
 
 export class Renderer {
   readonly gl: WebGL2RenderingContext;
@@ -222,9 +227,9 @@ export class Renderer {
     attribute(0, 3, gl.FLOAT, false);
     const colourBuffer = buffer(gl.ARRAY_BUFFER, colours);
     attribute(1, 4, gl.UNSIGNED_BYTE, true);
-    let count = data.ownVertices, indices = 0, wideCell: GpuCell["wide"] = null;
+    let count = data.ownVertices, indices = 0, wideCell: GpuCell["wide"] = null, normals: WebGLBuffer | null = null;
     if (form === 2) {
-      buffer(gl.ARRAY_BUFFER, vertexNormals(data));
+      normals = buffer(gl.ARRAY_BUFFER, data.normals ??= vertexNormals(data));
       attribute(2, 3, gl.BYTE, true, 4);
       const list = wireframe ? lineList(data.faces) : data.faces;
       buffer(gl.ELEMENT_ARRAY_BUFFER, list);
@@ -245,7 +250,7 @@ export class Renderer {
       wideCell = { vao: wideVao, colours: wideColours, count: segments.length / 2 };
     }
     gl.bindVertexArray(null);
-    return { vao, buffers, colours: colourBuffer, indices, form: form as 0 | 1 | 2, count, bytes, wide: wideCell };
+    return { vao, buffers, colours: colourBuffer, indices, form: form as 0 | 1 | 2, count, bytes, wide: wideCell, normals };
   }
 
   recolour(cell: GpuCell, data: CellData, colours: Uint8Array): void {
@@ -256,6 +261,13 @@ export class Renderer {
       gl.bindBuffer(gl.ARRAY_BUFFER, cell.wide.colours);
       gl.bufferSubData(gl.ARRAY_BUFFER, 0, endColours(data.segments, colours));
     }
+  }
+
+  /** Gives a mesh cell other normals. */
+  shade(cell: GpuCell, normals: Int8Array): void {
+    if (!cell.normals) return;
+    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, cell.normals);
+    this.gl.bufferSubData(this.gl.ARRAY_BUFFER, 0, normals);
   }
 
   remove(cell: GpuCell): void {
@@ -277,15 +289,22 @@ export class Renderer {
     gl.depthFunc(gl.LEQUAL);
     const opaque = items.filter((item) => item.layer.opacity >= 1), clear = items.filter((item) => item.layer.opacity < 1);
     gl.disable(gl.BLEND);
-    this.#drawItems(view, opaque, planes, null);
+    const selected = items.filter((item) => item.isSelected), back = hexParts(state.background), pass = selected.length ? 1 : 0;
+    this.#drawItems(view, opaque, planes, null, pass, back);
     if (clear.length) {
       gl.enable(gl.BLEND);
       gl.blendFuncSeparate(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA, gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
       gl.depthMask(false);
-      this.#drawItems(view, clear, planes, null);
+      this.#drawItems(view, clear, planes, null, pass, back);
       gl.depthMask(true);
       gl.disable(gl.BLEND);
     }
+    // What is selected lies over all others, before a rim of its own.
+    for (const [number, near] of [[2, 0.02], [3, 0]]) if (selected.length) {
+      gl.depthRange(near, near + 0.02);
+      this.#drawItems(view, selected.filter((item) => number === 3 || item.gpu.form !== 2), planes, null, number, back);
+    }
+    gl.depthRange(0, 1);
     gl.bindFramebuffer(gl.FRAMEBUFFER, target);
     gl.disable(gl.DEPTH_TEST);
     const { program, at } = this.#programs[3];
@@ -304,7 +323,7 @@ export class Renderer {
     gl.drawArrays(gl.TRIANGLES, 0, 3);
   }
 
-  #drawItems(view: View, items: DrawItem[], planes: Float32Array, pick: { matrix: Float32Array } | null): void {
+  #drawItems(view: View, items: DrawItem[], planes: Float32Array, pick: { matrix: Float32Array } | null, pass = 0, back: [number, number, number] = [0, 0, 0]): void {
     const gl = this.gl;
     let used: Program | null = null;
     items.forEach((item, number) => {
@@ -322,21 +341,24 @@ export class Renderer {
         gl.uniform2f(at("uSize"), view.width, view.height);
         gl.uniform2f(at("uDepthRange"), depthRange[0], depthRange[1]);
         gl.uniform4f(at("uSelect"), 1, 0.86, 0.2, 1);
+        gl.uniform3f(at("uBack"), back[0], back[1], back[2]);
+        gl.uniform1i(at("uPass"), pass);
         used = program;
       }
       gl.uniform3f(at("uOffset"), data.origin[0] - view.eye[0], data.origin[1] - view.eye[1], data.origin[2] - view.eye[2]);
       const ratio = Math.min(2, globalThis.devicePixelRatio || 1);
-      // A point of a coarser level stands for several: it is drawn larger.
-      const size = layer.size.value * ratio * (layer.size.mode === "adaptive" ? Math.min(3, 1 + 0.7 * item.coarseness) : 1);
-      gl.uniform1f(at("uPointSize"), Math.max(1, size));
-      gl.uniform1f(at("uWorldSize"), layer.size.mode === "world" ? layer.size.value : 0);
-      gl.uniform1f(at("uRound"), size > 2.5 || layer.size.mode === "world" ? 1 : 0);
+      // Points that are far from each other are drawn larger, so that they fill what they stand for.
+      const size = Math.max(1, layer.size.value * ratio), { mode } = layer.size;
+      gl.uniform1f(at("uPointSize"), mode === "world" ? 1 : size);
+      gl.uniform1f(at("uWorldSize"), mode === "world" ? layer.size.value : mode === "adaptive" ? item.spacing : 0);
+      gl.uniform1f(at("uLargest"), mode === "world" ? 64 : size * 5);
+      gl.uniform1f(at("uRound"), size > 2.5 || mode !== "fixed" ? 1 : 0);
       gl.uniform1f(at("uOpacity"), layer.opacity);
       gl.uniform1i(at("uForm"), gpu.form);
       gl.uniform1i(at("uDepthColour"), layer.colour.by === "depth" ? 1 : 0);
       if (pick) gl.uniform1ui(at("uCell"), number);
       if (isWide) {
-        gl.uniform1f(at("uWidth"), Math.max(layer.width * ratio, pick ? 3 : 1));
+        gl.uniform1f(at("uWidth"), Math.max(layer.width * ratio, pick ? 3 : 1) + (pass === 2 ? 4 : 0));
         gl.bindVertexArray(gpu.wide!.vao);
         gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, Math.max(1, Math.floor(gpu.wide!.count * item.share)));
         return;
@@ -460,8 +482,9 @@ function lineList(faces: Uint32Array): Uint32Array {
 /** Normals weighted by area, a byte each with one of padding. */
 function vertexNormals(data: CellData): Int8Array {
   const p = data.positions, sum = new Float32Array(p.length), out = new Int8Array((p.length / 3) * 4);
-  for (let f = 0; f < data.faces.length; f += 3) {
-    const a = data.faces[f] * 3, b = data.faces[f + 1] * 3, c = data.faces[f + 2] * 3;
+  // Faces that other cells draw count as well, or the light would break at the walls of cells.
+  for (const faces of [data.faces, data.rim]) for (let f = 0; f < faces.length; f += 3) {
+    const a = faces[f] * 3, b = faces[f + 1] * 3, c = faces[f + 2] * 3;
     const ux = p[b] - p[a], uy = p[b + 1] - p[a + 1], uz = p[b + 2] - p[a + 2], vx = p[c] - p[a], vy = p[c + 1] - p[a + 1], vz = p[c + 2] - p[a + 2];
     const nx = uy * vz - uz * vy, ny = uz * vx - ux * vz, nz = ux * vy - uy * vx;
     for (const at of [a, b, c]) { sum[at] += nx; sum[at + 1] += ny; sum[at + 2] += nz; }

@@ -6,8 +6,8 @@ import { formOf, JoinedPool, Pool, type StorePool, type StoreSource } from "./po
 import { Renderer } from "./gl.ts";
 import { showOverlay } from "./overlay.ts";
 import { Scene, type Picked, type StoreInfo } from "./scene.ts";
-import { checkState, complete, decodeAddress, difference, encodeAddress, mergePatch, packIds, type Layer, type State } from "./state.ts";
-import { buildHelp, buildPanel, showCard, showFault, showLegend, showNotice, showScaleBar, type Actions } from "./ui.ts";
+import { checkState, complete, decodeAddress, difference, encodeAddress, mend, mergePatch, packIds, type Layer, type State } from "./state.ts";
+import { buildHelp, showCard, showDetail, showFault, showLegend, showNotice, showScaleBar, updatePanel, type Actions } from "./ui.ts";
 
 const byId = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
 const canvas = byId<HTMLCanvasElement>("picture");
@@ -23,7 +23,7 @@ let defaults: State;
 let renderer: Renderer;
 let wasm: Promise<WebAssembly.Module> | null = null;
 let addressTimer = 0;
-let shownRanges = "";
+let shownValues = "";
 const faults: { class: string; key: string | null; message: string; hint: string | null }[] = [];
 const ready = deferred();
 const marks = { firstPicture: 0, settled: 0 };
@@ -52,8 +52,8 @@ function defaultLayer(kind: string, info: StoreInfo, software: boolean): Layer {
   const chosen = by === "attribute" ? attribute! : null;
   return {
     visible: true, opacity: 1,
-    colour: { by, value, scope: chosen ? chosen.scope : null, attribute: chosen ? chosen.name : null, map: formOf(kind) === "point_cloud" ? "turbo" : "viridis", range: null },
-    size: { mode: "adaptive", value: 2 }, width: 2, wireframe: false,
+    colour: { by, value, scope: chosen ? chosen.scope : null, attribute: chosen ? chosen.name : null, map: formOf(kind) === "point_cloud" ? "turbo" : "viridis", range: null, categories: null, hidden: [] },
+    size: { mode: "adaptive", value: 2 }, width: software ? 1 : 2, wireframe: false,
   };
 }
 
@@ -72,7 +72,7 @@ function defaultState(store: string | string[], info: StoreInfo): State {
 /** From one corner, a little from above. */
 const CORNER: Quat = normalizeQuat(multiplyQuats(axisAngle([0, 0, 1], 0.7), axisAngle([1, 0, 0], 1.12)));
 
-async function open(address: Record<string, unknown>, source: StoreSource | null): Promise<void> {
+async function open(address: Record<string, unknown>, source: StoreSource | null, dropped = ""): Promise<void> {
   scene?.pool.close();
   scene = null;
   const named = typeof address.store === "string" ? [address.store] : Array.isArray(address.store) ? address.store.map(String) : [];
@@ -84,24 +84,44 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   const { pool, info } = await openStores(await wasm, stores, source, Number((address as any).budget?.bytes) || BUDGET_BYTES);
   defaults = defaultState(store, info);
   const made = new Scene(pool, info, renderer, defaults);
+  made.freeWidth = freeWidth();
   defaults.camera = made.cameraFor(...made.bounds(), info.axes.length < 3 ? [0, 0, 0, 1] : CORNER);
-  const state = complete<State>(address, defaults);
-  const wrong = checkState(state, info.axes.length);
-  if (wrong) report({ class: "InvalidArgument", key: null, message: `The address is not used: ${wrong}`, hint: null });
-  made.state = wrong ? structuredClone(defaults) : structuredClone(state);
-  made.onFault = (fault) => { faults.push(fault); showFault(fault, actions.retry); };
+  // What is wrong of the address is left out, and the rest is used.
+  const { given, wrong } = mend(address, (given) => { const state = complete<State>(given, defaults); return checkLayers(state, info) || checkState(state, info.axes.length); });
+  for (const text of wrong) report({ class: "InvalidArgument", key: null, message: `The address is used without this part: ${text}`, hint: null });
+  made.state = structuredClone(complete<State>(given, defaults));
+  made.onFault = (fault) => {
+    faults.push(fault);
+    // What does not fit together any more was changed in between, and a host that is gone fails everywhere: both are said once.
+    if (pool.statistics().counters.changed) made.onStale();
+    else if (fault.class === "Io" && made.state.store) void explainHost(made, fault);
+    else showFault(fault, actions.retry);
+  };
+  made.onStale = () => {
+    if (isStale) return;
+    isStale = true;
+    const fault = { class: "FileChanged", key: null, message: "The store was changed while it was shown: what is drawn may be of both.", hint: "reload the page" };
+    faults.push(fault);
+    showFault(fault, () => location.reload(), "Reload");
+  };
+  isStale = false;
+  if (made.state.where.trim()) {
+    try { await tryCondition(made, made.state.where); } catch (error) { report({ ...plainFault(error), message: `The condition of the address is not used: ${plainFault(error).message}` }); made.state.where = ""; }
+  }
   made.onNotice = showNotice;
   made.onChange = changed;
   for (const { level, error } of info.faults) report({ ...error, message: `level ${level}: ${error.message}` });
   await made.start();
   scene = made;
-  document.title = `${storesName(store, source)} – zvf`;
-  byId("title").textContent = storesName(store, source);
+  const name = dropped ? storeName(dropped, null) : storesName(store, source);
+  document.title = `${name} – zvf`;
+  byId("title").textContent = name;
   byId("status").textContent = "";
+  document.body.classList.remove("empty");
   applyLook();
-  buildPanel(made, actions);
+  updatePanel(made, actions);
+  if (made.state.where.trim()) void countCondition(made);
   await made.idle();
-  buildPanel(made, actions); // with the ranges that were seen
   ready.resolve();
 }
 
@@ -164,8 +184,10 @@ function changed(): void {
   marks.settled ||= scene.settled;
   showScaleBar(scene);
   showOverlay(scene, (box) => void actions.patch({ clip: { box } }));
-  const ranges = scene.info.kinds.map(({ kind }) => scene!.range(kind).join()).join();
-  if (ranges !== shownRanges) { shownRanges = ranges; showLegend(scene); }
+  showDetail(scene);
+  // Panel and legend say what the cells have that came in between.
+  const { summary } = scene, values = scene.isIdle() ? JSON.stringify([scene.info.kinds.map(({ kind }) => [scene!.range(kind), summary.call(scene, kind).bars, scene!.categories(kind)?.length]), scene.objectsInView("", 0).total]) : shownValues;
+  if (values !== shownValues) { shownValues = values; showLegend(scene); updatePanel(scene, actions); }
   if (scene.state.stats) byId("stats").textContent = statsText();
   clearTimeout(addressTimer);
   addressTimer = setTimeout(writeAddress, 500) as unknown as number;
@@ -215,23 +237,67 @@ async function setState(patch: unknown): Promise<void> {
     const shows = merged.space.shown.filter((axis) => axis in merged.space.ranges);
     for (const axis of shows) delete merged.space.ranges[axis];
   }
-  const wrong = checkState(merged, scene.info.axes.length);
+  const wrong = checkLayers(merged, scene.info) || checkState(merged, scene.info.axes.length);
   if (wrong) throw new Error(wrong);
-  for (const kind of Object.keys(merged.layers)) {
-    if (!scene.trees.has(kind)) throw new Error(`layers.${kind}: the store has ${[...scene.trees.keys()].join(", ")}`);
-    const { by, attribute, scope } = merged.layers[kind].colour;
-    const known = scene.info.kinds.find((one) => one.kind === kind)!.attributes;
-    if (by === "attribute" && !known.some((one) => one.name === attribute && (!scope || one.scope === scope))) throw new Error(`layers.${kind}.colour.attribute: there is no ${attribute}; there are ${known.map((one) => one.name).join(", ") || "none"}`);
-  }
-  if (merged.where !== before.where && merged.where.trim()) {
-    // A faulty condition is told before anything is let go of.
-    const counts = await scene.pool.ask(0, "count", [{ where: merged.where, level: scene.info.kinds[0].levels.at(-1)!.level, kind: scene.info.kinds[0].kind }]).done;
-    const counted = document.getElementById("counted");
-    if (counted) counted.textContent = `${counts.vertices.toLocaleString("en")} vertices of the coarsest level.`;
-  }
+  // A faulty condition is told before anything is let go of.
+  if (merged.where !== before.where && merged.where.trim()) await tryCondition(scene, merged.where);
   scene.state = structuredClone(merged);
+  if (merged.where !== before.where) void countCondition(scene);
   await apply(before, scene.state, !!(patch as any).camera);
 }
+
+/** Says what is wrong with the layers of a state, for this store. */
+function checkLayers(state: State, info: StoreInfo): string {
+  for (const [kind, layer] of Object.entries(state.layers)) {
+    const about = info.kinds.find((one) => one.kind === kind);
+    if (!about) return `layers.${kind}: the store has ${info.kinds.map((one) => one.kind).join(", ")}`;
+    const { by, attribute, scope } = layer.colour, axes = scope === "axis" ? info.axes : [];
+    if (by === "attribute" && attribute && ![...about.attributes, ...axes.map(({ name }) => ({ name, scope }))].some((one) => one.name === attribute && (!scope || one.scope === scope))) return `layers.${kind}.colour.attribute: there is no ${attribute}; there are ${about.attributes.map((one) => one.name).join(", ") || "none"}`;
+  }
+  return "";
+}
+
+/** Fails where a condition is at fault; asks the coarsest level, which is small. */
+async function tryCondition({ info, pool }: Scene, where: string): Promise<void> {
+  const [{ kind, levels }] = info.kinds;
+  await pool.ask(0, "count", [{ where, level: levels.at(-1)!.level, kind }]).done;
+}
+
+/** Levels with more vertices are not read to count what a condition leaves. */
+const COUNTED_VERTICES = 5_000_000;
+
+/** Says how many vertices the condition leaves: of the finest level that is small enough to be counted. */
+async function countCondition(of: Scene): Promise<void> {
+  const { where } = of.state, [{ kind, levels }] = of.info.kinds, level = levels.find(({ vertices }) => vertices <= COUNTED_VERTICES) ?? levels.at(-1)!;
+  of.counted = where.trim() ? "counting…" : "";
+  updatePanel(of, actions);
+  if (!where.trim()) return;
+  try {
+    const { vertices } = await of.pool.ask(0, "count", [{ where, level: level.level, kind }]).done;
+    if (of.state.where === where) of.counted = `${vertices.toLocaleString("en")} of ${level.vertices.toLocaleString("en")} vertices of level ${level.level}.`;
+  } catch (error) { of.counted = plainFault(error).message; }
+  if (of === scene) updatePanel(of, actions);
+}
+
+/** Says why a host does not answer: gone, or closed to other pages. */
+async function explainHost(of: Scene | null, fault: { class: string; key: string | null; message: string; hint: string | null }): Promise<void> {
+  const now = performance.now();
+  if (now - explainedAt < 10_000) return;
+  explainedAt = now;
+  const store = [of ? of.state.store : ((decodeAddress(location.hash).state?.store ?? "") as string | string[])].flat()[0], url = new URL(store, location.href.split("#")[0]), isOwn = url.origin === location.origin;
+  let isRefused = false, isThere = true;
+  const note = () => { isRefused = true; };
+  document.addEventListener("securitypolicyviolation", note);
+  try { await fetch(`${url.href.replace(/\/+$/, "")}${url.pathname.endsWith(".tet") ? "" : "/zarr.json"}`, { mode: isOwn ? "same-origin" : "no-cors", cache: "no-store" }); } catch { isThere = false; }
+  await new Promise((resolve) => setTimeout(resolve, 50)); // the refusal is told after the request has failed
+  document.removeEventListener("securitypolicyviolation", note);
+  const said = isRefused ? { message: `This page reads its own host only, and ${url.href} is on another.`, hint: `zvf serve ${url.href}` }
+    : !isThere ? { message: isOwn ? `The server of this page, ${url.host}, does not answer.` : `${url.host} does not answer.`, hint: isOwn ? "is zvf serve still running?" : "is the address right?" }
+    : isOwn ? fault : { message: `${url.host} answers, but does not let other pages read its files.`, hint: "its answers need the header Access-Control-Allow-Origin" };
+  showFault({ class: fault.class, key: null, ...said }, of ? actions.retry : () => location.reload());
+}
+let explainedAt = -Infinity;
+let isStale = false;
 
 async function apply(before: State, after: State, keepsCamera: boolean): Promise<void> {
   const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
@@ -248,21 +314,23 @@ async function apply(before: State, after: State, keepsCamera: boolean): Promise
     else if (!same(a.colour, b.colour)) scene!.recolour(kind);
   }
   if (!same(before.objects, after.objects) || !same(before.selected, after.selected)) scene!.recolour();
-  if (!same({ ...before, camera: 0 }, { ...after, camera: 0 })) { applyLook(); buildPanel(scene!, actions); }
+  if (!same({ ...before, camera: 0 }, { ...after, camera: 0 })) { applyLook(); updatePanel(scene!, actions); }
   scene!.touch();
   await scene!.idle();
   showLegend(scene!);
 }
 
 const actions: Actions = {
-  patch: (patch) => setState(patch).catch((error) => { report({ ...plainFault(error), class: plainFault(error).class === "Io" ? "InvalidArgument" : plainFault(error).class }); buildPanel(scene!, actions); }),
+  patch: (patch) => setState(patch).catch((error) => { report({ ...plainFault(error), class: plainFault(error).class === "Io" ? "InvalidArgument" : plainFault(error).class }); updatePanel(scene!, actions); }),
   async select(kind, object) {
     if (!scene) return;
     const finest = scene.trees.get(kind)!.levels[0].level;
     const found = await scene.pool.ask(0, "object", [kind, finest, object]).done;
-    const camera = found.bounds ? scene.cameraFor(pad(found.bounds[0]), pad(found.bounds[1])) : scene.state.camera;
+    const side = (list: number[]): Vec3 => [0, 1, 2].map((i) => list[scene!.state.space.shown[i]] ?? 0) as Vec3;
+    const camera = found.bounds ? scene.cameraFor(side(found.bounds[0]), side(found.bounds[1])) : scene.state.camera;
     await setState({ selected: { kind, object }, camera });
   },
+  centre(position) { void setState({ camera: { target: position } }); },
   frameAll() { if (scene) void setState({ camera: scene.cameraFor(...scene.bounds()) }); },
   async screenshot() {
     saveFile(`${byId("title").textContent}.png`, await screenshot({}));
@@ -273,8 +341,6 @@ const actions: Actions = {
   },
   retry() { scene?.retry(); },
 };
-
-const pad = (list: number[]): Vec3 => [list[0] ?? 0, list[1] ?? 0, list[2] ?? 0];
 
 async function screenshot({ width = canvas.width, height = canvas.height, transparent = false }: { width?: number; height?: number; transparent?: boolean } = {}): Promise<Blob> {
   if (!scene) throw new Error("no store is open");
@@ -345,6 +411,41 @@ canvas.addEventListener("pointermove", (event) => {
   else orbit(dx, dy);
   pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
 });
+// --- what is under the pointer -------------------------------------------------------------------------------------
+
+let hoverTimer = 0;
+/** How long the pointer rests before it is asked what lies under it: longer where asking is dear. */
+let hoverDelay = 70;
+
+function hover(event: PointerEvent): void {
+  const box = byId("hover");
+  clearTimeout(hoverTimer);
+  box.hidden = true;
+  if (!scene || event.buttons || event.pointerType === "touch") return;
+  const { clientX: x, clientY: y } = event;
+  hoverTimer = setTimeout(() => {
+    if (!scene || scene.moving || !scene.drawn.length) return;
+    const ratio = canvas.width / canvas.clientWidth, begun = performance.now(), found = scene.peek(x * ratio, y * ratio);
+    hoverDelay = Math.min(1000, Math.max(70, 3 * (performance.now() - begun)));
+    canvas.style.cursor = found ? "pointer" : "";
+    if (!found) return;
+    const { picked, value } = found;
+    box.textContent = [picked.object === null ? "" : `object ${picked.object}`, value].filter(Boolean).join(" · ") || "vertex";
+    box.style.left = `${Math.min(x + 14, innerWidth - 220)}px`;
+    box.style.top = `${y + 14}px`;
+    box.hidden = false;
+  }, hoverDelay) as unknown as number;
+}
+canvas.addEventListener("pointermove", hover);
+canvas.addEventListener("pointerleave", () => { clearTimeout(hoverTimer); byId("hover").hidden = true; });
+
+/** Turns around what is at a place from now on. */
+function centreAt(x: number, y: number): void {
+  const ratio = canvas.width / canvas.clientWidth, found = scene?.peek(x * ratio, y * ratio);
+  if (found) actions.centre(found.picked.position);
+}
+canvas.addEventListener("dblclick", (event) => centreAt(event.clientX, event.clientY));
+
 const release = (event: PointerEvent) => {
   const was = pointers.delete(event.pointerId);
   if (was && event.type === "pointerup" && travelled < 5 && event.button === 0 && scene) void click(event.clientX, event.clientY);
@@ -370,6 +471,8 @@ document.addEventListener("keydown", (event) => {
   else if (key === "+" || key === "=") zoom(0.85);
   else if (key === "-") zoom(1 / 0.85);
   else if (key.toLowerCase() === "f") actions.frameAll();
+  else if (key.toLowerCase() === "c") centreAt(canvas.clientWidth / 2, canvas.clientHeight / 2);
+  else if (key.toLowerCase() === "i") { scene.inspects = !scene.inspects; void actions.patch({ stats: scene.inspects }); }
   else if (key.toLowerCase() === "s") actions.screenshot();
   else if (key.toLowerCase() === "t") void actions.patch({ stats: !scene.state.stats });
   else if (key.toLowerCase() === "o") void actions.patch({ camera: { projection: scene.state.camera.projection === "perspective" ? "orthographic" : "perspective" } });
@@ -381,8 +484,16 @@ document.addEventListener("keydown", (event) => {
 function togglePanel(): void {
   const closed = byId("panel").classList.toggle("closed");
   byId("menu").setAttribute("aria-expanded", String(!closed));
+  if (scene) { scene.freeWidth = freeWidth(); scene.touch(); }
 }
 byId("menu").addEventListener("click", togglePanel);
+byId("keys").addEventListener("click", () => byId<HTMLDialogElement>("help").showModal());
+
+/** The part of the picture's width that the panel leaves, on both sides of the middle. */
+function freeWidth(): number {
+  const isCovered = innerWidth > 640 && !byId("panel").classList.contains("closed");
+  return isCovered ? Math.max(0.45, 1 - 610 / innerWidth) : 0.9;
+}
 
 byId<HTMLFormElement>("searchForm").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -423,7 +534,7 @@ document.addEventListener("drop", async (event) => {
     const isPack = entry.isFile;
     await filesOf(entry, isPack ? entry.name : "", files);
     if (isPack && entry.name.endsWith(".json")) { await open(JSON.parse(await files.get(entry.name)!.text()), null); return; }
-    await open({}, { files, name: isPack ? entry.name : "" });
+    await open({}, { files, name: isPack ? entry.name : "" }, entry.name);
   } catch (error) { report(plainFault(error)); byId("status").textContent = "This is no store that can be read."; }
 });
 
@@ -457,6 +568,7 @@ Object.defineProperty(window, "zvfViewer", { value: Object.freeze({
 
 async function begin(): Promise<void> {
   buildHelp();
+  if (innerWidth <= 640) togglePanel();
   renderer = new Renderer(canvas);
   resize();
   new ResizeObserver(resize).observe(canvas);
@@ -472,9 +584,15 @@ window.addEventListener("hashchange", () => {
 });
 
 function failed(error: unknown): void {
-  const fault = plainFault(error);
-  report(fault);
+  const fault = plainFault(error), store = [(decodeAddress(location.hash).state?.store ?? "") as string | string[]].flat()[0], url = new URL(store, location.href.split("#")[0]).href;
+  document.body.classList.add("empty");
+  faults.push(fault);
+  if (fault.class === "Io") void explainHost(null, fault);
+  else if (fault.class === "NotFound") showFault({ ...fault, message: `There is no store at ${url}`, hint: fault.key ? `it has no ${fault.key}` : null }, null);
+  else showFault(fault, null);
   byId("status").textContent = "The store cannot be opened.";
+  // Where this page is one of a server, that lists what it has.
+  if (/\/view\/$/.test(location.pathname)) byId("status").append(" ", Object.assign(document.createElement("a"), { href: "../", textContent: "All stores" }));
   ready.reject(error);
 }
 ready.promise.catch(() => {});

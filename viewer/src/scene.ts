@@ -3,10 +3,11 @@
 import { makeView, project, type View } from "./camera.ts";
 import { colourCell, NO_OBJECT, type CellData } from "./colour.ts";
 import { depthRange, Renderer, type DrawItem } from "./gl.ts";
-import { rotate, type Vec3 } from "./math.ts";
+import { dot, rotate, type Vec3 } from "./math.ts";
 import { formOf, storeOf, StoreFault, type Fault, type StorePool } from "./pool.ts";
 import { idTest, type Layer, type State } from "./state.ts";
-import { cutTree, Tree, type LevelInfo, type Node } from "./tree.ts";
+import { cutTree, Tree, type LevelInfo, type Node, type Sample } from "./tree.ts";
+import { namesOf, sampleValues, summarize, type Summary } from "./values.ts";
 
 export interface AttributeInfo { scope: string; name: string; key: string; dtype: string; width: number; categories: unknown[] | null }
 export interface KindInfo { kind: string; levels: LevelInfo[]; attributes: AttributeInfo[]; objects: number | null }
@@ -23,6 +24,11 @@ export interface StoreInfo {
 export interface Picked { kind: string; object: string | null; level: number; cell: number[]; row: number; position: number[]; attributes: Record<string, unknown>; exact: boolean }
 
 const LOADS_AT_ONCE = 16;
+/** Whole numbers with more values than this are no categories, unless the state says so. */
+const MAX_CODES = 24;
+
+/** Whether the values of an attribute are whole numbers. */
+const isWhole = (about: AttributeInfo | undefined): boolean => !!about && about.width === 1 && (!!about.categories || /^([|<>]?[iu]\d|u?int|bool)/.test(about.dtype));
 
 export class Scene {
   readonly pool: StorePool;
@@ -31,7 +37,11 @@ export class Scene {
   readonly renderer: Renderer;
   readonly faults: Fault[] = [];
   readonly groups = new Map<number, { store: string; has: (id: bigint) => boolean }>();
-  readonly ranges = new Map<string, [number, number]>();
+  readonly #summaries = new Map<string, { key: string; version: number; summary: Summary }>();
+  /** Counts the cells of each kind that came or went. */
+  readonly #versions = new Map<string, number>();
+  /** What the cells of each kind are coloured by. */
+  readonly #coloured = new Map<string, string>();
   readonly frames: number[] = [];
   state: State;
   drawn: { node: Node; tree: Tree }[] = [];
@@ -39,7 +49,14 @@ export class Scene {
   firstPicture = 0;
   settled = 0;
   share = 1;
+  /** How many vertices the condition leaves, as it is said. */
+  counted = "";
+  /** Whether the cells that are drawn are outlined. */
+  inspects = false;
+  /** The part of the picture's width that nothing lies over. */
+  freeWidth = 0.9;
   onChange: () => void = () => {};
+  onStale: () => void = () => {};
   onFault: (fault: Fault) => void = () => {};
   onNotice: (text: string) => void = () => {};
   #loading = new Set<Node>();
@@ -107,18 +124,19 @@ export class Scene {
 
   frame(): void {
     if (this.renderer.gl.isContextLost()) return;
-    const start = performance.now(), view = this.view();
+    // Asked before the frame: a long one would outlast the movement that it is part of.
+    const start = performance.now(), view = this.view(), moving = this.moving;
     this.choose(view);
-    const items = this.items(this.moving ? this.share : 1);
+    const items = this.items(moving ? this.share : 1);
     const distance = this.state.camera.distance, reach = this.extent() / 2;
     depthRange[0] = Math.max(0, distance - reach); depthRange[1] = distance + reach;
-    this.renderer.draw(view, items, this.state, this.planes(view), false, null, this.moving);
+    this.renderer.draw(view, items, this.state, this.planes(view), false, null, moving);
     this.renderer.finish();
     const took = performance.now() - start;
     this.frames.push(took);
     if (this.frames.length > 240) this.frames.shift();
     // While the camera moves, as much of each cell is drawn as fits in a tenth of a second.
-    if (this.moving) {
+    if (moving) {
       this.share = Math.min(1, Math.max(0.02, this.share * Math.min(1.5, Math.max(0.4, 80 / took))));
       this.touch();
     } else if (this.share < 1 && this.#lastFrame !== this.movedAt) {
@@ -129,13 +147,16 @@ export class Scene {
     this.#dirty = false;
     this.settle();
     this.onChange();
-    if (this.moving) setTimeout(() => this.touch(), 200);
+    if (moving) setTimeout(() => this.touch(), 200);
   }
 
   isIdle(): boolean { return !this.#loading.size && !this.#dirty && !this.moving; }
 
   settle(): void {
     if (!this.isIdle()) return;
+    if (this.pool.statistics().counters.changed) this.onStale();
+    // Colours by the range of what is there now, and not of what came first.
+    for (const kind of this.trees.keys()) if (this.#coloured.has(kind) && this.#coloured.get(kind) !== this.#colouring(kind)) return this.recolour(kind);
     if (!this.settled) this.settled = performance.now();
     for (const resolve of this.#idle.splice(0)) resolve();
   }
@@ -183,9 +204,9 @@ export class Scene {
 
   async load(node: Node, tree: Tree): Promise<void> {
     const layer = this.layer(tree.kind), columns = this.columns(layer);
-    const where = this.condition(), limit = node.limit;
+    const where = this.condition(), { limit, share } = node;
     this.#loading.add(node);
-    const { done, token } = this.pool.ask(hashCell(node.cell, node.level), "loadCell", [{ kind: tree.kind, level: node.level, cell: node.cell, where, columns, axes: this.state.space.shown, ...(Number.isFinite(limit) ? { limit } : {}) }]);
+    const { done, token } = this.pool.ask(hashCell(node.cell, node.level), "loadCell", [{ kind: tree.kind, level: node.level, cell: node.cell, where, columns, axes: this.state.space.shown, ...(Number.isFinite(limit) ? { limit } : {}), ...(share < 1 ? { share } : {}) }]);
     node.token = token;
     try {
       const data: CellData = await done;
@@ -193,6 +214,7 @@ export class Scene {
       this.#decoded += bytesOf(data);
       if (node.data) this.drop(node);
       node.loadedLimit = limit;
+      node.loadedShare = share;
       this.place(node, tree, data);
     } catch (error) {
       const fault = error instanceof StoreFault ? error.fault : null;
@@ -217,49 +239,92 @@ export class Scene {
   }
 
   columns(layer: Layer): string[] {
-    return layer.colour.by === "attribute" && layer.colour.attribute ? [layer.colour.scope === "object" ? `object.${layer.colour.attribute}` : layer.colour.attribute] : [];
+    return layer.colour.by === "attribute" && layer.colour.attribute && layer.colour.scope !== "axis" ? [layer.colour.scope === "object" ? `object.${layer.colour.attribute}` : layer.colour.attribute] : [];
   }
 
   place(node: Node, tree: Tree, data: CellData): void {
     if (formOf(tree.kind) === "point_cloud") shuffle(data);
     node.data = data;
-    if (!data.complete) this.onNotice(`The host cannot list objects: edges and faces of ${tree.kind} between chunks that are not neighbours may be missing.`);
-    this.learnRange(tree, data);
+    this.#versions.set(tree.kind, (this.#versions.get(tree.kind) ?? 0) + 1);
+    node.sample = this.#sample(tree.kind, data);
     const layer = this.layer(tree.kind);
+    if (!this.#coloured.has(tree.kind)) this.#coloured.set(tree.kind, "");
     node.gpu = this.renderer.upload(data, this.colours(tree, data), tree.kind, this.isWide(layer), layer.wireframe);
     node.bytes = bytesOf(data) + node.gpu.bytes;
     this.#held += node.bytes;
+    if (node.gpu.normals) this.#joinNormals(tree, node);
+  }
+
+  /** Vertices that two cells draw get the normal that their own cell gives them: it knows all faces around them. */
+  #joinNormals(tree: Tree, node: Node): void {
+    const axes = this.info.axes.length, own = node.cell.join();
+    const take = (to: Node, from: Node, key: string): void => {
+      const { data } = to, { rows, normals, ownVertices } = from.data!;
+      for (const ghost of ghostsOf(data!, axes).get(key) ?? []) {
+        const at = findRow(rows, ownVertices, data!.rows[ghost]);
+        if (at >= 0) for (let k = 0; k < 3; k++) data!.normals![ghost * 4 + k] = normals![at * 4 + k];
+      }
+      this.renderer.shade(to.gpu!, data!.normals!);
+    };
+    for (const other of tree.byLevel.get(node.level) ?? []) {
+      const key = other.cell.join();
+      if (other === node || !other.data?.normals || !ghostsOf(node.data!, axes).has(key)) continue;
+      take(node, other, key);
+      take(other, node, own);
+    }
   }
 
   isWide(layer: Layer): boolean { return layer.width * Math.min(2, globalThis.devicePixelRatio || 1) > 1.01; }
 
-  learnRange(tree: Tree, data: CellData): void {
-    const attribute = data.attributes[0];
-    if (!attribute) return;
-    const key = `${tree.kind}/${attribute.name}`, range = this.ranges.get(key) ?? [Infinity, -Infinity];
-    let [low, high] = range;
-    for (const value of attribute.values) { if (value < low) low = value; if (value > high) high = value; }
-    if (low < range[0] || high > range[1]) {
-      const grew = Number.isFinite(range[0]) && (low < range[0] - 0.01 * (range[1] - range[0]) || high > range[1] + 0.01 * (range[1] - range[0]));
-      this.ranges.set(key, [low, high]);
-      if (grew && !this.layer(tree.kind).colour.range) this.recolour(tree.kind);
-    }
+  /** The values that a kind is coloured by, of the vertices of a cell. */
+  values(kind: string, data: CellData): { width: number; values: Float32Array } | undefined {
+    const { by, scope, attribute } = this.layer(kind).colour;
+    if (by !== "attribute") return undefined;
+    if (scope !== "axis") return data.attributes[0];
+    const axis = this.state.space.shown.findIndex((shown) => this.info.axes[shown].name === attribute), values = new Float32Array(data.slots.length);
+    for (let i = 0; i < values.length; i++) values[i] = axis < 0 ? NaN : data.origin[axis] + data.positions[i * 3 + axis];
+    return { width: 1, values };
+  }
+
+  #sample(kind: string, data: CellData): Sample {
+    return sampleValues(this.values(kind, data), data.ownVertices, isWhole(this.attribute(kind)));
+  }
+
+  /** What is known of the values that a kind is coloured by: of its coarsest cells, which are always there, or of all. */
+  summary(kind: string): Summary {
+    const { by, scope, attribute } = this.layer(kind).colour, key = `${by} ${scope} ${attribute}`, version = this.#versions.get(kind) ?? 0, known = this.#summaries.get(kind);
+    if (known && known.key === key && known.version === version) return known.summary;
+    const tree = this.trees.get(kind), withData = (nodes: Node[]) => nodes.filter((node) => node.data && node.sample);
+    const roots = tree ? withData(tree.roots) : [], nodes = roots.length || !tree ? roots : withData([...tree.byLevel.values()].flat());
+    const summary = summarize(nodes.map((node) => node.sample!));
+    this.#summaries.set(kind, { key, version, summary });
+    return summary;
   }
 
   range(kind: string): [number, number] {
-    const layer = this.layer(kind), known = this.ranges.get(`${kind}/${this.columns(layer)[0]}`);
-    return layer.colour.range ?? (known && Number.isFinite(known[0]) ? known : [0, 1]);
+    return this.layer(kind).colour.range ?? this.summary(kind).range;
   }
 
-  /** The values that were seen so far, whatever range is coloured. */
-  knownRange(kind: string): [number, number] {
-    const known = this.ranges.get(`${kind}/${this.columns(this.layer(kind))[0]}`);
-    return known && Number.isFinite(known[0]) ? known : this.range(kind);
+  /** The names of the whole numbers that a kind is coloured by, where they are categories. */
+  categories(kind: string): { code: number; name: string; count: number }[] | null {
+    const { colour } = this.layer(kind), about = this.attribute(kind);
+    if (colour.by !== "attribute" || !about || colour.categories === false) return null;
+    const { codes } = this.summary(kind);
+    if (about.categories) return about.categories.map((name, code) => ({ code, name: String(name), count: codes?.get(code) ?? 0 }));
+    if (!codes || !(colour.categories || codes.size <= MAX_CODES)) return null;
+    const names = namesOf(about.name);
+    return [...codes].sort(([a], [b]) => a - b).map(([code, count]) => ({ code, name: names[code] ?? String(code), count }));
+  }
+
+  /** What the colours of a kind depend on, apart from its state. */
+  #colouring(kind: string): string {
+    return this.layer(kind).colour.by === "attribute" ? `${this.range(kind)} ${!!this.categories(kind)}` : "";
   }
 
   attribute(kind: string): AttributeInfo | undefined {
     const { attribute, scope } = this.layer(kind).colour;
     const all = this.info.kinds.find((info) => info.kind === kind)?.attributes ?? [];
+    if (scope === "axis") return { scope, name: attribute!, key: "", dtype: "f8", width: 1, categories: null };
     return all.find((info) => info.name === attribute && (scope ? info.scope === scope : true));
   }
 
@@ -272,8 +337,8 @@ export class Scene {
       return objects.mode === "only" ? listed : !listed;
     };
     return colourCell(data, {
-      layer, isVisible, groupOf: (id) => this.groupOf(id, store), range: this.range(tree.kind),
-      categories: !!this.attribute(tree.kind)?.categories, selected: selected && selected.kind === tree.kind ? BigInt(selected.object) : null,
+      layer, isVisible, groupOf: (id) => this.groupOf(id, store), range: this.range(tree.kind), values: this.values(tree.kind, data),
+      isUnit: this.summary(tree.kind).most <= 1.0001, categories: !!this.categories(tree.kind), selected: selected && selected.kind === tree.kind ? BigInt(selected.object) : null,
     });
   }
 
@@ -295,6 +360,11 @@ export class Scene {
 
   recolour(kind?: string): void {
     for (const tree of this.trees.values()) if (!kind || tree.kind === kind) {
+      const { by, scope, attribute } = this.layer(tree.kind).colour, key = `${by} ${scope} ${attribute}`;
+      if (this.#summaries.get(tree.kind)?.key !== key) {
+        for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.data) node.sample = this.#sample(tree.kind, node.data);
+      }
+      this.#coloured.set(tree.kind, this.#colouring(tree.kind));
       for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.data && node.gpu) this.renderer.recolour(node.gpu, node.data, this.colours(tree, node.data));
     }
     this.touch();
@@ -313,6 +383,7 @@ export class Scene {
       const data = node.data;
       if (node.loading || this.#loading.has(node)) this.pool.cancel(node.token);
       if (data) this.drop(node);
+      this.#versions.set(tree.kind, (this.#versions.get(tree.kind) ?? 0) + 1);
       node.fault = null;
       if (keepData && data) this.place(node, tree, data);
     }
@@ -336,7 +407,7 @@ export class Scene {
   drop(node: Node): void {
     if (node.gpu) this.renderer.remove(node.gpu);
     this.#held -= node.bytes;
-    node.data = node.gpu = null;
+    node.data = node.gpu = node.sample = null;
     node.bytes = 0;
   }
 
@@ -353,13 +424,20 @@ export class Scene {
   }
 
   items(share: number): DrawItem[] {
-    const items: DrawItem[] = [];
-    for (const { node, tree } of this.drawn) if (node.gpu && node.data) items.push({ gpu: node.gpu, data: node.data, layer: this.layer(tree.kind), share, coarseness: tree.levels.findIndex((info) => info.level === node.level) });
+    const items: DrawItem[] = [], { selected } = this.state;
+    for (const { node, tree } of this.drawn) if (node.gpu && node.data) items.push({ gpu: node.gpu, data: node.data, layer: this.layer(tree.kind), share, coarseness: tree.levels.findIndex((info) => info.level === node.level), isSelected: selected?.kind === tree.kind && node.data.ids.includes(BigInt(selected.object)), spacing: this.#spacing(tree, node) });
     return items;
   }
 
-  /** What is at a pixel of the canvas. */
-  async pick(x: number, y: number): Promise<Picked | null> {
+  /** About how far points of a cell are from each other: its points on a sheet through its box. */
+  #spacing(tree: Tree, { low, high, data }: Node): number {
+    if (formOf(tree.kind) !== "point_cloud" || !data) return 0;
+    const sides = [0, 1, 2].map((i) => high[i] - low[i]).sort((a, b) => b - a);
+    return Math.sqrt((sides[0] * (sides[1] || sides[0])) / Math.max(1, data.ownVertices));
+  }
+
+  /** What is drawn at a pixel of the canvas, as far as the page has it. */
+  peek(x: number, y: number): { picked: Picked; node: Node; value: string } | null {
     const view = this.view(), nodes = this.drawn.filter(({ node }) => node.gpu && node.data);
     const hit = this.renderer.pick(view, this.items(1), this.planes(view), x, y);
     if (!hit) return null;
@@ -367,9 +445,19 @@ export class Scene {
     const row = this.#nearestVertex(view, data, node.gpu!.wide ? [data.segments[hit.vertex * 2], data.segments[hit.vertex * 2 + 1]] : this.#around(data, hit.vertex), x, y);
     const position: Vec3 = [0, 1, 2].map((i) => data.origin[i] + data.positions[row * 3 + i]) as Vec3;
     const slot = data.slots[row], object = slot === NO_OBJECT ? null : String(data.ids[slot]);
-    const picked: Picked = { kind: tree.kind, object, level: node.level, cell: node.cell, row: data.rows[row], position, attributes: {}, exact: false };
-    await this.describe(picked, node.loadedLimit);
-    return picked;
+    // The far end of a step into another chunk has its row there.
+    const axes = this.info.axes.length, ghost = row - data.ownVertices, cell = ghost < 0 ? node.cell : Array.from(data.ghostCells.subarray(ghost * axes, (ghost + 1) * axes));
+    const values = this.values(tree.kind, data), own = values ? Array.from(values.values.subarray(row * values.width, (row + 1) * values.width)) : [];
+    const name = this.categories(tree.kind)?.find(({ code }) => code === own[0])?.name;
+    const value = own.length ? `${this.layer(tree.kind).colour.attribute} ${name ?? own.map((one) => Number(one.toPrecision(5))).join(", ")}` : "";
+    return { node, value, picked: { kind: tree.kind, object, level: node.level, cell, row: data.rows[row], position, attributes: {}, exact: false } };
+  }
+
+  /** What is at a pixel of the canvas, with everything that the store says of it. */
+  async pick(x: number, y: number): Promise<Picked | null> {
+    const found = this.peek(x, y);
+    if (found) await this.describe(found.picked, found.node);
+    return found?.picked ?? null;
   }
 
   /** The vertices of the elements that are drawn up to this one. */
@@ -381,10 +469,8 @@ export class Scene {
   }
 
   #nearestVertex(view: View, data: CellData, rows: number[], x: number, y: number): number {
-    // Ends in other chunks have the rows of those: the one that belongs to this chunk is told.
-    const own = rows.filter((row) => row < data.ownVertices), all = own.length ? own : rows;
-    let best = all[0], nearest = Infinity;
-    for (const row of all) {
+    let best = rows[0], nearest = Infinity;
+    for (const row of rows) {
       const at = project(view, [0, 1, 2].map((i) => data.origin[i] + data.positions[row * 3 + i]) as Vec3);
       const distance = at ? Math.hypot(at[0] - x, at[1] - y) : Infinity;
       if (distance < nearest) { nearest = distance; best = row; }
@@ -393,17 +479,17 @@ export class Scene {
   }
 
   /** Adds what the full data says: attributes of the object, then of the vertex, where this is a vertex of level 0. */
-  async describe(picked: Picked, limit: number): Promise<void> {
+  async describe(picked: Picked, { loadedLimit, loadedShare }: Node): Promise<void> {
     const finest = this.trees.get(picked.kind)!.levels[0].level;
     try {
       if (picked.object !== null) {
-        const object = await this.pool.ask(0, "object", [picked.kind, finest, picked.object]).done;
+        const object = await this.pool.ask(0, "object", [picked.kind, finest, picked.object, false]).done;
         Object.assign(picked.attributes, object.attributes);
       }
       const info = this.info.kinds.find((kind) => kind.kind === picked.kind)!;
       if (info.attributes.some((attribute) => attribute.scope === "vertex")) {
         const columns = info.attributes.filter((attribute) => attribute.scope === "vertex").map((attribute) => attribute.key);
-        const cell: CellData = await this.pool.ask(hashCell(picked.cell, picked.level), "loadCell", [{ kind: picked.kind, level: picked.level, cell: picked.cell, where: this.condition(), columns, axes: this.state.space.shown, ...(Number.isFinite(limit) ? { limit } : {}) }]).done;
+        const cell: CellData = await this.pool.ask(hashCell(picked.cell, picked.level), "loadCell", [{ kind: picked.kind, level: picked.level, cell: picked.cell, where: this.condition(), columns, axes: this.state.space.shown, ...(Number.isFinite(loadedLimit) ? { limit: loadedLimit } : {}), ...(loadedShare < 1 ? { share: loadedShare } : {}) }]).done;
         const at = cell.rows.subarray(0, cell.ownVertices).indexOf(picked.row);
         if (at >= 0) for (const attribute of cell.attributes) {
           const values = Array.from(attribute.values.subarray(at * attribute.width, (at + 1) * attribute.width)), about = info.attributes.find((a) => a.key === attribute.name);
@@ -433,6 +519,27 @@ export class Scene {
     };
   }
 
+  /** Objects of the cells that are drawn whose id has `part` in it: some of them, and how many there are. */
+  objectsInView(part: string, most: number): { list: { kind: string; object: string }[]; total: number } {
+    const list: { kind: string; object: string }[] = [];
+    let total = 0;
+    for (const tree of this.trees.values()) {
+      const ids = new Set<bigint>();
+      for (const { node, tree: of } of this.drawn) if (of === tree) for (const id of node.data?.ids ?? []) ids.add(id);
+      const found = [...ids].filter((id) => !part || String(id).includes(part)).sort((a, b) => (a < b ? -1 : 1));
+      total += found.length;
+      for (const id of found.slice(0, most - list.length)) list.push({ kind: tree.kind, object: String(id) });
+    }
+    return { list, total };
+  }
+
+  /** A box of the axes that are drawn, as one of all axes of the store. */
+  storeBox(box: [number[], number[]]): [number[], number[]] {
+    const { shown, ranges } = this.state.space;
+    const side = (at: 0 | 1) => this.info.axes.map((_, axis) => { const i = shown.indexOf(axis); return i >= 0 ? box[at][i] : (ranges[axis]?.[at] ?? this.info.bounds[at][axis]); });
+    return [side(0), side(1)];
+  }
+
   /** The objects of the cells that are drawn. */
   loadedObjects(kind?: string): string[] {
     const ids = new Set<string>();
@@ -449,11 +556,51 @@ export class Scene {
     const camera = this.state.camera, target = [0, 1, 2].map((i) => (low[i] + high[i]) / 2) as Vec3;
     const canvas = this.renderer.canvas, aspect = canvas.width / Math.max(1, canvas.height), half = [0, 1, 2].map((i) => (high[i] - low[i]) / 2) as Vec3;
     const right = rotate(orientation, [1, 0, 0]), up = rotate(orientation, [0, 1, 0]), back = rotate(orientation, [0, 0, 1]);
-    const reach = (axis: Vec3) => Math.abs(axis[0]) * half[0] + Math.abs(axis[1]) * half[1] + Math.abs(axis[2]) * half[2];
-    const tangent = Math.tan((camera.fov * Math.PI) / 360);
-    const distance = Math.max(reach(up), reach(right) / aspect) / tangent + reach(back) * 0.6;
-    return { ...camera, target, orientation, distance: Math.max(distance * 1.02, 1e-9) };
+    const tangent = Math.tan((camera.fov * Math.PI) / 360), across = tangent * aspect * this.freeWidth, along = tangent * 0.88, isFlat = camera.projection === "orthographic";
+    let distance = 1e-9;
+    // Each corner of the box is within the part of the picture that is free.
+    for (let corner = 0; corner < 8; corner++) {
+      const at = [0, 1, 2].map((i) => ((corner >> i) & 1 ? half[i] : -half[i])) as Vec3, near = isFlat ? 0 : dot(at, back);
+      distance = Math.max(distance, Math.abs(dot(at, right)) / across + near, Math.abs(dot(at, up)) / along + near);
+    }
+    return { ...camera, target, orientation, distance };
   }
+
+  /** What is shown of each kind, and how far it is from what is stored. */
+  detail(): string[] {
+    const lines: string[] = [], unit = this.info.axes[this.state.space.shown[0]]?.unit ?? "", { shown } = this.state.space;
+    for (const tree of this.trees.values()) {
+      const nodes = this.drawn.filter((one) => one.tree === tree);
+      if (!nodes.length) continue;
+      const levels = [...new Set(nodes.map(({ node }) => node.level))].sort((a, b) => a - b), error = Math.max(...levels.map((level) => tree.error(level)));
+      const parts = [`${levels.length > 1 ? "levels" : "level"} ${levels.join(", ")}`];
+      parts.push(error > 0 && shown.length ? `within ${Number(error.toPrecision(2))} ${unit}`.trim() : "as stored");
+      const share = Math.min(...nodes.map(({ node }) => node.loadedShare)), isThinned = nodes.some(({ node }) => node.data && node.data.ownVertices < node.data.storedVertices);
+      if (share < 1) parts.push(`${Math.round(share * 100)} % of the objects`);
+      else if (isThinned) parts.push("thinned");
+      if (tree.limitedBy || isThinned) parts.push("limited by the budget");
+      lines.push(`${this.trees.size > 1 ? `${tree.kind}: ` : ""}${parts.join(", ")}`);
+    }
+    return lines;
+  }
+}
+
+/** The vertices of other cells, by the cell that they belong to. */
+function ghostsOf(data: CellData, axes: number): Map<string, number[]> {
+  if (data.ghostsOf) return data.ghostsOf;
+  const found = (data.ghostsOf = new Map<string, number[]>());
+  for (let at = 0, ghost = data.ownVertices; at + axes <= data.ghostCells.length; at += axes, ghost++) {
+    const key = data.ghostCells.subarray(at, at + axes).join(), list = found.get(key);
+    if (list) list.push(ghost); else found.set(key, [ghost]);
+  }
+  return found;
+}
+
+/** Where a row stands among the first of a list, which rise; -1 where it does not. */
+function findRow(rows: Uint32Array, count: number, row: number): number {
+  let low = 0, high = count;
+  while (low < high) { const middle = (low + high) >> 1; if (rows[middle] < row) low = middle + 1; else high = middle; }
+  return low < count && rows[low] === row ? low : -1;
 }
 
 export function hashCell(cell: number[], level: number): number {

@@ -2,9 +2,10 @@
 
 export interface Reply { status: number; bytes: Uint8Array; first: number; total: number; etag: string | null }
 
-export interface Counters { sent: number; done: number; failed: number; cancelled: number; inFlight: number; queued: number; transferred: number }
+/** `changed` counts objects that were replaced since they were read first. */
+export interface Counters { sent: number; done: number; failed: number; cancelled: number; inFlight: number; queued: number; transferred: number; changed: number }
 
-export const newCounters = (): Counters => ({ sent: 0, done: 0, failed: 0, cancelled: 0, inFlight: 0, queued: 0, transferred: 0 });
+export const newCounters = (): Counters => ({ sent: 0, done: 0, failed: 0, cancelled: 0, inFlight: 0, queued: 0, transferred: 0, changed: 0 });
 
 /** Names below a prefix and relative to it; sizes where they are known. */
 export interface Names { keys: string[]; sizes: number[] | null; folders: string[] }
@@ -17,6 +18,8 @@ export interface Source {
 
 const DEADLINE_MS = 30_000;
 const TRIES = 4;
+/** Bytes of objects that a host without ranges sent whole, and that are kept. */
+const WHOLE_BYTES = 128 * 2 ** 20;
 
 /** Objects below a URL. A request that fails in passing is sent again; one that is dropped is aborted. `keys` is the address
  * that lists names, where the host has one. */
@@ -26,6 +29,10 @@ export class HttpSource implements Source {
   readonly #base: string;
   readonly #atOnce: number;
   readonly #waiting: (() => void)[] = [];
+  /** What came whole where a part was asked for, the latest used last. */
+  readonly #whole = new Map<string, Reply>();
+  #wholeBytes = 0;
+  readonly #tags = new Map<string, string>();
 
   constructor(base: string, atOnce: number, counters: Counters, keys: string | null = null) {
     this.#base = base.replace(/\/+$/, "");
@@ -50,12 +57,40 @@ export class HttpSource implements Source {
     // A store in one file is its own base: its only key is its name.
     const url = this.#base.endsWith(".tet") || key === "" ? this.#base : `${this.#base}/${key.split("/").map(encodeURIComponent).join("/")}`;
     const range = suffix > 0 ? `bytes=-${suffix}` : first >= 0 ? `bytes=${first}-${last >= 0 ? last : ""}` : null;
+    const kept = range ? this.#whole.get(url) : undefined;
+    if (kept) {
+      this.#whole.delete(url);
+      this.#whole.set(url, kept);
+      return kept;
+    }
     await this.#enter(signal);
     try {
-      return await this.#tries(url, range, signal);
+      const reply = await this.#tries(url, range, signal);
+      this.#note(url, reply);
+      if (range && reply.status === 200) this.#keep(url, reply);
+      return reply;
     } finally {
       this.#leave();
     }
+  }
+
+  /** A host without ranges sends all of an object for each part of it: it is asked once. */
+  #keep(url: string, reply: Reply): void {
+    if (this.#whole.has(url)) return;
+    this.#whole.set(url, reply);
+    this.#wholeBytes += reply.bytes.length;
+    for (const [other, { bytes }] of this.#whole) {
+      if (this.#wholeBytes <= WHOLE_BYTES || this.#whole.size === 1) break;
+      this.#whole.delete(other);
+      this.#wholeBytes -= bytes.length;
+    }
+  }
+
+  #note(url: string, { status, etag }: Reply): void {
+    if (!etag || status >= 400) return;
+    const before = this.#tags.get(url);
+    if (before !== undefined && before !== etag) this.counters.changed++;
+    this.#tags.set(url, etag);
   }
 
   #leave(): void {
@@ -87,7 +122,7 @@ export class HttpSource implements Source {
       signal.addEventListener("abort", stop);
       this.counters.sent++;
       try {
-        const answer = await fetch(url, { headers: range ? { Range: range } : {}, signal: late.signal, credentials: "same-origin", cache: "default" });
+        const answer = await fetch(url, { headers: range ? { Range: range } : {}, signal: late.signal, credentials: "same-origin", cache: "no-store" });
         if (RETRIED.includes(answer.status) && tried < TRIES) {
           const asked = Number(answer.headers.get("Retry-After"));
           this.counters.failed++;
@@ -96,8 +131,9 @@ export class HttpSource implements Source {
         }
         const bytes = new Uint8Array(answer.ok ? await answer.arrayBuffer() : new ArrayBuffer(0));
         this.counters.transferred += bytes.length;
+        const reply = replyOf(answer, bytes, url);
         this.counters.done++;
-        return replyOf(answer, bytes, url);
+        return reply;
       } catch (error) {
         if (signal.aborted) { this.counters.cancelled++; throw error; }
         this.counters.failed++;
@@ -114,11 +150,13 @@ export class HttpSource implements Source {
 const RETRIED = [408, 429, 500, 502, 503, 504];
 
 function replyOf(answer: Response, bytes: Uint8Array, url: string): Reply {
-  const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(answer.headers.get("Content-Range") ?? "");
+  const range = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(answer.headers.get("Content-Range") ?? "");
+  // Caches of browsers answer with the right head and a body that is empty or short.
+  if (answer.status === 206 && range && bytes.length !== Number(range[2]) - Number(range[1]) + 1) throw new Error(`the body has ${bytes.length} bytes, its head says ${range[0]}`);
   let status = answer.status;
   // Some static hosts answer with a page of HTML where there is no file.
   if (status === 200 && /text\/html/.test(answer.headers.get("Content-Type") ?? "") && !url.endsWith(".html")) status = 404;
-  return { status, bytes, first: range ? Number(range[1]) : 0, total: range ? Number(range[2]) : bytes.length, etag: answer.headers.get("ETag") };
+  return { status, bytes, first: range ? Number(range[1]) : 0, total: range ? Number(range[3]) : bytes.length, etag: answer.headers.get("ETag") };
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -7,7 +7,7 @@ export type ColourBy = "constant" | "object" | "group" | "attribute" | "directio
 export interface Layer {
   visible: boolean;
   opacity: number;
-  colour: { by: ColourBy; value: string; scope: string | null; attribute: string | null; map: string; range: [number, number] | null };
+  colour: { by: ColourBy; value: string; scope: string | null; attribute: string | null; map: string; range: [number, number] | null; categories: boolean | null; hidden: number[] };
   size: { mode: "fixed" | "world" | "adaptive"; value: number };
   width: number;
   wireframe: boolean;
@@ -143,10 +143,30 @@ export function checkState(state: State, axes: number): string {
     if (!(layer.opacity >= 0 && layer.opacity <= 1)) return `layers.${kind}.opacity: expected 0 to 1`;
     if (!oneOf(layer.colour.by, ["constant", "object", "group", "attribute", "direction", "depth"])) return `layers.${kind}.colour.by: expected constant, object, group, attribute, direction or depth`;
     if (layer.colour.by === "attribute" && !layer.colour.attribute) return `layers.${kind}.colour.attribute: expected a name`;
+    if (![true, false, null].includes(layer.colour.categories)) return `layers.${kind}.colour.categories: expected true, false or null`;
+    if (!Array.isArray(layer.colour.hidden) || !layer.colour.hidden.every((code) => Number.isFinite(code))) return `layers.${kind}.colour.hidden: expected numbers`;
     if (layer.colour.range !== null && !finite(layer.colour.range, 2)) return `layers.${kind}.colour.range: expected two numbers`;
     if (!(layer.size.value > 0 && layer.width > 0)) return `layers.${kind}: sizes are above 0`;
   }
   return "";
+}
+
+/** Leaves out what is wrong of a state out of an address, one by one; says what that was. */
+export function mend(given: Record<string, unknown>, fault: (given: Record<string, unknown>) => string): { given: Record<string, unknown>; wrong: string[] } {
+  const wrong: string[] = [], rest = structuredClone(given);
+  for (let text = fault(rest); text && wrong.length < 64; text = fault(rest)) {
+    wrong.push(text);
+    const path = text.slice(0, text.indexOf(":")).split(".");
+    // The names of layers may have dots of their own.
+    const at = path[0] === "layers" ? Object.keys((rest.layers ?? {}) as object).find((kind) => text.startsWith(`layers.${kind}`)) : undefined;
+    const keys = at === undefined ? path : ["layers", at, ...text.slice(`layers.${at}.`.length, Math.max(0, text.indexOf(":", `layers.${at}`.length))).split(".").filter(Boolean)];
+    let holder: any = rest;
+    // What is wrong may be that something is not there: then the nearest that is there goes.
+    while (keys.length > 1 && holder[keys[0]] !== null && typeof holder[keys[0]] === "object" && keys[1] in holder[keys[0]]) holder = holder[keys.shift()!];
+    if (!(keys[0] in holder)) return { given: {}, wrong };
+    delete holder[keys[0]];
+  }
+  return { given: rest, wrong };
 }
 
 export function encodeAddress(state: unknown): string {

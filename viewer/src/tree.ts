@@ -9,6 +9,8 @@ import { formOf, type Fault } from "./pool.ts";
 
 export interface LevelInfo { level: number; vertices: number; error: number | null; additive: boolean; chunkShape: number[]; binShape: number[] | null; chunks: number }
 
+export interface Sample { values: Float32Array; codes: Map<number, number> | null }
+
 export interface Node {
   level: number;
   cell: number[];
@@ -28,6 +30,11 @@ export interface Node {
   limit: number;
   /** The limit that its data was asked for with. */
   loadedLimit: number;
+  /** A part of the values that it is coloured by, and how often each whole number comes. */
+  sample: Sample | null;
+  /** The part of its objects that is drawn, and that its data was asked for with. */
+  share: number;
+  loadedShare: number;
 }
 
 export class Tree {
@@ -36,12 +43,23 @@ export class Tree {
   readonly roots: Node[] = [];
   readonly byLevel = new Map<number, Node[]>();
   readonly target: number;
+  /** Whether all that is seen is of one level: a crack between levels is worse than a coarser level for all. */
+  readonly isUniform: boolean;
+  /** Whether a crowded level is drawn by some of its objects, whole. */
+  readonly isSampled: boolean;
+  /** The part of the objects that is drawn. */
+  share = 1;
+  /** Why the last cut is not as fine as its target asks for; nothing where it is. */
+  limitedBy: "" | "budget" = "";
 
   /** `shown` are the axes that are drawn, out of `axes`. */
   constructor(kind: string, levels: LevelInfo[], cells: Map<number, Int32Array>, axes: number, shown: number[]) {
     this.kind = kind;
     this.levels = [...levels].sort((a, b) => a.level - b.level);
-    this.target = formOf(kind) === "point_cloud" ? 3 : 1.5;
+    const form = formOf(kind), isAdditive = levels.some((info) => info.additive);
+    this.target = form === "point_cloud" ? 3 : 1.5;
+    this.isSampled = !isAdditive && ["streamline", "polyline", "line"].includes(form);
+    this.isUniform = this.isSampled || (!isAdditive && form === "mesh");
     for (const info of this.levels) this.byLevel.set(info.level, makeNodes(info, cells.get(info.level) ?? new Int32Array(0), axes, shown));
     this.#link();
   }
@@ -90,7 +108,7 @@ function makeNodes(info: LevelInfo, cells: Int32Array, axes: number, shown: numb
     const side = (i: number, step: number) => (i < shown.length ? (cell[shown[i]] + step) * shape[shown[i]] : 0);
     nodes.push({
       level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], isRoot: false,
-      data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, limit: Infinity, loadedLimit: Infinity,
+      data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, limit: Infinity, loadedLimit: Infinity, share: 1, loadedShare: 1, sample: null,
     });
   }
   return nodes;
@@ -125,8 +143,8 @@ function shareBudget(tree: Tree, nodes: Node[], points: number): number {
 /** Whether a cell has to be asked for: it is not there, or has far fewer or more vertices than it may have. */
 function isWanted(node: Node): boolean {
   if (node.fault) return false;
-  const { data, limit, loadedLimit } = node;
-  if (!data) return true;
+  const { data, limit, loadedLimit, share, loadedShare } = node;
+  if (!data || share !== loadedShare) return true;
   const isThin = data.ownVertices < data.storedVertices;
   return (isThin && limit > 2 * loadedLimit) || (data.ownVertices > 1.5 * limit && loadedLimit > 1.5 * limit);
 }
@@ -141,11 +159,15 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     const wanted = (tree.byLevel.get(level) ?? []).filter(visible);
     for (const node of wanted) node.priority = closeness(view, node);
     // A level that was asked for by its number is shown as finely as the budget goes.
-    shareBudget(tree, wanted, options.points);
+    const total = shareBudget(tree, wanted, options.points);
+    tree.share = tree.isSampled ? shareOf(wanted.reduce((sum, node) => sum + tree.vertices(node), 0), options.points) : 1;
+    tree.limitedBy = total < wanted.reduce((sum, node) => sum + tree.vertices(node), 0) ? "budget" : "";
+    if (tree.isSampled) for (const node of wanted) { node.share = tree.share; node.limit = Infinity; }
     wanted.sort((a, b) => b.priority - a.priority);
     return { draw: wanted.filter((node) => node.data), want: wanted.filter(isWanted) };
   }
   const target = options.error ?? tree.target, refined = new Set<Node>();
+  tree.limitedBy = "";
   const heap = new Heap();
   const push = (node: Node) => {
     const error = tree.error(node.level) * pixelsPerUnit(view, node.low, node.high);
@@ -153,14 +175,19 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (node.children.length && error > target) heap.push(node);
   };
   const roots = tree.roots.filter(visible);
+  if (tree.isUniform) refineAlike(tree, view, options.points, target, visible, refined);
   const most = Math.max(1000, Math.floor(options.points * LARGEST_SHARE));
-  let total = shareBudget(tree, roots, options.points);
-  for (const root of roots) push(root);
+  let total = tree.isUniform ? 0 : shareBudget(tree, roots, options.points);
+  if (!tree.isUniform) for (const root of roots) push(root);
   for (let node = heap.pop(); node; node = heap.pop()) {
     const children = node.children.filter(visible);
     const additive = tree.info(children[0]?.level ?? node.level).additive;
-    const cost = children.reduce((sum, child) => sum + Math.min(most, tree.vertices(child)), 0) - (additive ? 0 : Math.min(node.limit, tree.vertices(node)));
-    if (!children.length || total + cost > options.points) continue;
+    const gain = children.reduce((sum, child) => sum + Math.min(most, tree.vertices(child)), 0), shown = Math.min(node.limit, tree.vertices(node));
+    const cost = gain - (additive ? 0 : shown);
+    if (!children.length) continue;
+    // What is thinned to less than its coarser cell shows less than that.
+    const isThinned = !additive && gain < shown && children.some((child) => tree.vertices(child) > most);
+    if (total + cost > options.points || isThinned) { tree.limitedBy = "budget"; continue; }
     total += cost;
     refined.add(node);
     for (const child of children) { child.limit = most; push(child); }
@@ -181,6 +208,43 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
   want.sort((a, b) => b.priority - a.priority);
   return { draw, want };
 }
+
+/** A level that is this much too large is sampled, where its objects can be. */
+const LEAST_SHARE = 0.25;
+
+/** Refines all that is visible to one level: the coarsest whose error is small enough, or the finest that the budget allows. */
+function refineAlike(tree: Tree, view: View, points: number, target: number, visible: (node: Node) => boolean, refined: Set<Node>): void {
+  const levels = tree.levels.map((info) => {
+    const nodes = tree.byLevel.get(info.level)!.filter(visible), error = tree.error(info.level);
+    const most = nodes.reduce((largest, node) => Math.max(largest, pixelsPerUnit(view, node.low, node.high)), 0);
+    return { level: info.level, nodes, pixels: error * most, total: nodes.reduce((sum, node) => sum + tree.vertices(node), 0) };
+  }).reverse();
+  const room = tree.isSampled ? points / LEAST_SHARE : points;
+  let chosen = levels[0];
+  // Coarsest first; a level that does not fit ends the search.
+  for (const next of levels.slice(1)) {
+    if (chosen.pixels <= target || !next.nodes.length) break;
+    if (next.total > room) { tree.limitedBy = "budget"; break; }
+    chosen = next;
+  }
+  if (!chosen) return;
+  const share = shareOf(chosen.total, points);
+  // A little more or less room changes nothing: all cells would be asked for again.
+  if (!tree.isSampled) tree.share = 1;
+  else if (share === 1 || share < tree.share || share > tree.share * 1.5) tree.share = share;
+  if (tree.share < 1) tree.limitedBy = "budget";
+  for (const { level, nodes, total } of levels) {
+    for (const node of nodes) {
+      node.share = !tree.isSampled ? 1 : level > chosen.level ? shareOf(total, points) : tree.share;
+      node.limit = tree.isSampled || total <= points ? Infinity : Math.max(FEWEST, Math.ceil((tree.vertices(node) * points) / total));
+      node.priority = closeness(view, node);
+      if (level > chosen.level && node.children.some(visible)) refined.add(node);
+    }
+  }
+}
+
+/** The part of `total` that `points` are, in steps of a square root of two. */
+const shareOf = (total: number, points: number): number => (total <= points ? 1 : 2 ** (Math.floor(2 * Math.log2(points / total)) / 2));
 
 function meets(node: Node, clip: [Vec3, Vec3] | null): boolean {
   return !clip || [0, 1, 2].every((i) => node.high[i] >= clip[0][i] && node.low[i] <= clip[1][i]);

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { build } from "esbuild";
 
 const bundled = await build({ entryPoints: [new URL("../src/state.ts", import.meta.url).pathname], bundle: true, format: "esm", write: false });
-const { checkState, complete, decodeAddress, difference, encodeAddress, idTest, mergePatch, packIds } = await import(`data:text/javascript;base64,${Buffer.from(bundled.outputFiles[0].contents).toString("base64")}`);
+const { checkState, complete, decodeAddress, difference, encodeAddress, idTest, mend, mergePatch, packIds } = await import(`data:text/javascript;base64,${Buffer.from(bundled.outputFiles[0].contents).toString("base64")}`);
 
 const DEFAULTS = {
   v: 1, store: "a", camera: { target: [0, 0, 0], orientation: [0, 0, 0, 1], distance: 1, fov: 45, projection: "perspective" }, level: "auto", error: null,
@@ -40,4 +40,14 @@ test("faults of addresses and states are told", () => {
     [{ camera: { ...DEFAULTS.camera, distance: 0 } }, "camera.distance"], [{ level: 1.5 }, "level"], [{ objects: { mode: "all", ids: [7], groups: [] } }, "objects.ids"],
     [{ clip: { box: [[0, 0], [1, 1]], planes: [] } }, "clip.box"], [{ background: "red" }, "background"], [{ v: 3 }, "v:"],
   ]) assert.ok(checkState({ ...DEFAULTS, ...change }, 3).startsWith(words), words);
+});
+
+test("of a bad address only the bad part is left out", () => {
+  const layer = { visible: true, opacity: 1, colour: { by: "object", value: "#112233", scope: null, attribute: null, map: "viridis", range: null, categories: null, hidden: [] }, size: { mode: "fixed", value: 2 }, width: 1, wireframe: false };
+  const defaults = { ...DEFAULTS, layers: { mesh: layer } };
+  const fault = (given) => { const state = complete(given, defaults); return Object.keys(state.layers).some((kind) => kind !== "mesh") ? "layers.nokind: the store has mesh" : checkState(state, 3); };
+  const { given, wrong } = mend({ camera: { fov: 999, distance: 7 }, layers: { nokind: { opacity: 0.5 }, mesh: { opacity: 0.25, colour: { by: "attribute" } } }, where: "x > 1", edl: false }, fault);
+  assert.deepEqual(given, { camera: { distance: 7 }, layers: { mesh: { opacity: 0.25 } }, where: "x > 1", edl: false });
+  assert.equal(wrong.length, 3);
+  assert.deepEqual(mend({ where: "x" }, fault), { given: { where: "x" }, wrong: [] });
 });

@@ -1,5 +1,7 @@
 //! `bench`: measures against other implementations, or the inner loops of a crate alone.
 
+use std::fs;
+
 use crate::Command;
 use crate::args::Args;
 use crate::house::House;
@@ -23,7 +25,7 @@ The part python builds the release wheel; with --quick only where the part is na
 With --resume, the parts that an earlier run with the same settings finished are taken from its files, and only the others run.
 --part runs one part of the table, and may be repeated; --validate, --tensor, --pyramid and --write
 are such parts too, the last two with folders to write into: of a disk, or of a memory file system. With
---profile, our side alone does the work of questions, --validate, --tensor or --write. With --fast-codecs our
+--profile, our sides alone do the work of any part: for a profiler. With --fast-codecs our
 side is built with the feature of that name.
 With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
 drawn, and asked in SQL by one process and by executors; writes docs/billion.md, with small pictures in docs/billion. Takes
@@ -54,10 +56,18 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         // The part tests the package as it is released.
         python::release_wheel(house, &folder.join("wheel"))?;
     }
-    let folder = folder.display().to_string();
-    let page = house.path("docs/benchmarks.md").display().to_string();
+    let run = folder.join("run.json");
+    if run.exists() {
+        fs::remove_file(&run)?; // of an earlier run
+    }
     let program = house.program(house.target().join("release/bench"));
-    program.args(&["--folder", &folder, "--page", &page]).forward(args).run()
+    let is_done = program.arg("--folder").arg(&folder).forward(args).run();
+    if run.exists() {
+        let page = if is_billion { "docs/billion.md" } else { "docs/benchmarks.md" };
+        let script = house.program("python3").args(&["-B", "xtask/benchmarks.py"]);
+        script.arg(&run).arg(page).run()?;
+    }
+    is_done
 }
 
 /// Returns whether the part about Python runs: it is requested, or no part is. A quick run uses the wheel of an earlier run, or
@@ -66,4 +76,17 @@ fn wants_python(args: &Args) -> bool {
     let other_parts =
         ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile", "--quick"];
     args.peek("python") || !other_parts.iter().any(|name| args.peek(name))
+}
+
+#[cfg(test)]
+mod tests {
+    /// The script that makes the pages, where there is Python: CI has it.
+    #[test]
+    fn pages_are_what_was_measured() {
+        let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/benchmarks_test.py");
+        match std::process::Command::new("python3").args(["-B", tests]).output() {
+            Ok(done) => assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr)),
+            Err(why) => assert_eq!(why.kind(), std::io::ErrorKind::NotFound, "{why}"),
+        }
+    }
 }

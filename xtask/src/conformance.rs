@@ -1,4 +1,4 @@
-//! `conformance`: starts the program that tests the library with corpora.
+//! `conformance`: starts the program `proof`, which tests the library with corpora.
 
 use crate::Command;
 use crate::args::Args;
@@ -10,7 +10,7 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask conformance [--hostile DIR]... [--golden DIR]... [--tet DIR]... [--caterva DIR]...
                                [--formats DIR]... [--faults] [--live] [--suites] [--live-arrays]
-                               [--live-formats] [--remote]
+                               [--live-formats] [--remote] [--damage DIR]
        cargo xtask conformance --sql [STORE OR FOLDER]...
 
 Without an option: the hostile corpus, the golden stores, the dense arrays and the files of other formats
@@ -29,6 +29,8 @@ in testdata/, and a sample of the faults; this needs no network and takes second
   --live-formats                install nibabel, laspy, trx-python, trimesh, cloud-volume, pyarrow, vtk,
                                 networkx and anndata, trade random files with them, both ways
                                 [--seed N] [--files N]
+  --damage DIR                  files of other formats with damage at random: each is read or refused, none panics
+                                [--rounds N] [--seed N]
   --remote                      install and start servers on loopback (S3, Azure, Google Cloud Storage,
                                 plain HTTP), compare the golden stores on them, count requests
                                 [--server TEXT] [--with-garage]
@@ -46,6 +48,6 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if args.flag("--sql") {
         return crate::sql::run(house, args);
     }
-    let programs = house.build_programs(&["conformance"])?;
-    house.program(programs.join("conformance")).forward(args).run()
+    let programs = house.build_programs(&["proof"])?;
+    house.program(programs.join("proof")).forward(args).run()
 }

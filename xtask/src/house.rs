@@ -168,6 +168,11 @@ impl Program {
         self
     }
 
+    pub(crate) fn arg(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.0.arg(word);
+        self
+    }
+
     /// Adds the remaining arguments of the command.
     pub(crate) fn forward(mut self, args: crate::args::Args) -> Self {
         self.0.args(args.into_words());

@@ -1,7 +1,7 @@
 //! `cargo xtask <command>`: starts the tests, checks and measurements of this workspace.
 //!
 //! One file per command, each with a [`Command`]: its name, its help and its `run`. Only `docs` and `fuzz` would need
-//! the network, to install tools, which they never do. Heavy work is in separate programs (`conformance`, `torture`),
+//! the network, to install tools, which they never do. Heavy work is in separate programs (`proof`, `torture`),
 //! started from here.
 
 mod api;

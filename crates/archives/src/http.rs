@@ -1,9 +1,11 @@
-//! Files over plain HTTP on loopback, by range where requested, for tests and benches. There is no listing.
+//! HTTP on loopback, for tests and benches: a server of plain files, by range where requested, and what servers are made of.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 
 /// Events of the server: a handler may wait, and so delay an answer.
@@ -15,71 +17,163 @@ pub enum Exchange<'a> {
     Sent(usize),
 }
 
-/// Serves the files below `root` on a port of its own until the process ends.
+/// Serves the files below `root` on a port of its own until the process ends. There is no listing.
 ///
 /// # Errors
 ///
 /// When it cannot listen.
 pub fn serve_files(
     root: PathBuf,
-    look: impl Fn(Exchange<'_>) + Clone + Send + 'static,
+    look: impl Fn(Exchange<'_>) + Send + Sync + 'static,
+) -> io::Result<SocketAddr> {
+    serve(move |request| {
+        let path = request.path.trim_start_matches('/');
+        look(Exchange::Asked(path));
+        let Ok(bytes) = fs::read(root.join(path)) else { return Reply::new("404 Not Found") };
+        let total = bytes.len();
+        let range = request.header("range").and_then(|range| range.strip_prefix("bytes="));
+        let (start, end) = match range {
+            Some(range) if total > 0 => match bounds(range, total) {
+                Some(found) => found,
+                None => return Reply::new("416 Range Not Satisfiable"),
+            },
+            _ => (0, total),
+        };
+        if request.method != "HEAD" {
+            look(Exchange::Sent(end - start));
+        }
+        let range_sent = format!("bytes {start}-{}/{total}", end.saturating_sub(1));
+        Reply::new(if range.is_some() { "206 Partial Content" } else { "200 OK" })
+            .with_header("Content-Range", &range_sent)
+            .with_header("ETag", &format!("\"{total}\""))
+            .with_header("Last-Modified", CHANGED)
+            .with_body(bytes[start..end].to_vec())
+    })
+}
+
+/// Answers requests on a port of its own until the process ends, with a thread for each connection.
+pub(crate) fn serve(
+    answer: impl Fn(&Request) -> Reply + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
+    let (address, answer) = (listener.local_addr()?, Arc::new(answer));
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let (root, look) = (root.clone(), look.clone());
+            let answer = Arc::clone(&answer);
             thread::spawn(move || {
                 // An answer of two small writes would wait for an acknowledgement.
                 let _ = stream.set_nodelay(true);
                 let mut lines = BufReader::new(&stream);
-                while answer(&mut lines, &stream, &root, &look).is_some() {}
+                while let Some(request) = Request::read(&mut lines) {
+                    let reply = answer(&request);
+                    if reply.send(&stream, request.method == "HEAD").is_err() {
+                        break;
+                    }
+                }
             });
         }
     });
     Ok(address)
 }
 
-/// Answers one request; returns `None` at the end of the connection.
-fn answer(
-    lines: &mut impl BufRead,
-    mut stream: &TcpStream,
-    root: &Path,
-    look: &impl Fn(Exchange<'_>),
-) -> Option<()> {
-    let mut lines = lines.lines().map_while(Result::ok);
-    let request = lines.next()?;
-    let mut range = None;
-    for line in lines.by_ref().take_while(|line| !line.is_empty()) {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
-            range = Some(value.to_owned());
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: BTreeMap<String, String>,
+    headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Request {
+    /// Reads the next request; returns `None` at the end of the connection.
+    fn read(wire: &mut BufReader<&TcpStream>) -> Option<Self> {
+        let mut lines = wire.by_ref().lines().map_while(Result::ok);
+        let first = lines.next()?;
+        let headers = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+        });
+        let headers: BTreeMap<String, String> = headers.collect();
+        let length = headers.get("content-length").map_or(Some(0), |text| text.parse().ok())?;
+        let mut body = vec![0; length];
+        wire.read_exact(&mut body).ok()?;
+        let mut words = first.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(&value.replace('+', " ")))
+        });
+        Some(Self { method, path: decode(path), query: query.collect(), headers, body })
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn new(status: &str) -> Self {
+        Self { head: format!("HTTP/1.1 {status}\r\n"), body: Vec::new() }
+    }
+
+    pub(crate) fn error(status: &str, code: &str) -> Self {
+        Self::new(status).with_body(format!("<Error><Code>{code}</Code></Error>").into_bytes())
+    }
+
+    pub(crate) fn with_header(self, name: &str, value: &str) -> Self {
+        Self { head: format!("{}{name}: {value}\r\n", self.head), ..self }
+    }
+
+    pub(crate) fn with_body(self, body: Vec<u8>) -> Self {
+        Self { body, ..self }
+    }
+
+    fn send(self, mut stream: &TcpStream, is_head: bool) -> io::Result<()> {
+        let head = format!("{}Content-Length: {}\r\n\r\n", self.head, self.body.len());
+        let body = if is_head { &[] } else { self.body.as_slice() };
+        stream.write_all(&[head.as_bytes(), body].concat())
+    }
+}
+
+/// Returns start and end of the range `text` of `total` bytes; `None` where it is invalid.
+pub(crate) fn bounds(text: &str, total: usize) -> Option<(usize, usize)> {
+    let (start, end) = match text.split_once('-')? {
+        ("", last) => (total.saturating_sub(last.parse().ok()?), total),
+        (start, "") => (start.parse().ok()?, total),
+        (start, last) => (start.parse().ok()?, last.parse::<usize>().ok()?.saturating_add(1)),
+    };
+    let end = end.min(total);
+    (start < end).then_some((start, end))
+}
+
+/// Percent-decodes text of a URL.
+pub(crate) fn decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        let code = more.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &more[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = more;
+            }
         }
     }
-    let path = request.split(' ').nth(1)?.trim_start_matches('/');
-    look(Exchange::Asked(path));
-    let Ok(bytes) = fs::read(root.join(path)) else {
-        return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").ok();
-    };
-    let total = bytes.len();
-    let (start, end) = match range.as_deref().and_then(|range| range.split_once('-')) {
-        None => (0, total),
-        // A range longer than the file means all of it.
-        Some(("", last)) => (total.saturating_sub(last.parse().ok()?), total),
-        Some((start, "")) => (start.parse().ok()?, total),
-        Some((start, end)) => (start.parse().ok()?, total.min(end.parse::<usize>().ok()? + 1)),
-    };
-    let body = bytes.get(start..end)?;
-    let status = if range.is_some() { "206 Partial Content" } else { "200 OK" };
-    let mut out = format!(
-        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nContent-Range: bytes {start}-{}/{total}\r\n\
-         ETag: \"{total}\"\r\nLast-Modified: Mon, 05 Jan 2026 10:00:00 GMT\r\n\r\n",
-        body.len(),
-        end.saturating_sub(1)
-    )
-    .into_bytes();
-    if !request.starts_with("HEAD") {
-        look(Exchange::Sent(body.len()));
-        out.extend(body);
-    }
-    stream.write_all(&out).ok()
+    String::from_utf8_lossy(&bytes).into_owned()
 }
+
+pub(crate) const CHANGED: &str = "Mon, 05 Jan 2026 10:00:00 GMT";

@@ -11,10 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+
+use crate::http::{CHANGED, Reply, Request, bounds, decode, serve};
 
 /// A server that runs until the process ends.
 #[derive(Clone, Debug)]
@@ -42,26 +43,10 @@ impl S3 {
     ///
     /// When it cannot listen.
     pub fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let server = Self { address: listener.local_addr()?, objects: Arc::default() };
-        let shared = server.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let server = shared.clone();
-                thread::spawn(move || {
-                    // An answer of two small writes would wait for an acknowledgement.
-                    let _ = stream.set_nodelay(true);
-                    let mut lines = BufReader::new(&stream);
-                    while let Some(request) = Request::read(&mut lines) {
-                        let reply = server.answer(&request);
-                        if reply.send(&stream, request.method == "HEAD").is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
-        });
-        Ok(server)
+        let objects = Arc::<Mutex<Objects>>::default();
+        let shared = Arc::clone(&objects);
+        let address = serve(move |request| answer(&mut lock(&shared), request))?;
+        Ok(Self { address, objects })
     }
 
     /// Returns the storage options of a client: names and values; upper-case names are those of the environment.
@@ -77,7 +62,7 @@ impl S3 {
 
     /// Puts files below a prefix.
     pub fn put(&self, prefix: &str, files: &[(String, Vec<u8>)]) {
-        let mut objects = self.lock();
+        let mut objects = lock(&self.objects);
         for (name, bytes) in files {
             objects.put(&format!("{prefix}/{name}"), bytes.clone());
         }
@@ -86,40 +71,39 @@ impl S3 {
     /// Removes all objects below a prefix.
     pub fn remove(&self, prefix: &str) {
         let prefix = format!("{prefix}/");
-        self.lock().by_key.retain(|key, _| !key.starts_with(&prefix));
+        lock(&self.objects).by_key.retain(|key, _| !key.starts_with(&prefix));
     }
 
     /// Returns all objects below a prefix, by their relative names.
     pub fn tree(&self, prefix: &str) -> BTreeMap<String, Vec<u8>> {
         let prefix = format!("{prefix}/");
-        let objects = self.lock();
+        let objects = lock(&self.objects);
         let below = objects.by_key.iter().filter_map(|(key, object)| {
             Some((key.strip_prefix(&prefix)?.to_owned(), object.bytes.clone()))
         });
         below.collect()
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Objects> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(objects: &Mutex<Objects>) -> MutexGuard<'_, Objects> {
+    objects.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn answer(&self, request: &Request) -> Reply {
-        let mut objects = self.lock();
-        let Some(key) = request.path.strip_prefix("/bucket") else {
-            return Reply::error("404 Not Found", "NoSuchBucket");
-        };
-        let key = key.trim_start_matches('/');
-        match request.method.as_str() {
-            "POST" if request.query.contains_key("delete") => objects.delete(&request.body),
-            "GET" if request.query.contains_key("list-type") => objects.list(&request.query),
-            "DELETE" if !key.is_empty() => {
-                objects.by_key.remove(key);
-                Reply::new("204 No Content")
-            }
-            "PUT" if !key.is_empty() && request.query.is_empty() => objects.take(key, request),
-            "GET" | "HEAD" if !key.is_empty() => objects.give(key, request),
-            _ => Reply::error("501 Not Implemented", "NotImplemented"),
+fn answer(objects: &mut Objects, request: &Request) -> Reply {
+    let Some(key) = request.path.strip_prefix("/bucket") else {
+        return Reply::error("404 Not Found", "NoSuchBucket");
+    };
+    let key = key.trim_start_matches('/');
+    match request.method.as_str() {
+        "POST" if request.query.contains_key("delete") => objects.delete(&request.body),
+        "GET" if request.query.contains_key("list-type") => objects.list(&request.query),
+        "DELETE" if !key.is_empty() => {
+            objects.by_key.remove(key);
+            Reply::new("204 No Content")
         }
+        "PUT" if !key.is_empty() && request.query.is_empty() => objects.take(key, request),
+        "GET" | "HEAD" if !key.is_empty() => objects.give(key, request),
+        _ => Reply::error("501 Not Implemented", "NotImplemented"),
     }
 }
 
@@ -233,114 +217,8 @@ impl Objects {
     }
 }
 
-/// A request.
-#[derive(Debug)]
-struct Request {
-    method: String,
-    path: String,
-    query: BTreeMap<String, String>,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-impl Request {
-    /// Reads the next request; returns `None` at the end of the connection.
-    fn read(wire: &mut BufReader<&TcpStream>) -> Option<Self> {
-        let mut lines = wire.by_ref().lines().map_while(Result::ok);
-        let first = lines.next()?;
-        let headers = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
-        });
-        let headers: BTreeMap<String, String> = headers.collect();
-        let length = headers.get("content-length").map_or(Some(0), |text| text.parse().ok())?;
-        let mut body = vec![0; length];
-        wire.read_exact(&mut body).ok()?;
-        let mut words = first.split(' ');
-        let (method, target) = (words.next()?.to_owned(), words.next()?);
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name), decode(&value.replace('+', " ")))
-        });
-        Some(Self { method, path: decode(path), query: query.collect(), headers, body })
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
-    }
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-struct Reply {
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Reply {
-    fn new(status: &str) -> Self {
-        Self { head: format!("HTTP/1.1 {status}\r\n"), body: Vec::new() }
-    }
-
-    fn error(status: &str, code: &str) -> Self {
-        Self::new(status).with_body(format!("<Error><Code>{code}</Code></Error>").into_bytes())
-    }
-
-    fn with_header(self, name: &str, value: &str) -> Self {
-        Self { head: format!("{}{name}: {value}\r\n", self.head), ..self }
-    }
-
-    fn with_body(self, body: Vec<u8>) -> Self {
-        Self { body, ..self }
-    }
-
-    fn send(self, mut stream: &TcpStream, is_head: bool) -> io::Result<()> {
-        let mut out = self.with_length().into_bytes();
-        if !is_head {
-            out.extend(&self.body);
-        }
-        stream.write_all(&out)
-    }
-
-    fn with_length(&self) -> String {
-        format!("{}Content-Length: {}\r\n\r\n", self.head, self.body.len())
-    }
-}
-
-/// Returns start and end of the range `text` of `total` bytes; `None` where it is invalid.
-fn bounds(text: &str, total: usize) -> Option<(usize, usize)> {
-    let (start, end) = match text.split_once('-')? {
-        ("", last) => (total.saturating_sub(last.parse().ok()?), total),
-        (start, "") => (start.parse().ok()?, total),
-        (start, last) => (start.parse().ok()?, last.parse::<usize>().ok()?.saturating_add(1)),
-    };
-    let end = end.min(total);
-    (start < end).then_some((start, end))
-}
-
 fn tag(version: u64) -> String {
     format!("\"{version}\"")
-}
-
-/// Percent-decodes text of a URL.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, more)) = rest.split_first() {
-        let code = more.get(..2).and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &more[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn escape(text: &str) -> String {
@@ -356,5 +234,4 @@ const ENTITIES: [(&str, &str); 5] =
     [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&apos;")];
 /// The number of objects per page of a list: small, so that there are several.
 const PAGE: usize = 50;
-const CHANGED: &str = "Mon, 05 Jan 2026 10:00:00 GMT";
 const LISTED: &str = "2026-01-05T10:00:00.000Z";

@@ -33,3 +33,9 @@ pub(crate) fn measure_repeated(
         }
     }
 }
+
+/// The middle one of some times.
+pub(crate) fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}

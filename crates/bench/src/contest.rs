@@ -5,7 +5,7 @@
 //! turns    one after the other, again and again, so that a slow moment of the machine meets all
 //! after    medians
 //! memory   zvf does it once more, in a process of its own that does nothing else
-//! profile  where one of ours misses what is wanted, it works on while a profiler listens
+//! profile  in a thorough run ours work on while a profiler listens
 //! ```
 //!
 //! Whoever counts something else than zvf does fails the work. Who cannot be here is in the row, with the
@@ -18,11 +18,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use crate::bar::Bar;
-use crate::report::median;
+use crate::clock::{measure_repeated, median};
 use crate::row::{Cost, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::targets::{self, Verdict};
 use crate::watch::{processor_time, read_stats};
 use crate::{limit, profile};
 
@@ -66,6 +64,30 @@ impl<'a> Contender<'a> {
         }
     }
 
+    /// The limit: reading files, each with one call into fresh memory, and nothing else.
+    pub(crate) fn reading(name: &str, files: &'a [PathBuf]) -> Self {
+        Self::new(name, Role::Limit, move || {
+            let sizes: Vec<u64> =
+                files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+            ensure!(files.is_empty() || !sizes.is_empty(), "its files are not there");
+            let (requests, bytes) = (Some(files.len() as u64), Some(sizes.iter().sum()));
+            let cost = Cost { requests, bytes, ..Cost::default() };
+            Ok(Turn { cost, ..Turn::from_seconds(limit::measure_read(files)?) })
+        })
+    }
+
+    /// The limit: copying bytes within memory.
+    pub(crate) fn copying(name: &str, bytes: Vec<u8>) -> Self {
+        let cost = Cost { bytes: Some(bytes.len() as u64), ..Cost::default() };
+        Self::new(name, Role::Limit, move || {
+            let seconds = measure_repeated(|| {
+                std::hint::black_box(bytes.clone());
+                Ok(())
+            })?;
+            Ok(Turn { cost, ..Turn::from_seconds(seconds) })
+        })
+    }
+
     /// One who is not, and why.
     pub(crate) fn new_absent(name: impl Into<String>, role: Role, why: impl Into<String>) -> Self {
         Self { name: name.into(), role, run: Err(why.into()), file: None }
@@ -88,24 +110,13 @@ impl std::error::Error for Held {}
 pub(crate) fn run_contest(
     bench: &Bench,
     part: &'static str,
-    work: impl Into<String>,
-    contenders: Vec<Contender<'_>>,
-) -> anyhow::Result<Row> {
-    run_contest_with_bar(bench, part, work, None, contenders)
-}
-
-/// The same; `ahead` is at least how many times as fast as the reference zvf is wanted to be.
-pub(crate) fn run_contest_with_bar(
-    bench: &Bench,
-    part: &'static str,
-    work: impl Into<String>,
-    ahead: Option<f64>,
+    work: String,
     mut contenders: Vec<Contender<'_>>,
 ) -> anyhow::Result<Row> {
-    let work = work.into();
     if bench.own.is_some() {
         return Err(measure_memory(&work, contenders)?.into());
     }
+    contenders.retain(|contender| !bench.only_ours || contender.role.is_ours());
     let mut firsts = Vec::new();
     for contender in &mut contenders {
         let first = match &mut contender.run {
@@ -132,42 +143,28 @@ pub(crate) fn run_contest_with_bar(
             }
         }
     }
-    let sides = contenders.iter().zip(firsts).zip(turns);
-    let sides = sides.map(|((contender, first), turns)| Side {
-        name: contender.name.clone(),
-        role: contender.role,
-        result: first.map(|first| summarize_turns(first, &turns)),
-        stored: contender.file.as_deref().and_then(limit::disk_size),
-    });
-    let bars = ahead.map(Bar::Ahead).into_iter().chain(targets::find_bars(part, &work)).collect();
-    let mut row = Row { part, work, count, bars, sides: sides.collect(), profile: None };
+    let samples = bench.turns > 0 && bench.is_thorough && !bench.alone && !bench.only_ours;
+    let mut sides = Vec::new();
+    for ((contender, first), turns) in contenders.iter_mut().zip(firsts).zip(turns) {
+        let profile = match &mut contender.run {
+            Ok(run) if samples && contender.role.is_ours() && first.is_ok() => {
+                Some(profile::profile_work(bench.listening, run))
+            }
+            _ => None,
+        };
+        sides.push(Side {
+            name: contender.name.clone(),
+            role: contender.role,
+            result: first.map(|first| summarize_turns(first, &turns)),
+            stored: contender.file.as_deref().and_then(limit::disk_size),
+            profile,
+        });
+    }
+    let mut row = Row { work, count, ahead: None, growth: None, sides };
     if bench.turns > 0 {
-        add_memory(bench, &mut row)?;
-        if let Some(side) = find_side_to_profile(bench, &row).filter(|_| !bench.alone)
-            && let Some(Contender { name, run: Ok(run), .. }) = contenders.get_mut(side)
-        {
-            let profile = profile::profile_work(bench.listening, run);
-            // Who is meant is said where it is not the first of ours.
-            let is_variant = row.sides.get(side).is_some_and(|side| side.role != Role::Zvf);
-            row.profile = Some(match is_variant {
-                true => profile.map(|profile| format!("{name}: {profile}")),
-                false => profile,
-            });
-        }
+        add_memory(bench, part, &mut row)?;
     }
     Ok(row)
-}
-
-/// The side whose profile is worth having: the one that misses what is wanted; of work whose growth is judged when all
-/// amounts of data are done, ours.
-fn find_side_to_profile(bench: &Bench, row: &Row) -> Option<usize> {
-    match targets::judge_row(row) {
-        Verdict::Missed { side } => Some(side),
-        _ if bench.is_thorough && row.part == "grow" => {
-            row.sides.iter().position(|side| side.role == Role::Zvf)
-        }
-        _ => None,
-    }
 }
 
 /// Runs one turn and measures the processor time of this process and its children. A turn may repeat the work: the share of
@@ -204,14 +201,14 @@ fn measure_memory(work: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<
 }
 
 /// Has a process of its own do our side, to see what it holds.
-fn add_memory(bench: &Bench, row: &mut Row) -> anyhow::Result<()> {
+fn add_memory(bench: &Bench, part: &str, row: &mut Row) -> anyhow::Result<()> {
     let Some(side) = row.sides.iter_mut().find(|side| side.role == Role::Zvf) else {
         return Ok(());
     };
     let Ok(turn) = &mut side.result else { return Ok(()) };
     if turn.cost.memory.is_none() {
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.args(bench.process_words(row.part, &row.work)).output()?;
+        let output = command.args(bench.process_words(part, &row.work)).output()?;
         let stdout = String::from_utf8_lossy(&output.stdout);
         let held = stdout.trim().parse::<u64>();
         let held = held.with_context(|| format!("{}: no memory is told: {output:?}", row.work))?;
@@ -260,7 +257,7 @@ mod tests {
             counting_contender("zvf", Role::Zvf, 3),
             counting_contender("other", Role::Peer, 4),
         ];
-        let error = run_contest(&Bench::with_turns(2), "ask", "a box", sides).unwrap_err();
+        let error = run_contest(&Bench::with_turns(2), "ask", "a box".into(), sides).unwrap_err();
         assert_eq!(error.to_string(), "a box: zvf counts 3, other counts 4");
     }
 
@@ -273,7 +270,7 @@ mod tests {
             Ok(new_turn(seconds, bytes as u64, turns as u64 % 3).with_count(7))
         });
         let sides = vec![ours, Contender::new_absent("other", Role::Peer, "no wheel")];
-        let row = run_contest(&Bench::with_turns(3), "ask", "a box", sides).unwrap();
+        let row = run_contest(&Bench::with_turns(3), "ask", "a box".into(), sides).unwrap();
         assert_eq!(
             (row.count, row.seconds(Role::Zvf), row.seconds(Role::Peer)),
             (Some(7), Some(3.0), None)
@@ -289,7 +286,7 @@ mod tests {
     #[test]
     fn without_zvf_there_is_no_row() {
         let sides = vec![Contender::new_absent("zvf", Role::Zvf, "broken")];
-        let error = run_contest(&Bench::with_turns(1), "ask", "a box", sides).unwrap_err();
+        let error = run_contest(&Bench::with_turns(1), "ask", "a box".into(), sides).unwrap_err();
         assert_eq!(error.to_string(), "a box: zvf: broken");
     }
 
@@ -301,7 +298,7 @@ mod tests {
             Ok(new_turn(1.0, 0, 1))
         });
         let bench = Bench { patience: std::time::Duration::ZERO, ..Bench::with_turns(9) };
-        run_contest(&bench, "ask", "a box", vec![ours]).unwrap();
+        run_contest(&bench, "ask", "a box".into(), vec![ours]).unwrap();
         assert_eq!(turns, 2);
     }
 
@@ -310,7 +307,7 @@ mod tests {
         let others = Contender::new("other", Role::Peer, || anyhow::bail!("not to be asked"));
         let sides = vec![others, counting_contender("zvf", Role::Zvf, 3)];
         let bench = Bench { own: Some("a box".into()), ..Bench::with_turns(3) };
-        let error = run_contest(&bench, "ask", "a box", sides).unwrap_err();
+        let error = run_contest(&bench, "ask", "a box".into(), sides).unwrap_err();
         let held = error.downcast_ref::<Held>().unwrap();
         assert!(!cfg!(target_os = "linux") || held.0 > 1 << 20, "{held:?}");
     }

@@ -5,28 +5,21 @@
 //! must count the same, or the work fails. The parts are listed in `parts`; some have a switch as well,
 //! which says where to write.
 
-mod bar;
 mod billion;
 mod clock;
 mod contest;
 mod discard;
-mod finished;
 mod limit;
-mod page;
 mod parts;
 mod peer;
-mod plot;
 mod profile;
 mod pyramid;
-mod report;
+mod results;
 mod row;
-mod series;
 #[cfg(feature = "remote")]
 mod server;
 mod settings;
-mod targets;
 mod tensor;
-mod units;
 mod validate;
 mod watch;
 mod write;
@@ -37,14 +30,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Parser;
+use serde_json::json;
 
 use crate::contest::Held;
-use crate::page::Page;
-use crate::parts::work;
-use crate::peer::Environment;
-use crate::report::median;
+use crate::results::Results;
 use crate::settings::Bench;
-use crate::zvf_side::Ours;
 
 /// Measures zvf against its peers, side by side in one run.
 #[derive(Debug, Parser)]
@@ -71,14 +61,11 @@ struct Arguments {
     /// Only these parts.
     #[arg(long, value_name = "NAME")]
     part: Vec<String>,
-    /// Write the tables and plots to this file and the folder of the same name, when all parts ran.
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
     /// Take the parts (with --billion, the stores) that an earlier run with the same settings finished from the folder, and
     /// run the others.
     #[arg(long)]
     resume: bool,
-    /// Do nothing but our own side of each workload, in a loop: for a profiler.
+    /// Do nothing but our own sides of each workload: for a profiler.
     #[arg(long)]
     profile: bool,
     /// Do nothing but our own side of this work, once, and print the most memory that was held.
@@ -105,10 +92,10 @@ struct Arguments {
     /// For --billion: another number of vertices.
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000, requires = "billion")]
     points: u64,
-    /// For --billion: only this data; no page is written.
+    /// For --billion: only this data; no page is made.
     #[arg(long, value_name = "DATA", requires = "billion")]
     only: Option<billion::Data>,
-    /// For --billion: nothing is asked in SQL; no page is written.
+    /// For --billion: nothing is asked in SQL; no page is made.
     #[arg(long, requires = "billion")]
     no_sql: bool,
     /// Folders to write into.
@@ -121,34 +108,32 @@ struct Arguments {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let bench = arguments.to_bench();
-    if arguments.profile {
-        return profile_ours(&bench, &arguments);
-    }
     if arguments.billion {
-        let file = arguments.page.as_ref().map(|page| page.with_file_name("billion.md"));
         let (vertices, sql) = (arguments.points, !arguments.no_sql);
         let extent =
             billion::Extent { vertices, only: arguments.only, sql, resume: arguments.resume };
-        return billion::run(&bench, extent, file.as_deref());
+        return billion::run(&bench, extent);
     }
     let chosen = arguments.chosen_parts()?;
-    let mut page = Page::new();
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load: Option<f64> = load.and_then(|text| text.split(' ').next()?.parse().ok());
     let begun = Instant::now();
-    let mut failed: Vec<&str> = Vec::new();
+    let (mut finished, mut failed) = (Vec::new(), Vec::new());
     for part in parts::ALL {
         if !chosen.is_empty() && !chosen.contains(&part.name) {
             continue;
         }
         if arguments.resume
-            && let Some((commit, results)) = finished::load_results(&bench, part.name, part.name)?
+            && let Some(earlier) = results::load(&bench, part.name)?
         {
-            page.add_results(part.name, part.name, &commit, results);
+            finished.push(earlier);
             continue;
         }
         if bench.own.is_none() {
             eprintln!("== {}, after {:.0} s", part.title, begun.elapsed().as_secs_f64());
         }
-        match (part.run)(&bench, &mut page) {
+        let mut results = Results::new(part);
+        match (part.run)(&bench, &mut results) {
             Err(error) => match error.downcast_ref::<Held>() {
                 Some(Held(bytes)) => {
                     println!("{bytes}");
@@ -157,31 +142,24 @@ fn main() -> anyhow::Result<()> {
                 None => {
                     eprintln!("{}: {error:#}", part.name);
                     failed.push(part.name);
+                    finished.push(results.finish(&bench, part.name)?);
                 }
             },
-            Ok(()) => {
-                page.print_growth(part);
-                // A filter leaves rows out.
-                if bench.filter.is_none() {
-                    let results = page.results_of(part.name);
-                    finished::save_results(&bench, part.name, &page::current_commit(), &results)?;
-                }
-            }
+            // A filter leaves rows out.
+            Ok(()) if bench.filter.is_none() => finished.push(results.save(&bench, part.name)?),
+            Ok(()) => finished.push(results.finish(&bench, part.name)?),
         }
     }
     discard::remove_discarded()?;
-    println!("{}", page.format_tables(parts::ALL));
+    let is_complete = failed.is_empty() && chosen.is_empty() && bench.filter.is_none();
+    let is_complete = is_complete && !bench.only_ours;
+    results::write_run(&bench, &finished, is_complete, begun.elapsed(), &json!({"load": load}))?;
     ensure!(
         failed.is_empty(),
         "failed: {}; the parts that are finished are taken from the folder with --resume",
         failed.join(", ")
     );
-    match &arguments.page {
-        Some(file) if chosen.is_empty() && bench.filter.is_none() => {
-            page.write(file, parts::ALL, &bench, begun.elapsed())
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 impl Arguments {
@@ -199,6 +177,7 @@ impl Arguments {
             is_thorough: self.thorough || (!self.quick && self.own.is_none()),
             threads: self.threads,
             own: self.own.clone(),
+            only_ours: self.profile,
             alone: false,
             listening: Duration::from_millis(if self.quick { 500 } else { 1500 }),
             filter: self.filter.clone(),
@@ -222,34 +201,4 @@ impl Arguments {
         chosen.extend(switches.into_iter().filter_map(|(name, asked)| asked.then_some(name)));
         Ok(chosen)
     }
-}
-
-/// Our own side and nothing else, for a profiler.
-fn profile_ours(bench: &Bench, arguments: &Arguments) -> anyhow::Result<()> {
-    if !arguments.write.is_empty() {
-        return write::profile(bench);
-    }
-    if arguments.tensor {
-        return tensor::profile(bench);
-    }
-    let stores = bench.stores_folder();
-    Environment::install_reference(&bench.folder)?.make_stores(&stores, bench.scale)?;
-    if arguments.validate {
-        return validate::profile(bench);
-    }
-    let mut ours = Ours::new(&stores);
-    for work in work::list_work(bench.scale).into_iter().filter(|work| bench.is_selected(work.name))
-    {
-        ours.warm_up(&work)?;
-        let times: Result<Vec<f64>, _> = (0..bench.turns).map(|_| ours.run(&work)).collect();
-        let times = times?;
-        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-        println!(
-            "{}: median {:.3} ms, least {:.3} ms",
-            work.name,
-            median(times) * 1e3,
-            least * 1e3
-        );
-    }
-    Ok(())
 }

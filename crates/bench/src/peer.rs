@@ -166,7 +166,11 @@ impl Other {
         program: &str,
         folder: &Path,
     ) -> Self {
-        let start = || Peer::spawn(Command::new(build_peer(&bench.folder, program)?).arg(folder));
+        let start = || {
+            let mut command = Command::new(build_peer(&bench.folder, program)?);
+            let threads = bench.threads.to_string();
+            Peer::spawn(command.arg(folder).env("RAYON_NUM_THREADS", threads))
+        };
         Self { name, role: Role::Peer, peer: start_shared(bench, start) }
     }
 
@@ -198,7 +202,7 @@ impl Other {
 
 /// A peer that all work of a part asks; nobody is started where nobody is to be asked.
 fn start_shared(bench: &Bench, start: impl FnOnce() -> anyhow::Result<Peer>) -> Shared {
-    let peer = if bench.alone || bench.own.is_some() {
+    let peer = if bench.alone || bench.only_ours || bench.own.is_some() {
         Err("not asked".to_owned())
     } else {
         start().map_err(|error| format!("{error:#}"))
@@ -207,7 +211,7 @@ fn start_shared(bench: &Bench, start: impl FnOnce() -> anyhow::Result<Peer>) -> 
 }
 
 /// A program of a crate below `peers`, which is no part of the workspace, built where it was not yet.
-pub(crate) fn build_peer(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+fn build_peer(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let target = std::path::absolute(folder)?.join(format!("{name}-peer"));
     let manifest = format!("{}/peers/{name}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
     let mut cargo = Command::new("cargo");

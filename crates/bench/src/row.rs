@@ -1,14 +1,16 @@
 //! A piece of work, who did it, and what it took.
 
+use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use zvf_store::IoStats;
 
-use crate::bar::Bar;
+use crate::limit;
+use crate::profile::Samples;
 
 /// Who a contender is.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Role {
     /// zvf, in the form that is compared with the others.
     Zvf,
@@ -22,8 +24,14 @@ pub(crate) enum Role {
     Limit,
 }
 
+impl Role {
+    pub(crate) const fn is_ours(self) -> bool {
+        matches!(self, Self::Zvf | Self::Variant)
+    }
+}
+
 /// What one turn took.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Turn {
     pub(crate) seconds: f64,
     /// What was counted, where something was.
@@ -32,7 +40,7 @@ pub(crate) struct Turn {
 }
 
 /// What it took besides time, where that is known.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Cost {
     /// Requests sent; of a process that only the system can be asked about, its calls that read.
     pub(crate) requests: Option<u64>,
@@ -41,7 +49,12 @@ pub(crate) struct Cost {
     /// The most memory held.
     pub(crate) memory: Option<u64>,
     /// Time of all processors together.
+    #[serde(serialize_with = "as_seconds")]
     pub(crate) processor: Option<Duration>,
+}
+
+fn as_seconds<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(to)
 }
 
 impl Cost {
@@ -67,23 +80,45 @@ impl Turn {
 }
 
 /// One piece of work and what became of it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    #[serde(skip)]
-    pub(crate) part: &'static str,
     pub(crate) work: String,
     /// What all counted.
     pub(crate) count: Option<u64>,
-    /// What is wanted of zvf.
-    #[serde(skip)]
-    pub(crate) bars: Vec<Bar>,
+    /// How many times as fast as the others zvf is wanted to be, where the part says so.
+    pub(crate) ahead: Option<f64>,
+    /// Of which work on more and more data it is a step.
+    pub(crate) growth: Option<Growth>,
     pub(crate) sides: Vec<Side>,
-    /// Where our time goes, or why that is not known, where a figure is missed.
-    pub(crate) profile: Option<Result<String, String>>,
+}
+
+/// A step of work on more and more data.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Growth {
+    pub(crate) work: String,
+    pub(crate) amount: Amount,
+}
+
+/// How much data there was.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Amount {
+    pub(crate) elements: u64,
+    /// Files that hold it, where they were counted.
+    pub(crate) files: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+}
+
+impl Amount {
+    /// So many elements in a folder.
+    pub(crate) fn measure(elements: u64, folder: &Path) -> anyhow::Result<Self> {
+        let files = limit::list_files(folder)?;
+        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
+        Ok(Self { elements, files: Some(files.len() as u64), bytes: Some(bytes.sum()) })
+    }
 }
 
 /// One contender of a row.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Side {
     pub(crate) name: String,
     pub(crate) role: Role,
@@ -91,6 +126,15 @@ pub(crate) struct Side {
     pub(crate) result: Result<Turn, String>,
     /// The bytes of the file or folder that it asks.
     pub(crate) stored: Option<u64>,
+    /// Where the time goes, or why that is not known; of ours, where it was sampled.
+    pub(crate) profile: Option<Result<Samples, String>>,
+}
+
+impl Side {
+    /// One side of work that is done once.
+    pub(crate) fn new(name: &str, role: Role, result: Result<Turn, String>) -> Self {
+        Self { name: name.to_owned(), role, result, stored: None, profile: None }
+    }
 }
 
 impl Row {

@@ -27,19 +27,21 @@ pub(crate) struct Bench {
     pub(crate) turns: usize,
     /// After so long, a piece of work gets no more turns.
     pub(crate) patience: Duration,
-    /// How long a profiler listens to work that misses its figure.
+    /// How long a profiler listens to each work of ours.
     pub(crate) listening: Duration,
     /// Where stores are written and levels built, if not in memory and on the disk of the folder.
     pub(crate) places: Vec<PathBuf>,
     /// Whether to write to the disk too where there is a memory file system: a sync of a disk waits for
     /// all who write to it, also for other programs, and thousands of files are slow to remove.
     pub(crate) disk: bool,
-    /// Whether conditions are asked of ten times the points as well, and all work whose growth is judged is profiled.
+    /// Whether conditions are asked of ten times the points as well, and all work of ours is profiled.
     pub(crate) is_thorough: bool,
     /// How many threads each side has for dense arrays.
     pub(crate) threads: usize,
     /// Only our side of this one work, for what it holds.
     pub(crate) own: Option<String>,
+    /// Our sides and nobody else's, for a profiler.
+    pub(crate) only_ours: bool,
     /// Without anybody who would have to be installed.
     pub(crate) alone: bool,
     /// Only work whose name contains this.
@@ -105,6 +107,7 @@ impl Bench {
             is_thorough: false,
             threads: 1,
             own: None,
+            only_ours: false,
             alone: true,
             filter: None,
         }

@@ -10,13 +10,9 @@
 //! and coded as they choose. All sides use the same number of threads. The limit is copying the bytes of
 //! the slice within memory.
 
-use std::cell::RefCell;
-use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_store::OpenOptions;
@@ -26,13 +22,11 @@ use zvf_tensor::{
 use zvf_tet::TensorDtype;
 
 use crate::clock::{ENOUGH, measure_repeated};
-use crate::contest::{Contender, run_contest_with_bar};
-use crate::page::Page;
-use crate::peer::build_peer;
-use crate::report::median;
-use crate::row::{Cost, Role, Turn};
+use crate::contest::Contender;
+use crate::peer::Other;
+use crate::results::Results;
+use crate::row::{Role, Turn};
 use crate::settings::Bench;
-use crate::watch::Watch;
 
 /// One piece of work.
 struct Work {
@@ -50,47 +44,34 @@ enum What {
     Blocks(Vec<u64>, Vec<u64>),
 }
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let threads = bench.threads;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let folder = std::path::absolute(bench.create_folder("tensor")?)?;
     let side = frame_side(bench.scale);
     let frame = frame_path(&folder, side);
-    let peers = bench.turns > 0 && bench.own.is_none() && !bench.alone;
-    let start = |is_needed: bool, start: &dyn Fn() -> anyhow::Result<Peer>| {
-        let peer = if is_needed { start() } else { Err(anyhow!("not asked")) };
-        RefCell::new(peer.map_err(|error| format!("{error:#}")))
-    };
-    let blocks = start(peers && is_any_selected(bench, &B2ND), &|| {
-        let mut peer = Peer::start(
-            Command::new(install_blosc2(&folder)?).args([BLOCKS, &threads.to_string()]),
-        )?;
-        peer.ask(&json!({"work": "make", "file": frame, "side": side}))?;
-        Ok(peer)
+    // Nobody is started who has nothing to do.
+    let blocks = is_any_selected(bench, &B2ND).then(|| {
+        let packages = ["blosc2==4.14.1", "numpy"];
+        let peer = Other::new(bench, "python-blosc2 4.14.1", "blocks", &packages, &folder);
+        let make = json!({"work": "make", "file": frame, "side": side});
+        if let Err(why) = peer.contender(make).run_once() {
+            eprintln!("no frame is made: {why:#}");
+        }
+        peer
     });
-    let tet = start(peers && is_any_selected(bench, &TET), &|| {
-        let program = build_peer(&bench.folder, "tetration")?;
-        Peer::start(Command::new(program).env("RAYON_NUM_THREADS", threads.to_string()))
-    });
+    let tet = is_any_selected(bench, &TET)
+        .then(|| Other::from_crate(bench, "tetration 0.8.3", "tetration", &folder));
     for work in list_works(bench, &folder)? {
         let name = work_name(bench, work.name);
         let is_frame = matches!(work.what, What::Blocks(..));
-        if !bench.is_selected(&name) || (is_frame && !frame.exists()) {
+        let peer = if is_frame { &blocks } else { &tet };
+        let Some(peer) = peer.as_ref().filter(|_| bench.is_selected(&name)) else { continue };
+        if is_frame && !frame.exists() {
             continue; // the frame is made by python-blosc2
         }
         let mut ours = Ours::open(&work)?;
-        let (peer, who) = if is_frame { (&blocks, BLOSC) } else { (&tet, "tetration 0.8.3") };
         let size = pool.install(|| ours.run())?.1;
-        let theirs = match &*peer.borrow() {
-            Err(why) => Contender::new_absent(who, Role::Peer, why),
-            Ok(_) => {
-                let request = work.request();
-                Contender::new(who, Role::Peer, move || match &mut *peer.borrow_mut() {
-                    Ok(peer) => peer.measure_turn(&request),
-                    Err(why) => Err(anyhow!("{why}")),
-                })
-            }
-        };
         let mut contenders = vec![
             Contender::new("zvf", Role::Zvf, || {
                 pool.install(|| {
@@ -102,40 +83,19 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                     Ok(Turn::from_seconds(seconds).with_count(count as u64))
                 })
             }),
-            theirs,
+            peer.contender(work.request(threads)),
         ];
         if size > 0 {
-            let bytes = vec![1_u8; size];
-            contenders.push(Contender::new("memcpy of the slice", Role::Limit, move || {
-                Ok(Turn::from_seconds(measure_repeated(|| {
-                    std::hint::black_box(bytes.clone());
-                    Ok(())
-                })?))
-            }));
+            contenders.push(Contender::copying("memcpy of the slice", vec![1; size]));
         }
         // Bars are against the others here, not against the reference.
-        page.add_row(run_contest_with_bar(bench, "tensor", name, Some(work.bar), contenders)?);
-    }
-    Ok(())
-}
-
-/// Our side alone, for a profiler.
-pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(bench.threads).build()?;
-    let folder = std::path::absolute(bench.create_folder("tensor")?)?;
-    let is_selected = |work: &&Work| bench.is_selected(&work_name(bench, work.name));
-    for work in list_works(bench, &folder)?.iter().filter(is_selected) {
-        let mut ours = Ours::open(work)?;
-        let times: anyhow::Result<Vec<f64>> = (0..bench.turns)
-            .map(|_| pool.install(|| measure_repeated(|| ours.run().map(drop))))
-            .collect();
-        println!("{}: {:.3} ms", work.name, median(times?) * 1e3);
+        results.contest_ahead(bench, name, work.bar, contenders)?;
     }
     Ok(())
 }
 
 impl Work {
-    fn request(&self) -> Value {
+    fn request(&self, threads: usize) -> Value {
         let file = self.file.display().to_string();
         let axes = |start: &[u64], stop: &[u64]| {
             let axes = start.iter().zip(stop);
@@ -150,7 +110,7 @@ impl Work {
                 json!({"work": "slice", "file": file, "query": query, "enough": ENOUGH})
             }
             What::Blocks(start, stop) => {
-                json!({"work": "slice", "file": file, "start": start, "stop": stop, "enough": ENOUGH})
+                json!({"work": "slice", "file": file, "start": start, "stop": stop, "threads": threads})
             }
         }
     }
@@ -306,68 +266,6 @@ fn make_tet_file(
     Ok(path.to_owned())
 }
 
-/// The interpreter of an environment with python-blosc2, made once.
-fn install_blosc2(folder: &Path) -> anyhow::Result<PathBuf> {
-    let environment = folder.join("python");
-    let (python, ready) = (environment.join("bin/python"), environment.join("ready"));
-    if !ready.exists() {
-        run_command(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        let words = ["-m", "pip", "install", "--quiet", "blosc2==4.14.1"];
-        run_command(Command::new(&python).args(words))?;
-        fs::write(&ready, "")?;
-    }
-    Ok(python)
-}
-
-fn run_command(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(status.success(), "{command:?} failed: {status}");
-    Ok(())
-}
-
-/// A process that answers one line with another.
-struct Peer {
-    process: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Peer {
-    fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let requests = process.stdin.take().context("no way to ask")?;
-        let answers = BufReader::new(process.stdout.take().context("no way to hear")?);
-        Ok(Self { process, requests, answers })
-    }
-
-    fn ask(&mut self, request: &Value) -> anyhow::Result<Value> {
-        writeln!(self.requests, "{request}")?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        serde_json::from_str(&line).with_context(|| format!("no answer to {request}"))
-    }
-}
-
-impl Peer {
-    /// One piece of work, and what it added to what the process held.
-    fn measure_turn(&mut self, request: &Value) -> anyhow::Result<Turn> {
-        let watch = Watch::begin(self.process.id());
-        let answer = self.ask(request)?;
-        let seconds = answer["seconds"].as_f64().context("an answer without seconds")?;
-        let stats = watch.and_then(|watch| Some((watch.before.held, watch.end()?)));
-        let memory = stats.map(|(before, stats)| before + stats.peak);
-        let cost = Cost { memory, ..Cost::default() };
-        Ok(Turn { seconds, count: answer["count"].as_u64(), cost })
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
 const TET: [&str; 6] = [
     "tet: all of 10^5 chunks",
     "tet: 64 x 64 of 10^5 chunks",
@@ -383,5 +281,3 @@ const B2ND: [&str; 5] = [
     "b2nd: box of 16^3",
     "b2nd: all",
 ];
-const BLOCKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/blocks.py");
-const BLOSC: &str = "python-blosc2 4.14.1";

@@ -14,16 +14,15 @@ use zvf_store::{OpenOptions, Store};
 use zvf_validate::{Observer, Options, Report, validate};
 
 use crate::clock::measure_repeated;
-use crate::contest::{Contender, run_contest};
+use crate::contest::Contender;
 use crate::limit;
-use crate::page::Page;
 use crate::parts::sample_data::Points;
 use crate::peer::{Environment, Reference};
-use crate::report::median;
+use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);
     for (name, path) in list_stores(bench)? {
         let work = format!("{name}, levels 1 to 5");
@@ -31,12 +30,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             continue;
         }
         let files = limit::list_files(&path)?;
-        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
-        let all = Cost {
-            requests: Some(files.len() as u64),
-            bytes: Some(bytes.sum()),
-            ..Cost::default()
-        };
         let contenders = vec![
             Contender::new("zvf", Role::Zvf, || {
                 let mut cost = Cost::default();
@@ -49,11 +42,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 Ok(Turn { cost, ..Turn::from_seconds(seconds).with_count(1) })
             }),
             reference.contender(json!({"work": "validate", "path": path, "level": 5})),
-            Contender::new("reading all files", Role::Limit, || {
-                Ok(Turn { cost: all, ..Turn::from_seconds(limit::measure_read(&files)?) })
-            }),
+            Contender::reading("reading all files", &files),
         ];
-        page.add_row(run_contest(bench, "validate", work, contenders)?);
+        results.contest(bench, work, contenders)?;
     }
     Ok(())
 }
@@ -79,18 +70,6 @@ fn list_stores(bench: &Bench) -> anyhow::Result<Vec<(String, PathBuf)>> {
         ),
         (format!("{} streamlines", scaled_count(2e4)), stores.join("streamlines.zarrvectors")),
     ])
-}
-
-/// Our side alone, for a profiler.
-pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
-    for (name, path) in list_stores(bench)?.into_iter().filter(|(name, _)| bench.is_selected(name))
-    {
-        let times: Result<Vec<f64>, _> = (0..bench.turns)
-            .map(|_| measure_repeated(|| validate_store(&path).map(drop)))
-            .collect();
-        println!("{name}: median {:.1} ms", median(times?) * 1e3);
-    }
-    Ok(())
 }
 
 fn validate_store(path: &Path) -> anyhow::Result<(Report, Cost)> {

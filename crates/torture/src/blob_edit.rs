@@ -1,6 +1,6 @@
 //! One random edit of a blob: copied, cut, swapped or wrong bytes.
 
-use crate::random::Random;
+use archives::random::Random;
 
 /// Edits `blob` in place. One edit in eight is followed by another.
 pub(crate) fn edit_blob(blob: &mut Vec<u8>, random: &mut Random) {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Context;
-use hostile::{Document, Kind};
+use archives::hostile::{Document, Kind};
 use zvf_b2nd::MetalayerName;
 
 use crate::golden::{Compare, Golden};

@@ -1,6 +1,6 @@
 //! A good blob that is edited, and the naive decoder it is compared with.
 
-use hostile::Kind;
+use archives::hostile::Kind;
 
 /// A blob to edit.
 pub(crate) struct Golden {

@@ -27,8 +27,8 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 
 use crate::edits::kill;
-use crate::random::Random;
 use crate::{Program, Report, build};
+use archives::random::Random;
 
 /// Kill processes that build one store, at any moment.
 #[derive(Debug, clap::Args)]

@@ -6,12 +6,12 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
-use hostile::{Case, Corpus, Expect, Kind};
+use archives::hostile::{Case, Corpus, Expect, Kind};
 
 use crate::blob_edit::edit_blob;
 use crate::golden::{Compare, Golden};
-use crate::random::Random;
 use crate::{HEAP, Report, compare, corpus_folder, extra_golden};
+use archives::random::Random;
 
 /// Random edits of good blobs.
 #[derive(Debug, clap::Args)]

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use zvf_store::internals::{Call, Disk, build_on, join_on};
 
 use self::model::{Change, Inode, Model, NAME, Op, ROOT, Tree, read_tree};
-use crate::random::Random;
 use crate::{Report, build};
+use archives::random::Random;
 
 /// Test every state that a loss of power may leave.
 #[derive(Debug, clap::Args)]

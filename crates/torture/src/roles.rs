@@ -30,9 +30,9 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::kill9::send_signal;
-use crate::random::Random;
 use crate::serve::Client;
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Run every pair of roles on one store.
 #[derive(Debug, clap::Args)]
@@ -525,7 +525,7 @@ const REWRITES: [&[&str]; 6] = [
     &["recompress", "--in-place", "--codec", "zstd:5"],
     &["shard", "--in-place", "--cells", "4"],
     &["unshard", "--in-place"],
-    &["pyramid", "--levels", "1"],
+    &["pyramid", "--in-place", "--levels", "1"],
     &["repair", "--apply"],
 ];
 /// Errors of a writer that another one came before.

@@ -15,7 +15,7 @@ use zvf_store::map::MappedFile;
 use zvf_store::signal::install_sigbus_handler;
 
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// Truncate mapped files while they are read.
 #[derive(Debug, clap::Args)]

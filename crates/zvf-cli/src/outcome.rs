@@ -140,7 +140,7 @@ fn advise(class: Class, line: &str) -> Option<&'static str> {
     } else if class == Class::AlreadyExists && line.contains("prefix") {
         Some("give another prefix, or remove what is below it")
     } else if class == Class::AlreadyExists && !line.contains("--overwrite") {
-        Some("give another name, or --overwrite to replace it")
+        Some("use --overwrite to replace it")
     } else if class == Class::NotFound && line.contains("NoSuchBucket") {
         Some("there is no such bucket: check its name and region")
     } else if class == Class::LimitExceeded && !line.contains("--memory-limit") {

@@ -11,10 +11,7 @@ pub(crate) struct Refused {
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (class, path) = (zvf::format::Class::AlreadyExists, self.path.display());
-        write!(
-            f,
-            "{class} in {path}: expected a name that is free, found a file; give another name, or --overwrite"
-        )
+        write!(f, "{class}, {path} already exists; use --overwrite to replace it")
     }
 }
 

@@ -1,11 +1,12 @@
 //! The operation `append`: reads a file as `zvf create` reads it, and adds it object by object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_convert::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions};
 use zvf_format::{Class, join_causes, num};
+use zvf_metadata::path_segment;
 use zvf_model::{Batch, Column, Field, Kind, Value};
 
 use crate::error::{EditError, Result};
@@ -21,6 +22,8 @@ pub(crate) struct ObjectData {
     pub(crate) values: Fields,
     /// The parent of each vertex that has one, for trees.
     pub(crate) parents: BTreeMap<usize, usize>,
+    /// The vertices that start another line, for chains.
+    pub(crate) line_starts: Vec<usize>,
 }
 
 impl ObjectData {
@@ -155,15 +158,21 @@ impl Transaction {
         data: ObjectData,
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
+        let line_starts = data.line_starts.clone();
         let fields = data.into_fields(kind_type);
-        match id {
+        let vertices = match id {
             None => self.make_vertices(kind, NONE, &fields),
             Some(id) => {
                 let id = self.allocate_id(Some(id))?;
                 let object = self.new_object(kind, id)?;
                 self.fill_object(kind, object, &fields)
             }
+        }?;
+        for (at, v) in vertices.iter().enumerate().filter(|_| !line_starts.is_empty()) {
+            let line = num::index_u32(line_starts.partition_point(|start| *start <= at));
+            self.kinds[kind].line_of.insert(*v, line);
         }
+        Ok(vertices)
     }
 }
 
@@ -222,15 +231,22 @@ impl<'a> FileContents<'a> {
 
     fn take_vertices(&mut self, batch: &Batch) -> Result<()> {
         let base = self.place.len();
+        let parts = batch.parts().iter().enumerate().filter(|_| self.kind.is_chain());
+        let parts = parts.filter(|(n, _)| batch.parts().starts_line(*n));
+        let starts: HashSet<usize> = parts.map(|(_, part)| part.rows.start).collect();
         for (i, owner) in self.vertex_owners(batch)?.into_iter().enumerate() {
             let object = self.objects.entry(owner).or_default();
+            if starts.contains(&i) && !object.positions.is_empty() {
+                object.line_starts.push(object.positions.len());
+            }
             self.place.push((owner, object.positions.len()));
             let axes = 0..num::usize_from_u32(batch.positions().width());
             // `parse_position` refuses NaN.
             let position = axes.map(|c| to_json(&batch.positions().value(i, c)));
             object.positions.push(position.collect());
             for field in batch.fields() {
-                let values = object.attributes.entry(field.name.to_string()).or_default();
+                let name = path_segment(&field.name).into_owned();
+                let values = object.attributes.entry(name).or_default();
                 values.push(row_value(self.file, field, i)?);
             }
         }
@@ -307,7 +323,8 @@ impl<'a> FileContents<'a> {
 
 /// Returns the values of row `i`, each with the name of its column.
 fn named_values(file: &str, fields: &[Field], i: usize) -> Result<Vec<(String, Json)>> {
-    let value = |field: &Field| Ok((field.name.to_string(), row_value(file, field, i)?));
+    let value =
+        |field: &Field| Ok((path_segment(&field.name).into_owned(), row_value(file, field, i)?));
     fields.iter().map(value).collect()
 }
 

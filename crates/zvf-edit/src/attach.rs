@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 use zvf_convert::read::{TextRow, TextTable, is_missing_word, read_table};
 use zvf_format::join_causes;
+use zvf_metadata::path_segment;
 use zvf_query::predicate::{ColumnRef, Scope};
 
 use crate::append::to_json;
@@ -135,7 +136,7 @@ impl Transaction {
             let text = match on {
                 None => id.to_string(),
                 Some(on) => {
-                    let name = on.strip_prefix("object.").unwrap_or(on).to_owned();
+                    let name = path_segment(on.strip_prefix("object.").unwrap_or(on)).into_owned();
                     if !self.column_exists("object", kind, &name) {
                         return Err(EditError::invalid(format!("objects have no column {name:?}")));
                     }
@@ -163,7 +164,8 @@ impl Transaction {
         join: &Join,
         matched: &[(ObjectPlace, &[String])],
     ) -> Result<()> {
-        let name = format!("{}{}", join.prefix, table.0.names[at]);
+        let own_name = format!("{}{}", join.prefix, table.0.names[at]);
+        let name = path_segment(&own_name).into_owned();
         let scalar = infer_type(table.0.rows.iter().map(|row| row.values[at].as_str()))
             .ok_or_else(|| EditError::invalid(format!("{name}: a field is too long")))?;
         for kind in 0..self.kinds.len() {
@@ -183,7 +185,7 @@ impl Transaction {
                 }
             }
             let mut ty = ColumnType::from_scalar(scalar);
-            let attrs = json!({"name": name, "dtype": scalar.name()});
+            let attrs = json!({"name": own_name, "dtype": scalar.name()});
             let column =
                 NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };
             self.create_column("object", kind, column)?;

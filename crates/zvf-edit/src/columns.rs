@@ -21,6 +21,7 @@ impl Transaction {
             fields::read_word(fields, "scope", &SCOPES)?.unwrap_or_else(|| "vertex".to_owned());
         let name = fields::read_text(fields, "name")?
             .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
+        let name = zvf_metadata::path_segment(&name).into_owned();
         let kind = self.find_kind(fields.get("kind"))?;
         if scope == "group" {
             self.mark_written(format!("column:group:{name}"));

@@ -41,7 +41,8 @@ impl Geometry {
         let mut old: BTreeSet<u32> = BTreeSet::new();
         for (object, pieces) in changed {
             let state = self.known_object(*object)?;
-            for pair in pieces.windows(2) {
+            let starts = self.starting_pieces(pieces).into_iter().skip(1);
+            for (pair, _) in pieces.windows(2).zip(starts).filter(|(_, starts_line)| !starts_line) {
                 if let (Some(a), Some(b)) = (pair[0].1.last(), pair[1].1.first()) {
                     missing.insert([*a, *b]);
                 }

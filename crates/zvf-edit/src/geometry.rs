@@ -149,6 +149,8 @@ pub(crate) struct Geometry {
     pub(crate) changed_chunks: HashSet<u32>,
     /// Objects of kind line with an end in a chunk that is rebuilt.
     pub(crate) line_objects: BTreeSet<u32>,
+    /// The line of each vertex of an object that has several. New vertices are of the line of the one before them.
+    pub(crate) line_of: HashMap<Vid, u32>,
     /// Objects in which the parent of a vertex changed.
     pub(crate) parents_changed: HashSet<u32>,
     /// Vertices without objects that were added, removed or moved.
@@ -232,6 +234,7 @@ impl Geometry {
             parent: Vec::new(),
             changed_chunks: HashSet::new(),
             line_objects: BTreeSet::new(),
+            line_of: HashMap::new(),
             parents_changed: HashSet::new(),
             free_changed: BTreeSet::new(),
             all_loaded: false,
@@ -504,7 +507,9 @@ impl Geometry {
             refs.sort_by(|a, b| keys[a.0 as usize].cmp(&keys[b.0 as usize]));
         }
         let mut vertices = Vec::new();
-        for (chunk, fragment) in &refs {
+        let (lines, mut line) = (self.line_starts(object)?, 0);
+        for (n, (chunk, fragment)) in refs.iter().enumerate() {
+            line += u32::from(lines.contains(&n));
             self.load_chunk(*chunk)?;
             let state = &self.chunks[chunk];
             let Some(list) = state.fragments.get(*fragment as usize) else {
@@ -537,6 +542,9 @@ impl Geometry {
                 };
                 self.owner[v as usize] = object;
                 vertices.push(v);
+                if !lines.is_empty() && self.is_ordered() {
+                    self.line_of.insert(v, line);
+                }
             }
         }
         if self.kind == Kind::Skeleton {
@@ -597,6 +605,16 @@ impl Geometry {
         0..num::index_u32(self.objects.as_ref().map_or(0, |all| all.list.len()))
     }
 
+    /// Returns of each piece of an object whether another line starts with it.
+    pub(crate) fn starting_pieces(&self, pieces: &[(u32, Vec<Vid>)]) -> Vec<bool> {
+        let mut last = None;
+        let starts = pieces.iter().map(|(_, vertices)| {
+            let line = vertices.iter().find_map(|v| self.line_of.get(v)).or(last);
+            std::mem::replace(&mut last, line).is_some_and(|before| Some(before) != line)
+        });
+        starts.collect()
+    }
+
     /// Returns the vertices of an object in order; none for an unknown number.
     pub(crate) fn vertices_of(&self, object: u32) -> Vec<Vid> {
         self.object(object).map(|object| object.vertices.clone()).unwrap_or_default()
@@ -618,10 +636,13 @@ impl Geometry {
         let Some(state) = self.object(object) else { return Vec::new() };
         if self.is_ordered() {
             let mut runs: Vec<(u32, Vec<Vid>)> = Vec::new();
+            let mut line = None;
             for v in &state.vertices {
-                let chunk = self.new_chunk[*v as usize];
+                let (chunk, before) = (self.new_chunk[*v as usize], line);
+                line = self.line_of.get(v).or(line);
+                let continues = before.is_none() || before == line;
                 match runs.last_mut() {
-                    Some((last, run)) if *last == chunk => run.push(*v),
+                    Some((last, run)) if *last == chunk && continues => run.push(*v),
                     _ => runs.push((chunk, vec![*v])),
                 }
             }

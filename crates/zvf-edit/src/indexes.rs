@@ -293,10 +293,13 @@ pub(crate) fn has_references(manifest: &[u8]) -> bool {
     manifest.get(..4).is_some_and(|count| count != [0; 4])
 }
 
-/// Encodes a manifest that names these fragments.
-pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32)]) -> Result<Bytes> {
+/// Encodes a manifest that names these fragments. Of each it is known whether another line starts with it.
+pub(crate) fn manifest_bytes(rank: usize, references: &[(Chunk, u32, bool)]) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(num::to_u64(rank))?;
-    for (chunk, fragment) in references {
+    for (chunk, fragment, starts_line) in references {
+        if *starts_line {
+            builder.push_explicit(chunk, &[])?;
+        }
         builder.push_single(chunk, u64::from(*fragment))?;
     }
     Ok(builder.encode().into())

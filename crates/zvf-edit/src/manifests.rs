@@ -68,12 +68,13 @@ impl Geometry {
         }
         let mut manifests = Vec::new();
         for (object, map) in others {
-            let references = self.references(object)?;
-            let list: Vec<(Chunk, u32)> = references
-                .iter()
-                .map(|(chunk, fragment)| {
+            let (references, lines) = (self.references(object)?, self.line_starts(object)?);
+            let list: Vec<(Chunk, u32, bool)> = (0..)
+                .zip(&references)
+                .map(|(n, (chunk, fragment))| {
                     let fragment = map.get(&(*chunk, *fragment)).copied().unwrap_or(*fragment);
-                    (self.chunk_keys[num::usize_from_u32(*chunk)].clone(), fragment)
+                    let key = self.chunk_keys[num::usize_from_u32(*chunk)].clone();
+                    (key, fragment, lines.contains(&n))
                 })
                 .collect();
             manifests.push((object, manifest_bytes(rank, &list)?));
@@ -91,7 +92,8 @@ impl Geometry {
         let mut manifests = Vec::new();
         for (object, pieces) in changed {
             let state = self.known_object(*object)?;
-            let mut list: Vec<(Chunk, u32)> = Vec::new();
+            let mut list: Vec<(Chunk, u32, bool)> = Vec::new();
+            let mut starts = self.starting_pieces(pieces).into_iter();
             let mut unmoved = state.refs.clone();
             for (n, (chunk, vertices)) in pieces.iter().enumerate() {
                 let found = numbers
@@ -116,7 +118,8 @@ impl Geometry {
                         unmoved.remove(place).1
                     }
                 };
-                list.push((self.chunk_keys[num::usize_from_u32(*chunk)].clone(), fragment));
+                let key = self.chunk_keys[num::usize_from_u32(*chunk)].clone();
+                list.push((key, fragment, starts.next() == Some(true)));
             }
             manifests.push((*object, manifest_bytes(rank, &list)?));
         }

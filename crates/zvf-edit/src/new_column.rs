@@ -108,7 +108,7 @@ impl Transaction {
             )));
         }
         let fill = fill_value.unwrap_or_else(|| ty.sentinel());
-        let mut attrs = json!({"name": name, "dtype": scalar.name()});
+        let mut attrs = json!({"name": fields["name"], "dtype": scalar.name()});
         for word in ["unit", "description"] {
             if let Some(text) = fields::read_text(fields, word)? {
                 attrs[word] = json!(text);

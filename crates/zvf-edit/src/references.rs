@@ -49,8 +49,8 @@ impl Geometry {
             }
             // Fast path: in most manifests, every block names a single fragment.
             let block = width + 9;
-            let simple = (blob.len() - 4).is_multiple_of(block)
-                && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
+            let simple =
+                has_blocks_of(blob, block) && blob[4..].chunks_exact(block).all(|b| b[width] == 0);
             if simple {
                 for b in blob[4..].chunks_exact(block) {
                     if let Some(number) = chunk_numbers.get(&b[..width]) {
@@ -88,9 +88,35 @@ impl Geometry {
         Ok(list.map(|(key, fragment)| (self.chunk_number(&key), fragment)).collect())
     }
 
+    /// Returns the fragments of an object before the edit with which another line starts, by their place in its manifest.
+    pub(crate) fn line_starts(&self, object: u32) -> Result<HashSet<usize>> {
+        let mut starts = HashSet::new();
+        let state = self.object(object).and_then(|state| state.row).zip(self.objects.as_ref());
+        let Some((row, objects)) = state else { return Ok(starts) };
+        let blob = &objects.manifests.rows[num::usize_from_u32(row)];
+        if blob.is_empty() || has_blocks_of(blob, objects.rank * 8 + 9) {
+            return Ok(starts);
+        }
+        let mut before = 0;
+        for block in Manifest::parse(blob, num::to_u64(objects.rank))?.blocks() {
+            // An object has at most `MAX_OBJECT_REFERENCES` fragments.
+            before += num::saturating_usize(block.fragments.len());
+            if block.fragments.is_empty() && before > 0 {
+                starts.insert(before);
+            }
+        }
+        Ok(starts)
+    }
+
     fn describe_manifest(&self, row: u32) -> String {
         format!("{}/object_index/manifests row {row}", self.path)
     }
+}
+
+/// Returns whether all blocks of a manifest have so many bytes.
+fn has_blocks_of(blob: &[u8], block: usize) -> bool {
+    let count = blob.first_chunk().map(|count| u32::from_le_bytes(*count));
+    count.is_some_and(|count| num::usize_from_u32(count).checked_mul(block) == Some(blob.len() - 4))
 }
 
 /// Parses the fragments that a manifest names, in order.

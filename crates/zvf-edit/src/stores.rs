@@ -415,6 +415,10 @@ impl Transaction {
                 let data = source.collect_object_data(number, Some(object), &vertices)?;
                 let new_vertices = self.add_object_data(kind, Some(new), data)?;
                 new_ids.insert(id, new);
+                let lines = vertices.iter().map(|v| source.kinds[number].line_of.get(v));
+                let lines = new_vertices.iter().zip(lines);
+                let lines = lines.filter_map(|(v, line)| Some(*v).zip(line.copied()));
+                self.kinds[kind].line_of.extend(lines);
                 twin.extend(vertices.into_iter().zip(new_vertices));
             }
             let all_vertices = source.kinds[number].all_vertices()?;

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use hostile::{Corpus, Heap, Outcome, Runner};
+use archives::hostile::{Corpus, Heap, Outcome, Runner};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

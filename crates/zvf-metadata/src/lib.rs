@@ -67,7 +67,7 @@ pub use multiscales::{Axis, Dataset, Multiscale, Transformation};
 pub use ome::{Ome, OmeNode};
 pub use print::print;
 pub use root::{Root, ZarrVectors};
-pub use rules::{MetadataFinding, MetadataRule, validate, validate_attribute_name};
+pub use rules::{MetadataFinding, MetadataRule, path_segment, validate, validate_attribute_name};
 pub use specs::{AttributeSpec, AttributeSpecs};
 pub use token::{
     Capability, CellEncoding, CrossChunkStrategy, CrossLevelStorage, GeometryType, LinkStore,

@@ -16,6 +16,9 @@
 //!
 //! Not here: how bad a finding is; M18, which is about arrays.
 
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -179,6 +182,31 @@ pub fn validate_attribute_name(name: &str) -> Option<MetadataError> {
     let at = At::Document.key("name");
     let rule = "letters, digits and underscores";
     Some(MetadataError::rule(Class::InvalidKey, &at, rule, "another name").with_quote(name))
+}
+
+/// Returns the last part of the path of an attribute: its name, with `%` and two digits for each byte that a path cannot
+/// hold. The array says the name itself.
+///
+/// ```
+/// assert_eq!(zvf_metadata::path_segment("dose/mg"), "dose%2Fmg");
+/// ```
+#[must_use]
+pub fn path_segment(name: &str) -> Cow<'_, str> {
+    let is_reserved = matches!(name, "." | ".." | "zarr.json");
+    let is_bad = |c: char| matches!(c, '/' | '\\') || c.is_control() || (c == '.' && is_reserved);
+    if !name.contains(is_bad) {
+        return name.into();
+    }
+    let mut path = String::with_capacity(name.len());
+    for c in name.chars() {
+        if is_bad(c) {
+            let mut bytes = [0; 4];
+            path.extend(c.encode_utf8(&mut bytes).bytes().map(|byte| format!("%{byte:02X}")));
+        } else {
+            path.push(c);
+        }
+    }
+    path.into()
 }
 
 type Check = fn(&Root, &mut Vec<MetadataError>);

@@ -149,11 +149,12 @@ impl Batch {
     }
 }
 
-/// Consecutive vertices that belong together.
+/// Consecutive vertices that belong together. Parts of chains are lines: an object may have several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     offsets: Vec<usize>, // empty, or one more than parts; first 0, never descending
     objects: Vec<ObjectId>, // one a part
+    starts: Vec<bool>,   // empty, or one a part
 }
 
 /// One part.
@@ -167,7 +168,7 @@ pub struct Part {
 
 impl Parts {
     /// No parts.
-    pub const NONE: Self = Self { offsets: Vec::new(), objects: Vec::new() };
+    pub const NONE: Self = Self { offsets: Vec::new(), objects: Vec::new(), starts: Vec::new() };
 
     /// Part `k` has the vertices from `offsets[k]` to `offsets[k + 1]` and belongs to `objects[k]`.
     ///
@@ -179,7 +180,35 @@ impl Parts {
         if offsets.first() != Some(&0) || !offsets.is_sorted() {
             return Err(BadBatch::Offsets);
         }
-        Ok(Self { offsets, objects })
+        Ok(Self { offsets, objects, starts: Vec::new() })
+    }
+
+    /// States of each part whether it starts a line. The others continue the line of their object, as where a line is
+    /// longer than a batch, or rows of several objects alternate.
+    ///
+    /// # Errors
+    ///
+    /// When there is not one statement for each part.
+    pub fn with_starts(self, starts: Vec<bool>) -> Result<Self, BadBatch> {
+        same_length("the starts of parts", starts.len(), self.len())?;
+        Ok(Self { starts, ..self })
+    }
+
+    /// Returns the same parts of other objects.
+    ///
+    /// # Errors
+    ///
+    /// When there is not one object for each part.
+    pub fn with_objects(&self, objects: Vec<ObjectId>) -> Result<Self, BadBatch> {
+        same_length("the objects of parts", objects.len(), self.len())?;
+        Ok(Self { objects, ..self.clone() })
+    }
+
+    /// Returns whether a part starts a line. Where nothing is stated, all parts do but the first of a batch, with which
+    /// the line of its object may continue.
+    #[must_use]
+    pub fn starts_line(&self, part: usize) -> bool {
+        self.starts.get(part).copied().unwrap_or(part > 0)
     }
 
     /// Returns the number of parts.

@@ -11,7 +11,6 @@ use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Store};
 
-use crate::skeleton::VertexRow;
 use crate::{LevelId, LevelReader, LinkFamily, LinkRecords, ModelError};
 
 /// The links between a level and another one; cheap to clone.
@@ -30,8 +29,25 @@ use crate::{LevelId, LevelReader, LinkFamily, LinkRecords, ModelError};
 #[derive(Clone, Debug)]
 pub struct LevelLinks {
     family: LinkFamily,
-    other: LevelReader,
     reversed: bool, // the family is the other level's
+}
+
+/// A row of vertices of a level.
+///
+/// ```
+/// use zvf_format::key::ChunkKey;
+/// use zvf_model::VertexRow;
+///
+/// let row = VertexRow { chunk: ChunkKey::new(&[0, -1])?, row: 3 };
+/// assert_eq!(format!("{}/{}", row.chunk, row.row), "0.-1/3");
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VertexRow {
+    /// The chunk.
+    pub chunk: ChunkKey,
+    /// The row in it, as stored.
+    pub row: u64,
 }
 
 /// A row of a level, and one of another level that stands for it or that it stands for.
@@ -79,11 +95,11 @@ impl LevelReader {
         };
         let other = Self::open(self.store(), LevelId(other)).await?;
         if let Some(family) = self.links(delta).await? {
-            return Ok(Some(LevelLinks { family, other, reversed: false }));
+            return Ok(Some(LevelLinks { family, reversed: false }));
         }
         let Some(back) = delta.0.checked_neg().map(Delta) else { return Ok(None) };
         let family = other.links(back).await?;
-        Ok(family.map(|family| LevelLinks { family, other, reversed: true }))
+        Ok(family.map(|family| LevelLinks { family, reversed: true }))
     }
 
     /// Returns the levels whose union is all that level `level` shows: itself, and the coarser ones it builds on
@@ -115,12 +131,6 @@ impl LevelReader {
 }
 
 impl LevelLinks {
-    /// Returns the level at the other end.
-    #[must_use]
-    pub fn linked_level(&self) -> &LevelReader {
-        &self.other
-    }
-
     /// Returns the family they are stored in: this level's, or the other one's where only that is there.
     #[must_use]
     pub fn family(&self) -> &LinkFamily {

@@ -16,10 +16,10 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum PublishError {
     /// The name is taken, and is not to be replaced.
-    #[error("expected a name that is free, or leave to replace what is there, found {found:?}")]
+    #[error("{name} already exists")]
     Taken {
-        /// What has the name.
-        found: &'static str,
+        /// The name.
+        name: String,
     },
     /// The name is taken by something that must not be replaced.
     #[error("expected {expected}, found {found:?}")]
@@ -100,6 +100,12 @@ pub enum PublishError {
 }
 
 impl PublishError {
+    /// Returns the error of a target that is taken.
+    pub(crate) fn name_taken(target: &std::path::Path) -> Self {
+        let name = target.file_name().unwrap_or(target.as_os_str());
+        Self::Taken { name: name.display().to_string() }
+    }
+
     /// Returns a function for `map_err` that adds this path.
     pub(crate) fn with_path(path: &str) -> impl Fn(io::Error) -> Self + '_ {
         move |source| Self::IoAt { path: path.to_owned(), source }

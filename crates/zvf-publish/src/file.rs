@@ -177,7 +177,7 @@ fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
     let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
     let kind = about.file_type();
     if kind.is_dir() {
-        return Err(PublishError::Taken { found: "a folder" });
+        return Err(PublishError::name_taken(path));
     }
     if !kind.is_file() && !kind.is_symlink() {
         return Err(PublishError::NotReplaceable {
@@ -186,7 +186,7 @@ fn check_target(path: &Path, replace: bool) -> Result<(), PublishError> {
         });
     }
     if !replace {
-        return Err(PublishError::Taken { found: "a file" });
+        return Err(PublishError::name_taken(path));
     }
     Ok(())
 }

@@ -85,13 +85,13 @@ impl StagingOptions {
             if about.is_file() && self.replace && self.replace_file {
                 return Ok(());
             }
-            return Err(PublishError::Taken { found: "a file" });
+            return Err(PublishError::name_taken(target));
         }
         if fs::read_dir(target)?.next().is_none() {
             return Ok(());
         }
         if !self.replace {
-            return Err(PublishError::Taken { found: "a directory that is not empty" });
+            return Err(PublishError::name_taken(target));
         }
         // A mistyped name must not replace another folder.
         if !target.join(self.marker).is_file() {
@@ -382,7 +382,10 @@ pub(crate) fn check_unchanged(
 ) -> Result<(), PublishError> {
     let found = match (before, now) {
         _ if before == now => return Ok(()),
-        (None, _) => return Err(PublishError::Taken { found: "one that was made meanwhile" }),
+        (None, _) => {
+            let name = "a target that was made meanwhile".to_owned();
+            return Err(PublishError::Taken { name });
+        }
         (Some(_), None) => "nothing",
         (Some(before), Some(now)) if before.is_same_node(&now) => "one that was changed meanwhile",
         (Some(_), Some(_)) => "another one",

@@ -30,9 +30,9 @@ pub(crate) fn split(batch: &Batch, rows: usize) -> Result<Vec<Batch>, BadBatch> 
         let end = fits.max(first + 1);
         let short = slice(batch, offsets[first]..offsets[end])?;
         let own = offsets[first..=end].iter().map(|offset| offset - offsets[first]).collect();
-        batches.push(
-            short.with_parts(Parts::new(own, batch.parts().objects()[first..end].to_vec())?)?,
-        );
+        let parts = Parts::new(own, batch.parts().objects()[first..end].to_vec())?;
+        let starts = (first..end).map(|part| batch.parts().starts_line(part)).collect();
+        batches.push(short.with_parts(parts.with_starts(starts)?)?);
         first = end;
     }
     Ok(batches)

@@ -23,7 +23,7 @@ use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_format::ragged;
 use zvf_metadata::arrays::{LinkSegment, LinksFamily};
 use zvf_metadata::{CrossLevelStorage, GroupDoc, LinkStore};
-use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId, Parts};
+use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline, Store};
 use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 
@@ -140,7 +140,7 @@ fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError>
     let parts = batch.parts();
     if !parts.is_empty() {
         let ids = parts.objects().iter().copied().map(new).collect();
-        renamed = renamed.with_parts(Parts::new(parts.offsets().to_vec(), ids)?)?;
+        renamed = renamed.with_parts(parts.with_objects(ids)?)?;
     }
     Ok(renamed)
 }

@@ -29,7 +29,7 @@ impl Reader {
     ///
     /// let reader = zvf_query::Reader::new(store);
     /// // This store has one level only.
-    /// assert_eq!(reader.find_related(LevelId(0), LevelId(1), &[]).await?, None);
+    /// assert_eq!(reader.find_related_of_kind(None, LevelId(0), LevelId(1), &[]).await?, None);
     /// # Ok(())
     /// # }
     /// ```
@@ -37,21 +37,6 @@ impl Reader {
     /// # Errors
     ///
     /// When both are the same level, there is no level `from`, it has no such row, or links cannot be read.
-    #[boxed]
-    pub async fn find_related(
-        &self,
-        from: LevelId,
-        to: LevelId,
-        rows: &[VertexRow],
-    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
-        self.find_related_of_kind(None, from, to, rows).await
-    }
-
-    /// Returns the same for rows of one kind of geometry, where the store holds several; of the first without.
-    ///
-    /// # Errors
-    ///
-    /// As [`find_related`](Self::find_related).
     #[boxed]
     pub async fn find_related_of_kind(
         &self,

@@ -329,18 +329,6 @@ impl Query {
         self.predicate.as_ref()
     }
 
-    /// Returns the attributes that are returned.
-    #[must_use]
-    pub const fn column_choice(&self) -> &Columns {
-        &self.columns
-    }
-
-    /// Returns the order of the answer; by default that of the kind.
-    #[must_use]
-    pub const fn row_order(&self) -> Option<Order> {
-        self.order
-    }
-
     /// Returns the most vertices that the answer may have.
     #[must_use]
     pub const fn max_vertices(&self) -> Option<u64> {
@@ -351,12 +339,6 @@ impl Query {
     #[must_use]
     pub const fn max_bytes(&self) -> Option<u64> {
         self.max_bytes
-    }
-
-    /// Returns how ids of objects that do not exist are handled.
-    #[must_use]
-    pub const fn unknown_id_rule(&self) -> UnknownIds {
-        self.unknown_ids
     }
 
     /// Returns whether listed cells that are missing are skipped.
@@ -377,34 +359,10 @@ impl Query {
         self.places
     }
 
-    /// Returns whether the answer has vertices only, each stored one once.
-    #[must_use]
-    pub const fn is_vertices_only(&self) -> bool {
-        self.vertices_only
-    }
-
     /// Returns the keys of the chunks asked about: the first, and the one before which they end.
     #[must_use]
     pub const fn chunk_range(&self) -> (Option<&ChunkKey>, Option<&ChunkKey>) {
         (self.chunks.0.as_ref(), self.chunks.1.as_ref())
-    }
-
-    /// Returns whether only links that are stored with the chunks of [`chunk_range`](Self::chunk_range) are selected.
-    #[must_use]
-    pub const fn has_links_of_chunks(&self) -> bool {
-        self.links_of_chunks
-    }
-
-    /// Returns whether the levels that this level adds to are skipped.
-    #[must_use]
-    pub const fn is_own_level_only(&self) -> bool {
-        self.own_level_only
-    }
-
-    /// Returns whether cells are read without caching.
-    #[must_use]
-    pub const fn is_uncached(&self) -> bool {
-        self.uncached
     }
 
     /// Returns the mode for a kind of geometry: the one set, or the kind's own.

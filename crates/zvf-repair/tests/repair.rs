@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use archives::Unpacked;
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use object_store::{Error, ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_repair::{Plan, RepairError, apply_local, apply_remote, plan};

@@ -277,11 +277,6 @@ impl From<PublishError> for StoreError {
                 }
             }
             PublishError::Unknown(source) => Self::durability_unknown(source),
-            PublishError::Taken { found } => {
-                let rule = "a name that is free, or leave to replace what is there";
-                let (class, expected) = (Class::AlreadyExists, Expected::Rule(rule));
-                Self::invalid_value(class, Op::Open, "store", expected, found)
-            }
             PublishError::NoName(found) => {
                 let expected = Expected::Rule("a path that ends with a name");
                 Self::invalid_value(
@@ -308,6 +303,8 @@ fn publish_class(error: &PublishError) -> Class {
         Class::Conflict
     } else if matches!(error, PublishError::Cancelled) {
         Class::Cancelled
+    } else if matches!(error, PublishError::Taken { .. }) {
+        Class::AlreadyExists
     } else {
         Class::InvalidArgument
     }

@@ -6,39 +6,19 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{index_u32, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64};
 use zvf_model::{ChunkFragments, LevelReader};
-use zvf_store::Caching;
 
 use crate::error::WasmError;
-
-/// A chunk, and the steps into it: from a stored row, to a fragment or row of that chunk.
-type FarSteps = (ChunkKey, Vec<(StoredRow, u64)>);
-
-/// A stored row: the place of its chunk in the table of the level, and its number there.
-type StoredRow = (u32, u32);
+use crate::neighbours::StoredRow;
 
 /// Two vertices that are joined.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Step {
-    pub(crate) from: StoredRow,
-    pub(crate) to: StepEnd,
-}
+pub(crate) type Step = [StoredRow; 2];
 
-/// Where a step leads.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum StepEnd {
-    /// To a row of the same chunks.
-    Row(StoredRow),
-    /// To a row of another chunk, that lies there.
-    Position(StoredRow, Vec<f64>),
-}
-
-/// Finds the steps of `chunks`, with those into other chunks where `ghosts` says so; and whether these are all.
+/// Finds the steps of `chunks`, with those into other chunks; and whether these are all.
 pub(crate) async fn find_steps(
     level: &LevelReader,
     chunks: &[(u32, ChunkKey)],
-    ghosts: bool,
 ) -> Result<(Vec<Step>, bool), WasmError> {
     let keys: Vec<ChunkKey> = chunks.iter().map(|(_, key)| *key).collect();
     let mut is_complete = true;
@@ -51,7 +31,7 @@ pub(crate) async fn find_steps(
             is_complete &= is_whole;
             for pair in rows.windows(2) {
                 if let [a, b] = *pair {
-                    steps.push(Step { from: (*place, a), to: StepEnd::Row((*place, b)) });
+                    steps.push([(*place, a), (*place, b)]);
                 }
             }
             if let (Some(first), Some(last), true) = (rows.first(), rows.last(), is_whole) {
@@ -65,8 +45,8 @@ pub(crate) async fn find_steps(
     for (from, to) in jumps {
         let Some([_, last]) = ends.get(&(from.0.components().to_vec(), from.1)) else { continue };
         if let Some([first, _]) = ends.get(&(to.0.components().to_vec(), to.1)) {
-            steps.push(Step { from: *last, to: StepEnd::Row(*first) });
-        } else if ghosts {
+            steps.push([*last, *first]);
+        } else {
             let chunk = far.entry(to.0.components().to_vec());
             chunk.or_insert_with(|| (to.0, Vec::new())).1.push((*last, to.1));
         }
@@ -74,6 +54,9 @@ pub(crate) async fn find_steps(
     steps.extend(follow(level, far.into_values().collect()).await?);
     Ok((steps, is_complete))
 }
+
+/// A chunk, and the steps into it: from a stored row, to a fragment of that chunk.
+type FarSteps = (ChunkKey, Vec<(StoredRow, u64)>);
 
 /// A fragment of a chunk.
 type Place = (ChunkKey, u64);
@@ -90,50 +73,22 @@ async fn find_jumps(
     rows.dedup();
     let mut jumps = Vec::new();
     for manifest in index.manifests(&rows).await? {
-        let mut last: Option<Place> = None;
-        for next in manifest.references()? {
-            if let Some(before) = last.filter(|before| keys.contains(&before.0)) {
-                jumps.push((before, next));
-            }
-            last = Some(next);
-        }
+        jumps.extend(manifest.steps()?.filter(|(before, _)| keys.contains(&before.0)));
     }
     Ok(jumps)
 }
 
-/// Finds the steps into other chunks, with where they lead.
-async fn follow(
-    level: &LevelReader,
-    far: Vec<(ChunkKey, Vec<(StoredRow, u64)>)>,
-) -> Result<Vec<Step>, WasmError> {
+/// Finds the rows that steps into other chunks lead to.
+async fn follow(level: &LevelReader, far: Vec<FarSteps>) -> Result<Vec<Step>, WasmError> {
     let keys: Vec<ChunkKey> = far.iter().map(|(key, _)| *key).collect();
     let table = level.chunks().await?;
-    let mut starts = Vec::new();
-    for (fragments, (_, list)) in level.fragments(&keys).await.into_iter().zip(&far) {
-        let mut rows = Vec::new();
-        // A neighbour that cannot be read costs the step into it, not this chunk.
-        if let Ok(fragments) = fragments {
-            for (from, number) in list {
-                if let Some(first) = fragment_rows(&fragments, *number)?.0.first() {
-                    rows.push((*from, *first));
-                }
-            }
-        }
-        starts.push(rows);
-    }
     let mut steps = Vec::new();
-    let some: Vec<usize> = (0..keys.len()).filter(|at| !starts[*at].is_empty()).collect();
-    let asked: Vec<ChunkKey> = some.iter().map(|at| keys[*at]).collect();
-    let positions = level.positions(&asked, Caching::Keep).await;
-    for (at, column) in some.into_iter().zip(positions) {
-        let (Ok(column), Some(place)) = (column, table.find(&keys[at])) else { continue };
-        let place = index_u32(place);
-        for (from, row) in &starts[at] {
-            let i = usize_from_u32(*row);
-            let axes = 0..level.axes();
-            let position: Option<Vec<f64>> = axes.map(|axis| column.float(i, axis)).collect();
-            if let Some(position) = position {
-                steps.push(Step { from: *from, to: StepEnd::Position((place, *row), position) });
+    for (fragments, (key, list)) in level.fragments(&keys).await.into_iter().zip(&far) {
+        // A neighbour that cannot be read costs the step into it, not this chunk.
+        let (Ok(fragments), Some(place)) = (fragments, table.find(key)) else { continue };
+        for (from, number) in list {
+            if let Some(first) = fragment_rows(&fragments, *number)?.0.first() {
+                steps.push([*from, (index_u32(place), *first)]);
             }
         }
     }

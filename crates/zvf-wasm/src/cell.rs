@@ -31,6 +31,10 @@ pub struct Cell {
     pub segments: Vec<u32>,
     /// Three vertices each.
     pub faces: Vec<u32>,
+    /// Faces at vertices of the chunk that other chunks draw: normals need them.
+    pub rim: Vec<u32>,
+    /// The chunk of each ghost, by its position along each axis of space.
+    pub ghost_cells: Vec<i32>,
     /// Attributes, in the order asked for.
     pub attributes: Vec<Attribute>,
     /// Whether every link could be found: without a listing only those are whose ends lie at most one chunk apart, and

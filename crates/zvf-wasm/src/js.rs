@@ -95,12 +95,19 @@ impl StoreHandle {
         }
     }
 
-    /// Describes one object: attributes and where it lies.
-    pub async fn object(&self, kind: String, level: u32, id: String) -> Result<String, JsValue> {
+    /// Describes one object: attributes, and the box of its vertices unless `has_bounds` is false.
+    pub async fn object(
+        &self,
+        kind: String,
+        level: u32,
+        id: String,
+        has_bounds: Option<bool>,
+    ) -> Result<String, JsValue> {
         let reader = self.reader.clone();
         let kind = parse_kind(&kind)?;
         let id = parse_id(&id)?;
-        let found = describe_object(&reader, kind, LevelId(level), id).await;
+        let has_bounds = has_bounds.unwrap_or(true);
+        let found = describe_object(&reader, kind, LevelId(level), id, has_bounds).await;
         found.map(|object| object.to_string()).map_err(fault)
     }
 
@@ -209,6 +216,8 @@ fn cell_object(cell: &Cell) -> Object {
     set(&object, "rows", Uint32Array::from(cell.rows.as_slice()).into());
     set(&object, "segments", Uint32Array::from(cell.segments.as_slice()).into());
     set(&object, "faces", Uint32Array::from(cell.faces.as_slice()).into());
+    set(&object, "rim", Uint32Array::from(cell.rim.as_slice()).into());
+    set(&object, "ghostCells", Int32Array::from(cell.ghost_cells.as_slice()).into());
     let attributes = Array::new();
     for attribute in &cell.attributes {
         let js_attribute = Object::new();

@@ -23,6 +23,7 @@ mod error;
 mod js;
 mod load;
 mod lookup;
+mod neighbours;
 mod request;
 mod sound;
 #[cfg(target_arch = "wasm32")]
@@ -42,4 +43,4 @@ pub use request::{CellRequest, Question};
 pub use sound::validate_cell;
 #[cfg(target_arch = "wasm32")]
 pub use source::Source;
-pub use thin::thin_cell;
+pub use thin::{sample_objects, thin_cell};

@@ -11,13 +11,15 @@ use futures_util::TryStreamExt as _;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Bounds, Column, LevelReader, ObjectId};
-use zvf_query::{LOCATION_FIELD, Reader};
+use zvf_query::{Columns, LOCATION_FIELD, Query, Reader};
+use zvf_store::KeyTable;
 
-use crate::bridges::{self, Step, StepEnd};
+use crate::bridges;
 use crate::cell::{Attribute, Cell, NO_OBJECT};
 use crate::error::WasmError;
-use crate::request::{CellRequest, cell_query};
-use crate::thin::{hash_row, thin_cell};
+use crate::neighbours::{FarRow, StoredRow, chunk_query, find_elements, read_far};
+use crate::request::{CellRequest, cell_query, with_condition};
+use crate::thin::{hash_row, sample_objects, thin_cell};
 
 /// Reads one chunk.
 ///
@@ -28,34 +30,53 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
     let level = reader.level_of_kind(request.level, request.kind).await?;
     let (inside, low) = query_box(request, &level)?;
     let table = level.chunks().await?;
-    let cell_chunks: Vec<u32> = (0_u32..)
-        .zip(table.rows())
-        .filter(|(_, key)| key.ends_with(&request.cell))
-        .map(|(place, _)| place)
+    let cell_chunks: Vec<(u32, ChunkKey)> = (0_u32..)
+        .zip(table.iter())
+        .filter(|(_, key)| key.components().ends_with(&request.cell))
         .collect();
-    let mut builder = Builder::new(request, &low, &cell_chunks);
+    let places: Vec<u32> = cell_chunks.iter().map(|(place, _)| *place).collect();
+    let keys: Vec<ChunkKey> = cell_chunks.iter().map(|(_, key)| *key).collect();
     // Rows of several fragments come once for each.
-    builder.names_rows |= !level.tiles().await?;
+    let is_tiled = level.tiles().await?;
+    let new_builder = || {
+        let mut builder = Builder::new(request, &low, &places);
+        builder.names_rows |= !is_tiled;
+        builder
+    };
     let columns = known_columns(&level, &request.columns).await?;
-    let mut batches = reader.stream(cell_query(request, columns, inside)?);
-    while let Some(batch) = batches.try_next().await? {
-        builder.push(&batch)?;
-    }
+    let mut builder = new_builder();
+    let read = builder.read(reader, cell_query(request, columns.clone(), inside)?).await;
+    let mut joins = Vec::new();
     let mut has_all_steps = true;
+    match read {
+        // A fault of another chunk costs the elements that end there.
+        Err(error) if request.kind.has_links() && !error.is_of_chunks(&keys) => {
+            builder = new_builder();
+            for place in &places {
+                let own = chunk_query(request, &table, *place).with_owners();
+                let own = own.columns(Columns::Named(columns.clone()));
+                builder.read(reader, with_condition(own, request)?).await?;
+            }
+            joins = find_elements(&level, request.kind, &keys).await?;
+        }
+        read => read?,
+    }
     if request.kind.is_chain() && builder.keeps_rows {
-        let keys: Vec<(u32, ChunkKey)> = cell_chunks
-            .iter()
-            .filter_map(|place| Some((*place, table.get(usize_from_u32(*place))?)))
-            .collect();
-        let ghosts = request.condition.is_none();
-        let (steps, is_complete) = bridges::find_steps(&level, &keys, ghosts).await?;
-        builder.join(&steps);
+        let (steps, is_complete) = bridges::find_steps(&level, &cell_chunks).await?;
+        joins.extend(steps.into_iter().map(Vec::from));
         has_all_steps = is_complete;
     }
-    let mut cell = builder.finish();
+    let is_far = |row: &StoredRow| !places.contains(&row.0);
+    let far =
+        read_far(reader, &level, request, joins.iter().flatten().copied().filter(is_far)).await?;
+    builder.join(&joins, &far);
+    let mut cell = builder.finish(&table, level.axes());
     cell.is_complete = has_all_steps
         && (!request.kind.has_links()
             || level.links(Delta::SAME).await?.is_none_or(|family| family.is_complete()));
+    if let Some(share) = request.share {
+        cell = sample_objects(&cell, share);
+    }
     Ok(match request.limit {
         Some(limit) => thin_cell(cell, limit),
         None => cell,
@@ -77,10 +98,8 @@ async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<St
     Ok(found)
 }
 
-/// Returns where the query for a chunk looks, and the corner of the chunk.
-///
-/// Vertices and chains are asked for by chunk: a box of no extent in the middle meets no other one. Elements also join
-/// vertices of different chunks: whatever touches the chunk is asked for, and who holds the first vertex draws it.
+/// Returns where the query for a chunk looks, and the corner of the chunk: a box of no extent in the middle meets no
+/// other chunk.
 fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<f64>), WasmError> {
     let sizes = level.chunk_shape().sizes();
     if request.cell.len() != sizes.len() {
@@ -88,31 +107,17 @@ fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<
     }
     let corner = |at: &i64, size: &f64| zvf_format::num::f64_from_i64(*at) * size;
     let low: Vec<f64> = request.cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
-    let bounds = if request.kind.has_links() {
-        // Vertices of coarser levels may lie up to a bin outside of their chunk, others as far as rounding goes.
-        let bins = level.bin_shape().filter(|_| request.level.0 > 0).map(<[f64]>::to_vec);
-        let margin = bins.unwrap_or_else(|| sizes.iter().map(|size| size * ROUNDING).collect());
-        let start: Vec<f64> = low.iter().zip(&margin).map(|(low, margin)| low - margin).collect();
-        let sides = low.iter().zip(sizes).zip(&margin);
-        let end: Vec<f64> = sides.map(|((low, size), margin)| low + size + margin).collect();
-        Bounds::new(&start, &end)
-    } else {
-        let centre: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size / 2.0).collect();
-        Bounds::new(&centre, &centre)
-    };
+    let centre: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size / 2.0).collect();
+    let bounds = Bounds::new(&centre, &centre);
     Ok((bounds.map_err(|error| WasmError::Request(format!("cell: {error}")))?, low))
 }
-
-/// How far a vertex may lie outside of its chunk by rounding, in parts of the chunk.
-const ROUNDING: f64 = 1e-6;
-
-/// A stored row: the place of its chunk in the table of the level, and its number there.
-type StoredRow = (u32, u32);
 
 #[derive(Clone, Copy)]
 struct Vertex {
     position: [f32; 3],
     slot: u32,
+    /// The place of its chunk.
+    place: u32,
     row: u32,
     is_ghost: bool,
 }
@@ -133,6 +138,8 @@ struct Builder<'a> {
     ids: Vec<i64>,
     segments: Vec<u32>,
     faces: Vec<u32>,
+    /// Faces that other chunks draw.
+    rim: Vec<u32>,
     attributes: Vec<Attribute>,
     /// Vertices of the chunk that came.
     stored_count: u32,
@@ -162,11 +169,21 @@ impl<'a> Builder<'a> {
             ids: Vec::new(),
             segments: Vec::new(),
             faces: Vec::new(),
+            rim: Vec::new(),
             attributes: request.columns.iter().map(attribute).collect(),
             stored_count: 0,
             threshold: u32::MAX,
             limit: request.limit.map_or(usize::MAX, usize_from_u32),
         }
+    }
+
+    /// Adds the answer to a question.
+    async fn read(&mut self, reader: &Reader, query: Query) -> Result<(), WasmError> {
+        let mut batches = reader.stream(query);
+        while let Some(batch) = batches.try_next().await? {
+            self.push(&batch)?;
+        }
+        Ok(())
     }
 
     /// Adds what a batch holds; a vertex that came before is not added again.
@@ -189,14 +206,14 @@ impl<'a> Builder<'a> {
             }
             let object = batch.vertex_objects().and_then(|owners| owners.get(i).copied().flatten());
             let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
-            let is_ghost = at.is_some_and(|(place, _)| !self.cell_chunks.contains(&place));
-            let row = at.map_or(index_u32(i), |(_, row)| row);
+            let (place, row) = at.unwrap_or((0, index_u32(i)));
+            let is_ghost = at.is_some() && !self.cell_chunks.contains(&place);
             self.stored_count += u32::from(!is_ghost);
             if hash_row(row) > self.threshold {
                 continue; // only points have a threshold
             }
             let position = self.position(batch.positions(), i);
-            self.vertices.push(Vertex { position, slot, row, is_ghost });
+            self.vertices.push(Vertex { position, slot, place, row, is_ghost });
             placed.push(number);
             fresh.push(i);
         }
@@ -269,58 +286,70 @@ impl<'a> Builder<'a> {
 
     fn push_elements(&mut self, batch: &Batch, placed: &[u32]) {
         let Some(elements) = batch.elements() else { return };
-        let at = |row: &usize| placed.get(*row).copied();
         for element in elements.iter() {
-            let ends: Vec<u32> = element.iter().filter_map(at).collect();
-            let first = ends.first().and_then(|first| self.vertices.get(usize_from_u32(*first)));
-            if first.is_none_or(|vertex| vertex.is_ghost) {
-                continue; // another chunk draws it
-            }
-            match ends[..] {
-                [a, b] => self.segments.extend([a, b]),
-                // A face of more corners is a fan of triangles.
-                [first, ref rest @ ..] => {
-                    for pair in rest.windows(2) {
-                        self.faces.push(first);
-                        self.faces.extend(pair);
-                    }
+            let ends: Vec<u32> =
+                element.iter().filter_map(|row| placed.get(*row).copied()).collect();
+            self.push_element(&ends);
+        }
+    }
+
+    /// Adds an edge or a face. The chunk of the first end draws it; others take its faces for their normals.
+    fn push_element(&mut self, ends: &[u32]) {
+        let first = ends.first().and_then(|first| self.vertices.get(usize_from_u32(*first)));
+        let is_drawn = first.is_some_and(|vertex| !vertex.is_ghost);
+        match *ends {
+            [a, b] if is_drawn => self.segments.extend([a, b]),
+            // A face of more corners is a fan of triangles.
+            [first, ref rest @ ..] if rest.len() > 1 => {
+                let list = if is_drawn { &mut self.faces } else { &mut self.rim };
+                for pair in rest.windows(2) {
+                    list.push(first);
+                    list.extend(pair);
                 }
-                [] => {}
+            }
+            _ => {}
+        }
+    }
+
+    /// Joins vertices by their stored rows: what ends at a row that a condition left out, or that cannot be read, is no
+    /// part of the cell.
+    fn join(&mut self, joins: &[Vec<StoredRow>], far: &HashMap<StoredRow, FarRow>) {
+        for ends in joins {
+            let near = ends.iter().find_map(|end| self.vertex_of_row.get(end)).copied();
+            let Some(near) = near else { continue };
+            let is_there = |end| self.vertex_of_row.contains_key(end) || far.contains_key(end);
+            if ends.iter().all(is_there) {
+                let ends: Vec<u32> = ends.iter().map(|end| self.ghost(near, *end, far)).collect();
+                self.push_element(&ends);
             }
         }
     }
 
-    /// Joins the vertices of chains.
-    fn join(&mut self, steps: &[Step]) {
-        for step in steps {
-            let Some(from) = self.vertex_of_row.get(&step.from).copied() else { continue };
-            let to = match &step.to {
-                StepEnd::Row(row) => match self.vertex_of_row.get(row) {
-                    Some(to) => *to,
-                    None => continue, // a condition left it out
-                },
-                StepEnd::Position(row, position) => self.ghost(from, *row, position),
-            };
-            self.segments.extend([from, to]);
-        }
-    }
-
-    /// Adds a vertex of another chunk, with the object and the values of the one before it.
-    fn ghost(&mut self, from: u32, stored: StoredRow, position: &[f64]) -> u32 {
+    /// Returns the vertex of a stored row. One of another chunk is added, with the object of `near`.
+    fn ghost(&mut self, near: u32, stored: StoredRow, far: &HashMap<StoredRow, FarRow>) -> u32 {
         if let Some(vertex) = self.vertex_of_row.get(&stored) {
             return *vertex;
         }
         let number = index_u32(self.vertices.len());
-        let slot = self.vertices.get(usize_from_u32(from)).map_or(NO_OBJECT, |vertex| vertex.slot);
+        let near = usize_from_u32(near);
+        let slot = self.vertices.get(near).map_or(NO_OBJECT, |vertex| vertex.slot);
+        let row = far.get(&stored);
         let mut relative = [0.0; 3];
         for ((value, axis), origin) in relative.iter_mut().zip(self.axes).zip(self.origin) {
-            *value = position.get(*axis).map_or(0.0, |x| to_f32(x - origin));
+            let x = row.and_then(|row| row.position.get(*axis));
+            *value = x.map_or(0.0, |x| to_f32(x - origin));
         }
-        self.vertices.push(Vertex { position: relative, slot, row: stored.1, is_ghost: true });
-        for attribute in &mut self.attributes {
+        let (place, row_number) = stored;
+        let position = relative;
+        self.vertices.push(Vertex { position, slot, place, row: row_number, is_ghost: true });
+        for (at, attribute) in self.attributes.iter_mut().enumerate() {
             let width = usize_from_u32(attribute.width);
-            let values = usize_from_u32(from) * width..(usize_from_u32(from) + 1) * width;
-            let values = attribute.values.get(values).map(<[f32]>::to_vec);
+            let values = if attribute.name.starts_with("object.") {
+                attribute.values.get(near * width..(near + 1) * width).map(<[f32]>::to_vec)
+            } else {
+                row.and_then(|row| row.values.get(at).cloned())
+            };
+            let values = values.filter(|values| values.len() == width);
             attribute.values.extend(values.unwrap_or_else(|| vec![f32::NAN; width]));
         }
         self.vertex_of_row.insert(stored, number);
@@ -328,9 +357,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Returns the cell, the vertices of other chunks last, as far as something needs them.
-    fn finish(self) -> Cell {
+    fn finish(self, table: &KeyTable, axes: usize) -> Cell {
         let mut is_used: Vec<bool> = self.vertices.iter().map(|vertex| !vertex.is_ghost).collect();
-        for row in self.segments.iter().chain(&self.faces) {
+        for row in self.segments.iter().chain(&self.faces).chain(&self.rim) {
             if let Some(is_used) = is_used.get_mut(usize_from_u32(*row)) {
                 *is_used = true;
             }
@@ -359,6 +388,7 @@ impl<'a> Builder<'a> {
             stored_vertices: self.stored_count,
             segments: rename(&self.segments),
             faces: rename(&self.faces),
+            rim: rename(&self.rim),
             ids: self.ids,
             ..Cell::default()
         };
@@ -366,6 +396,13 @@ impl<'a> Builder<'a> {
             cell.positions.extend(vertex.position);
             cell.slots.push(vertex.slot);
             cell.rows.push(vertex.row);
+            if vertex.is_ghost {
+                let key = table.row(usize_from_u32(vertex.place)).unwrap_or_default();
+                let cell_of = key.get(key.len().saturating_sub(axes)..).unwrap_or_default();
+                // Chunks that lie further out are refused when they are listed.
+                let cell_of = cell_of.iter().map(|at| i32::try_from(*at).unwrap_or(i32::MAX));
+                cell.ghost_cells.extend(cell_of);
+            }
         }
         for attribute in self.attributes {
             let width = usize_from_u32(attribute.width);
@@ -380,7 +417,7 @@ impl<'a> Builder<'a> {
 }
 
 /// Returns where the vertices of a batch are stored.
-fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
+pub(crate) fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
     let column = &batch.field(LOCATION_FIELD)?.column;
     let row = |i: usize| match column.value(i, 0) {
         zvf_model::Value::UInt(place) => {
@@ -394,6 +431,6 @@ fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
 
 /// Returns the nearest f32: what is drawn needs no more.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the meaning")]
-fn to_f32(x: f64) -> f32 {
+pub(crate) fn to_f32(x: f64) -> f32 {
     x as f32
 }

@@ -2,7 +2,7 @@
 
 use futures_util::TryStreamExt as _;
 use serde_json::{Value as Json, json};
-use zvf_model::{Bounds, Kind, LevelId, LevelReader, Members, ObjectId};
+use zvf_model::{Bounds, Kind, LevelId, Members, ObjectId};
 use zvf_query::{Columns, FoundObject, Query, Reader};
 
 use crate::describe::{count_json, new_object, row_json, value_json};
@@ -33,7 +33,8 @@ pub async fn plan_query(reader: &Reader, question: &Question) -> Result<Json, Wa
     )
 }
 
-/// Describes one object: its attributes, where it is by its chunks, and the exact box of its vertices.
+/// Describes one object: its attributes, and the exact box of its vertices where `has_bounds` asks for it, which reads
+/// them.
 ///
 /// # Errors
 ///
@@ -43,6 +44,7 @@ pub async fn describe_object(
     kind: Kind,
     level: LevelId,
     id: ObjectId,
+    has_bounds: bool,
 ) -> Result<Json, WasmError> {
     let opened = reader.level_of_kind(level, kind).await?;
     let Some(index) = opened.objects().await? else {
@@ -51,8 +53,8 @@ pub async fn describe_object(
     let Some(row) = index.find(&[id]).await?.first().copied().flatten() else {
         return Err(WasmError::Request(format!("there is no object {id} at level {level}")));
     };
-    let manifests = index.manifests(&[row]).await?;
-    let chunks = manifests.first().map(|manifest| chunk_box(&opened, manifest)).transpose()?;
+    let query = Query::all().of_objects([id]).of_kind(kind).at_level(level).columns(Columns::None);
+    let bounds = if has_bounds { vertex_box(reader, query).await? } else { None };
     let mut attributes = new_object();
     for name in opened.object_attribute_names().await?.names {
         let Some(attribute) = opened.object_attribute(&name).await? else { continue };
@@ -62,32 +64,25 @@ pub async fn describe_object(
         attributes.insert(name, row_json(values));
     }
     Ok(
-        json!({"id": id.0.to_string(), "kind": kind.token(), "row": row, "bounds": chunks.flatten(), "attributes": attributes}),
+        json!({"id": id.0.to_string(), "kind": kind.token(), "row": row, "bounds": bounds, "attributes": attributes}),
     )
 }
 
-/// Returns the box of the chunks that an object lies in.
-fn chunk_box(
-    level: &LevelReader,
-    manifest: &zvf_model::ObjectManifest,
-) -> Result<Option<[Vec<f64>; 2]>, WasmError> {
-    let sizes = level.chunk_shape().sizes();
+/// Returns the box of the vertices of an answer.
+async fn vertex_box(reader: &Reader, query: Query) -> Result<Option<[Vec<f64>; 2]>, WasmError> {
     let mut found: Option<[Vec<f64>; 2]> = None;
-    for (chunk, _) in manifest.references()? {
-        let Some(at) = chunk.spatial(sizes.len()) else { continue };
-        let low: Vec<f64> = at
-            .iter()
-            .zip(sizes)
-            .map(|(at, size)| zvf_format::num::f64_from_i64(*at) * size)
-            .collect();
-        let high: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size).collect();
-        found = Some(match found {
-            None => [low, high],
-            Some([lows, highs]) => [
-                lows.iter().zip(&low).map(|(a, b)| a.min(*b)).collect(),
-                highs.iter().zip(&high).map(|(a, b)| a.max(*b)).collect(),
-            ],
-        });
+    let mut batches = reader.stream(query);
+    while let Some(batch) = batches.try_next().await? {
+        let positions = batch.positions();
+        let axes = 0..zvf_format::num::usize_from_u32(positions.width());
+        for i in 0..batch.len() {
+            let at: Vec<f64> =
+                axes.clone().map(|axis| positions.float(i, axis).unwrap_or(f64::NAN)).collect();
+            let [low, high] = found.get_or_insert_with(|| [at.clone(), at.clone()]);
+            for ((x, low), high) in at.iter().zip(low).zip(high) {
+                (*low, *high) = (low.min(*x), high.max(*x));
+            }
+        }
     }
     Ok(found)
 }

@@ -25,6 +25,8 @@ pub struct CellRequest {
     pub axes: Vec<usize>,
     /// About how many vertices at most, where the chunk holds more.
     pub limit: Option<u32>,
+    /// Which part of the objects comes, the same ones in every chunk.
+    pub share: Option<f64>,
 }
 
 impl CellRequest {
@@ -57,6 +59,7 @@ impl CellRequest {
             columns: texts(&fields, "columns"),
             axes,
             limit: fields.get("limit").map(parse_limit).transpose()?,
+            share: fields.get("share").and_then(Value::as_f64),
         })
     }
 }
@@ -109,16 +112,15 @@ impl Question {
     }
 }
 
-/// Returns the question for one cell: what touches it of elements, everything in its chunk of the rest, as it is stored.
+/// Returns the question for one cell: everything in its chunk and the elements that end there, as stored.
 pub(crate) fn cell_query(
     request: &CellRequest,
     columns: Vec<String>,
     inside: Bounds,
 ) -> Result<Query, WasmError> {
-    let mode = if request.kind.has_links() { Mode::Touch } else { Mode::Cells };
     let mut query = Query::all()
         .in_region(inside)
-        .mode(mode)
+        .mode(Mode::Cells)
         .of_kind(request.kind)
         .at_level(request.level)
         .increment_only()
@@ -128,13 +130,18 @@ pub(crate) fn cell_query(
     if !request.kind.has_links() {
         query = query.order(Order::Storage);
     }
-    if let Some(condition) = &request.condition {
-        query = query.filter(parse_condition(condition)?);
-    }
-    Ok(query)
+    with_condition(query, request)
 }
 
-fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate, WasmError> {
+/// Adds the condition of a request to a question.
+pub(crate) fn with_condition(query: Query, request: &CellRequest) -> Result<Query, WasmError> {
+    match &request.condition {
+        Some(condition) => Ok(query.filter(parse_condition(condition)?)),
+        None => Ok(query),
+    }
+}
+
+pub(crate) fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate, WasmError> {
     text.parse().map_err(|error: zvf_query::predicate::BadPredicate| {
         WasmError::Request(format!("where: {error}"))
     })

@@ -4,6 +4,7 @@
 //! points           a fair sample: the rows whose hash is lowest, so that a larger sample holds the smaller one
 //! edges and faces  vertex clustering on a grid: each cluster of an object is drawn as its first vertex; edges and faces that
 //!                  shrink to less, or that come twice, are left out
+//! chains           whole objects: those whose hash is lowest, the same ones in every chunk
 //! ```
 //!
 //! Every vertex that is left is a stored one, with its row and its values.
@@ -22,19 +23,45 @@ pub fn thin_cell(cell: Cell, limit: u32) -> Cell {
         return cell;
     }
     if cell.segments.is_empty() && cell.faces.is_empty() {
-        let share = f64::from(limit) / f64::from(own_count);
-        let threshold = share_threshold(share);
-        let is_kept = |at: usize| cell.rows.get(at).is_some_and(|row| hash_row(*row) <= threshold);
-        let kept_vertices: Vec<usize> = (0..cell.slots.len()).filter(|at| is_kept(*at)).collect();
-        return select(
-            &cell,
-            &kept_vertices,
-            index_u32(kept_vertices.len()),
-            Vec::new(),
-            Vec::new(),
-        );
+        let threshold = share_threshold(f64::from(limit) / f64::from(own_count));
+        return retain(&cell, |at| {
+            cell.rows.get(at).is_some_and(|row| hash_row(*row) <= threshold)
+        });
+    }
+    // An object that is one cluster loses all of its edges: fewer objects are left, each with some.
+    let objects = index_u32(cell.ids.len());
+    let room = limit / MIN_OBJECT_VERTICES;
+    if !cell.segments.is_empty() && objects > room.max(1) {
+        return cluster(&sample_objects(&cell, f64::from(room) / f64::from(objects)), limit);
     }
     cluster(&cell, limit)
+}
+
+/// Leaves out whole objects: about this share of them is left, the same ones in every chunk.
+#[must_use]
+pub fn sample_objects(cell: &Cell, share: f64) -> Cell {
+    let threshold = share_threshold(share);
+    let hash_id = |id: &i64| {
+        let [low, high] = [*id as u64, (*id as u64) >> 32].map(|half| half as u32);
+        hash_row(low ^ hash_row(high))
+    };
+    let is_kept: Vec<bool> = cell.ids.iter().map(|id| hash_id(id) <= threshold).collect();
+    retain(cell, |at| {
+        let slot = cell.slots.get(at).and_then(|slot| is_kept.get(usize_from_u32(*slot)));
+        slot.is_none_or(|is_kept| *is_kept)
+    })
+}
+
+/// Returns the cell without some vertices, and without the edges and faces that end there.
+fn retain(cell: &Cell, is_kept: impl Fn(usize) -> bool) -> Cell {
+    let kept: Vec<usize> = (0..cell.slots.len()).filter(|at| is_kept(*at)).collect();
+    let mut moved = vec![u32::MAX; cell.slots.len()];
+    for (next, at) in kept.iter().enumerate() {
+        if let Some(moved) = moved.get_mut(*at) {
+            *moved = index_u32(next);
+        }
+    }
+    select(cell, &kept, &moved)
 }
 
 /// Returns a number of 32 bits that looks random, the same for the same row.
@@ -76,10 +103,7 @@ fn cluster(cell: &Cell, limit: u32) -> Cell {
             index_u32(kept_vertices.len() - 1)
         }));
     }
-    let own_kept = index_u32(kept_vertices.iter().filter(|at| **at < own_count).count());
-    let segments = rename::<2>(&cell.segments, &moved);
-    let faces = rename::<3>(&cell.faces, &moved);
-    select(cell, &kept_vertices, own_kept, segments, faces)
+    select(cell, &kept_vertices, &moved)
 }
 
 /// Returns the lower corner of a cell's vertices, and the longest side of their box.
@@ -107,15 +131,17 @@ fn cluster_of(cell: &Cell, at: usize, low: [f32; 3], side: f32, steps: u32) -> (
     (slot, place)
 }
 
-/// Returns the edges or faces between clusters: each once, none that has a corner twice.
+/// Returns the edges or faces between what is left: each once, none that has a corner twice.
 fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
     let mut distinct = HashSet::new();
     let mut renamed = Vec::new();
     'rows: for row in rows.as_chunks::<N>().0 {
         let mut corners = *row;
         for corner in &mut corners {
-            let Some(cluster) = moved.get(usize_from_u32(*corner)) else { continue 'rows };
-            *corner = *cluster;
+            *corner = moved.get(usize_from_u32(*corner)).copied().unwrap_or(u32::MAX);
+            if *corner == u32::MAX {
+                continue 'rows;
+            }
         }
         let mut sorted = corners;
         sorted.sort_unstable();
@@ -127,14 +153,9 @@ fn rename<const N: usize>(rows: &[u32], moved: &[u32]) -> Vec<u32> {
     renamed
 }
 
-/// Returns the cell with some of its vertices.
-fn select(
-    cell: &Cell,
-    kept: &[usize],
-    own_vertices: u32,
-    segments: Vec<u32>,
-    faces: Vec<u32>,
-) -> Cell {
+/// Returns the cell with some of its vertices, whose numbers `moved` gives: [`u32::MAX`] where one is left out.
+fn select(cell: &Cell, kept: &[usize], moved: &[u32]) -> Cell {
+    let own_count = usize_from_u32(cell.own_vertices);
     let points = cell.positions.as_chunks::<3>().0;
     let pick = |list: &[u32]| kept.iter().filter_map(|at| list.get(*at).copied()).collect();
     let attribute = |attribute: &Attribute| {
@@ -143,21 +164,29 @@ fn select(
             kept.iter().filter_map(|at| attribute.values.get(at * width..(at + 1) * width));
         Attribute { values: values.flatten().copied().collect(), ..attribute.clone() }
     };
+    let own_kept = kept.iter().filter(|at| **at < own_count).count();
+    let axes = cell.ghost_cells.len() / (cell.slots.len() - own_count).max(1);
+    let ghosts = kept.iter().filter_map(|at| at.checked_sub(own_count));
+    let ghosts = ghosts.filter_map(|at| cell.ghost_cells.get(at * axes..(at + 1) * axes));
     Cell {
         origin: cell.origin,
         positions: kept.iter().filter_map(|at| points.get(*at)).flatten().copied().collect(),
-        own_vertices,
+        own_vertices: index_u32(own_kept),
         stored_vertices: cell.stored_vertices,
         slots: pick(&cell.slots),
         ids: cell.ids.clone(),
         rows: pick(&cell.rows),
-        segments,
-        faces,
+        segments: rename::<2>(&cell.segments, moved),
+        faces: rename::<3>(&cell.faces, moved),
+        rim: rename::<3>(&cell.rim, moved),
+        ghost_cells: ghosts.flatten().copied().collect(),
         attributes: cell.attributes.iter().map(attribute).collect(),
         is_complete: cell.is_complete,
     }
 }
 
+/// Vertices that are left of each object of a crowded cell of edges.
+const MIN_OBJECT_VERTICES: u32 = 4;
 /// The finest grid has less steps along its longest side.
 const MAX_STEPS: u32 = 4096;
 
@@ -202,6 +231,34 @@ mod tests {
             assert!(thinned.attributes[0].values[at..].starts_with(&[float(*row)]));
         }
         assert_eq!(thin_cell(full.clone(), 10_000), full);
+    }
+
+    /// Returns `n` chains of twenty vertices each.
+    fn chains(n: u32) -> Cell {
+        let mut cell = Cell { own_vertices: n * 20, stored_vertices: n * 20, ..Cell::default() };
+        for row in 0..n * 20 {
+            cell.positions.extend([float(row % 20), float(row / 20), 0.0]);
+            cell.rows.push(row);
+            cell.slots.push(row / 20);
+            if row % 20 > 0 {
+                cell.segments.extend([row - 1, row]);
+            }
+        }
+        cell.ids = (0..i64::from(n)).collect();
+        cell
+    }
+
+    #[test]
+    fn crowded_chains_keep_edges() {
+        // As many vertices as objects: each object was one cluster without an edge.
+        let thinned = thin_cell(chains(1000), 1000);
+        assert!(thinned.segments.len() / 2 > 300, "{} edges", thinned.segments.len() / 2);
+        assert!(thinned.own_vertices <= 1200, "{}", thinned.own_vertices);
+        let sampled = sample_objects(&chains(1000), 0.25);
+        let objects: HashSet<u32> = sampled.slots.iter().copied().collect();
+        assert!((200..300).contains(&objects.len()), "{} objects", objects.len());
+        assert_eq!(sampled.slots.len(), objects.len() * 20, "objects are whole");
+        assert_eq!(sampled.segments.len() / 2, objects.len() * 19);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Cells of the archived stores: together they hold the rows of a query of the whole level.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use archives::Unpacked;
 use zvf_model::{Kind, LevelId, ObjectId};
 use zvf_query::{Columns, LOCATION_FIELD, Query, Reader};
-use zvf_wasm::{Cell, CellRequest, NO_OBJECT};
+use zvf_wasm::{Cell, CellRequest, NO_OBJECT, WasmError};
 
 async fn cells_of(reader: &Reader, kind: &str, level: u64) -> Vec<Cell> {
     let number = LevelId(u32::try_from(level).unwrap());
@@ -91,7 +91,7 @@ async fn finds_objects_and_reports_faults() {
     let matches = zvf_wasm::search_objects(&reader, &id.to_string()).await.unwrap();
     assert_eq!(matches[0]["object"], id.to_string());
     let described =
-        zvf_wasm::describe_object(&reader, Kind::Streamline, LevelId(0), ObjectId(id)).await;
+        zvf_wasm::describe_object(&reader, Kind::Streamline, LevelId(0), ObjectId(id), true).await;
     let object = described.unwrap();
     assert_eq!(object["id"], id.to_string());
     assert!(object["bounds"][0].is_array(), "{object}");
@@ -137,4 +137,164 @@ async fn a_truncated_chunk_does_not_affect_other_chunks() {
         store_count += 1;
     }
     assert!(store_count > 5, "{store_count}");
+}
+
+/// Loads every cell of a level by its place, with more fields of the request.
+async fn located_cells(
+    reader: &Reader,
+    kind: &str,
+    more: &str,
+) -> Result<HashMap<Vec<i32>, Cell>, WasmError> {
+    let kind_id: Kind = kind.parse().unwrap();
+    let (axes, cells) = zvf_wasm::describe_cells(reader, LevelId(0), kind_id).await.unwrap();
+    let mut loaded = HashMap::new();
+    for cell in cells.chunks(axes) {
+        let text = format!("{{\"kind\": \"{kind}\", \"level\": 0, \"cell\": {cell:?}{more}}}");
+        let request = CellRequest::parse(&text).unwrap();
+        loaded.insert(cell.to_vec(), zvf_wasm::load_cell(reader, &request).await?);
+    }
+    Ok(loaded)
+}
+
+#[tokio::test]
+async fn vertices_of_other_chunks_are_as_stored_there() {
+    let (mut ghost_count, mut value_count) = (0, 0);
+    for id in archives::ids() {
+        let unpacked = Unpacked::new(&id);
+        let reader = Reader::new(unpacked.open().await);
+        let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
+        for kind in info["kinds"].as_array().unwrap() {
+            let name = kind["kind"].as_str().unwrap();
+            let attributes = kind["attributes"].as_array().unwrap().iter();
+            let keys: Vec<_> = attributes.map(|about| about["key"].as_str().unwrap()).collect();
+            let columns = format!(", \"columns\": {keys:?}");
+            // Some stores have an attribute that cannot be read.
+            let Ok(cells) = located_cells(&reader, name, &columns).await else { continue };
+            for cell in cells.values() {
+                let own = usize::try_from(cell.own_vertices).unwrap();
+                let ghosts = cell.slots.len() - own;
+                let axes = cell.ghost_cells.len() / ghosts.max(1);
+                for ghost in own..own + ghosts {
+                    let place = &cell.ghost_cells[(ghost - own) * axes..(ghost - own + 1) * axes];
+                    let home = &cells[place];
+                    let own_of_home = usize::try_from(home.own_vertices).unwrap();
+                    let rows = home.rows[..own_of_home].iter().enumerate();
+                    // Chunks that differ in other axes than those of space are one cell.
+                    let twins = rows.filter(|(_, row)| **row == cell.rows[ghost]);
+                    let same = |at: usize| {
+                        (0..3).all(|axis| {
+                            let there =
+                                home.origin[axis] + f64::from(home.positions[at * 3 + axis]);
+                            let here =
+                                cell.origin[axis] + f64::from(cell.positions[ghost * 3 + axis]);
+                            (there - here).abs() <= 1e-4 * there.abs().max(1.0)
+                        })
+                    };
+                    let (at, _) =
+                        twins.clone().find(|(at, _)| same(*at)).expect("it is stored there");
+                    ghost_count += 1;
+                    for (here, there) in cell.attributes.iter().zip(&home.attributes) {
+                        let width = usize::try_from(here.width).unwrap();
+                        let bits = |values: &[f32], at: usize| -> Vec<u32> {
+                            values[at * width..(at + 1) * width]
+                                .iter()
+                                .map(|x| x.to_bits())
+                                .collect()
+                        };
+                        assert_eq!(
+                            bits(&here.values, ghost),
+                            bits(&there.values, at),
+                            "{id}, {name}, {}: a vertex of {place:?}",
+                            here.name
+                        );
+                        value_count += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(ghost_count > 100 && value_count > 50, "{ghost_count} vertices, {value_count} values");
+}
+
+#[tokio::test]
+async fn a_condition_that_all_rows_pass_leaves_every_step() {
+    let mut count = 0;
+    for (id, kind) in [("sl3_streamlines", "streamline"), ("ln3_basic", "line")] {
+        let unpacked = Unpacked::new(id);
+        let reader = Reader::new(unpacked.open().await);
+        let all = located_cells(&reader, kind, "").await.unwrap();
+        let some = located_cells(&reader, kind, ", \"where\": \"x > -1e9\"").await.unwrap();
+        for (place, cell) in &all {
+            assert_eq!(some[place].segments.len(), cell.segments.len(), "{id}, {place:?}");
+            count += cell.segments.len();
+        }
+    }
+    assert!(count > 0);
+}
+
+#[tokio::test]
+async fn faces_around_a_vertex_are_known_in_its_chunk() {
+    let unpacked = Unpacked::new("ms3_tri");
+    let reader = Reader::new(unpacked.open().await);
+    let cells = located_cells(&reader, "mesh", "").await.unwrap();
+    assert!(cells.len() > 1);
+    let mut around: HashMap<(Vec<i32>, u32), usize> = HashMap::new();
+    let place_of = |place: &Vec<i32>, cell: &Cell, at: u32| {
+        let (own, at) = (cell.own_vertices, usize::try_from(at).unwrap());
+        let ghost = at.checked_sub(usize::try_from(own).unwrap());
+        let place =
+            ghost.map_or(place.clone(), |ghost| cell.ghost_cells[ghost * 3..][..3].to_vec());
+        (place, cell.rows[at])
+    };
+    for (place, cell) in &cells {
+        for corner in &cell.faces {
+            *around.entry(place_of(place, cell, *corner)).or_default() += 1;
+        }
+    }
+    for (place, cell) in &cells {
+        let mut known: HashMap<(Vec<i32>, u32), usize> = HashMap::new();
+        for corner in cell.faces.iter().chain(&cell.rim) {
+            *known.entry(place_of(place, cell, *corner)).or_default() += 1;
+        }
+        for (vertex, count) in known.iter().filter(|(vertex, _)| vertex.0 == *place) {
+            assert_eq!(count, &around[vertex], "{vertex:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_truncated_chunk_costs_its_neighbours_what_ends_in_it() {
+    let mut store_count = 0;
+    for id in archives::ids() {
+        let mut files = archives::files(&id);
+        let chunks = files.iter_mut().filter(|(path, _)| path.starts_with("0/vertices/c/"));
+        let mut chunks: Vec<_> = chunks.collect();
+        if chunks.len() < 3 {
+            continue;
+        }
+        chunks.sort();
+        let half_bytes = chunks[0].1.len() / 2;
+        chunks[0].1.truncate(half_bytes);
+        let unpacked = Unpacked::from_files(&files);
+        let reader = Reader::new(unpacked.open().await);
+        let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
+        let name = info["kinds"][0]["kind"].as_str().unwrap();
+        let kind: Kind = name.parse().unwrap();
+        if !kind.has_links() {
+            continue;
+        }
+        let (axes, cells) = zvf_wasm::describe_cells(&reader, LevelId(0), kind).await.unwrap();
+        let (mut faults, mut elements) = (0, 0);
+        for cell in cells.chunks(axes) {
+            let text = format!("{{\"kind\": \"{name}\", \"level\": 0, \"cell\": {cell:?}}}");
+            match zvf_wasm::load_cell(&reader, &CellRequest::parse(&text).unwrap()).await {
+                Ok(cell) => elements += cell.segments.len() + cell.faces.len(),
+                Err(_) => faults += 1,
+            }
+        }
+        let count = cells.len() / axes;
+        assert!(faults * 2 <= count && elements > 0, "{id}: {faults} of {count}, {elements}");
+        store_count += 1;
+    }
+    assert!(store_count > 2, "{store_count}");
 }

@@ -10,17 +10,18 @@ use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
 use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
-use zvf_metadata::{CellEncoding, Dtype, Object};
+use zvf_metadata::{CellEncoding, Dtype, Object, path_segment};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
 use crate::WriteError;
 use crate::chunks::{ChunkTable, Order};
-use crate::columns::{Attribute, ColumnEncoding, path_name};
+use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
 use crate::geometry_path::GeometryPath;
 use crate::routed::{ChunkRows, Group};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
+use crate::types::chain::Run;
 
 /// Where the arrays of a level go, and on which grid.
 #[derive(Debug)]
@@ -189,8 +190,8 @@ pub(crate) enum Meaning<'a> {
     Bins(u64),
     /// Objects, by the number [`object_of`] takes back.
     Objects,
-    /// Runs of these objects, one for each fragment.
-    Runs(&'a [i64]),
+    /// Runs of chains, one for each fragment.
+    Runs(&'a [Run]),
 }
 
 /// The columns that vertices have.
@@ -237,7 +238,7 @@ impl Arrays {
             let sinks = attributes.iter().map(|attribute| {
                 let encoding = attribute.encoding();
                 let column = describe_column(tag, attribute, &encoding);
-                let path = format!("{folder}/{}", path_name(&attribute.name));
+                let path = format!("{folder}/{}", path_segment(&attribute.name));
                 Ok((frame.cells(&path, column.to_attributes())?, encoding))
             });
             sinks.collect::<Result<Vec<_>, WriteError>>()
@@ -278,10 +279,10 @@ impl Arrays {
             sink.put(&key, payload)
         };
         put(&self.fragments, index(&groups, meaning)?.into())?;
-        let owners = match meaning {
+        let owners: Option<Vec<i64>> = match meaning {
             Meaning::Bins(_) => None,
             Meaning::Objects => Some(groups.iter().map(|g| object_of(g.group)).collect()),
-            Meaning::Runs(owners) => Some(owners.to_vec()),
+            Meaning::Runs(runs) => Some(runs.iter().map(|run| run.object).collect()),
         };
         if let (Some(sink), Some(owners)) = (&self.owners, owners) {
             put(sink, i64s_to_le(&owners).into())?;

@@ -43,8 +43,8 @@ impl ChunkTable {
             return Ok(*number);
         }
         let next = self.len();
-        if to_u64(next) >= u64::from(u32::MAX) {
-            let (what, max) = ("chunks of a level", u64::from(u32::MAX));
+        if to_u64(next) >= MAX_CHUNKS {
+            let (what, max) = ("chunks of a level", MAX_CHUNKS);
             return Err(WriteError::TooMuch { what, max, found: max + 1 });
         }
         let number = index_u32(next);
@@ -145,6 +145,8 @@ impl ChunkTable {
     }
 }
 
+/// A number of a chunk has 31 bits, so that a record has room for a flag beside it.
+const MAX_CHUNKS: u64 = (1 << 31) - 1;
 /// Chunks that are compared before a number is looked up.
 const NEAR_CHUNKS: u32 = 4;
 

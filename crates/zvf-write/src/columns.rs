@@ -6,7 +6,6 @@
 //!
 //! Not here: where columns are stored (`cells`, `link`).
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -249,27 +248,6 @@ impl ColumnEncoding {
         }
         out.into()
     }
-}
-
-/// Returns the last part of the path of an attribute: its name, with `%` and two digits for each
-/// byte that a path cannot hold. The array says the name itself.
-pub(crate) fn path_name(name: &str) -> Cow<'_, str> {
-    let is_reserved = matches!(name, "." | ".." | "zarr.json");
-    let is_bad = |c: char| matches!(c, '/' | '\\') || c.is_control() || (c == '.' && is_reserved);
-    if !name.contains(is_bad) {
-        return name.into();
-    }
-    let mut path = String::with_capacity(name.len());
-    for c in name.chars() {
-        if is_bad(c) {
-            let mut bytes = [0; 4];
-            let escaped = c.encode_utf8(&mut bytes).bytes().map(|byte| format!("%{byte:02X}"));
-            path.extend(escaped);
-        } else {
-            path.push(c);
-        }
-    }
-    path.into()
 }
 
 /// Returns a value of JSON.

@@ -3,6 +3,7 @@
 //! The grid lies over the box of all chunks of the level, so that chunks agree; a point that would leave its chunk
 //! by rounding goes to the next place of the grid inside. Faces stay links, whose rows the order keeps.
 
+use serde::{Deserialize, Serialize};
 use zvf_draco::{Encoder, Quantization};
 use zvf_format::num::{ceil_f32, f64_from_i64, floor_f32};
 use zvf_metadata::Dtype;
@@ -15,7 +16,7 @@ use crate::WriteError;
 /// let grid = zvf_write::DracoPositions { bits: Some(14) };
 /// assert_ne!(grid, zvf_write::DracoPositions::default());
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DracoPositions {
     /// Bits of a coordinate on the grid of the level; without, `float32` as they are.
     pub bits: Option<u8>,

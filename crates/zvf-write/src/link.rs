@@ -11,12 +11,12 @@ use zvf_format::key::Offsets;
 use zvf_format::link::{LinkPolicy, LinkStorage};
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_metadata::{CellEncoding, GroupDoc, LinkStore};
+use zvf_metadata::{CellEncoding, GroupDoc, LinkStore, path_segment};
 use zvf_store::CellSink;
 
 use crate::WriteError;
 use crate::cells::Frame;
-use crate::columns::{Attribute, ColumnEncoding, path_name};
+use crate::columns::{Attribute, ColumnEncoding};
 
 /// The family of links of a level.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Links {
         frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         for attribute in columns {
             let family = LinkAttribute::family(&attribute.name, 0, Some(logical));
-            let path = frame.path(&format!("link_attributes/{}/0", path_name(&attribute.name)));
+            let path = frame.path(&format!("link_attributes/{}/0", path_segment(&attribute.name)));
             frame.build.group(&path, &GroupDoc::new(family.to_attributes())).await?;
         }
         Ok(())
@@ -125,7 +125,7 @@ impl Links {
                     array.extras.insert(key.to_owned(), (&**text).into());
                 }
             }
-            let path = format!("link_attributes/{}/0/{offsets}", path_name(name));
+            let path = format!("link_attributes/{}/0/{offsets}", path_segment(name));
             segment.columns.push((frame.cells(&path, array.to_attributes())?, encoding));
         }
         Ok(())

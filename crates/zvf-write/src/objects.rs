@@ -11,12 +11,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
 use zvf_metadata::arrays::{GroupRange, Groups as GroupAttributes, Rows};
-use zvf_metadata::{Dtype, DtypeKind, FillValue};
+use zvf_metadata::{Dtype, DtypeKind, FillValue, path_segment};
 use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};
 
 use crate::WriteError;
-use crate::columns::{decode_texts, path_name};
+use crate::columns::decode_texts;
 use crate::geometry_path::GeometryPath;
 use crate::id_runs::IdRuns;
 
@@ -142,7 +142,7 @@ impl Objects {
                 attributes: Rows::group_attribute(&field.name, dtype, shape).to_attributes(),
                 ..DensePlan::new(dtype)
             };
-            let path = geometry.path(&format!("group_attributes/{}", path_name(&field.name)));
+            let path = geometry.path(&format!("group_attributes/{}", path_segment(&field.name)));
             let mut sink = build.dense(&path, plan)?;
             sink.push(column.bytes())?;
             sink.finish(|_| {}).await?;

@@ -43,6 +43,12 @@ impl Report {
     pub(crate) fn from_kinds(kinds: Vec<(Kind, Self)>) -> Self {
         let sum =
             |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
+        let mut notices: Vec<Notice> = Vec::new();
+        for notice in kinds.iter().flat_map(|(_, report)| &report.notices) {
+            if !notices.contains(notice) {
+                notices.push(*notice);
+            }
+        }
         Self {
             vertices: sum(|report| report.vertices),
             left_out: sum(|report| report.left_out),
@@ -54,7 +60,7 @@ impl Report {
             link_segments: sum(|report| report.link_segments),
             cell_bytes: sum(|report| report.cell_bytes),
             spilled_bytes: sum(|report| report.spilled_bytes),
-            notices: kinds.first().map(|(_, first)| first.notices.clone()).unwrap_or_default(),
+            notices,
             kinds,
         }
     }

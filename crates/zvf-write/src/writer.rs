@@ -105,7 +105,8 @@ impl Writer {
     /// Adds vertices, their attributes, the objects they belong to, and elements that join them. Where the schema names
     /// several kinds, the batch states its kind.
     ///
-    /// One part is one object, or one more run of an object that an earlier part began. Chains require parts. Points
+    /// One part is one object, or one more of an object that an earlier part began: of chains one more line, or a run
+    /// of the line before ([`Parts::with_starts`](zvf_model::Parts::with_starts)). Chains require parts. Points
     /// may have no objects; vertices of a graph or a mesh without parts belong to object 0; each tree of a skeleton
     /// without parts is an object. The edges of a skeleton must come with their vertices; those of graphs, and faces,
     /// may also come later ([`Writer::push_elements`]).

@@ -131,12 +131,6 @@ impl Reader {
         self.inner.store()
     }
 
-    /// Returns the same handle for async code.
-    #[must_use]
-    pub const fn as_async(&self) -> &zvf_query::Reader {
-        &self.inner
-    }
-
     /// Returns what waits for it, for calls of the store and of levels.
     #[must_use]
     pub const fn waiter(&self) -> &BlockingRuntime {

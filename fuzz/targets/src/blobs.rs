@@ -1,6 +1,6 @@
 //! Blobs of one structure each: decoded as a reader would, and encoded again where they are sound.
 
-use hostile::Kind;
+use archives::hostile::Kind;
 use zvf_b2nd::{BlockTable, ChunkHeader, Metalayer, MetalayerName};
 use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape, encode};
 use zvf_format::shard::{IndexLocation, ShardIndex, encode_index};

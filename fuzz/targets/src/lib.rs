@@ -10,7 +10,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use hostile::{Document, Kind};
+use archives::hostile::{Document, Kind};
 
 /// Runs the target `name` on `bytes`.
 ///

@@ -22,26 +22,23 @@ mod data;
 mod processes;
 mod sql;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
+use serde_json::json;
 use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
-use crate::finished::{self, PartResults};
 use crate::limit;
-use crate::page::{self, Page, Part};
 use crate::parts::packed::measure_queries;
 use crate::parts::sample_data::{box_query, make_boxes, open_store, to_address};
 use crate::pyramid::find_zvf;
-use crate::row::{Cost, Role, Row, Side, Turn};
-use crate::series::Amount;
+use crate::results::{self, Part, Results};
+use crate::row::{Amount, Cost, Growth, Role, Row, Side, Turn};
 use crate::settings::Bench;
-use crate::targets;
 use crate::watch::ProcessStats;
 use processes::ProcessRun;
 
@@ -67,15 +64,14 @@ impl Extent {
     }
 }
 
-/// Runs it, and writes the page to `page_file` where nothing is left out. The results of each store are saved when it is done,
-/// unless it is not asked in SQL.
-pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> anyhow::Result<()> {
+/// Runs it. The results of each store are saved when it is done, unless it is not asked in SQL.
+pub(crate) fn run(bench: &Bench, extent: Extent) -> anyhow::Result<()> {
     let vertices = extent.vertices;
     ensure!(vertices >= LEAST, "--points: expected at least {LEAST}, found {vertices}");
     let folder = bench.create_folder("billion")?;
     fs::remove_dir_all(&folder)?; // of a run that was stopped
     fs::create_dir_all(&folder)?;
-    let (mut page, begun) = (Page::new(), Instant::now());
+    let (mut stores, begun) = (Vec::new(), Instant::now());
     for vertices in [vertices / 100, vertices / 10, vertices] {
         for data in [Data::Points, Data::Streamlines] {
             if extent.only.is_some_and(|only| only != data) {
@@ -83,32 +79,31 @@ pub(crate) fn run(bench: &Bench, extent: Extent, page_file: Option<&Path>) -> an
             }
             let name = format!("{}-{}-{vertices}", PART.name, data.name());
             if extent.resume
-                && let Some((commit, results)) = finished::load_results(bench, &name, PART.name)?
+                && let Some(finished) = results::load(bench, &name)?
             {
-                page.add_results(PART.name, &name, &commit, results);
+                stores.push(finished);
                 continue;
             }
             let took = begun.elapsed().as_secs_f64();
             eprintln!("== {vertices} vertices of {}, after {took:.0} s", data.name());
-            let mut trial = Trial::new(data, vertices, &folder);
-            let results = trial.run(bench, extent.sql)?;
-            let commit = page::current_commit();
-            if extent.sql {
-                finished::save_results(bench, &name, &commit, &results)?;
-            }
-            page.add_results(PART.name, &name, &commit, results);
+            let results = Trial::new(data, vertices, &folder).run(bench, extent.sql)?;
+            stores.push(match extent.sql {
+                true => results.save(bench, &name)?,
+                false => results.finish(bench, &name)?,
+            });
         }
     }
-    println!("{}", page.format_part_tables(&PART));
-    let Some(file) = page_file.filter(|_| extent.is_complete()) else { return Ok(()) };
-    page.add_table(PART.name, show_pictures(&pictures_folder(bench)?, vertices, file)?);
-    let title = format!("{TITLE}\n* seed: {:#x}", data::SEED);
-    page.write_part(file, &PART, &title, begun.elapsed())
+    let about = json!({
+        "vertices": vertices, "seed": format!("{:#x}", data::SEED),
+        "pictures": pictures_folder(bench)?,
+        "drawn": PICTURES.map(|(work, name, _)| [work, name]),
+    });
+    results::write_run(bench, &stores, extent.is_complete(), begun.elapsed(), &about)
 }
 
 /// One store, and what is done to it.
 struct Trial<'a> {
-    page: Page,
+    results: Results,
     data: Data,
     vertices: u64,
     folder: &'a Path,
@@ -118,11 +113,11 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn new(data: Data, vertices: u64, folder: &'a Path) -> Self {
         let store = folder.join(format!("{}.zarrvectors", data.name()));
-        Self { page: Page::default(), data, vertices, folder, store }
+        Self { results: Results::new(&PART), data, vertices, folder, store }
     }
 
     /// Does all of it and removes the store at once: set aside, it would take the room of the next one, and it has few files.
-    fn run(&mut self, bench: &Bench, sql: bool) -> anyhow::Result<PartResults> {
+    fn run(mut self, bench: &Bench, sql: bool) -> anyhow::Result<Results> {
         self.build_store()?;
         self.run_queries()?;
         self.draw_pictures()?;
@@ -131,10 +126,11 @@ impl<'a> Trial<'a> {
             self.stream_vertices()?;
         }
         if sql {
-            sql::run_statements(self, bench, self.vertices <= LARGEST_BESIDE_PARQUET)?;
+            let beside = self.vertices <= LARGEST_BESIDE_PARQUET;
+            sql::run_statements(&mut self, bench, beside)?;
         }
         fs::remove_dir_all(&self.store)?;
-        Ok(self.page.results_of(PART.name))
+        Ok(self.results)
     }
 
     /// From a file to a validated store with levels.
@@ -146,11 +142,11 @@ impl<'a> Trial<'a> {
         let done = self.measure_command(find_zvf()?, &[&plan[..], &["--json"]].concat())?;
         self.add_row(
             "ingest, plan",
-            vec![new_side("zvf", Role::Zvf, Ok(turn_from_stats(done.seconds, &done.stats)))],
+            vec![Side::new("zvf", Role::Zvf, Ok(turn_from_stats(done.seconds, &done.stats)))],
         );
         self.run_ingest_tasks(&store, &done.stdout, &input)?;
         self.add_command("ingest, finish", &["ingest", "finish", &store])?;
-        let levels = ["pyramid", &store, "--levels", "3"];
+        let levels = ["pyramid", "--in-place", &store, "--levels", "3"];
         self.add_command("three levels", &[&levels[..], self.data.level_words()].concat())?;
         self.add_command("validate", &["validate", &store])
     }
@@ -178,7 +174,7 @@ impl<'a> Trial<'a> {
             first += stage.len();
         }
         let work = format!("ingest, a process for each task, {at_once} at once");
-        self.add_row(&work, vec![new_side("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &all)))]);
+        self.add_row(&work, vec![Side::new("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &all)))]);
         Ok(())
     }
 
@@ -199,7 +195,7 @@ impl<'a> Trial<'a> {
         };
         let what = if self.data == Data::Points { "boxes" } else { "objects" };
         let turn = measure_queries(&reader, &queries)?;
-        self.add_row(&format!("{QUESTIONS} {what}"), vec![new_side("zvf", Role::Zvf, Ok(turn))]);
+        self.add_row(&format!("{QUESTIONS} {what}"), vec![Side::new("zvf", Role::Zvf, Ok(turn))]);
         Ok(())
     }
 
@@ -238,9 +234,9 @@ impl<'a> Trial<'a> {
         let (file, read) = (concatenate(&cells, Some(&copy))?, concatenate(&cells, None)?);
         fs::remove_file(copy)?;
         let sides = vec![
-            new_side("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats))),
-            new_side("cat of the cells into a file", Role::Limit, Ok(file)),
-            new_side("cat of the cells, only read", Role::Variant, Ok(read)),
+            Side::new("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats))),
+            Side::new("cat of the cells into a file", Role::Limit, Ok(file)),
+            Side::new("cat of the cells, only read", Role::Variant, Ok(read)),
         ];
         self.add_row("all vertices to npy", sides);
         Ok(())
@@ -249,7 +245,7 @@ impl<'a> Trial<'a> {
     /// A command of ours as a row.
     fn add_command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
         let ProcessRun { seconds, stats, .. } = self.measure_command(find_zvf()?, words)?;
-        self.add_row(work, vec![new_side("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))]);
+        self.add_row(work, vec![Side::new("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))]);
         Ok(())
     }
 
@@ -267,18 +263,9 @@ impl<'a> Trial<'a> {
         for side in sides.iter_mut().filter(|side| side.role == Role::Zvf) {
             side.stored = stored;
         }
-        let count = Some(self.vertices);
-        let row = Row {
-            part: PART.name,
-            work: work.clone(),
-            count,
-            bars: targets::find_bars(PART.name, &work),
-            sides,
-            profile: None,
-        };
         let amount = Amount { elements: self.vertices, ..Amount::default() };
-        self.page.add_growth(&row, &work, amount);
-        self.page.add_row(row);
+        let growth = Some(Growth { work: work.clone(), amount });
+        self.results.add_row(Row { work, count: Some(self.vertices), ahead: None, growth, sides });
     }
 }
 
@@ -290,24 +277,6 @@ fn pictures_folder(bench: &Bench) -> anyhow::Result<PathBuf> {
 /// The file of a small picture.
 fn picture_path(folder: &Path, data: Data, name: &str, vertices: u64) -> PathBuf {
     folder.join(format!("{}-{name}-{vertices}.png", data.name()))
-}
-
-/// Copies the pictures of the largest stores into the folder beside the page; returns the lines that show them.
-fn show_pictures(kept: &Path, vertices: u64, page: &Path) -> anyhow::Result<String> {
-    let folder = page.with_extension("");
-    fs::create_dir_all(&folder)?;
-    let beside = folder.file_name().unwrap_or_default().to_string_lossy();
-    let mut lines = String::new();
-    for data in [Data::Points, Data::Streamlines] {
-        for (work, name, _) in PICTURES {
-            let (kept, shown) =
-                (picture_path(kept, data, name, vertices), format!("{}-{name}.png", data.name()));
-            fs::copy(&kept, folder.join(&shown)).with_context(|| kept.display().to_string())?;
-            let _ = writeln!(lines, "![{}: {work}]({beside}/{shown})", data.name());
-        }
-        lines.push('\n');
-    }
-    Ok(lines)
 }
 
 /// Concatenates files, into a file that is synced as `zvf` does it, or into nothing.
@@ -329,10 +298,6 @@ fn concatenate(files: &[PathBuf], target: Option<&Path>) -> anyhow::Result<Turn>
     Ok(Turn::from_seconds(begun.elapsed().as_secs_f64()))
 }
 
-fn new_side(name: &str, role: Role, result: Result<Turn, String>) -> Side {
-    Side { name: name.to_owned(), role, result, stored: None }
-}
-
 /// What a process took, as the system counts it.
 fn turn_from_stats(seconds: f64, stats: &ProcessStats) -> Turn {
     let cost = Cost {
@@ -350,19 +315,6 @@ const PART: Part = Part {
     title: "Growth up to a billion vertices",
     run: |_, _| anyhow::bail!("the switch --billion runs it"),
 };
-
-const TITLE: &str = "# A billion vertices
-
-Made by `cargo xtask bench --billion [--points N]`; not written by hand. One machine takes a table of points with an
-attribute, and one of streamlines of 100 vertices, from a file to a validated store with three levels, and asks it. Every
-command is a process of its own with `--memory-limit 256MiB`; *processors*, *memory*, *requests* (calls that read) and
-*bytes read* are those that the system counts of it, a moment before its end. Tasks of an ingest are processes of their own, as many at once as there are processors: *memory*
-is that of the largest of them, all else is the sum. A thousand boxes, of about a thousand points
-each, and a thousand objects are asked through one handle; *requests* are those of the handle. What SQL takes is what the
-process of `zvf-sql` takes from its start to its end, and on executors all processes of the cluster with it, *memory* being
-the sum of the most that each held. From the time of DuckDB the start of Python is left out; all else is of the process. Rows are asked for in SQL and by
-`zvf query` in three turns: times are medians. All must give the same answer. Of streamlines each level keeps one in eight.
-";
 
 /// What is drawn: the work, the name of the file, and the arguments.
 const PICTURES: [(&str, &str, [&str; 2]); 3] = [

@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 
 use super::cluster::Cluster;
 use super::processes::{self, ProcessRun};
-use super::{Data, MEMORY, Trial, new_side, turn_from_stats};
+use super::{Data, MEMORY, Trial, turn_from_stats};
 use crate::contest::summarize_turns;
 use crate::parts::sample_data::to_address;
 use crate::peer::Environment;
@@ -33,7 +33,7 @@ pub(super) fn run_statements(
     let (sql, cluster) = match (find_program("zvf-sql"), find_program("zvf-cluster")) {
         (Ok(sql), Ok(cluster)) => (sql, cluster),
         (Err(error), _) | (_, Err(error)) => {
-            let absent = new_side("zvf", Role::Zvf, Err(format!("{error:#}")));
+            let absent = Side::new("zvf", Role::Zvf, Err(format!("{error:#}")));
             trial.add_row("SQL", vec![absent]);
             return Ok(());
         }
@@ -49,7 +49,7 @@ pub(super) fn run_statements(
     let mut rows: Vec<StatementRow> = Vec::new();
     for (work, statement) in statements {
         let (turn, answer) = ask_process(&sql, &store, statement)?;
-        let sides = vec![new_side("zvf-sql", Role::Zvf, Ok(turn))];
+        let sides = vec![Side::new("zvf-sql", Role::Zvf, Ok(turn))];
         rows.push(StatementRow { work, statement, answer, sides });
     }
     for (executors, name) in [(1, "one executor"), (3, "three executors")] {
@@ -68,7 +68,7 @@ pub(super) fn run_statements(
             })?,
             Err(why) => {
                 for row in &mut rows {
-                    row.sides.push(new_side(
+                    row.sides.push(Side::new(
                         "DuckDB, Parquet",
                         Role::Peer,
                         Err(format!("{why:#}")),
@@ -121,8 +121,8 @@ fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
             }
         }
         let sides = vec![
-            new_side("zvf-sql", Role::Zvf, Ok(summarize_turns(Turn::default(), &by_sql))),
-            new_side("zvf query", Role::Variant, Ok(summarize_turns(Turn::default(), &by_query))),
+            Side::new("zvf-sql", Role::Zvf, Ok(summarize_turns(Turn::default(), &by_sql))),
+            Side::new("zvf query", Role::Variant, Ok(summarize_turns(Turn::default(), &by_query))),
         ];
         trial.add_row(work, sides);
     }
@@ -143,7 +143,7 @@ fn ask_statements(
         let same = expected.len() == found.len()
             && expected.iter().zip(&found).all(|(a, b)| is_same_number(*a, *b));
         ensure!(same, "{work}: {name} says {found:?}, zvf-sql {expected:?}");
-        sides.push(new_side(name, role, Ok(turn)));
+        sides.push(Side::new(name, role, Ok(turn)));
     }
     Ok(())
 }
@@ -211,7 +211,7 @@ fn export_parquet(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> 
     let (table, out) = (format!("t={}", to_address(&trial.store)?), to_address(&path)?.to_owned());
     let words = ["--table", &table, "--overwrite", "-o", &out, EXPORT];
     let ProcessRun { seconds, stats, .. } = trial.measure_command(sql.to_owned(), &words)?;
-    let row = vec![new_side("zvf-sql", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))];
+    let row = vec![Side::new("zvf-sql", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))];
     trial.add_row("SQL, all rows to Parquet", row);
     Ok(path)
 }

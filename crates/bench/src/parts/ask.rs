@@ -5,16 +5,15 @@
 
 use serde_json::json;
 
-use crate::contest::{Contender, run_contest_with_bar};
-use crate::limit;
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::work;
 use crate::peer::{Environment, Reference};
-use crate::row::{Cost, Role, Turn};
+use crate::results::Results;
+use crate::row::{Role, Turn};
 use crate::settings::Bench;
 use crate::zvf_side::Ours;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if bench.alone {
         return Ok(()); // its stores are made by the reference
     }
@@ -30,12 +29,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         }
         ours.warm_up(&work)?;
         let ((count, cost), files) = (ours.count_rows(&work)?, ours.list_files(&work)?);
-        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
-        let limit = Cost {
-            requests: Some(files.len() as u64),
-            bytes: Some(bytes.sum()),
-            ..Cost::default()
-        };
         let mut ask = work.request();
         ask["path"] = json!(stores.join(format!("{}.zarrvectors", work.store)));
         let contenders = vec![
@@ -43,11 +36,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 Ok(Turn { cost, ..Turn::from_seconds(ours.run(&work)?).with_count(count) })
             }),
             reference.contender(ask),
-            Contender::new("reading the same files", Role::Limit, || {
-                Ok(Turn { cost: limit, ..Turn::from_seconds(limit::measure_read(&files)?) })
-            }),
+            Contender::reading("reading the same files", &files),
         ];
-        page.add_row(run_contest_with_bar(bench, "ask", work.name, Some(work.bar), contenders)?);
+        results.contest_ahead(bench, work.name, work.bar, contenders)?;
     }
     Ok(())
 }

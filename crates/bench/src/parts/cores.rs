@@ -9,16 +9,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-use crate::contest::{Contender, run_contest};
+use crate::contest::Contender;
 use crate::discard::discard;
-use crate::page::Page;
 use crate::parts::files::write_points;
 use crate::pyramid::{copy_store, find_zvf, measure_command};
+use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
-use crate::targets::ONE_PROCESSOR;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command is not there in tests; it is a process of its own
     }
@@ -32,9 +31,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     });
     for job in [Job::Scan, Job::Ingest, Job::Levels, Job::Validate] {
         let work = format!("{}, of {count} points", job.title());
-        if !bench.is_selected(&work) {
-            continue;
-        }
         let (single, both, ours) = match &two {
             Ok([single, both]) => (Ok(single.as_str()), both.as_str(), "zvf, two processors"),
             // Without another to compare with, it runs as it is.
@@ -48,7 +44,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Err(why) => Contender::new_absent(name, Role::Variant, why),
         };
         let sides = vec![Contender::new(ours, Role::Zvf, move || measure(both)), alone];
-        page.add_row(run_contest(bench, "cores", work, sides)?);
+        results.contest(bench, work, sides)?;
     }
     Ok(())
 }
@@ -91,7 +87,9 @@ impl Job {
             // Few rows are left, so that writing them is no part of it.
             Self::Scan => command.arg("query").arg(store).args(["--where", "weight > 0.999", "-o"]),
             Self::Ingest => command.arg("create").arg(table),
-            Self::Levels => command.args(["pyramid", "--levels", "3", "--cell-size", "1"]),
+            Self::Levels => {
+                command.args(["pyramid", "--in-place", "--levels", "3", "--cell-size", "1"])
+            }
             Self::Validate => command.arg("validate").arg(store),
         };
         command.args(&made).args(&copy).arg("-q").stdout(Stdio::null());
@@ -148,6 +146,9 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     }
     Some(all)
 }
+
+/// The end of the name of who works on one processor.
+const ONE_PROCESSOR: &str = "one processor";
 
 #[cfg(test)]
 mod tests {

@@ -9,14 +9,14 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, Editor};
 
-use crate::contest::{Contender, run_contest};
+use crate::contest::Contender;
 use crate::discard::discard;
-use crate::page::Page;
 use crate::parts::sample_data::{make_walks, write_batch};
+use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let objects = ((1e4 * bench.scale) as u64).max(10);
     let many = ((1e5 * bench.scale) as u64).max(100);
     let folder = bench.create_folder("edit")?;
@@ -41,9 +41,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     };
     let (single, all) = (lines(64), lines(many));
     for (work, count, batch) in [(moved, 1, &single), (random, all.len(), &all)] {
-        if !bench.is_selected(&work) {
-            continue;
-        }
         let mut next = batch.chunks(count).cycle();
         let next = std::cell::RefCell::new(&mut next);
         let run = || match next.borrow_mut().next() {
@@ -51,7 +48,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             None => Ok(Turn::from_seconds(0.0)),
         };
         let zvf = Contender::new("zvf", Role::Zvf, run);
-        page.add_row(run_contest(bench, "edit", work, vec![zvf])?);
+        results.contest(bench, work, vec![zvf])?;
     }
     Ok(())
 }

@@ -10,17 +10,16 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::contest::{Contender, run_contest};
-use crate::limit;
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::sample_data::Points;
 use crate::peer::Other;
 use crate::pyramid::{find_zvf, measure_command};
-use crate::row::{Role, Turn};
+use crate::results::Results;
+use crate::row::Role;
 use crate::settings::Bench;
 use crate::write::count_vertices;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command is not there in tests; it is a process of its own
     }
@@ -50,16 +49,14 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 Ok(turn.with_count(count_vertices(&ours)?))
             }),
             tools.contender(request).and_then(|turn| Ok(turn.with_count(count_vertices(&theirs)?))),
-            Contender::new("reading the file", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::measure_read(std::slice::from_ref(&file))?))
-            }),
+            Contender::reading("reading the file", std::slice::from_ref(&file)),
         ];
         if kind == "csv" {
             // What reading alone takes: as columns in memory, and nothing written.
             let request = json!({"work": "csv", "from": file});
             sides.push(readers.contender_as("polars, reading alone", Role::Peer, request));
         }
-        page.add_row(run_contest(bench, "files", work, sides)?);
+        results.contest(bench, work, sides)?;
     }
     Ok(())
 }

@@ -12,13 +12,12 @@ use serde_json::json;
 use zvf_convert::read::{self, Input, Piece, ReadOptions};
 use zvf_model::{Elements, Kind};
 
-use crate::contest::{Contender, run_contest};
-use crate::limit;
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::files::{READERS, write_points, write_sheet};
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::peer::Other;
 use crate::pyramid::{find_zvf, measure_command};
+use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 
@@ -34,7 +33,7 @@ struct Work {
     peer: &'static str,
 }
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if bench.alone {
         return Ok(()); // the command writes the files, and is not there in tests
     }
@@ -55,13 +54,11 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             sides.push(las.contender(json!({"work": "decode", "from": file})));
         }
         if file.is_file() {
-            sides.push(Contender::new("reading the bytes", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::measure_read(std::slice::from_ref(&file))?))
-            }));
+            sides.push(Contender::reading("reading the bytes", std::slice::from_ref(&file)));
         }
-        page.add_row(run_contest(bench, "formats", work.title, sides)?);
+        results.contest(bench, work.title, sides)?;
     }
-    write_parquet(bench, page, &folder, &others)
+    write_parquet(bench, results, &folder, &others)
 }
 
 /// The files, and the stores they come from.
@@ -158,7 +155,7 @@ pub(super) fn count_contents(
 /// A store as Parquet, and a table of DuckDB as Parquet.
 fn write_parquet(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     folder: &Path,
     others: &Other,
 ) -> anyhow::Result<()> {
@@ -182,7 +179,7 @@ fn write_parquet(
             json!({"work": "copy", "from": csv, "to": theirs}),
         ),
     ];
-    page.add_row(run_contest(bench, "formats", work, sides)?);
+    results.contest(bench, work, sides)?;
     Ok(())
 }
 

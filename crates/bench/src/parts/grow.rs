@@ -16,9 +16,8 @@ use zvf_query::{Columns, Mode, Query, Reader};
 use zvf_validate::{Observer, Options, validate};
 
 use crate::clock::measure_repeated;
-use crate::contest::{Contender, run_contest};
+use crate::contest::Contender;
 use crate::discard::discard;
-use crate::page::Page;
 use crate::parts::packed::{measure_answers, measure_queries};
 use crate::parts::sample_data::{
     Points, box_query, make_boxes, make_walks, open_store, write_batch, write_batch_as,
@@ -26,37 +25,37 @@ use crate::parts::sample_data::{
 use crate::parts::shapes::{CORNERS, NODES, make_rings, make_trees};
 use crate::peer::Reference;
 use crate::pyramid::grow::{measure_levels, measure_levels_beside_more_files};
-use crate::row::{Cost, Role, Turn};
-use crate::series::Amount;
+use crate::results::Results;
+use crate::row::{Amount, Cost, Role, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);
     let mut times = 1;
     while times <= bench.largest.max(1) {
         let count = (1e5 * bench.scale) as u64 * u64::from(times);
         let chunks = (f64::from(times).cbrt() * 4.0).round() as u32;
-        measure_points(bench, page, &mut reference, Points { count, chunks, shard: None })?;
-        measure_streamlines(bench, page, &mut reference, (count / 100).max(10), chunks)?;
+        measure_points(bench, results, &mut reference, Points { count, chunks, shard: None })?;
+        measure_streamlines(bench, results, &mut reference, (count / 100).max(10), chunks)?;
         if times <= 10 {
-            measure_levels(bench, page, count.max(1000), chunks)?;
+            measure_levels(bench, results, count.max(1000), chunks)?;
         }
         // Made in memory at once: a tenth of that.
         let nodes = make_trees((count / 10 / NODES as u64).max(10))?;
         let edges = nodes.elements().context("trees without edges")?.clone();
         let graph = Batch::new(Kind::Graph, nodes.positions().clone()).with_elements(edges)?;
-        measure_shapes(bench, page, &mut reference, "graph", &graph, chunks)?;
+        measure_shapes(bench, results, &mut reference, "graph", &graph, chunks)?;
         let mesh = make_rings((count / 10 / CORNERS as u64).max(4))?;
-        measure_shapes(bench, page, &mut reference, "mesh", &mesh, chunks)?;
+        measure_shapes(bench, results, &mut reference, "mesh", &mesh, chunks)?;
         times *= 10;
     }
-    measure_levels_beside_more_files(bench, page)
+    measure_levels_beside_more_files(bench, results)
 }
 
 /// Every work on one number of points.
 fn measure_points(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     reference: &mut Reference,
     points: Points,
 ) -> anyhow::Result<()> {
@@ -105,7 +104,7 @@ fn measure_points(
         ("all points", vec![whole, whole_in_shards, streamed, reference.contender(ask("scan"))]),
         ("validate points", vec![checker, reference.contender(ask("validate"))]),
     ] {
-        measure_step(bench, page, work, &format!("{count} points"), amount, sides)?;
+        measure_step(bench, results, work, &format!("{count} points"), amount, sides)?;
     }
     Ok(())
 }
@@ -124,7 +123,7 @@ fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
 /// Every work on so many streamlines of a hundred vertices; they are counted by vertices.
 fn measure_streamlines(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     reference: &mut Reference,
     count: u64,
     chunks: u32,
@@ -146,7 +145,7 @@ fn measure_streamlines(
             Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries)),
             reference.contender(json!({"work": "objects", "path": store, "ids": ids})),
         ];
-        measure_step(bench, page, work, &format!("{count} streamlines"), amount, sides)?;
+        measure_step(bench, results, work, &format!("{count} streamlines"), amount, sides)?;
     }
     Ok(())
 }
@@ -154,7 +153,7 @@ fn measure_streamlines(
 /// Every work on one graph or mesh; they are counted by vertices.
 fn measure_shapes(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     reference: &mut Reference,
     what: &str,
     batch: &Batch,
@@ -196,7 +195,7 @@ fn measure_shapes(
         (format!("a box of a {what}"), vec![ours(&some), boxed]),
         (format!("all of a {what}"), vec![ours(&all), scanned_in_shards, scanned]),
     ] {
-        measure_step(bench, page, &work, &format!("{count} vertices"), amount, sides)?;
+        measure_step(bench, results, &work, &format!("{count} vertices"), amount, sides)?;
     }
     Ok(())
 }
@@ -221,19 +220,13 @@ fn writing_contender<'a>(
 /// One work on one amount of data.
 fn measure_step(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     work: &str,
     size: &str,
     amount: Amount,
     sides: Vec<Contender<'_>>,
 ) -> anyhow::Result<()> {
-    let name = format!("{work}, of {size}");
-    if bench.is_selected(&name) {
-        let row = run_contest(bench, "grow", name, sides)?;
-        page.add_growth(&row, work, amount);
-        page.add_row(row);
-    }
-    Ok(())
+    results.contest_growing(bench, format!("{work}, of {size}"), (work, amount), sides)
 }
 
 /// Who reads or writes shards.

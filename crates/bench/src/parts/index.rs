@@ -8,13 +8,13 @@ use serde_json::json;
 use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 
 use crate::clock::measure_repeated;
-use crate::contest::{Contender, run_contest};
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::peer::Reference;
+use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let count = if bench.largest < 10 { 100 } else { 100_000 };
     let work = format!("{count} fragment indexes decoded, three lookups each");
     if !bench.is_selected(&work) {
@@ -39,17 +39,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Ok(Turn { cost: size, ..Turn::from_seconds(seconds).with_count(rows) })
         }),
         reference.contender(ask),
-        Contender::new("memcpy of their bytes", Role::Limit, || {
-            Ok(Turn {
-                cost: size,
-                ..Turn::from_seconds(measure_repeated(|| {
-                    std::hint::black_box(bytes.clone());
-                    Ok(())
-                })?)
-            })
-        }),
+        Contender::copying("memcpy of their bytes", bytes),
     ];
-    page.add_row(run_contest(bench, "index", work, contenders)?);
+    results.contest(bench, work, contenders)?;
     Ok(())
 }
 

@@ -9,15 +9,15 @@ use serde_json::json;
 use zvf_model::ObjectId;
 use zvf_query::{Columns, Query};
 
-use crate::contest::{Contender, run_contest};
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::packed::{make_pack, measure_queries, open_mapped};
 use crate::parts::sample_data::{box_query, make_boxes, make_walks, open_store, write_batch_as};
 use crate::peer::Other;
+use crate::results::Results;
 use crate::row::Role;
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let count = ((20_000.0 * bench.scale) as u64).max(10);
     let folder = bench.create_folder(format!("lines-{count}"))?;
     let [store, sharded] = write_stores(&folder, count)?;
@@ -62,9 +62,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         ),
     ] {
         let work = format!("{work}, of {count}");
-        if !bench.is_selected(&work) {
-            continue;
-        }
         let variant = |name: &str, reader, file| {
             let queries = &queries;
             Contender::new(name, Role::Variant, move || measure_queries(reader, queries))
@@ -80,7 +77,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             let file = folder.join(file);
             contenders.push(peer.contender(request.clone()).with_file(file));
         }
-        page.add_row(run_contest(bench, "lines", work, contenders)?);
+        results.contest(bench, work, contenders)?;
     }
     Ok(())
 }

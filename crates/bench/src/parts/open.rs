@@ -10,16 +10,14 @@ use serde_json::json;
 use zvf_model::LevelId;
 
 use crate::clock::measure_repeated;
-use crate::contest::{Contender, run_contest};
-use crate::limit;
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::sample_data::{Points, open_store};
 use crate::peer::Reference;
-use crate::row::{Cost, Role, Turn};
-use crate::series::Amount;
+use crate::results::Results;
+use crate::row::{Amount, Cost, Role, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let mut reference = Reference::for_bench(bench);
     for &on_axis in chunks_on_axis(bench.largest) {
         let chunks = u64::from(on_axis).pow(3);
@@ -42,13 +40,10 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                 Ok(Turn { cost, ..Turn::from_seconds(seconds) })
             }),
             reference.contender(ask),
-            Contender::new("reading its documents", Role::Limit, || {
-                Ok(Turn::from_seconds(limit::measure_read(&documents)?))
-            }),
+            Contender::reading("reading its documents", &documents),
         ];
-        let row = run_contest(bench, "open", work, contenders)?;
-        page.add_growth(&row, "open, by chunks", Amount { elements: chunks, ..Amount::default() });
-        page.add_row(row);
+        let amount = Amount { elements: chunks, ..Amount::default() };
+        results.contest_growing(bench, work, ("open, by chunks", amount), contenders)?;
     }
     Ok(())
 }

@@ -16,13 +16,13 @@ use zvf_store::{OpenOptions, Store};
 use zvf_tensor::{AtomicTensorFile, PackOptions};
 
 use crate::clock::measure_repeated;
-use crate::contest::{Contender, run_contest};
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::sample_data::{Points, SIDE, box_query, make_boxes, open_store};
+use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
     let folder = bench.create_folder("packed")?;
     let store = Points { count, chunks: CHUNKS, shard: None }.make_store(&folder)?;
@@ -35,9 +35,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         (format!("20 boxes of 1/1000 of {count} points"), queries?, Some(cells)),
         (format!("all of {count} points"), all, None),
     ] {
-        if !bench.is_selected(&work) {
-            continue;
-        }
         let mapped = open_mapped(&pack)?;
         let handles = [open_store(&store)?, open_store(&pack)?, mapped];
         let [directory, packed, mapped] = &handles;
@@ -52,22 +49,22 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             contenders
                 .push(Contender::new("one pread a cell", Role::Limit, || measure_preads(cells)));
         }
-        page.add_row(run_contest(bench, "packed", work, contenders)?);
+        results.contest(bench, work, contenders)?;
     }
     let queries = small.iter().map(box_query).collect::<anyhow::Result<Vec<Query>>>()?;
-    measure_new_handles(bench, page, "", [&store, &pack], &queries)?;
+    measure_new_handles(bench, results, "", [&store, &pack], &queries)?;
     // Small cells: what a folder takes for opening files shows.
     let chunks = if bench.largest < 100 { CHUNKS } else { SMALL_CHUNKS };
     let store = Points { count, chunks, shard: None }.make_store(&folder)?;
     let pack = make_pack(&store)?;
-    measure_new_handles(bench, page, " to small cells", [&store, &pack], &queries)?;
-    measure_opening(bench, page)
+    measure_new_handles(bench, results, " to small cells", [&store, &pack], &queries)?;
+    measure_opening(bench, results)
 }
 
 /// Each box with a handle of its own.
 fn measure_new_handles(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     what: &str,
     [store, pack]: [&Path; 2],
     queries: &[Query],
@@ -90,13 +87,13 @@ fn measure_new_handles(
         Contender::new("zvf, packed", Role::Variant, || measure(&|| open_store(pack))),
         Contender::new("zvf, packed and mapped", Role::Variant, || measure(&|| open_mapped(pack))),
     ];
-    page.add_row(run_contest(bench, "packed", work, contenders)?);
+    results.contest(bench, work, contenders)?;
     Ok(())
 }
 
 /// A new handle to a pack of many cells, and the same ready to be asked: for which documents are parsed that
 /// list every cell, in a pack and in a folder.
-fn measure_opening(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+fn measure_opening(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let on_axis = if bench.largest < 100 { 3_u32 } else { 47 };
     let cells = u64::from(on_axis).pow(3);
     let bare = format!("open a pack of {cells} cells");
@@ -109,9 +106,6 @@ fn measure_opening(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let store = points.make_store(&bench.create_folder("open")?)?;
     let pack = make_pack(&store)?;
     for (ready, work) in works {
-        if !bench.is_selected(&work) {
-            continue;
-        }
         let turn = |open: &dyn Fn() -> anyhow::Result<Reader>| {
             let once = || {
                 let reader = std::hint::black_box(open()?);
@@ -127,7 +121,7 @@ fn measure_opening(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Contender::new("zvf, packed", Role::Variant, || turn(&|| open_store(&pack))),
             Contender::new("zvf, folder of shards", Role::Variant, || turn(&|| open_store(&store))),
         ];
-        page.add_row(run_contest(bench, "packed", work, contenders)?);
+        results.contest(bench, work, contenders)?;
     }
     Ok(())
 }

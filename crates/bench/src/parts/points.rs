@@ -13,27 +13,32 @@ use futures_executor::block_on;
 use serde_json::{Value, json};
 use zvf_query::{Columns, Query};
 
-use crate::contest::{Contender, run_contest};
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::packed::measure_queries;
 use crate::parts::sample_data::{Points, box_query, make_boxes, open_store};
 use crate::peer::Other;
+use crate::results::Results;
 use crate::row::Role;
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
-    ask_peers(bench, page, count, list_works()?)?;
+    ask_peers(bench, results, count, list_works()?)?;
     if bench.is_thorough {
         // Of ten times the points conditions alone.
         let conditions = list_works()?.into_iter().filter(|work| work.is_condition());
-        ask_peers(bench, page, 10 * count, conditions.collect())?;
+        ask_peers(bench, results, 10 * count, conditions.collect())?;
     }
     Ok(())
 }
 
 /// Asks all who keep so many points.
-fn ask_peers(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> anyhow::Result<()> {
+fn ask_peers(
+    bench: &Bench,
+    results: &mut Results,
+    count: u64,
+    works: Vec<Work>,
+) -> anyhow::Result<()> {
     let names = works.iter().map(|work| work.name(count));
     if !names.into_iter().any(|name| bench.is_selected(&name)) {
         return Ok(());
@@ -88,7 +93,7 @@ fn ask_peers(bench: &Bench, page: &mut Page, count: u64, works: Vec<Work>) -> an
                 octree.contender(asking(ask, "copc")).with_file(folder.join("points.copc.laz"))
             }));
         }
-        page.add_row(run_contest(bench, "points", work, contenders)?);
+        results.contest(bench, work, contenders)?;
     }
     Ok(())
 }

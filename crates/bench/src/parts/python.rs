@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What Python adds is in the figures: a turn ends when the array is there. That arrays of 1 MB or more are views of what
-//! the library holds is seen by their addresses, which the process compares; a copy fails the work. The bars of
-//! the package are about these differences, and are compared with them below the table.
+//! the library holds is seen by their addresses, which the process compares; a copy fails the work. What
+//! is wanted of the package are bounds of these differences.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,35 +24,32 @@ use zvf_query::{Columns, Query, Reader};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::clock::measure_repeated;
-use crate::contest::{Contender, run_contest};
+use crate::contest::Contender;
 use crate::discard::discard;
-use crate::page::Page;
 use crate::parts::sample_data::{Points, SIDE, make_boxes, open_store, to_address};
 use crate::peer::{Environment, NAME, Other, PACKAGE};
-use crate::row::{Role, Row, Turn};
+use crate::results::Results;
+use crate::row::{Role, Turn};
 use crate::settings::Bench;
 
 const PART: &str = "python";
 const PYTHON: &str = "zvf, Python";
 const TWO: &str = "zvf, Python, two threads";
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let count = (1e6 * bench.scale) as u64;
     let folder = std::path::absolute(bench.create_folder("from-python")?)?;
     let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
     let peer = start_peer(bench, &folder);
     let reader = open_store(&store)?;
     let reads = [
-        (format!("a small box, of {count} points"), "small", make_boxes(1, 1e-5)),
+        (format!("a small box, of {count} points"), make_boxes(1, 1e-5)),
         // As many as two threads take a while for: the system moves threads that woke up on one core apart after some
         // milliseconds only.
-        (format!("512 boxes of 0.2 %, of {count} points"), "boxes", make_boxes(512, 0.002)),
-        (format!("all {count} positions as an array"), "all", Vec::new()),
+        (format!("512 boxes of 0.2 %, of {count} points"), make_boxes(512, 0.002)),
+        (format!("all {count} positions as an array"), Vec::new()),
     ];
-    for (work, what, asked) in reads {
-        if !bench.is_selected(&work) {
-            continue;
-        }
+    for (work, asked) in reads {
         let queries = match asked.as_slice() {
             [] => vec![Query::all().columns(Columns::None)],
             boxes => boxes.iter().map(build_query).collect::<anyhow::Result<Vec<_>>>()?,
@@ -62,21 +59,19 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Contender::new("zvf", Role::Zvf, || measure_read(&reader, &queries)),
             peer.with_role(PYTHON, Role::Variant, ask("read", "zvf")),
         ];
-        if what == "boxes" {
+        if asked.len() > 1 {
             sides.push(peer.with_role(TWO, Role::Variant, ask("two threads", "zvf")));
         }
         sides.push(peer.with_role(NAME, Role::Reference, ask("read", "reference")));
-        let row = run_contest(bench, PART, work, sides)?;
-        add_bar_note(page, what, &row);
-        page.add_row(row);
+        results.contest(bench, work, sides)?;
     }
-    measure_create(bench, page, &peer, &folder)
+    measure_create(bench, results, &peer, &folder)
 }
 
 /// Points that are created from an array in memory.
 fn measure_create(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     peer: &Peer,
     folder: &Path,
 ) -> anyhow::Result<()> {
@@ -93,9 +88,8 @@ fn measure_create(
     let request =
         |who: &str| json!({"work": "create", "who": who, "positions": positions, "to": theirs});
     let discarded = |turn| discard(&theirs).map(|()| turn);
-    let row = run_contest(
+    results.contest(
         bench,
-        PART,
         work,
         vec![
             Contender::new("zvf", Role::Zvf, || {
@@ -106,10 +100,7 @@ fn measure_create(
             peer.with_role(PYTHON, Role::Variant, request("zvf")).and_then(discarded),
             peer.with_role(NAME, Role::Reference, request("reference")).and_then(discarded),
         ],
-    )?;
-    add_bar_note(page, "create", &row);
-    page.add_row(row);
-    Ok(())
+    )
 }
 
 /// The process of Python, or why it is not here.
@@ -125,7 +116,7 @@ impl Peer {
 }
 
 fn start_peer(bench: &Bench, folder: &Path) -> Peer {
-    if bench.alone || bench.own.is_some() {
+    if bench.alone || bench.only_ours || bench.own.is_some() {
         return Peer(None, "not asked");
     }
     match find_wheel(&bench.folder) {
@@ -188,25 +179,4 @@ fn write_store(batch: &Batch, store: &Path) -> anyhow::Result<f64> {
     })?;
     drop(open_store(store)?);
     Ok(begun.elapsed().as_secs_f64())
-}
-
-/// Adds a note that compares a row with its bar.
-fn add_bar_note(page: &mut Page, work: &str, row: &Row) {
-    let side = |name: &str| {
-        let side = row.sides.iter().find(|side| side.name == name)?;
-        side.result.as_ref().ok().map(|turn| turn.seconds)
-    };
-    let (Some(ours), Some(python)) = (side("zvf"), side(PYTHON)) else { return };
-    let line = match work {
-        "small" => format!("{:.0} us over the Rust call; the bar is 60", (python - ours) * 1e6),
-        "create" => format!("{:.2} times the Rust call; the bar is 1.3", python / ours),
-        "boxes" => match side(TWO) {
-            Some(two) => {
-                format!("two threads {:.2} times as fast as one; the bar is 1.7", python / two)
-            }
-            None => return,
-        },
-        _ => format!("{:.2} times the Rust call; no copy, by the addresses", python / ours),
-    };
-    page.add_note(PART, &format!("{}: {line}", row.work));
 }

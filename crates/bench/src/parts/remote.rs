@@ -12,16 +12,16 @@ use tokio::runtime::Runtime;
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
-use crate::contest::{Contender, run_contest};
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::packed::make_pack;
 use crate::parts::sample_data::{Points, box_query, make_boxes};
 use crate::peer::Reference;
+use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::server::Server;
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let folder = bench.create_folder("packed")?;
     let count = (1e6 * bench.scale) as u64;
     let store = Points { count, chunks: 8, shard: None }.make_store(&folder)?;
@@ -70,7 +70,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         if bench.turns > 0 {
             contenders.insert(3, reference.counted_contender(ask, &server));
         }
-        page.add_row(run_contest(bench, "remote", work, contenders)?);
+        results.contest(bench, work, contenders)?;
     }
     Ok(())
 }

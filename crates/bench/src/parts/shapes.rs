@@ -18,16 +18,15 @@ use zvf_model::{Batch, Column, Elements, Kind, ObjectId};
 use zvf_query::{Query, Reader};
 
 use crate::clock::measure_repeated;
-use crate::contest::{Contender, run_contest};
-use crate::limit;
-use crate::page::Page;
+use crate::contest::Contender;
 use crate::parts::formats::count_contents;
 use crate::parts::sample_data::{SIDE, make_walks, open_store, write_batch};
 use crate::peer::Other;
+use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let count = ((1000.0 * bench.scale) as u64).max(10);
     let folder = bench.create_folder(format!("shapes-{count}"))?;
     let stores = [
@@ -37,15 +36,12 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let packages = ["cloud-volume==12.15.2"];
     let name = "precomputed, CloudVolume 12.15.2";
     let peer = Other::new(bench, name, "precomputed", &packages, &folder);
-    page.add_note("shapes", SETTINGS);
+    results.add_note(SETTINGS.to_owned());
     for (kind, store) in ["skeletons", "meshes"].into_iter().zip(&stores) {
         let reader = open_store(store)?;
         for ids in [vec![count / 2], (0..count / 2).map(|at| at * 7 % count).collect()] {
             let many = ids.len();
             let work = format!("{many} of {count} {kind}");
-            if !bench.is_selected(&work) {
-                continue;
-            }
             let query =
                 Query::all().of_objects(ids.iter().map(|id| ObjectId(*id as i64))).uncached();
             let files: Vec<PathBuf> = ids
@@ -57,9 +53,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                     .with_file(store),
                 peer.contender(json!({"work": kind, "ids": ids}))
                     .with_file(folder.join("precomputed").join(kind)),
-                Contender::new("reading its files", Role::Limit, || measure_read(&files)),
+                Contender::reading("reading its files", &files),
             ];
-            page.add_row(run_contest(bench, "shapes", work, sides)?);
+            results.contest(bench, work, sides)?;
         }
         let work = format!("all files of {count} {kind}");
         let layout = folder.join("precomputed");
@@ -73,9 +69,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
                     read_layout(&layout, kind)
                 }),
                 peer.contender(json!({"work": kind, "ids": ids})),
-                Contender::new("reading its files", Role::Limit, || measure_read(&files)),
+                Contender::reading("reading its files", &files),
             ];
-            page.add_row(run_contest(bench, "shapes", work, sides)?);
+            results.contest(bench, work, sides)?;
         }
     }
     Ok(())
@@ -85,18 +81,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
 fn shape_file(kind: &str, id: u64) -> String {
     let id = id + 1;
     if kind == "meshes" { format!("{id}:0:all") } else { id.to_string() }
-}
-
-/// Files that only the other one makes.
-fn measure_read(files: &[PathBuf]) -> anyhow::Result<Turn> {
-    let sizes: Option<Vec<u64>> =
-        files.iter().map(|file| fs::metadata(file).ok().map(|about| about.len())).collect();
-    let sizes = sizes.context("its files are not there")?;
-    let (requests, bytes) = (Some(sizes.len() as u64), Some(sizes.iter().sum()));
-    Ok(Turn {
-        cost: Cost { requests, bytes, ..Cost::default() },
-        ..Turn::from_seconds(limit::measure_read(files)?)
-    })
 }
 
 /// All shapes of one kind, out of the files of that layout.

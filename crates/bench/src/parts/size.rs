@@ -4,7 +4,6 @@
 //! Whether a format keeps coordinates is measured: all of them are read back and compared with those of the store, bit
 //! by bit, in whatever order they come.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,14 +16,13 @@ use zvf_query::{Columns, Query};
 
 use super::formats::{convert_store, create_store};
 use crate::limit;
-use crate::page::Page;
 use crate::parts::files::{write_points, write_sheet};
 use crate::parts::sample_data::{make_walks, open_store, write_batch};
 use crate::peer::Other;
 use crate::pyramid::find_zvf;
+use crate::results::Results;
 use crate::row::Role;
 use crate::settings::Bench;
-use crate::units;
 
 /// The same data in several forms.
 struct Data {
@@ -34,38 +32,35 @@ struct Data {
     formats: &'static [&'static str],
 }
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // the command writes the files, and is not there in tests
     }
     let folder = bench.create_folder("formats")?;
-    let mut table = HEAD.to_owned();
     for data in prepare_data(bench, &folder)? {
         if !bench.is_selected(&data.title) {
             continue;
         }
         let coordinates = read_coordinates(&data.store)?;
-        let mut line = |name: &str, bytes: u64, keeps: &str| {
-            let (size, share) = (units::format_size(bytes), bytes as f64 / data.elements as f64);
-            let _ = writeln!(table, "| {} | {name} | {size} | {share:.1} | {keeps} |", data.title);
+        let mut add = |form: &str, bytes, keeps: &str| {
+            results.add_size((&data.title, data.elements), form, bytes, keeps);
         };
         let measured = |path: &Path| limit::disk_size(path).context("a file that is not there");
-        line("**zvf, as it is created**", measured(&data.store)?, ALL);
+        add("zvf, as it is created", measured(&data.store)?, ALL);
         let small = recompress_store(&data.store)?;
-        line("**zvf, zstd 9**", measured(&small)?, compare_coordinates(&coordinates, &small)?);
+        add("zvf, zstd 9", measured(&small)?, compare_coordinates(&coordinates, &small)?);
         for format in data.formats {
             let file = convert_store(&data.store, &folder, format)?;
-            line(format, measured(&file)?, compare_coordinates(&coordinates, &file)?);
+            add(format, measured(&file)?, compare_coordinates(&coordinates, &file)?);
         }
         if data.formats.contains(&"ply") {
             let ply = convert_store(&data.store, &folder, "ply")?;
             match measure_draco(bench, &folder, &ply) {
-                Ok((name, bytes)) => line(name, bytes, "rounded: 14 bits of the extent"),
-                Err(error) => line(&format!("Draco: not here: {error:#}"), 0, ""),
+                Ok(bytes) => add("Draco, by DracoPy", bytes, "rounded: 14 bits of the extent"),
+                Err(error) => results.add_note(format!("Draco is not here: {error:#}")),
             }
         }
     }
-    page.add_table("size", table);
     Ok(())
 }
 
@@ -152,16 +147,13 @@ fn read_coordinates(path: &Path) -> anyhow::Result<Vec<[u32; 3]>> {
     Ok(places)
 }
 
-/// The surface by Draco: who wrote it, and its bytes.
-fn measure_draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<(&'static str, u64)> {
+/// The bytes of the surface by Draco.
+fn measure_draco(bench: &Bench, folder: &Path, ply: &Path) -> anyhow::Result<u64> {
     let peer = Other::new(bench, "DracoPy", "draco", &["DracoPy", "trimesh", "numpy"], folder);
     let turn = peer.contender_as("DracoPy", Role::Peer, json!({"work": "encode", "from": ply}));
     let turn = turn.run_once()?;
-    Ok(("Draco, by DracoPy", turn.count.context("no size")?))
+    turn.count.context("no size")
 }
 
 const CODEC: [&str; 2] = ["--codec", "zstd:9"];
 const ALL: &str = "all bits of the coordinates";
-const HEAD: &str = "| data | form | bytes | for each | coordinates |
-| --- | --- | ---: | ---: | --- |
-";

@@ -8,19 +8,18 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
 use super::{copy_store, find_zvf, measure_command};
-use crate::contest::{Contender, run_contest};
+use crate::contest::Contender;
 use crate::discard::discard;
-use crate::page::Page;
 use crate::parts::sample_data::{make_walks, write_batch};
-use crate::row::Role;
-use crate::series::Amount;
+use crate::results::Results;
+use crate::row::{Amount, Role};
 use crate::settings::Bench;
 use crate::write::data::make_sheet;
 
 /// Levels of about so many vertices of each kind.
 pub(crate) fn measure_levels(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
     count: u64,
     chunks: u32,
 ) -> anyhow::Result<()> {
@@ -47,9 +46,9 @@ pub(crate) fn measure_levels(
             discard(&store)?;
             Ok(turn)
         };
-        let row = run_contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
-        page.add_growth(&row, &work, Amount::measure(count, &store)?);
-        page.add_row(row);
+        let amount = Amount::measure(count, &store)?;
+        let zvf = Contender::new("zvf", Role::Zvf, run);
+        results.contest_growing(bench, name, (&work, amount), vec![zvf])?;
     }
     Ok(())
 }
@@ -57,7 +56,7 @@ pub(crate) fn measure_levels(
 /// One level of the same vertices in more and more chunks, a file each: its chunks and cells are the same each time.
 pub(crate) fn measure_levels_beside_more_files(
     bench: &Bench,
-    page: &mut Page,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // it needs the command, which has a process of its own
@@ -87,13 +86,12 @@ pub(crate) fn measure_levels_beside_more_files(
                 discard(&store)?;
                 Ok(turn)
             };
-            let row =
-                run_contest(bench, "grow", name, vec![Contender::new("zvf", Role::Zvf, run)])?;
             // What grows is files, not vertices.
             let amount = Amount::measure(count, &store)?;
             let elements = amount.files.unwrap_or(amount.elements);
-            page.add_growth(&row, &work, Amount { elements, ..amount });
-            page.add_row(row);
+            let zvf = Contender::new("zvf", Role::Zvf, run);
+            let growing = (work.as_str(), Amount { elements, ..amount });
+            results.contest_growing(bench, name, growing, vec![zvf])?;
         }
     }
     Ok(())

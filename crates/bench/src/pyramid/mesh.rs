@@ -15,16 +15,16 @@ use zvf_model::{Batch, Column, Elements, Kind, LevelId};
 use zvf_query::{Columns, LevelRule, Query};
 
 use super::{copy_store, find_zvf, measure_command};
-use crate::contest::{Contender, run_contest};
+use crate::contest::Contender;
 use crate::discard::discard;
-use crate::page::Page;
 use crate::parts::sample_data::{open_store, write_batch_as};
 use crate::peer::Other;
+use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
 use crate::write::data::make_sheet;
 
-pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(super) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let side = (707.0 * bench.scale.sqrt()) as usize + 1;
     let faces = 2 * (side - 1).pow(2);
     let work = format!("three levels of a mesh of {faces} faces");
@@ -41,7 +41,10 @@ pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
     let levels = || -> anyhow::Result<(Turn, PathBuf)> {
         let store = copy_store(&store, &place.path)?;
         let mut command = Command::new(find_zvf()?);
-        command.args(["pyramid", "-q", "--levels", "3"]).arg(&store).stdout(Stdio::null());
+        command
+            .args(["pyramid", "-q", "--in-place", "--levels", "3"])
+            .arg(&store)
+            .stdout(Stdio::null());
         Ok((measure_command(&mut command)?, store))
     };
     let ours = || -> anyhow::Result<Turn> {
@@ -59,8 +62,8 @@ pub(super) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         // It stops within a face or two of what it is asked for.
         peer.contender(request).and_then(|turn| Ok(Turn { count: None, ..turn })),
     ];
-    page.add_row(run_contest(bench, "pyramid", work, contenders)?);
-    page.add_note("pyramid", &format!("faces of the three levels: {ladder:?}"));
+    results.contest(bench, work, contenders)?;
+    results.add_note(format!("faces of the three levels: {ladder:?}"));
     Ok(())
 }
 

@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::contest::{Contender, run_contest_with_bar};
+use crate::contest::Contender;
 use crate::discard::discard;
 use crate::limit;
-use crate::page::Page;
 use crate::peer::{Environment, NAME};
+use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 use crate::watch::{ProcessStats, read_stats};
@@ -69,7 +69,7 @@ const WORKS: [Work; 3] = [
     },
 ];
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if bench.alone || bench.own.is_some() {
         return Ok(()); // its stores are made by the reference; every side has a process of its own
     }
@@ -81,9 +81,6 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         bench.list_places()?.iter().flat_map(|place| WORKS.iter().map(move |work| (work, place)))
     {
         let name = format!("{}, {}", bench.scale_name(work.name), place.name);
-        if !bench.is_selected(&name) {
-            continue;
-        }
         let (from, to) = (stores.join(format!("{}.zarrvectors", work.store)), &place.path);
         let python = environment.python();
         let mut sides = vec![
@@ -114,9 +111,9 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
             Err(error) => Contender::new_absent(TOOLS, Role::Peer, format!("{error:#}")),
         };
         sides.insert(3, tools);
-        page.add_row(run_contest_with_bar(bench, "pyramid", name, Some(work.bar), sides)?);
+        results.contest_ahead(bench, name, work.bar, sides)?;
     }
-    mesh::run(bench, page)
+    mesh::run(bench, results)
 }
 
 fn reference_words(work: &Work) -> Vec<String> {

@@ -25,19 +25,17 @@ use zvf_model::{Batch, Bounds};
 use zvf_query::{Columns, Query};
 use zvf_write::{Schema, WriteOptions, Writer};
 
-use crate::contest::{Contender, run_contest_with_bar};
+use crate::contest::Contender;
 use crate::discard::discard;
 use crate::limit;
-use crate::page::Page;
 use crate::parts::sample_data::{open_store, to_address};
 use crate::peer::Other;
-use crate::report::median;
+use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::{Bench, Place};
-use crate::watch::read_stats;
 use data::Work;
 
-pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
+pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let inputs = data::write_inputs(&bench.folder, bench.scale)?;
     let reference = Other::from_reference_script(bench, "write_reference", &inputs);
     let places = bench.list_places()?;
@@ -56,7 +54,7 @@ pub(crate) fn run(bench: &Bench, page: &mut Page) -> anyhow::Result<()> {
         for place in selected {
             let name = format!("{}, {}", work.name, place.name);
             let sides = make_contenders(&work, &batch, &place.path, &reference);
-            page.add_row(run_contest_with_bar(bench, "write", name, Some(work.bar), sides)?);
+            results.contest_ahead(bench, name, work.bar, sides)?;
         }
     }
     Ok(())
@@ -110,26 +108,6 @@ pub(crate) fn count_vertices(store: &Path) -> anyhow::Result<u64> {
     let answer = block_on(open_store(store)?.run(&all))?;
     discard(store)?;
     Ok(answer.batch.len() as u64)
-}
-
-/// Our side alone, for a profiler.
-pub(crate) fn profile(bench: &Bench) -> anyhow::Result<()> {
-    let inputs = data::write_inputs(&bench.folder, bench.scale)?;
-    for work in
-        data::list_work(bench.scale).into_iter().filter(|work| bench.is_selected(&work.name))
-    {
-        let batch = work.read_batch(&inputs)?;
-        let held = || read_stats(std::process::id()).map_or(0, |stats| stats.peak >> 20);
-        let bare = held();
-        for (to, shard) in bench.places.iter().flat_map(|to| [(to, true), (to, false)]) {
-            let times: anyhow::Result<Vec<f64>> = (0..bench.turns)
-                .map(|_| Ok(write_and_count(&work, &batch, to, shard)?.seconds))
-                .collect();
-            let time = median(times?) * 1e3;
-            println!("{}: {time:.1} ms, {} MiB above the input", work.name, held() - bare);
-        }
-    }
-    Ok(())
 }
 
 /// We write; the store is removed again.

@@ -1,6 +1,6 @@
 //! `cancel`: an edit on an object store ends after a number of requests, as when its process dies or is dropped there.
 
-use fault_store::Fault;
+use archives::faults::Fault;
 
 use super::{STORES, Subject, apply_committed, create_backend, list_files, place_in_backend};
 use crate::Report;

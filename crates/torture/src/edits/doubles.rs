@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use anyhow::ensure;
-use fault_store::{Conditions, Fault, FaultStore};
+use archives::faults::{Conditions, Fault, FaultStore};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
 use zvf_format::Class;

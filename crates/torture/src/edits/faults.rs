@@ -2,11 +2,11 @@
 //!
 //! Without a clock nothing is retried, so that the journal sees every fault directly.
 
-use fault_store::Fault;
+use archives::faults::Fault;
 
 use super::{Subject, apply_committed, create_backend, list_files, place_in_backend};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair of a request and a
 /// fault takes minutes with these, and days with the larger ones of other parts.

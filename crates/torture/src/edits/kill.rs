@@ -21,7 +21,7 @@ use zvf_edit::{Place, log};
 
 use super::{Files, NAME, apply_committed, commit_lines, read_tree, unpack_store};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// The commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,14 @@ impl<'a> Arena<'a> {
         }
         unpack_store("pl2_negative", &self.store)?;
         if self.what == What::Refresh {
-            self.run_command(&["pyramid", "-q", &self.address(), "--reference", "2,1"])?;
+            self.run_command(&[
+                "pyramid",
+                "-q",
+                "--in-place",
+                &self.address(),
+                "--reference",
+                "2,1",
+            ])?;
         }
         self.add_commits()
     }

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use fault_store::FaultStore;
+use archives::faults::FaultStore;
 use futures_util::StreamExt as _;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};

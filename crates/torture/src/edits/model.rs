@@ -23,7 +23,7 @@ use self::state::State;
 use self::store_io::{create_store, read_contents, validate_store};
 use super::NAME;
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// Run random operations against an in-memory model.
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@ use zvf_publish::{Call, Disk};
 use super::{NAME, STORES, Subject, apply_committed, read_tree, unpack_store};
 use crate::Report;
 use crate::powerloss::model::{Change, Inode, Model, Op, ROOT};
-use crate::random::Random;
+use archives::random::Random;
 
 /// Tests `states` disks of each store, and the controls.
 pub(crate) fn run(states: u64, random: &mut Random, report: &mut Report) -> anyhow::Result<()> {

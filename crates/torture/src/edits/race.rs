@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use fault_store::{Fault, FaultStore, Request};
+use archives::faults::{Fault, FaultStore, Request};
 use futures_util::TryStreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use serde_json::{Value, json};

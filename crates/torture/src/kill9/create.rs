@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::input::{self, Input};
 use super::{check_nothing_left, kill_within, start_command};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// The files of a store.
 type Tree = BTreeMap<String, Vec<u8>>;

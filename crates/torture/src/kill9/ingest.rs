@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use super::input::{self, Input};
 use super::{check_nothing_left, kill_within, start_command};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// The tasks of one stage, by their numbers.
 type Stage = Vec<usize>;

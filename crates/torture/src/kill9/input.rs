@@ -36,7 +36,7 @@ pub(super) fn write_inputs(dir: &Path) -> anyhow::Result<[Input; 3]> {
         Input {
             name: "mesh",
             file: at("mesh.ply"),
-            options: &["--per-chunk", "1000", "--no-shard", "--memory-limit", "1MiB"],
+            options: &["--per-chunk", "1000", "--shard", "none", "--memory-limit", "1MiB"],
         },
     ])
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::input::{self, Input};
 use super::{check_nothing_left, kill_within, start_command};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// The files of a store.
 type Tree = BTreeMap<String, Vec<u8>>;
@@ -113,7 +113,7 @@ impl Baseline {
 
 /// Returns the arguments of the command.
 fn pyramid_arguments<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
-    let mut words = vec!["pyramid", "-q"];
+    let mut words = vec!["pyramid", "-q", "--in-place"];
     words.extend(store.to_str());
     words.extend(recipe);
     words

@@ -164,7 +164,7 @@ const COMMANDS: [(&str, &[&str]); 19] = [
     ("render", &["render", "-q", "@a.zv", "-o", "@out.png"]),
     ("convert-jsonl", &["convert", "-q", "@a.zv", "@out.jsonl"]),
     ("convert-ply", &["convert", "-q", "@a.zv", "@out.ply"]),
-    ("pyramid", &["pyramid", "-q", "@a.zv", "--levels", "2"]),
+    ("pyramid", &["pyramid", "-q", "--in-place", "@a.zv", "--levels", "2"]),
     ("recompress", &["recompress", "-q", "@a.zv", "@out.zv", "--codec", "zstd:3"]),
     ("shard", &["shard", "-q", "@a.zv", "@out.zv", "--cells", "4"]),
     ("unshard", &["unshard", "-q", "@a.zv", "@out.zv"]),

@@ -152,7 +152,7 @@ const WHOLE: [(&str, &[&str]); 10] = [
     ("vacuum", &["vacuum", "-q", "@a.zv"]),
     ("gc", &["gc", "-q", "@a.zv", "--renumber"]),
     ("validate", &["validate", "-q", "@a.zv"]),
-    ("pyramid", &["pyramid", "-q", "@a.zv", "--levels", "1"]),
+    ("pyramid", &["pyramid", "-q", "--in-place", "@a.zv", "--levels", "1"]),
     ("recompress", &["recompress", "-q", "@a.zv", "@out.zv", "--codec", "zstd:3"]),
     ("pack", &["pack", "-q", "@a.zv", "@out.tet"]),
 ];

@@ -16,8 +16,8 @@ use zvf_publish::{Call, Disk};
 
 use super::model::{Change, Inode, Model, NAME, Op, ROOT, Tree};
 use crate::Report;
-use crate::random::Random;
 use crate::tasks::{self, Task};
+use archives::random::Random;
 
 /// Tests `states` disks for each writer, and the controls.
 pub(super) fn check_writers(

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use zvf_format::Class;
 
 use super::{Outcome, Writer, check_invariants, create_runtime};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 
 use super::{Writer, check_invariants, create_runtime};
-use crate::random::Random;
 use crate::{Report, edits};
+use archives::random::Random;
 
 /// Fail every request of every writer once, in each way.
 #[derive(Debug, clap::Args)]

@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use archives::Unpacked;
+use archives::faults::FaultStore;
 use bytes::Bytes;
 use clap::ValueEnum;
-use fault_store::FaultStore;
 use futures_util::TryStreamExt as _;
 use object_store::ObjectStore;
 use tokio::runtime::{Builder, Runtime};

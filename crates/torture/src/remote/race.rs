@@ -9,13 +9,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use futures_util::future::join_all;
 use zvf_format::Class;
 
 use super::{Outcome, ROOT, Writer, check_invariants, create_runtime, read_objects};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// Race builders of one prefix.
 #[derive(Debug, clap::Args)]

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use super::Served;
 use super::cases::{Case, list_cases};
 use super::client::Answer;
-use crate::random::Random;
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Requests that obey and violate every rule of the server.
 #[derive(Debug, clap::Args)]

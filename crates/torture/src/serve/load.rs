@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{LARGE_BYTES, Served};
-use crate::random::Random;
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Run many clients that read ranges of a file.
 #[derive(Debug, clap::Args)]

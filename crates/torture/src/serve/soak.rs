@@ -6,8 +6,8 @@ use anyhow::Context as _;
 
 use super::Served;
 use super::cases::{Case, list_cases};
-use crate::random::Random;
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// Good and bad requests for a long time.
 #[derive(Debug, clap::Args)]

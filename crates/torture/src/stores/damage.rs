@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::random::Random;
+use archives::random::Random;
 
 /// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -22,7 +22,7 @@ use zvf_validate::{Finding, Observer, Options, report_unopened, validate};
 
 use self::damage::{Damage, Kind};
 use crate::Report;
-use crate::random::Random;
+use archives::random::Random;
 
 /// Damage good stores at random, and validate them.
 #[derive(Debug, clap::Args)]

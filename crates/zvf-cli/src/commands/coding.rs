@@ -80,11 +80,8 @@ impl Coding {
 #[derive(Args, Debug)]
 pub(crate) struct Zstd {
     /// How data is encoded: none or zstd; zstd:9 sets the level, -7 to 22 (default 3) [default: none].
-    #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = zstd, conflicts_with = "zstd")]
+    #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = zstd)]
     codec: Option<ZstdLevel>,
-    /// The level alone, an older spelling.
-    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true, hide = true)]
-    zstd: Option<i32>,
 }
 
 /// The level of Zstandard, where data is compressed.
@@ -93,14 +90,8 @@ struct ZstdLevel(Option<i32>);
 
 impl Zstd {
     /// Returns the level, or `None` where data is not compressed.
-    pub(crate) fn level(&self) -> Result<Option<i32>, Usage> {
-        match (self.codec, self.zstd) {
-            (Some(ZstdLevel(level)), _) => Ok(level),
-            (None, Some(level)) if !(-7..=22).contains(&level) => {
-                Err(Usage::new(format!("zstd has levels -7 to 22, not {level}")))
-            }
-            (None, level) => Ok(level),
-        }
+    pub(crate) fn level(&self) -> Option<i32> {
+        self.codec.and_then(|ZstdLevel(level)| level)
     }
 }
 

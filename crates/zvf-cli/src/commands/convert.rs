@@ -1,5 +1,6 @@
 //! `zvf convert`.
 
+mod each;
 mod parts;
 
 pub(crate) use self::parts::run_part;
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use anyhow::Context as _;
 use clap::Args;
 use zvf::convert::Format;
-use zvf::convert::format::MissingFormat;
+use zvf::convert::format::{Attributes, MissingFormat};
 use zvf::convert::read::{self, Input, Reader};
 use zvf::create::StoreSource;
 use zvf::export::Export;
@@ -40,7 +41,8 @@ pub(crate) struct Convert {
     /// What to read: files of one kind, or one store; - is standard input.
     #[arg(required = true, value_name = "IN")]
     inputs: Vec<PathBuf>,
-    /// What to write: a file, a folder or a store; - is standard output.
+    /// What to write: a file, a folder or a store; - is standard output. A name with {name} or {id} is one file for each
+    /// object of a store: swcs/{name}.swc.
     #[arg(value_name = "OUT")]
     output: String,
     /// The format to write, or "store" [default: by the name of the output].
@@ -55,6 +57,9 @@ pub(crate) struct Convert {
     /// Set an option of one output format, such as las.version=1.2; may be repeated.
     #[arg(long = "format-option", value_name = "NAME=VALUE", value_parser = format_option)]
     format_options: Vec<(String, serde_json::Value)>,
+    /// The image of streamlines, for TRK and TRX: a NIfTI or TRK file, whose transform and size are taken.
+    #[arg(long, value_name = "FILE")]
+    reference: Option<PathBuf>,
     #[command(flatten)]
     narrow: Box<Narrow>,
     #[command(flatten)]
@@ -91,6 +96,10 @@ impl Convert {
             Some(to) => to,
             None => to_by_name(&self.output)?,
         };
+        let has_image = matches!(to, To::Format(Format::Trk | Format::Trx));
+        if self.reference.is_some() && !has_image {
+            return Err(Usage::new("--reference is the image of TRK and TRX files").into());
+        }
         let store = match self.inputs.as_slice() {
             [only] => only.to_str().filter(|address| is_store(address)).map(str::to_owned),
             several => {
@@ -114,6 +123,13 @@ impl Convert {
                 }
                 let Self { inputs, output, dry_run, options, .. } = self;
                 Create::new(inputs, output, dry_run, *options).run(session, out).await
+            }
+            (To::Format(format), Some(store)) if self.is_for_each_object() => {
+                self.convert_objects(session, &store, format, out).await
+            }
+            (_, None) if self.is_for_each_object() => {
+                let usage = Usage::new(format!("{} is one file for each object", self.output));
+                Err(usage.with_hint("make a store of the input first, and convert that").into())
             }
             (To::Format(format), Some(store)) => {
                 self.convert_store(session, &store, format, out).await
@@ -160,6 +176,7 @@ impl Convert {
             overwrite: self.options.overwrite(),
             scratch: self.options.scratch(),
             extra: self.format_options.iter().cloned().collect(),
+            is_repeated: false,
         }
     }
 
@@ -271,7 +288,23 @@ impl Convert {
         let several = format.capabilities().several_kinds;
         let (exports, notes) = self.ask(session, store, several).await?;
         let sources = exports.into_iter().map(Source::from).collect();
-        self.job().write(session, format, sources, notes, out).await
+        self.write(session, (self.job(), format), (sources, notes), out).await
+    }
+
+    /// Writes `sources` of the input, which lack what `notes` say.
+    async fn write(
+        &self,
+        session: &Session,
+        (job, format): (Job, Format),
+        (mut sources, notes): (Vec<Source>, Vec<String>),
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        if let Some(file) = &self.reference {
+            let image = zvf::convert::write::read_image(file).map_err(zvf::Error::from)?;
+            let headers = sources.iter_mut().map(|source| &mut source.header);
+            headers.for_each(|header| zvf::convert::write::set_image(header, &image));
+        }
+        job.write(session, format, sources, notes, out).await
     }
 
     /// Writes the geometry of files.
@@ -293,6 +326,7 @@ impl Convert {
             about.map(|about| about.len())
         });
         let size: Option<u64> = sizes.sum::<Option<u64>>().filter(|size| *size > 0);
+        let holds_names = !is_stream && format.capabilities().object_attributes == Attributes::All;
         let counter = Arc::new(AtomicU64::new(0));
         let open = |kind: Option<Kind>, counter: &Arc<AtomicU64>| -> anyhow::Result<Reader> {
             let inputs: Vec<Input> = match &held {
@@ -305,6 +339,10 @@ impl Convert {
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
             let names = || self.inputs.iter().map(|path| path.display().to_string());
             let reader = read::open_all(inputs, recipe.format, &options).map_err(zvf::Error::from);
+            let reader = reader.and_then(|reader| match self.inputs.as_slice() {
+                [only] if holds_names => zvf::create::name_objects(reader, only),
+                _ => Ok(reader),
+            });
             reader
                 .with_context(|| format!("cannot read {}", names().collect::<Vec<_>>().join(", ")))
         };
@@ -327,7 +365,7 @@ impl Convert {
         let bytes = size.map(|size| (counter, size));
         let sources =
             readers.into_iter().map(|reader| Source::from(reader).with_bytes(bytes.clone()));
-        self.job().write(session, format, sources.collect(), notes, out).await
+        self.write(session, (self.job(), format), (sources.collect(), notes), out).await
     }
 }
 
@@ -436,6 +474,8 @@ fn to_format(text: &str) -> Result<To, String> {
 
 const EXAMPLES: &str = "Examples:
   zvf convert brain.trk brain.tck
+  zvf convert brain.tck new.trk --reference brain.trk
+  zvf convert neurons.zarrvectors swcs/{id}.swc
   zvf convert tracts.zarrvectors left.trx --groups left --bbox -50,-50,-50:50,50,50
   zvf convert tracts.zarrvectors some.zarrvectors --objects 0..5
   zvf convert a.csv b.csv all.parquet

@@ -84,8 +84,7 @@ impl Create {
             recipe.keep_ids = true;
             recipe.sources.clone_from(&self.sources);
         }
-        recipe.name_objects =
-            self.files.len() > 1 && self.files.iter().all(|file| file.as_os_str() != "-");
+        recipe.name_objects = self.files.iter().all(|file| file.as_os_str() != "-");
         let bar = session.progress("looking");
         let interrupt = session.interrupt().clone();
         let total = AtomicU64::new(0); // vertices, known after the first pass
@@ -104,7 +103,7 @@ impl Create {
             false => NewRepository::begin(&self.store, self.options.scratch(), session).await?,
         };
         // Without the plan of a run that was killed, a store that is in the way stays in the way.
-        let is_new = folder(&self.store).is_some_and(|plan| !plan.exists());
+        let is_new = folder(&self.store).is_none_or(|plan| !plan.exists());
         if is_new && repository.is_none() && !self.dry_run && !recipe.write.build.replace {
             let free = Build::begin(&self.store, recipe.write.build.clone()).await;
             let free = free.map_err(zvf::Error::from).with_context(|| self.context())?;
@@ -133,6 +132,12 @@ impl Create {
     }
 }
 
+/// Returns the kinds of the files of a layout that are not read.
+fn name_other_kinds(layout: &Layout) -> Option<String> {
+    let kinds: Vec<&str> = layout.header.other_kinds.iter().map(|kind| kind.token()).collect();
+    (!kinds.is_empty()).then(|| format!("{}: ask for it with --kind", kinds.join(", ")))
+}
+
 fn print(
     (layouts, unread): (&Layouts, &[String]),
     made: Option<(&Report, &str)>,
@@ -148,6 +153,7 @@ fn print(
     } else if let Some((report, store)) = made {
         writeln!(out, "{report}")?;
         let left_out = layouts.iter().flat_map(|layout| &layout.header.left_out);
+        let left_out = left_out.cloned().chain(layouts.iter().flat_map(name_other_kinds));
         session.print_notices(out, left_out.map(|what| format!("not read: {what}")))?;
         session
             .print_notices(out, layouts.iter().flat_map(|layout| layout.header.notes.clone()))?;

@@ -173,19 +173,7 @@ impl Edit {
                 packed.pack(session).await?;
             }
         }
-        match session.json() {
-            true => writeln!(out, "{report}")?,
-            false => print(&report, out)?,
-        }
-        session.print_notices(
-            out,
-            report["notices"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|notice| notice["text"].as_str().map(str::to_owned)),
-        )?;
-        out.flush()?;
+        show(&report, session, out)?;
         done.map(|()| Outcome::Clean).map_err(anyhow::Error::from)
     }
 
@@ -200,7 +188,8 @@ impl Edit {
         }
     }
 
-    /// Applies line after line; an inner fault belongs to the script.
+    /// Applies line after line; an inner fault belongs to the script. After a commit, a signal only
+    /// ends the wait for more lines, as if the script ended there; a second one ends the script.
     fn go_through(
         &self,
         editor: &mut Editor,
@@ -213,13 +202,14 @@ impl Edit {
         loop {
             text.clear();
             let read = lines.read_line(&mut text);
-            if matches!(read, Ok(0)) {
+            let has_committed = interrupt.gate().is_entered();
+            if matches!(read, Ok(0)) || (read.is_err() && has_committed && interrupt.has_signal()) {
                 return Ok(editor.finish());
             }
             number += 1;
-            if interrupt.has_signal() {
+            if interrupt.is_stopped() {
                 let what = format!(
-                    "stopped by a signal before line {number}: earlier commits stand, and the rest was not done"
+                    "stopped by signals before line {number}: the commits of the report stand, and the rest was not done"
                 );
                 return Ok(Err(EditError::new(Class::CommitUnknown, what)));
             }
@@ -286,10 +276,17 @@ pub(crate) fn finish(
         Ok(report) => report.clone(),
         Err(error) => zvf::edit::failure(session.place(store)?, error),
     };
+    show(&report, session, out)?;
+    done.map(|_| Outcome::Clean).map_err(anyhow::Error::from)
+}
+
+/// Prints a report and its notices.
+fn show(report: &serde_json::Value, session: &Session, out: &mut dyn Write) -> anyhow::Result<()> {
     match session.json() {
         true => writeln!(out, "{report}")?,
-        false => print(&report, out)?,
+        false => print(report, out)?,
     }
-    out.flush()?;
-    done.map(|_| Outcome::Clean).map_err(anyhow::Error::from)
+    let notices = report["notices"].as_array().into_iter().flatten();
+    let texts = notices.filter_map(|notice| notice["text"].as_str().map(str::to_owned));
+    Ok(session.print_notices(out, texts)?)
 }

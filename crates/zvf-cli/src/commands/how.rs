@@ -66,6 +66,9 @@ pub(crate) struct CreateOptions {
     /// Divide faces into triangles.
     #[arg(long, help_heading = "Input")]
     triangles: bool,
+    /// Read the rings of polygons as closed polylines.
+    #[arg(long, conflicts_with = "triangles", help_heading = "Input")]
+    rings: bool,
     /// The table of nodes of a list of edges: CSV with node_id, x, y, z.
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     nodes: Option<PathBuf>,
@@ -110,11 +113,8 @@ pub(crate) struct CreateOptions {
     per_chunk: u64,
     /// Chunks per shard on each axis, one number for all axes, or none for one object per chunk [default:
     /// shards from 64 chunks on].
-    #[arg(long, value_name = "N[,N...]|none", value_parser = shards, conflicts_with = "no_shard", help_heading = "Layout")]
+    #[arg(long, value_name = "N[,N...]|none", value_parser = shards, help_heading = "Layout")]
     shard: Option<Shards>,
-    /// `--shard none`, an older spelling.
-    #[arg(long, hide = true)]
-    no_shard: bool,
     /// Keep the vertices of a chunk as a Draco stream: float32 as they are, or rounded to a grid of so many bits.
     #[arg(long, value_name = "BITS", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u8).range(0..=30), conflicts_with = "compat", help_heading = "Layout")]
     draco: Option<u8>,
@@ -136,34 +136,20 @@ pub(crate) struct CreateOptions {
 struct ToolsWords {
     #[arg(long, hide = true, conflicts_with = "space")]
     apply_affine: bool,
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, value_parser = refuse_frags)]
     anchor: Option<String>,
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, value_parser = refuse_frags)]
     counts: Option<String>,
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, value_parser = refuse_frags)]
     frags_dir: Option<String>,
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, value_parser = refuse_frags)]
     drop_interior_below: Option<String>,
 }
 
-impl ToolsWords {
-    /// Refuses options without an equivalent, by name.
-    fn check(&self) -> Result<(), Usage> {
-        let Self { apply_affine: _, anchor, counts, frags_dir, drop_interior_below } = self;
-        let words = [
-            ("--anchor", anchor),
-            ("--counts", counts),
-            ("--frags-dir", frags_dir),
-            ("--drop-interior-below", drop_interior_below),
-        ];
-        match words.into_iter().find(|(_, given)| given.is_some()) {
-            Some((word, _)) => {
-                let usage = Usage::new(format!("{word}: .frags files of skeletons are not read"));
-                Err(usage.with_hint("convert them with zvtools, or give skeletons that are whole"))
-            }
-            None => Ok(()),
-        }
-    }
+fn refuse_frags(_text: &str) -> Result<String, &'static str> {
+    Err(
+        ".frags files of skeletons are not read: convert them with zvtools, or give whole skeletons",
+    )
 }
 
 /// The space of positions.
@@ -195,6 +181,7 @@ impl CreateOptions {
             ("--object", self.object.is_some()),
             ("--type", !self.types.is_empty()),
             ("--dtype", self.dtype.is_some()),
+            ("--rings", self.rings),
             ("--separator", self.separator.is_some()),
             ("--no-header", self.no_header),
             ("--comment", self.comment.is_some()),
@@ -237,7 +224,6 @@ impl CreateOptions {
 
     /// Returns the recipe, and the flag that stops the work at the next chunk.
     pub(crate) fn recipe(&self, session: &Session) -> anyhow::Result<(Recipe, Arc<AtomicBool>)> {
-        self.tools.check()?;
         let stop = Arc::new(AtomicBool::new(false));
         session.interrupt().ask_first(&stop);
         let fields = self.attributes();
@@ -249,7 +235,11 @@ impl CreateOptions {
         };
         let usual = WriteOptions::default();
         let memory = session.memory_limit().unwrap_or(usual.memory);
-        let polygons = if self.triangles { Polygons::Triangles } else { Polygons::Same };
+        let polygons = match (self.triangles, self.rings) {
+            (true, _) => Polygons::Triangles,
+            (_, true) => Polygons::Rings,
+            _ => Polygons::Same,
+        };
         let text = TextOptions {
             separator: self.separator,
             has_header: !self.no_header,
@@ -303,7 +293,7 @@ impl CreateOptions {
             per_chunk: self.per_chunk,
             keep_ids: self.keep_ids,
             name_objects: false,
-            shard: !self.no_shard && self.shard != Some(Shards(None)),
+            shard: self.shard != Some(Shards(None)),
             shard_shape: self.shard.as_ref().and_then(|Shards(cells)| cells.clone()),
             codecs: self.coding.codecs(),
             draco: self.draco.map(|bits| DracoPositions { bits: (bits > 0).then_some(bits) }),

@@ -127,7 +127,7 @@ impl Ingest {
 impl Plan {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let (mut recipe, stop) = self.options.recipe(session)?;
-        recipe.name_objects = self.files.len() > 1;
+        recipe.name_objects = true;
         let folder = self.place.folder()?;
         let bar = session.progress("looking");
         let progress = &mut |_: Stage, vertices: u64| {

@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) scratch: Option<PathBuf>,
     /// Options of the output format.
     pub(crate) extra: serde_json::Map<String, serde_json::Value>,
+    /// Whether a job like it has printed the losses.
+    pub(crate) is_repeated: bool,
 }
 
 impl Job {
@@ -63,7 +65,9 @@ impl Job {
         if self.dry_run {
             return print_losses(session, format, &lost, out);
         }
-        session.print_notices(&mut *out, lost.iter().cloned())?;
+        if !self.is_repeated {
+            session.print_notices(&mut *out, lost.iter().cloned())?;
+        }
         let extra = self.extra.clone();
         let usual = WriteOptions::default();
         let options = WriteOptions {

@@ -54,7 +54,7 @@ impl Migrate {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let codecs = self.codec.level()?.map_or_else(CodecPipeline::empty, CodecPipeline::zstd);
+        let codecs = self.codec.level().map_or_else(CodecPipeline::empty, CodecPipeline::zstd);
         if let Some(address) = self.replaced_store() {
             // Also where the store is already new: the migration that made it so may have been killed.
             Build::remove_leftovers(address).map_err(Error::from)?;

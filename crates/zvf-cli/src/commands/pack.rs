@@ -73,7 +73,7 @@ impl Pack {
             nested::check(&self.store, file)?;
         }
         let mut options = PackOptions::default();
-        if let Some(level) = self.codec.level()? {
+        if let Some(level) = self.codec.level() {
             options = options.with_compression(Compression::Zstd(level));
         }
         let store = session.batch_store(&self.store).await?;

@@ -7,6 +7,7 @@ pub(crate) use self::parts::{finish_levels, run_level};
 
 use std::fmt;
 use std::io::Write;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,17 +43,17 @@ use crate::table::{self, count};
   zvf pyramid --dry-run brain.zarrvectors
   zvf pyramid brain.zarrvectors --in-place --levels 4
   zvf pyramid brain.zarrvectors coarse.zarrvectors --levels 4
-  zvf pyramid neurons.zarrvectors --prune 2 --cross-level-storage explicit --cross-level-depth -1
-  zvf pyramid cells.zarrvectors --method mesh=cluster --cell-size mesh=2 --sparsity skeleton=4
-  zvf pyramid roads.zarrvectors --tolerance 5 --sparsity 2 --sparsity-strategy length
-  zvf pyramid tracts.zarrvectors --additive --sparsity 4 --sparsity-strategy length
-  zvf pyramid tracts.zarrvectors --levels 0
-  zvf pyramid scan.zarrvectors --levels 2 --aggregate intensity=max
-  zvf pyramid tracts.zarrvectors --reference 2,1 --reference 2,2 --seed 7")]
+  zvf pyramid neurons.zarrvectors --in-place --prune 2 --cross-level-storage explicit --cross-level-depth -1
+  zvf pyramid cells.zarrvectors --in-place --method mesh=cluster --cell-size mesh=2 --sparsity skeleton=4
+  zvf pyramid roads.zarrvectors --in-place --tolerance 5 --sparsity 2 --sparsity-strategy length
+  zvf pyramid tracts.zarrvectors --in-place --additive --sparsity 4 --sparsity-strategy length
+  zvf pyramid tracts.zarrvectors --in-place --levels 0
+  zvf pyramid scan.zarrvectors --in-place --levels 2 --aggregate intensity=max
+  zvf pyramid tracts.zarrvectors --in-place --reference 2,1 --reference 2,2 --seed 7")]
 pub(crate) struct Pyramid {
     /// The store: a folder, or a URL of an object store that can be written.
     store: String,
-    /// A new store with the levels, which must not exist yet [default: the levels are added to the store itself].
+    /// A new store with the levels, which must not exist yet; or --in-place.
     new: Option<String>,
     /// Replace the store by one with the levels, in one step once that is complete.
     #[arg(long, conflicts_with = "new")]
@@ -182,6 +183,14 @@ impl Pyramid {
         }
         if self.dry_run {
             return self.plan(session, out).await;
+        }
+        if self.new.is_none() && !self.in_place {
+            let usage = Usage::new(format!("{} is changed only with --in-place", self.store));
+            return Err(usage.with_hint("or name a new store: zvf pyramid STORE NEW").into());
+        }
+        if Path::new(&self.store).is_file() {
+            let usage = Usage::new(format!("{} is one file, which has no levels", self.store));
+            return Err(usage.with_hint("make a folder of it with zvf unpack").into());
         }
         let target = self.new.as_ref().unwrap_or(&self.store);
         let is_beside = is_remote_url(target) && !self.is_committed(session)?;

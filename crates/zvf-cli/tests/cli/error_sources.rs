@@ -34,7 +34,7 @@ fn publish_errors() -> Vec<PublishError> {
     let errors = errors.chain(system_errors().map(PublishError::Unknown));
     let changed = PublishError::Changed { found: "nothing".into() };
     let other_errors = [
-        PublishError::Taken { found: "a file" },
+        PublishError::Taken { name: "a.zv".into() },
         PublishError::NameTooLong { found: 300 },
         PublishError::NoName("/".into()),
         PublishError::OtherDevice,

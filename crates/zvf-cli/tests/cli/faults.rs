@@ -85,7 +85,9 @@ fn rows_that_do_not_exist_are_refused() {
     let rows: String = (0..600).map(|n| format!("{},{},{n}\n", n % 30, n / 30)).collect();
     fs::write(&file, format!("x,y,n\n{rows}")).unwrap();
     zvf(&["create", "-q", file.to_str().unwrap(), &store]).clean();
-    let error = zvf(&["pyramid", "-q", &store, "--levels", "1", "--aggregate", "m=max"]).refused(2);
+    let error =
+        zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1", "--aggregate", "m=max"])
+            .refused(2);
     assert!(
         error.contains("expected an attribute of level 0, found \"m\", where there is n"),
         "{error}"
@@ -113,7 +115,7 @@ fn pyramid_writes_levels_into_a_copy() {
         |store: &str| zvf(&["info", "--json", store]).json()["levels"].as_array().unwrap().len();
     assert_eq!((levels(&store), levels(&coarse)), (1, 2));
     let error = zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1"]).refused(4);
-    assert!(error.ends_with("; give another name, or --overwrite to replace it"), "{error}");
+    assert!(error.ends_with("already exists; use --overwrite to replace it"), "{error}");
     zvf(&["pyramid", "-q", &store, &coarse, "--levels", "1", "--overwrite"]).clean();
 }
 

@@ -165,10 +165,7 @@ fn files_that_exist_are_replaced_only_when_asked_for() {
     let error = zvf(&args).refused(4);
     assert_eq!(
         error,
-        format!(
-            "zvf: AlreadyExists in {edges}: expected a name that is free, found a file; give another name, \
-             or --overwrite"
-        )
+        format!("zvf: AlreadyExists, {edges} already exists; use --overwrite to replace it")
     );
     assert_eq!(fs::read_to_string(&edges).unwrap(), "mine");
     zvf(&[&args[..], &["--overwrite"]].concat()).clean();

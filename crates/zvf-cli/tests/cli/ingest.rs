@@ -89,11 +89,13 @@ fn killed_and_restarted_processes_build_the_same_store() {
         (folder.at("mesh.ply"), folder.at("one/a.zv"), folder.at("many/a.zv"));
     // Data that fits in memory is written directly.
     assert_eq!(
-        zvf(&["create", "-q", &file, &expected, "--per-chunk", "1000", "--no-shard"]).code,
+        zvf(&["create", "-q", &file, &expected, "--per-chunk", "1000", "--shard", "none"]).code,
         0
     );
-    let plan =
-        [&["ingest", "plan", &file, &store, "--json", "--shares", "3", "--no-shard"], &LIMITS[..]];
+    let plan = [
+        &["ingest", "plan", &file, &store, "--json", "--shares", "3", "--shard", "none"],
+        &LIMITS[..],
+    ];
     let plan = zvf(&plan.concat()).json();
     let tasks = plan["tasks"].as_array().unwrap();
     let stages: Vec<&str> = tasks.iter().map(|task| task["stage"].as_str().unwrap()).collect();
@@ -317,7 +319,7 @@ fn tasks_read_files_by_the_options_of_the_plan() {
         (&csv, &["--kind", "polyline", "--object-attr", "tortuosity", "--compute-length"], 5),
     ] {
         let [single, shared] = ["one/a.zv", "many/a.zv"].map(|name| folder.at(name));
-        let options = [options, &["--no-shard", "--overwrite", "-q"]].concat();
+        let options = [options, &["--shard", "none", "--overwrite", "-q"]].concat();
         assert_eq!(zvf(&[&["create", file, &single][..], &options].concat()).code, 0);
         assert_eq!(zvf(&[&["ingest", "plan", file, &shared][..], &options].concat()).code, 0);
         assert_eq!(zvf(&["ingest", "run", "-q", &shared, "--all"]).code, 0);

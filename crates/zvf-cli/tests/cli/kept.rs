@@ -383,7 +383,7 @@ fn notes_are_true() {
     let at = r#"{"type":"Point","coordinates":[0,1]}"#;
     let mut table = vec![
         (
-            "has whole numbers and missing values: it is float64",
+            "has whole numbers and missing values: it is float64, NaN where missing",
             folder.write("m.geojsonl", point("1", at) + &point("null", at)),
             folder.write("n.geojsonl", point("1", at) + &point("2", at)),
         ),
@@ -470,15 +470,30 @@ fn notes_of_outputs_are_true() {
     done(&zvf(&["convert", "-q", "--kind", "streamline", &lines, &tck]));
     done(&zvf(&["convert", "-q", &tck, &trk]));
     let mut table = vec![
-        ("old crs member", &named, "a.geojson", &lonlat),
-        ("is not stated: lines of features", &named, "a.geojsonl", &lonlat),
+        ("is an old crs member, which RFC 7946 does not have", &named, "a.geojson", &lonlat),
+        (
+            "is not stated: lines of features have no place for it, and readers take them for degrees",
+            &named,
+            "a.geojsonl",
+            &lonlat,
+        ),
         ("the CRS has no code that could name it", &odd, "a.geojson", &named),
         ("no CRS is known", &bare, "a.geojson", &odd),
         ("no image is known", &tck, "b.trk", &trk),
     ];
     if cfg!(feature = "arrow") {
-        table.push(("is not stated: it is known as text", &odd, "a.geoparquet", &named));
-        table.push(("is not stated: it is known as text", &odd, "a.geoparquet", &lonlat));
+        table.push((
+            "is not stated: it is known as text, and GeoParquet wants PROJJSON",
+            &odd,
+            "a.geoparquet",
+            &named,
+        ));
+        table.push((
+            "is not stated: it is known as text, and GeoParquet wants PROJJSON",
+            &odd,
+            "a.geoparquet",
+            &lonlat,
+        ));
     }
     for (note, with, out, without) in table {
         for (input, expected) in [(with, true), (without, false)] {

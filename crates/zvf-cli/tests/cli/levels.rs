@@ -46,8 +46,18 @@ fn a_dry_run_prints_the_plan_and_changes_nothing() {
 fn levels_are_built_listed_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 5000);
-    let built =
-        zvf(&["pyramid", "--json", &store, "--levels", "2", "--size", "4", "--rule", "n=max"]);
+    let built = zvf(&[
+        "pyramid",
+        "--in-place",
+        "--json",
+        &store,
+        "--levels",
+        "2",
+        "--size",
+        "4",
+        "--rule",
+        "n=max",
+    ]);
     let built: Value = serde_json::from_str(&built.out).unwrap();
     let [first, second] = vertices(&built)[..] else { panic!("{built}") };
     assert!(first < 5000 / 4 && second < first / 3, "{built}");
@@ -65,11 +75,21 @@ fn levels_are_built_listed_and_replaced() {
     assert!(coarsest.out.lines().skip(1).all(|line| line.ends_with(",4")), "{}", coarsest.out);
     assert_eq!(zvf(&["validate", "-q", &store]).code, 0);
 
-    let rebuilt =
-        zvf(&["pyramid", "-q", &store, "--levels", "1", "--method", "subset", "--keep", "0.5"]);
+    let rebuilt = zvf(&[
+        "pyramid",
+        "--in-place",
+        "-q",
+        &store,
+        "--levels",
+        "1",
+        "--method",
+        "subset",
+        "--keep",
+        "0.5",
+    ]);
     assert_eq!((rebuilt.code, rebuilt.err.as_str()), (0, ""));
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()).len(), 2);
-    let unchanged = zvf(&["pyramid", "-q", &store, "--until", "5000"]);
+    let unchanged = zvf(&["pyramid", "--in-place", "-q", &store, "--until", "5000"]);
     assert_eq!(unchanged.out, "no levels: there are 5,000 vertices or fewer\n");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no scratch is left");
 }
@@ -78,7 +98,10 @@ fn levels_are_built_listed_and_replaced() {
 fn a_refresh_reports_the_rebuilt_chunks_of_each_level() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 5000);
-    assert_eq!(zvf(&["pyramid", "-q", &store, "--levels", "2", "--size", "4"]).code, 0);
+    assert_eq!(
+        zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "2", "--size", "4"]).code,
+        0
+    );
     let corner = ["--box", "0,0:1,1", "--by", "0.25,0.25"];
     let run_lines = |args: &[&str]| -> Vec<String> {
         assert_eq!(zvf(&[&["edit", "move", &store], &corner[..]].concat()).code, 0);
@@ -110,7 +133,9 @@ fn builds_additive_levels() {
         lines
     };
     let before = sorted(zvf(&query).out);
-    let built = zvf(&["pyramid", &store, "--additive", "--levels", "2", "--keep", "0.25"]).clean();
+    let built =
+        zvf(&["pyramid", "--in-place", &store, "--additive", "--levels", "2", "--keep", "0.25"])
+            .clean();
     let lines: Vec<&str> = built.lines().collect();
     assert!(lines[0].starts_with("level 0: ") && lines[0].ends_with(", added to the next level"));
     assert!(lines[2].starts_with("level 2: ") && lines[2].ends_with("vertices"), "{built}");
@@ -129,18 +154,18 @@ fn builds_additive_levels() {
 
     #[cfg(feature = "reference")]
     {
-        let error = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).refused(2);
+        let error = zvf(&["pyramid", "--in-place", "-q", &store, "--reference", "2,1"]).refused(2);
         assert!(error.contains("put it together first"), "{error}");
     }
     let plan = zvf(&["pyramid", "-q", "--dry-run", &store, "--levels", "0"]).clean();
     assert_eq!(plan, "level 0: 4,000 vertices\n");
-    let rebuild = ["pyramid", "-q", &store, "--additive", "--levels", "1"];
+    let rebuild = ["pyramid", "--in-place", "-q", &store, "--additive", "--levels", "1"];
     assert_eq!(zvf(&rebuild).clean().lines().count(), 3);
     assert_eq!(sorted(zvf(&query).out), before);
-    let plain = zvf(&["pyramid", "-q", &store, "--levels", "1"]).clean();
+    let plain = zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1"]).clean();
     assert!(plain.starts_with("level 0: 4000 vertices\nlevel 1: "), "{plain}");
     assert_eq!(sorted(zvf(&query).out), before);
-    let none = zvf(&["pyramid", "-q", &store, "--levels", "0"]).clean();
+    let none = zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "0"]).clean();
     assert_eq!(none, "no levels but the first\n");
     let info = zvf(&["info", "--json", &store]).json();
     assert_eq!(
@@ -149,7 +174,8 @@ fn builds_additive_levels() {
     );
     let other_folder = tempfile::tempdir().unwrap();
     let store = points(other_folder.path(), 600);
-    let error = zvf(&["pyramid", "-q", &store, "--additive", "--method", "cluster"]).refused(2);
+    let error = zvf(&["pyramid", "--in-place", "-q", &store, "--additive", "--method", "cluster"])
+        .refused(2);
     assert!(
         error.contains("expected keep or subset, which leave what they keep as it is"),
         "{error}"
@@ -160,7 +186,18 @@ fn builds_additive_levels() {
 fn lineage_lists_parents_and_children() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 2000);
-    let built = ["pyramid", "-q", &store, "--levels", "2", "--size", "6", "--links", "implicit"];
+    let built = [
+        "pyramid",
+        "--in-place",
+        "-q",
+        &store,
+        "--levels",
+        "2",
+        "--size",
+        "6",
+        "--links",
+        "implicit",
+    ];
     assert_eq!(zvf(&built).code, 0);
     let up = ["lineage", "--json", &store, "--to", "2", "--vertex", "0.0/3"];
     let json = zvf(&up).json();
@@ -178,7 +215,10 @@ fn lineage_lists_parents_and_children() {
 
     let error = zvf(&["lineage", &store, "--to", "1"]).refused(2);
     assert!(error.contains("no vertices and no objects are given"), "{error}");
-    assert_eq!(zvf(&["pyramid", "-q", &store, "--levels", "1", "--size", "6"]).code, 0);
+    assert_eq!(
+        zvf(&["pyramid", "--in-place", "-q", &store, "--levels", "1", "--size", "6"]).code,
+        0
+    );
     let error = zvf(&["lineage", &store, "--to", "1", "--vertex", "0.0/3"]).refused(2);
     assert!(error.contains("no links from level 0 to level 1"), "{error}");
 }
@@ -229,7 +269,8 @@ fn every_kind_of_a_store_gets_levels() {
     let folder = tempfile::tempdir().unwrap();
     let store = store_of_kinds(folder.path());
     let kinds = ["mesh", "point_cloud", "skeleton"];
-    let args = ["pyramid", &store, "--levels", "2", "--links", "explicit", "--depth", "-1"];
+    let args =
+        ["pyramid", "--in-place", &store, "--levels", "2", "--links", "explicit", "--depth", "-1"];
     let plan = zvf(&[&args[..], &["--dry-run"]].concat()).clean();
     let prefixes =
         ["level 0: 1,600 vertices", "level 1, mesh: collapse, ", "level 1, point_cloud: cluster "];
@@ -270,6 +311,7 @@ fn every_kind_of_a_store_gets_levels() {
 
     let options = [
         "pyramid",
+        "--in-place",
         &store,
         "-q",
         "--levels",
@@ -298,7 +340,7 @@ fn every_kind_of_a_store_gets_levels() {
         #[cfg(feature = "reference")]
         (&["--reference", "2,1"], "the reference makes levels of the first and loses the others"),
     ] {
-        let error = zvf(&[&["pyramid", "-q", &store], args].concat()).refused(2);
+        let error = zvf(&[&["pyramid", "--in-place", "-q", &store], args].concat()).refused(2);
         assert!(error.contains(message), "{args:?}: {error}");
     }
 }
@@ -313,10 +355,10 @@ fn invalid_settings_are_refused() {
         (&["--growth", "0.5"], "growth: expected 1 or more, found 0.5"),
         (&["--sparsity", "2", "--levels", "1"], "a level with objects"),
     ] {
-        let error = zvf(&[&["pyramid", "-q", &store], args].concat()).refused(2);
+        let error = zvf(&[&["pyramid", "--in-place", "-q", &store], args].concat()).refused(2);
         assert!(error.contains(message), "{args:?}: {error}");
     }
-    assert_eq!(zvf(&["pyramid", &store, "--links", "some"]).code, 2);
+    assert_eq!(zvf(&["pyramid", "--in-place", &store, "--links", "some"]).code, 2);
     assert_eq!(vertices(&zvf(&["info", "--json", &store]).json()), [600]);
 }
 
@@ -327,7 +369,7 @@ fn a_killed_run_leaves_a_complete_store() {
     let store = points(folder.path(), 60_000);
     let build = |levels: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
-        command.args(["pyramid", "-q", &store, "--size", "2", "--links", "explicit"]);
+        command.args(["pyramid", "--in-place", "-q", &store, "--size", "2", "--links", "explicit"]);
         command.args(["--levels", levels]).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };
@@ -360,12 +402,13 @@ fn reference_levels_have_attributes_with_full() {
     let folder = tempfile::tempdir().unwrap();
     let store = points(folder.path(), 600);
     let query = ["query", "-q", &store, "--level", "1", "--columns", "n", "--output", "-"];
-    let without_full = zvf(&["pyramid", "-q", &store, "--reference", "2,1"]).clean();
+    let without_full = zvf(&["pyramid", "--in-place", "-q", &store, "--reference", "2,1"]).clean();
     assert!(zvf(&query).refused(2).contains("n"));
-    let with_full = zvf(&["pyramid", "-q", &store, "--reference", "2,1", "--full"]).clean();
+    let with_full =
+        zvf(&["pyramid", "--in-place", "-q", &store, "--reference", "2,1", "--full"]).clean();
     assert_eq!(with_full, without_full);
     assert!(zvf(&query).clean().lines().count() > 1);
     assert_eq!(zvf(&["validate", "-q", &store, "--depth", "5"]).code, 0);
-    let error = zvf(&["pyramid", "-q", &store, "--full"]).refused(2);
+    let error = zvf(&["pyramid", "--in-place", "-q", &store, "--full"]).refused(2);
     assert!(error.contains("--reference"), "{error}");
 }

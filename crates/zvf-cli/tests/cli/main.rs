@@ -18,7 +18,13 @@ mod ingest;
 mod kept;
 #[cfg(feature = "pyramid")]
 mod levels;
+#[cfg(all(feature = "edit", feature = "pyramid"))]
+mod lines;
 mod migrated;
+#[cfg(all(feature = "edit", feature = "pyramid"))]
+mod notices;
+#[cfg(all(feature = "edit", feature = "pyramid"))]
+mod outputs;
 mod packed;
 #[cfg(feature = "edit")]
 mod pending;

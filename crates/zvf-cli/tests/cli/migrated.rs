@@ -30,12 +30,13 @@ fn a_migrated_store_gives_the_same_answers() {
 
     let refused = zvf(&["migrate", old.arg(), &new]);
     assert_eq!((refused.code, refused.err.contains("AlreadyExists")), (4, true), "{}", refused.err);
-    let args = ["migrate", "--json", old.arg(), &new, "--overwrite", "--shard", "2", "--zstd", "1"];
+    let args =
+        ["migrate", "--json", old.arg(), &new, "--overwrite", "--shard", "2", "--codec", "zstd:1"];
     assert_eq!(zvf(&args).json()["levels"], 3);
     assert!(zvf(&["ls", &new, "0/vertices"]).clean().contains("shards of"));
     let refused = zvf(&["migrate", &new, "x"]);
     assert_eq!((refused.code, refused.err.contains("before 0.9")), (2, true), "{}", refused.err);
-    let ran = zvf(&["migrate", old.arg(), "x", "--zstd", "40"]);
+    let ran = zvf(&["migrate", old.arg(), "x", "--codec", "zstd:40"]);
     assert_eq!((ran.code, ran.err.contains("-7 to 22, not 40")), (2, true), "{}", ran.err);
 }
 

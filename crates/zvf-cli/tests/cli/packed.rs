@@ -22,7 +22,7 @@ fn a_store_is_packed_queried_and_unpacked() {
         let (plain, compressed, new) = (path("a.tet"), path("b.tet"), path("new.zv"));
         let text = zvf(&["pack", old.arg(), &plain]).clean();
         assert!(text.starts_with(&format!("{plain}: ")), "{text}");
-        let json = zvf(&["pack", "--json", old.arg(), &compressed, "--zstd", "9"]).json();
+        let json = zvf(&["pack", "--json", old.arg(), &compressed, "--codec", "zstd:9"]).json();
         assert!(json["arrays"].as_u64().unwrap() > 5, "{json}"); // before 0.9 each cell is an array
         assert_eq!(query(&plain).out, before.out, "{id}");
         assert_eq!(query(&compressed).out, before.out, "{id}");
@@ -177,7 +177,7 @@ fn tensors_are_converted_and_gathered() {
         (vec!["convert", &frame, "a.zarr", "--to", "hdf"], "\"hdf\" is no form of arrays"),
         (vec!["convert", &frame, "b.zarr", "--compressor", "x"], "\"x\" is no compressor"),
         (vec!["convert", &frame, "b.zarr", "--shuffle", "x"], "\"x\" is no shuffle"),
-        (vec!["convert", &frame, "b.zarr", "--level", "10"], "levels are 0 to 9, not 10"),
+        (vec!["convert", &frame, "b.zarr", "--codec", "zstd:10"], "levels are 0 to 9, not 10"),
     ] {
         let refused = zvf(&[&["tensor"], &args[..]].concat());
         assert_eq!(refused.code, 2, "{}", refused.err);

@@ -26,7 +26,7 @@ fn a_sharded_and_recompressed_store_gives_the_same_answers() {
     let refused = zvf(&["shard", old.arg(), &target]);
     assert_eq!(refused.code, 4, "{}", refused.err);
     assert!(
-        refused.err.contains("AlreadyExists, store: expected a name that is free"),
+        refused.err.contains("already exists; use --overwrite to replace it"),
         "{}",
         refused.err
     );

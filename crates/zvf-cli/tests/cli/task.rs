@@ -319,7 +319,7 @@ fn levels_built_by_tasks_are_those_of_zvf_pyramid() {
         let (expected, store) = (Unpacked::new(id), Unpacked::new(id));
         let (address, before) = (store.path().to_str().unwrap(), tree(store.path()));
         let work = store.path().with_file_name("work").to_str().unwrap().to_owned();
-        run_ok(&[&["pyramid", expected.path().to_str().unwrap()], options].concat());
+        run_ok(&[&["pyramid", "--in-place", expected.path().to_str().unwrap()], options].concat());
         let plan = ["task", "plan", "pyramid", "--work-dir", &work, "--json", address];
         let plan = run_ok(&[&plan[..], options].concat());
         let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();

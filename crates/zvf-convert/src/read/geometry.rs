@@ -264,21 +264,16 @@ impl Pieces {
 fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts, ConvertError> {
     // The first part begins at 0.
     let first = parts.offsets().partition_point(|offset| *offset <= rows.start).saturating_sub(1);
-    let mut offsets = vec![0];
-    let mut objects = Vec::new();
-    let bounds = parts.offsets().windows(2).zip(parts.objects()).skip(first);
-    for (bounds, object) in bounds {
-        let [start, end] = *bounds else { continue };
-        if start >= rows.end {
-            break;
+    let (mut offsets, mut objects, mut starts) = (vec![0], Vec::new(), Vec::new());
+    let all = parts.iter().enumerate().skip(first);
+    for (number, part) in all.take_while(|(_, part)| part.rows.start < rows.end) {
+        if part.rows.end > rows.start {
+            offsets.push(part.rows.end.min(rows.end) - rows.start);
+            objects.push(part.object);
+            starts.push(part.rows.start >= rows.start && parts.starts_line(number));
         }
-        if end <= rows.start {
-            continue;
-        }
-        offsets.push(end.min(rows.end) - rows.start);
-        objects.push(*object);
     }
-    Parts::new(offsets, objects).map_err(batch_error)
+    Parts::new(offsets, objects).and_then(|parts| parts.with_starts(starts)).map_err(batch_error)
 }
 
 fn slice_all(fields: &[Field], rows: std::ops::Range<usize>) -> Vec<Field> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use zvf_format::Class;
 use zvf_metadata::Dtype;
-use zvf_model::{Batch, ObjectId, Parts};
+use zvf_model::{Batch, ObjectId};
 
 use super::geometry::number_column;
 use super::values::batch_error;
@@ -158,7 +158,7 @@ impl JoinedReader {
         if !batch.parts().offsets().is_empty() {
             let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
             let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
-            let parts = Parts::new(batch.parts().offsets().to_vec(), ids).map_err(batch_error)?;
+            let parts = batch.parts().with_objects(ids).map_err(batch_error)?;
             return batch.with_parts(parts).map_err(batch_error);
         }
         let Some(owners) = batch.vertex_objects().map(<[_]>::to_vec) else { return Ok(batch) };

@@ -26,6 +26,7 @@ enum Owners {
     Runs {
         offsets: Vec<usize>,
         objects: Vec<ObjectId>,
+        starts: Vec<bool>,
         last: Option<(ObjectId, i64)>,
     },
 }
@@ -40,7 +41,8 @@ impl Vertices {
     ) -> Self {
         let owners = match owned {
             true if kind.is_chain() => {
-                Owners::Runs { offsets: Vec::new(), objects: Vec::new(), last: None }
+                let (offsets, objects, starts) = Default::default();
+                Owners::Runs { offsets, objects, starts, last: None }
             }
             true => Owners::Each(Vec::new()),
             false => Owners::None,
@@ -57,7 +59,8 @@ impl Vertices {
         })
     }
 
-    /// Ends a row whose values were pushed. A new run starts when `object` or `part` changes.
+    /// Ends a row whose values were pushed. A new run starts when `object` or `part` changes, and a new line of the object
+    /// when `part` does.
     pub(super) fn end_row(&mut self, object: Option<ObjectId>, part: i64) {
         self.end_rows(1, object, part);
     }
@@ -67,12 +70,14 @@ impl Vertices {
         match &mut self.owners {
             Owners::None => {}
             Owners::Each(objects) => objects.extend(std::iter::repeat_n(object, count)),
-            Owners::Runs { offsets, objects, last } => {
-                let object = object.unwrap_or(ObjectId(0));
-                if *last != Some((object, part)) {
+            Owners::Runs { offsets, objects, starts, last } => {
+                let run = (object.unwrap_or(ObjectId(0)), part);
+                // A run that continues from the batch before becomes another run of its object.
+                if *last != Some(run) || offsets.is_empty() {
                     offsets.push(self.rows);
-                    objects.push(object);
-                    *last = Some((object, part));
+                    objects.push(run.0);
+                    starts.push(last.is_some_and(|(_, last)| last != part));
+                    *last = Some(run);
                 }
             }
         }
@@ -116,14 +121,14 @@ impl Vertices {
             Owners::Each(objects) => {
                 batch.with_vertex_objects(std::mem::take(objects)).map_err(batch_error)?
             }
-            Owners::Runs { offsets, objects, last } => {
-                *last = None; // a run that continues in the next batch becomes another run of its object
+            Owners::Runs { offsets, objects, starts, .. } => {
                 offsets.push(rows);
                 if objects.is_empty() {
                     offsets.clear();
                     offsets.push(0);
                 }
-                let parts = Parts::new(std::mem::take(offsets), std::mem::take(objects));
+                let parts = Parts::new(std::mem::take(offsets), std::mem::take(objects))
+                    .and_then(|parts| parts.with_starts(std::mem::take(starts)));
                 batch.with_parts(parts.map_err(batch_error)?).map_err(batch_error)?
             }
         };

@@ -3,30 +3,21 @@
 use zvf_model::Batch;
 
 use super::rows::{BatchWriter, Rows};
-use super::{Target, WriteOptions, Writer};
+use super::{Opened, Target, WriteOptions};
 use crate::ConvertError;
 use crate::arrow::{ArrowWriter, ParquetWriter};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("Arrow")?;
     Ok(Box::new(Rows::new(ArrowWriter::file(out, options.first_column), false)))
 }
 
-pub(crate) fn open_stream<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_stream<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("Arrow")?;
     Ok(Box::new(Rows::new(ArrowWriter::stream(out, options.first_column), false)))
 }
 
-pub(crate) fn open_parquet<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_parquet<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("Parquet")?;
     Ok(Box::new(Rows::new(ParquetWriter::new(out, options.first_column), false)))
 }

@@ -56,7 +56,7 @@ impl Chains {
         }
         let mut runs = Vec::with_capacity(ranges.len());
         for (at, (rows, object)) in ranges.into_iter().enumerate() {
-            let continues = at == 0 && self.open == Some(object);
+            let continues = at == 0 && self.open == Some(object) && !batch.parts().starts_line(at);
             let is_new = self.objects.insert(object);
             self.extra_runs += u64::from(!is_new && !continues);
             self.open = Some(object);

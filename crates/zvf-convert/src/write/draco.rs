@@ -7,21 +7,14 @@ use std::io::Write as _;
 use zvf_draco::{Encoder, Quantization};
 
 use super::collected_input::{CollectedInput, to_f32};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Loss, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("Draco")?, options, "Draco", encode))
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, options: &WriteOptions) -> Encoded {
     let rows = 0..input.batch.len();
     let positions: Vec<f32> = rows.flat_map(|row| input.point(row).map(to_f32)).collect();
     let triangles = input.triangles();

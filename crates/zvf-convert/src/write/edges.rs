@@ -8,21 +8,14 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::collected_input::{CollectedInput, format_number, format_value, format_values};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Loss, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("edge list")?, options, "edge list", encode))
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let names = input.batch.field("id").or_else(|| input.batch.field("node_id"));
     let names = match names {
         Some(field) => format_values(field)?,

@@ -12,16 +12,13 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
-use super::{Loss, Target, WriteOptions, Writer, count_u32};
+use super::{Loss, Opened, Target, WriteOptions, count_u32};
 use crate::ConvertError;
 use crate::read::Header;
 use crate::read::crs::code_of;
 use crate::read::features::{PartKind, Shape};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("FlatGeobuf")?;
     let sink = Sink {
         out,

@@ -22,22 +22,15 @@ use super::gifti::file_name;
 use super::surfaces::{
     Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
 };
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Loss, Opened, Target, WriteOptions};
 use crate::ConvertError;
 use crate::read::Group;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target, options, "FreeSurfer", encode))
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let fields: Vec<&Field> =
         input.batch.fields().iter().filter(|field| &*field.name != "zv_join_key").collect();
     let values = is_values(input);

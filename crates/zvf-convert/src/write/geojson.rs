@@ -11,23 +11,17 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Loss, Opened, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::Header;
 use crate::read::crs::{code_of, is_wgs84};
 use crate::read::features::{PartKind, Shape};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     open_as(target, options, false)
 }
 
-pub(crate) fn open_lines<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_lines<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     open_as(target, options, true)
 }
 

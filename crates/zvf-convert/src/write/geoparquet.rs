@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json, json};
 use zvf_model::{ColumnBuilder, Field};
 
 use super::features::{FeatureSink, FeatureWriter, free_name};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Loss, Opened, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::arrow::column::attribute_array;
 use crate::arrow::files::{ROW_GROUP_BYTES, SharedBuffer, from_parquet_error, writer_properties};
@@ -24,17 +24,11 @@ use crate::read::Header;
 use crate::read::crs::{code_of, is_wgs84, utm_projjson};
 use crate::read::features::{PartKind, Shape, wkb};
 
-pub(crate) fn open_parquet<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_parquet<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     open(target, options, "GeoParquet", true)
 }
 
-pub(crate) fn open_arrow<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_arrow<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     open(target, options, "GeoArrow", false)
 }
 

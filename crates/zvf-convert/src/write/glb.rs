@@ -14,13 +14,10 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, ObjectId, Value};
 
 use super::collected_input::{CollectedInput, to_f32};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("glTF")?, options, "glTF", encode))
 }
 
@@ -41,11 +38,7 @@ struct Part {
     elements: Vec<usize>, // numbers of vertices
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let (mode, width) = match input.header.kind {
         Kind::Mesh => (4, 3),
         Kind::PointCloud => (0, 1),

@@ -11,13 +11,10 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
 use super::collected_input::{CollectedInput, format_coordinate, format_value};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("GraphML")?, options, "GraphML", encode))
 }
 
@@ -35,11 +32,7 @@ enum Source<'a> {
     Owner,
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let mut nodes = Vec::new();
     let position = kind_of(input.batch.positions().dtype());
     for (axis, name) in input.header.axes.iter().enumerate() {

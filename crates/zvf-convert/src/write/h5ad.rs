@@ -18,14 +18,11 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Value};
 
 use super::collected_input::Collector;
-use super::{Report, Target, WriteOptions, Writer};
+use super::{Opened, Report, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::read::{Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file(NAME)?;
     Ok(Box::new(H5adWriter { out, collector: Collector::new(options.memory, NAME) }))
 }

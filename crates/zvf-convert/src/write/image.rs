@@ -1,8 +1,138 @@
-//! The image of streamlines, from the header record of their format.
+//! The image of streamlines: from the header record of their format, or of a file that the caller names.
+//!
+//! ```text
+//! NIfTI-1, byte  field
+//! 0              size of the header, i32: 348, which gives the byte order
+//! 42             voxels on each axis, i16
+//! 76             sign of the third axis, then the size of a voxel on each axis
+//! 252            qform_code, sform_code, i16: above 0 where there is the transform
+//! 256            quaternion b, c, d and offset x, y, z of the qform
+//! 280            three rows of the sform
+//! ```
+//!
+//! Numbers without a type are f32. Not here: NIfTI-2, whose header has 540 bytes.
 
-use serde_json::Value as Json;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
-use crate::read::Header;
+use serde_json::{Map, Value as Json, json};
+use zvf_format::Class;
+
+use crate::ConvertError;
+use crate::error::{BadInput, Place};
+use crate::read::{self, Format, Header, Input, ReadOptions};
+
+/// Reads the transform and the number of voxels of an image, as the record of a header: of a NIfTI file, also of a
+/// compressed one, or of a TRK file.
+///
+/// # Errors
+///
+/// When the file cannot be read, or is of neither format, or has no transform.
+pub fn read_image(path: &Path) -> Result<Map<String, Json>, ConvertError> {
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(ConvertError::Read)?;
+    file.take(HEADER_BYTES).read_to_end(&mut start).map_err(ConvertError::Read)?;
+    if start.starts_with(b"TRACK") {
+        let trk = read::open(Input::path(path), Some(Format::Trk), &ReadOptions::default())?;
+        let records = trk.header().records.iter().filter_map(|(_, record)| record.as_object());
+        return Ok(records.cloned().next().unwrap_or_default());
+    }
+    if start.starts_with(&[0x1f, 0x8b]) {
+        let file = File::open(path).map_err(ConvertError::Read)?;
+        start.clear();
+        let stream = flate2::read::MultiGzDecoder::new(file);
+        stream.take(HEADER_BYTES).read_to_end(&mut start).map_err(ConvertError::Read)?;
+    }
+    let bad = |expected: &str| {
+        let place = Place::Named(path.display().to_string());
+        BadInput::new(Class::Unsupported, "a reference image", place, expected, "another file")
+    };
+    let nifti = Nifti::new(&start).ok_or_else(|| bad("a NIfTI-1 or TRK file"))?;
+    nifti.record().ok_or_else(|| bad("an image with a transform (qform or sform)").into())
+}
+
+/// Sets the image of streamlines.
+pub fn set_image(header: &mut Header, image: &Map<String, Json>) {
+    let keys = ["voxel_to_rasmm", "dimensions"];
+    let fields = keys.map(|key| (key.to_owned(), image.get(key).cloned().unwrap_or_default()));
+    let fields: Map<String, Json> = fields.into_iter().collect();
+    let is_image = |name: &str| RECORDS.contains(&name);
+    if !header.records.iter().any(|(name, _)| is_image(name)) {
+        header.records.push(("trk".to_owned(), json!({})));
+    }
+    for (_, record) in header.records.iter_mut().filter(|(name, _)| is_image(name)) {
+        if let Some(record) = record.as_object_mut() {
+            record.extend(fields.clone());
+        }
+    }
+}
+
+/// The header of a NIfTI file.
+struct Nifti<'a> {
+    bytes: &'a [u8],
+    is_big: bool,
+}
+
+impl<'a> Nifti<'a> {
+    fn new(bytes: &'a [u8]) -> Option<Self> {
+        let size = *bytes.first_chunk::<4>()?;
+        let is_big = u32::from_be_bytes(size) == 348;
+        (is_big || u32::from_le_bytes(size) == 348).then_some(Self { bytes, is_big })
+    }
+
+    /// Returns the bytes of the number at `at`, the lowest first.
+    fn number<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        let mut bytes = *self.bytes.get(at..)?.first_chunk::<N>()?;
+        if self.is_big {
+            bytes.reverse();
+        }
+        Some(bytes)
+    }
+
+    fn int(&self, at: usize) -> Option<i16> {
+        self.number(at).map(i16::from_le_bytes)
+    }
+
+    /// Returns float `n` of the list at `at`.
+    fn float(&self, at: usize, n: usize) -> Option<f64> {
+        self.number(at + 4 * n).map(|bytes| f32::from_le_bytes(bytes).into())
+    }
+
+    fn record(&self) -> Option<Map<String, Json>> {
+        let dimensions = [self.int(42)?, self.int(44)?, self.int(46)?];
+        let mut affine = [[0.0; 4], [0.0; 4], [0.0; 4], [0.0, 0.0, 0.0, 1.0]];
+        if self.int(254)? > 0 {
+            for (n, x) in affine.as_flattened_mut().iter_mut().take(12).enumerate() {
+                *x = self.float(280, n)?;
+            }
+        } else if self.int(252)? > 0 {
+            let quaternion = |n| self.float(256, n);
+            let (b, c, d) = (quaternion(0)?, quaternion(1)?, quaternion(2)?);
+            let a = (1.0 - (b * b + c * c + d * d)).max(0.0).sqrt();
+            let rotation = [
+                [a * a + b * b - c * c - d * d, 2.0 * (b * c - a * d), 2.0 * (b * d + a * c)],
+                [2.0 * (b * c + a * d), a * a + c * c - b * b - d * d, 2.0 * (c * d - a * b)],
+                [2.0 * (b * d - a * c), 2.0 * (c * d + a * b), a * a + d * d - b * b - c * c],
+            ];
+            let pixdim = |n| self.float(76, n);
+            let sign = if pixdim(0)? < 0.0 { -1.0 } else { 1.0 };
+            let sizes = [pixdim(1)?, pixdim(2)?, pixdim(3)? * sign];
+            for (n, (row, from)) in affine.iter_mut().zip(rotation).enumerate() {
+                row.iter_mut().zip(from).zip(sizes).for_each(|((x, r), size)| *x = r * size);
+                row[3] = quaternion(3 + n)?;
+            }
+        } else {
+            return None;
+        }
+        json!({"voxel_to_rasmm": affine, "dimensions": dimensions}).as_object().cloned()
+    }
+}
+
+/// Bytes of the header of a NIfTI-1 file.
+const HEADER_BYTES: u64 = 348;
+/// The records of headers that have an image.
+const RECORDS: [&str; 2] = ["trx", "trk"];
 
 /// An image: the transform and the number of its voxels.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +147,7 @@ impl Image {
     /// Reads the records of TRX or TRK, or else the space of the header.
     pub(super) fn from_header(header: &Header) -> Self {
         let record = |name: &str| header.records.iter().find(|(key, _)| key == name);
-        let records = ["trx", "trk"].into_iter().filter_map(record);
+        let records = RECORDS.into_iter().filter_map(record);
         let mut image = Self::default();
         for (_, record) in records {
             let affine = record.get("voxel_to_rasmm").and_then(parse_matrix);
@@ -41,4 +171,56 @@ fn parse_matrix(value: &Json) -> Option<[[f64; 4]; 4]> {
     };
     let rows: Option<Vec<[f64; 4]>> = value.as_array()?.iter().map(row).collect();
     rows?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header of 90 x 91 x 92 voxels with both transforms: a turn about the third axis, and two rows exchanged.
+    fn header(qform: i16, sform: i16, is_big: bool) -> Vec<u8> {
+        let mut bytes = vec![0_u8; 348];
+        let mut put = |at: usize, number: &[u8]| {
+            let mut number = number.to_vec();
+            if is_big {
+                number.reverse();
+            }
+            bytes[at..at + number.len()].copy_from_slice(&number);
+        };
+        put(0, &348_i32.to_le_bytes());
+        for (axis, size) in [90_i16, 91, 92].into_iter().enumerate() {
+            put(42 + 2 * axis, &size.to_le_bytes());
+        }
+        put(252, &qform.to_le_bytes());
+        put(254, &sform.to_le_bytes());
+        let floats = |at: usize, floats: &[f32]| -> Vec<(usize, [u8; 4])> {
+            floats.iter().enumerate().map(|(n, x)| (at + 4 * n, x.to_le_bytes())).collect()
+        };
+        let all = [
+            floats(76, &[-1.0, 2.0, 3.0, 4.0]),
+            floats(256, &[0.0, 0.0, 1.0, 7.0, 8.0, 9.0]),
+            floats(280, &[0.0, 2.0, 0.0, -5.0, 1.5, 0.0, 0.0, 6.0, 0.0, 0.0, 1.0, 0.5]),
+        ];
+        all.concat().iter().for_each(|(at, number)| put(*at, number));
+        bytes
+    }
+
+    #[test]
+    fn transforms_of_nifti_files_are_read() {
+        let last = [0.0, 0.0, 0.0, 1.0];
+        let by_rows = [[0.0, 2.0, 0.0, -5.0], [1.5, 0.0, 0.0, 6.0], [0.0, 0.0, 1.0, 0.5], last];
+        // Half a turn, and the third axis is reflected.
+        let turned = [[-2.0, 0.0, 0.0, 7.0], [0.0, -3.0, 0.0, 8.0], [0.0, 0.0, -4.0, 9.0], last];
+        for is_big in [false, true] {
+            for (qform, sform, expected) in [(1, 2, by_rows), (0, 1, by_rows), (1, 0, turned)] {
+                let header = header(qform, sform, is_big);
+                let record = Nifti::new(&header).unwrap().record().unwrap();
+                assert_eq!(parse_matrix(&record["voxel_to_rasmm"]), Some(expected));
+                assert_eq!(record["dimensions"], json!([90, 91, 92]));
+                assert!(Nifti::new(&header[..300]).unwrap().record().is_none());
+            }
+            assert!(Nifti::new(&header(0, 0, is_big)).unwrap().record().is_none());
+        }
+        assert!(Nifti::new(b"no image").is_none());
+    }
 }

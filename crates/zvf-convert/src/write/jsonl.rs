@@ -16,16 +16,13 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Field, Part, Value};
 
 use super::rows::{BatchWriter, Rows};
-use super::{Target, WriteOptions, Writer};
+use super::{Opened, Target, WriteOptions};
 use crate::ConvertError;
 use crate::elements::element_vertices;
 use crate::read::Piece;
 use crate::table::{Table, shortest_float};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    _options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, _options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("JSON lines")?;
     Ok(Box::new(Rows::new(JsonlWriter::new(out), true)))
 }

@@ -122,7 +122,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
     if needs_image && Image::from_header(header).affine.is_none() {
         losses.push(Loss(format!(
             "no image is known: {name} gets one of 1 mm voxels from the origin on, and programs that check it refuse \
-             streamlines outside"
+             streamlines outside; name an image with --reference"
         )));
     }
     if let (Some(unit), UnitSupport::None) = (header.unit(), can.units) {

@@ -63,6 +63,7 @@ pub(crate) mod vtp;
 mod zip;
 
 pub use collect::CollectedPieces;
+pub use image::{read_image, set_image};
 pub use loss::{Loss, find_losses};
 pub use precomputed::LOD_SCALE;
 pub use target::{SeekWrite, Target};
@@ -98,6 +99,11 @@ pub trait Writer {
     /// When writing fails, or the input was incomplete.
     fn finish(self: Box<Self>) -> Result<Report, ConvertError>;
 }
+
+/// A writer, or why there is none.
+pub(crate) type Opened<'a> = Result<Box<dyn Writer + 'a>, ConvertError>;
+/// The losses of an encoded file.
+pub(crate) type Encoded = Result<Vec<Loss>, ConvertError>;
 
 /// Options for writing a file.
 ///

@@ -21,15 +21,12 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Value};
 
 use super::rows::{BatchWriter, Rows};
-use super::{Target, WriteOptions, Writer};
+use super::{Opened, Target, WriteOptions};
 use crate::ConvertError;
 use crate::elements::row_number;
 use crate::table::Table;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("npy")?;
     Ok(Box::new(Rows::new(NpyWriter::new(out).with_positions_name(options.first_column), false)))
 }

@@ -21,15 +21,12 @@ use super::collected_input::Collector;
 use super::npy::{encode_header, type_code};
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Report, Target, WriteOptions, Writer};
+use super::{Opened, Report, Target, WriteOptions, Writer};
 use crate::ConvertError;
 use crate::elements::row_number;
 use crate::read::{Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let zip = ZipWriter::new(target.into_file("npz")?);
     Ok(Box::new(NpzWriter { zip, collector: Collector::new(options.memory, "npz") }))
 }

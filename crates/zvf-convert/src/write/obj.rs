@@ -8,21 +8,14 @@ use std::io::Write;
 use zvf_model::{Elements, ObjectId};
 
 use super::collected_input::{CollectedInput, format_coordinate, format_number};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Loss, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("OBJ")?, options, "OBJ", encode))
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let positions = input.batch.positions();
     let colour = input.batch.field("color").filter(|field| field.column.width() == 3);
     for row in 0..input.batch.len() {

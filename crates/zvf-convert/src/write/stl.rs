@@ -8,21 +8,14 @@ use std::io::Write;
 use zvf_model::{Field, ObjectId};
 
 use super::collected_input::{CollectedInput, format_value, to_f32};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Loss, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("STL")?, options, "STL", encode))
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let triangles = input.triangles();
     let attribute = input.element_fields().iter().find(|field| {
         &*field.name == "attribute_byte_count" && field.column.dtype().to_string() == "uint16"

@@ -6,21 +6,14 @@
 use std::io::Write;
 
 use super::collected_input::{CollectedInput, format_coordinate, format_value};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Loss, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("SWC")?, options, "SWC", encode))
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let parents = find_parents(input)?;
     let order = sort_parents_first(&parents);
     let field = |name: &str| {

@@ -9,14 +9,11 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use serde_json::Value as Json;
 
 use super::chains::{Chains, Millimeters};
-use super::{Report, Target, WriteOptions, Writer, begin_once};
+use super::{Opened, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::{Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(Box::new(TckWriter {
         out: target.into_file("TCK")?,
         is_wide: options.extra.get("tck.f64").and_then(Json::as_bool).unwrap_or(false),

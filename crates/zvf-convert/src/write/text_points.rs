@@ -7,21 +7,15 @@ use std::io::Write;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Field, Value};
 
-use super::{Report, Target, WriteOptions, Writer, begin_once};
+use super::{Opened, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::{Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     open_as(target, options, "XYZ", false)
 }
 
-pub(crate) fn open_pts<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_pts<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     open_as(target, options, "PTS", true)
 }
 

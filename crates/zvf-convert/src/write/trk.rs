@@ -15,15 +15,12 @@ use zvf_model::{Batch, Column, Field, ObjectId};
 use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
-use super::{Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Loss, Opened, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::trk::world::{closest_axes, transposed_inverse};
 use crate::read::{Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let max_held = saturating_usize(options.memory / 2);
     Ok(Box::new(TrkWriter {
         out: target.into_file("TRK")?,

@@ -19,14 +19,11 @@ use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Loss, Report, Target, WriteOptions, Writer, begin_once, count_u32};
+use super::{Loss, Opened, Report, Target, WriteOptions, Writer, begin_once, count_u32};
 use crate::ConvertError;
 use crate::read::{Group, Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let destination = match target.is_folder() {
         true => Destination::Folder(target.into_folder("TRX")?),
         false => Destination::Zip(ZipWriter::new(target)),
@@ -34,10 +31,7 @@ pub(crate) fn open<'a>(
     Ok(Box::new(TrxWriter::new(destination, options)))
 }
 
-pub(crate) fn open_folder<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_folder<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(Box::new(TrxWriter::new(Destination::Folder(target.into_folder("TRX")?), options)))
 }
 

@@ -10,13 +10,10 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::collected_input::{CollectedInput, format_values, to_f32_bytes};
-use super::{Loss, Target, WriteOptions, Writer};
+use super::{Encoded, Opened, Target, WriteOptions};
 use crate::ConvertError;
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("VTP")?, options, "VTP", encode))
 }
 
@@ -84,11 +81,7 @@ struct Cells {
     data: Vec<Array>,
 }
 
-fn encode(
-    input: &CollectedInput,
-    out: &mut Target<'_>,
-    _options: &WriteOptions,
-) -> Result<Vec<Loss>, ConvertError> {
+fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions) -> Encoded {
     let cells = build_cells(input)?;
     let mut point_data =
         input.batch.fields().iter().map(Array::from_field).collect::<Result<Vec<_>, _>>()?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use object_store::ObjectStore;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
@@ -47,8 +47,9 @@ fn request_of_record(line: &Json) -> usize {
     let backend = backend();
     edit(&place(&backend), line).unwrap();
     let record = format!("log/{:020}", 1);
-    let is_put =
-        |request: &fault_store::Request| request.what == "put" && request.path.ends_with(&record);
+    let is_put = |request: &archives::faults::Request| {
+        request.what == "put" && request.path.ends_with(&record)
+    };
     backend.requests().iter().position(is_put).unwrap()
 }
 

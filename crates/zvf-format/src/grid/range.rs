@@ -14,7 +14,7 @@ use crate::key::{ChunkKey, MAX_RANK};
 /// let shape = ChunkShape::new(&[10.0, 10.0]).unwrap();
 /// let grid = Grid::new(&[-1, 0], &[3, 2]).unwrap();
 /// let all = BoundingBox::new(&[-1e300, -1e300], &[1e300, 15.0]).unwrap();
-/// let range = shape.chunks_meeting(&all).unwrap().clamp_to_grid(&grid).unwrap();
+/// let range = shape.chunks_meeting(&all).unwrap().intersection(&grid.chunks()).unwrap();
 /// assert_eq!(range.count(), Some(6));
 /// assert_eq!(range.iter().next().unwrap().to_string(), "-1.0");
 /// ```
@@ -69,32 +69,6 @@ impl ChunkRange {
             pairs.all(|((low, high), component)| (low..=high).contains(component))
         };
         !self.empty && matches!(extra, Some(0 | 1)) && key.spatial(self.rank()).is_some_and(inside)
-    }
-
-    /// Keeps those of them that `grid` has cells for. A grid with one axis more has the bins of an
-    /// attribute in front, and all of these are taken.
-    ///
-    /// # Errors
-    ///
-    /// When the grid has another rank.
-    pub fn clamp_to_grid(&self, grid: &Grid) -> Result<Self, FormatError> {
-        let extra = grid.rank().checked_sub(self.rank());
-        let Some(extra @ (0 | 1)) = extra else {
-            let rank = i128::from(self.rank);
-            let expected = Expected::Between(rank, rank.saturating_add(1));
-            return Err(refuse(Class::BadShape, "rank", expected, grid.rank()));
-        };
-        let cells = grid.chunks();
-        Ok(Self::from_fn(grid.rank, |axis| {
-            let (first, last) = cells.axis(axis)?;
-            match axis.checked_sub(extra) {
-                None => Some((first, last)),
-                Some(axis) => {
-                    let (low, high) = self.axis(axis)?;
-                    Some((low.max(first), high.min(last)))
-                }
-            }
-        }))
     }
 
     /// Returns the chunks that are in both.

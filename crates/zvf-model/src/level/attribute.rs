@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::join;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
@@ -215,9 +216,8 @@ impl LevelReader {
     /// Returns whether the declared width gives one row for each vertex that the fragments of a chunk name.
     async fn fits(&self, cells: &Cells, dtype: Dtype, declared: u64, near: &ChunkKey) -> bool {
         let near = [*near];
-        let (Some(Ok(fragments)), Some(Ok(Some(size)))) =
-            (self.fragments(&near).await.pop(), cells.sizes(&near).await.pop())
-        else {
+        let (mut fragments, mut sizes) = join(self.fragments(&near), cells.sizes(&near)).await;
+        let (Some(Ok(fragments)), Some(Ok(Some(size)))) = (fragments.pop(), sizes.pop()) else {
             return false;
         };
         let rows = fragments.extent();

@@ -2,14 +2,13 @@
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use zvf_format::fragment::{Fragment, FragmentIndex};
+use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
-use crate::{Column, ColumnBuilder, ModelError};
+use crate::ModelError;
 
 /// The fragments of one chunk: the blob, known to be sound.
 ///
@@ -94,50 +93,6 @@ impl ChunkFragments {
         self.view()?.check_rows(rows).map_err(|error| self.place(error.into()))
     }
 
-    /// Returns the rows of `column` by fragment, one fragment after the other: the logical order of the chunk.
-    /// Shares the bytes where they are in that order already.
-    ///
-    /// # Errors
-    ///
-    /// [`Class::OutOfBounds`] when a fragment names a row that `column` does not have, and
-    /// [`Class::LimitExceeded`] when the fragments repeat rows so often that they are more than a cell
-    /// may hold.
-    pub fn order_column(&self, column: &Column) -> Result<Column, ModelError> {
-        let view = self.view()?;
-        let rows = to_u64(column.len());
-        if view.tiles(rows) {
-            return Ok(column.clone());
-        }
-        self.check_rows(rows)?;
-        let total = view.rows_total().unwrap_or(u64::MAX); // above any cap
-        let bytes = total.saturating_mul(to_u64(column.stride())); // likewise
-        if bytes > MAX_BYTES {
-            let expected = Expected::AtMost(MAX_BYTES.into());
-            let what = "bytes of the rows of all fragments";
-            return Err(self.place(ModelError::invalid_value(
-                Class::LimitExceeded,
-                what,
-                expected,
-                bytes,
-            )));
-        }
-        let mut ordered = ColumnBuilder::empty_like(column);
-        ordered.reserve(saturating_usize(total)); // at most as many as bytes
-        for fragment in &view {
-            match fragment {
-                Fragment::Range { start, count } => {
-                    // A map may have changed since the check.
-                    let end = start.saturating_add(count);
-                    ordered.push_rows(column, saturating_usize(start)..saturating_usize(end));
-                }
-                Fragment::Rows(_) => {
-                    fragment.rows().for_each(|row| ordered.push_row(column, saturating_usize(row)));
-                }
-            }
-        }
-        Ok(ordered.finish())
-    }
-
     fn place(&self, error: ModelError) -> ModelError {
         error.with_array(&self.array).with_chunk(&self.chunk)
     }
@@ -164,6 +119,21 @@ impl LevelReader {
             })
         });
         fragments.collect()
+    }
+
+    /// Returns the groups of link rows of the chunks `keys`; `None` where nothing is stored.
+    ///
+    /// Each answer has its own fault: a blob that cannot be read or is no fragment index.
+    #[boxed]
+    pub async fn link_fragments(
+        &self,
+        keys: &[ChunkKey],
+    ) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
+        match self.node().cells("link_fragments").await {
+            Ok(Some(cells)) => indexes(&cells, keys).await,
+            Ok(None) => keys.iter().map(|_| Ok(None)).collect(),
+            Err(error) => keys.iter().map(|_| Err(error.clone().into())).collect(),
+        }
     }
 
     /// Returns the chunks that have fragments and no vertices: none in a sound store, where at most an index without
@@ -215,7 +185,7 @@ impl LevelReader {
 }
 
 /// Returns the fragment indexes in the cells `keys`; `None` where nothing is stored.
-pub(crate) async fn indexes(
+async fn indexes(
     cells: &Cells,
     keys: &[ChunkKey],
 ) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
@@ -228,13 +198,9 @@ pub(crate) async fn indexes(
     fragments.collect()
 }
 
-/// What one cell may hold, decoded.
-const MAX_BYTES: u64 = 1 << 30;
-
 #[cfg(test)]
 mod tests {
     use zvf_format::fragment::FragmentIndexBuilder;
-    use zvf_metadata::Dtype;
 
     use super::*;
 
@@ -254,12 +220,10 @@ mod tests {
 
     #[test]
     fn rows_by_fragment_or_an_error() {
-        let column =
-            Column::new("uint8".parse::<Dtype>().unwrap(), 1, vec![10, 11, 12].into()).unwrap();
         for (ranges, rows) in [
-            (&[(0, 3)][..], Ok(&[10, 11, 12][..])),
-            (&[(2, 1), (0, 2)], Ok(&[12, 10, 11])),
-            (&[(1, 1), (1, 1)], Ok(&[11, 11])),
+            (&[(0, 3)][..], Ok(&[0, 1, 2][..])),
+            (&[(2, 1), (0, 2)], Ok(&[2, 0, 1])),
+            (&[(1, 1), (1, 1)], Ok(&[1, 1])),
             (&[], Ok(&[])),
             (
                 &[(0, 4)],
@@ -269,22 +233,11 @@ mod tests {
                 ),
             ),
         ] {
-            let found = fragments(ranges).order_column(&column);
-            let found =
-                found.as_ref().map(|column| &column.bytes()[..]).map_err(ToString::to_string);
-            assert_eq!(found, rows.map_err(str::to_owned), "{ranges:?}");
+            let fragments = fragments(ranges);
+            let view = fragments.view().unwrap();
+            let all = || view.iter().flat_map(|fragment| fragment.rows()).collect::<Vec<u64>>();
+            let found = fragments.check_rows(3).map(|()| all()).map_err(|error| error.to_string());
+            assert_eq!(found, rows.map(<[u64]>::to_vec).map_err(str::to_owned), "{ranges:?}");
         }
-    }
-
-    #[test]
-    fn repeated_rows_have_a_limit() {
-        let wide = Column::new("<U300000".parse::<Dtype>().unwrap(), 1, vec![0; 1_200_000].into())
-            .unwrap();
-        let error = fragments(&[(0, 1); 1000]).order_column(&wide).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "LimitExceeded: bytes of the rows of all fragments: expected at most 1073741824, \
-             found 1200000000 (in 0/vertex_fragments, chunk 7)"
-        );
     }
 }

@@ -34,7 +34,6 @@ use zvf_store::{Caching, Cells, KeyTable, LevelNode, Listing, Partial, Store};
 
 pub use attribute::AttributeReader;
 pub use fragments::ChunkFragments;
-pub(crate) use fragments::indexes;
 pub(crate) use rows::{CellRows, missing_cell_error};
 
 use attribute::Attributes;
@@ -87,7 +86,6 @@ struct Inner {
     owners: OnceCell<CachedOwners>,
     crossings: OnceCell<CachedOwners>, // used where all owners are too large
     links: Mutex<HashMap<i32, Arc<OnceCell<Option<LinkFamily>>>>>,
-    link_groups: OnceCell<bool>,
     index_bytes: u64,
 }
 
@@ -210,7 +208,6 @@ impl LevelReader {
             owners: OnceCell::new(),
             crossings: OnceCell::new(),
             links: Mutex::default(),
-            link_groups: OnceCell::new(),
             index_bytes,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -407,11 +404,6 @@ impl LevelReader {
     pub(crate) fn opened_links(&self, delta: Delta) -> Arc<OnceCell<Option<LinkFamily>>> {
         let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(links.entry(delta.0).or_default())
-    }
-
-    /// Returns whether groups of links follow fragments, once that was settled.
-    pub(crate) fn kept_link_groups(&self) -> &OnceCell<bool> {
-        &self.inner.link_groups
     }
 
     /// Returns the bytes that one table made from an index may take.

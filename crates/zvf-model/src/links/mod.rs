@@ -26,7 +26,6 @@
 
 mod attribute;
 mod blob;
-mod groups;
 mod open;
 mod probe;
 mod records;

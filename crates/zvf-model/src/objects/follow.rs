@@ -56,7 +56,8 @@ pub struct ObjectRuns {
     pub id: ObjectId,
     /// Its fragments.
     pub runs: Vec<FragmentVisit>,
-    /// Where fragments are left out because their chunk is missing: before the run of that number.
+    /// Where a run does not continue the one before it: the numbers of such runs, ascending. A block without fragments
+    /// is before them, or one whose chunk is missing.
     pub gaps: Vec<usize>,
 }
 
@@ -327,7 +328,6 @@ fn runs<'a>(
                     block.fragments.iter().map(|fragment| FragmentVisit { chunk, fragment }),
                 );
             }
-            None if block.fragments.is_empty() => {}
             None => gaps.push(runs.len()),
         }
     }

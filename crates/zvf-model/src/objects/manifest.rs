@@ -82,6 +82,25 @@ impl ObjectManifest {
             Some((chunk_key(reference.chunk.iter().map(|c| c.get()))?, reference.fragment))
         }))
     }
+
+    /// Returns each fragment with the one that continues it: a block without fragments ends a line.
+    ///
+    /// # Errors
+    ///
+    /// Never, as [`view`](Self::view).
+    pub fn steps(
+        &self,
+    ) -> Result<impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_, ModelError> {
+        let places = self.view()?.blocks().flat_map(|block| {
+            let chunk = chunk_key(block.chunk.iter().map(|c| c.get()));
+            let end = block.fragments.is_empty().then_some(None);
+            let places = block.fragments.iter().map(move |fragment| chunk.zip(Some(fragment)));
+            end.into_iter().chain(places)
+        });
+        let steps =
+            places.scan(None, |last, place| Some(std::mem::replace(last, place).zip(place)));
+        Ok(steps.flatten())
+    }
 }
 
 /// Returns the key with these components, of which there are as many as a manifest may have.

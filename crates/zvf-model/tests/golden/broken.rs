@@ -65,7 +65,7 @@ fn read_level(level: &LevelReader) -> Result<(), ModelError> {
     inline(level.tiles())?;
     let positions = inline(level.positions(&keys, Caching::Once));
     for (fragments, positions) in inline(level.fragments(&keys)).into_iter().zip(positions) {
-        fragments?.order_column(&positions?)?;
+        fragments?.check_rows(positions?.len() as u64)?;
     }
     for name in inline(level.attribute_names())?.names {
         if let Some(attribute) = inline(level.attribute(&name))? {
@@ -92,8 +92,7 @@ fn read_level(level: &LevelReader) -> Result<(), ModelError> {
                 .try_for_each(|r| r.map(|_| ()))?;
         }
     }
-    inline(level.link_fragments(&keys)).into_iter().try_for_each(|r| r.map(|_| ()))?;
-    inline(level.skeleton_edges(&keys)).map(|_| ())
+    inline(level.link_fragments(&keys)).into_iter().try_for_each(|r| r.map(|_| ()))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Newer and rarer forms of stores, derived from archived stores by changing some of their files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use archives::{Unpacked, files, inline};
 use serde_json::{Value, json};
@@ -409,38 +409,4 @@ fn partitioned_cross_chunk_links_are_read() {
     let error = bridges(&LevelFixture::new(&files).level()).unwrap_err();
     assert_eq!(error.class(), Class::Unsupported);
     assert!(error.to_string().contains("sharded_v1"), "{error}");
-}
-
-#[test]
-fn links_of_one_fragment_where_groups_follow_fragments() {
-    let with_claim = |id| {
-        let mut files = files(id);
-        attributes(&mut files, "0", |all| {
-            all["zarr_vectors_level"]["fragment_link_groups"] = json!(true)
-        });
-        LevelFixture::new(&files)
-    };
-    // A single object: one fragment and one group per chunk, and every link is inside.
-    let fixture = with_claim("gr2_f64");
-    let level = fixture.level();
-    let family = inline(level.links(Delta::SAME)).unwrap().unwrap();
-    let within = family.segments().iter().find(|segment| segment.is_intra()).unwrap();
-    let cells = inline(within.cells()).unwrap();
-    let mut chunks_with_parts = BTreeSet::new();
-    for place in 0..cells.len() {
-        let chunk = cells.source(place).unwrap();
-        let cell = inline(within.read(&[place], Caching::Once)).remove(0).unwrap();
-        let rows = inline(level.links_of_fragment(&chunk, 0)).unwrap().unwrap();
-        let part = inline(within.read_rows(&chunk, &rows)).unwrap();
-        assert_eq!(part.len(), cell.len());
-        assert!(inline(level.links_of_fragment(&chunk, 1)).unwrap().is_none());
-        chunks_with_parts.insert(chunk.to_string());
-    }
-    assert!(!chunks_with_parts.is_empty());
-    // Without the claim, or with a false one, readers do not rely on it.
-    for fixture in [LevelFixture::new(&files("gr2_f64")), with_claim("gr3_links")] {
-        let level = fixture.level();
-        let chunk = inline(level.chunks()).unwrap().get(0).unwrap();
-        assert!(inline(level.links_of_fragment(&chunk, 0)).unwrap().is_none());
-    }
 }

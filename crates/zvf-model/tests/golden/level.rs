@@ -18,9 +18,12 @@ fn in_order(
     let keys = case.chunks();
     let mut all: Option<ColumnBuilder> = None;
     for (fragments, column) in inline(case.level.fragments(&keys)).into_iter().zip(columns) {
-        let ordered = fragments?.order_column(&column?)?;
-        let all = all.get_or_insert_with(|| ColumnBuilder::empty_like(&ordered));
-        all.push_rows(&ordered, 0..ordered.len());
+        let (fragments, column) = (fragments?, column?);
+        fragments.check_rows(column.len() as u64)?;
+        let all = all.get_or_insert_with(|| ColumnBuilder::empty_like(&column));
+        for fragment in &fragments.view()? {
+            fragment.rows().for_each(|row| all.push_row(&column, row as usize));
+        }
     }
     Ok(all.map_or_else(|| Column::empty(case.level.dtype(), 1).unwrap(), ColumnBuilder::finish))
 }

@@ -1,12 +1,12 @@
-//! Link families, their attributes, links between levels, and skeletons.
+//! Link families, their attributes, and links between levels.
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use zvf_format::Class;
 use zvf_format::key::Delta;
 use zvf_format::link::LinkStorage;
-use zvf_model::{LinkFamily, LinkRecords, VertexRow};
+use zvf_model::{LevelId, LevelReader, LinkFamily, LinkRecords, VertexRow};
 use zvf_store::Caching;
 
 use crate::cases::{LevelCase, same_rows, sha256, sha256_sorted};
@@ -263,49 +263,16 @@ pub(crate) fn levels(case: &LevelCase) -> usize {
             let count: u64 = counts.into_iter().flatten().sum();
             assert_eq!(u64::try_from(down.len()).unwrap(), count, "{context}");
         }
-        let reverse_links =
-            inline(level_links.linked_level().level_links(Delta(-delta.0))).unwrap().unwrap();
-        let up =
-            inline(reverse_links.read_chunks(&chunk_keys(level_links.linked_level()))).unwrap();
+        let linked = LevelId(level.level().0.checked_add_signed(delta.0).unwrap());
+        let linked = inline(LevelReader::open(level.store(), linked)).unwrap();
+        let reverse_links = inline(linked.level_links(Delta(-delta.0))).unwrap().unwrap();
+        let up = inline(reverse_links.read_chunks(&chunk_keys(&linked))).unwrap();
         assert_eq!(pairs(down, false), pairs(up, true), "{context}");
         checked += 1;
     }
     checked
 }
 
-fn chunk_keys(level: &zvf_model::LevelReader) -> Vec<zvf_format::key::ChunkKey> {
+fn chunk_keys(level: &LevelReader) -> Vec<zvf_format::key::ChunkKey> {
     inline(level.chunks()).unwrap().iter().collect()
-}
-
-/// Compares edges of skeletons, by the positions of their ends, with the input of the writer.
-pub(crate) fn skeletons(case: &LevelCase) -> usize {
-    let LevelCase { name, level, whole, .. } = case;
-    if whole["truth"]["kind"] != "skeleton" {
-        return 0;
-    }
-    let keys = case.chunks();
-    let edges = inline(level.skeleton_edges(&keys)).unwrap();
-    let expected: &Value = &whole["truth"]["edges"];
-    if expected.is_null() {
-        // The streamed store: 97 vertices in 4 trees, according to its note.
-        assert_eq!(edges.len(), 93, "{name}");
-        let children: BTreeSet<String> =
-            edges.iter().map(|edge| format!("{}/{}", edge.child.chunk, edge.child.row)).collect();
-        assert_eq!(children.len(), 93, "{name}: one parent each");
-        return 1;
-    }
-    let cells = inline(level.positions(&keys, Caching::Once));
-    let position = |at: &VertexRow| -> Vec<u8> {
-        let cell = cells[keys.iter().position(|key| *key == at.chunk).unwrap()].as_ref().unwrap();
-        let row = usize::try_from(at.row).unwrap();
-        (0..level.axes()).flat_map(|c| cell.float(row, c).unwrap().to_le_bytes()).collect()
-    };
-    let rows: Vec<u8> = edges
-        .iter()
-        .flat_map(|edge| [position(&edge.child), position(&edge.parent)].concat())
-        .collect();
-    assert_eq!(edges.len(), expected["count"], "{name}");
-    let found = sha256_sorted(&rows, 2 * level.axes() * 8);
-    assert_eq!(found, expected["positions_f64_sha256_sorted"], "{name}");
-    1
 }

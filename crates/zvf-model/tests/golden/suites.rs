@@ -85,23 +85,6 @@ fn counts_of_links_before_0_9_are_complete_or_absent() {
 }
 
 #[test]
-fn directed_records_take_no_implied_edge_away() {
-    for (name, edges, explicit, rows) in [("skel_ingest", 487, 167, 451), ("skel_small", 6, 1, 6)] {
-        let (_unpacked, store) = open(name);
-        let level = level(&store, 0);
-        let keys: Vec<_> = inline(level.chunks()).unwrap().iter().collect();
-        let found = inline(level.skeleton_edges(&keys)).unwrap();
-        let recorded: Vec<_> = found.iter().filter(|edge| edge.record.is_some()).collect();
-        assert_eq!((found.len(), recorded.len()), (edges, explicit), "{name}");
-        let mut children: Vec<_> =
-            found.iter().map(|edge| (edge.child.chunk.to_string(), edge.child.row)).collect();
-        children.sort();
-        children.dedup();
-        assert_eq!(children.len(), rows, "{name}: rows that have a parent");
-    }
-}
-
-#[test]
 fn a_leading_axis_needs_no_attribute() {
     for (name, vertices, objects) in
         [("rechunk_group", 1276, 40), ("rechunk_group06", 1811, 60), ("c27", 2441, 80)]

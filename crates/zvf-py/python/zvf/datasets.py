@@ -248,7 +248,7 @@ class Dataset:
     def build_pyramid(self, levels: int | None = None, *, progress: Any = None, **words: Any) -> Dataset:
         """Build coarser levels into the store; words are options of ``zvf pyramid`` (``ratio=8``, ``max_vertices=...``)."""
         self._check_open()
-        args = ["pyramid", self.address, *options(words)]
+        args = ["pyramid", "--in-place", self.address, *options(words)]
         if levels is not None:
             args += ["--levels", str(count_of("levels", levels))]
         command(*args, storage=self._storage, progress=progress)

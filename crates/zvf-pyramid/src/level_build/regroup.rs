@@ -84,7 +84,7 @@ impl KindBuild<'_> {
 }
 
 /// Returns the fragments that the chains that are kept consist of: chunk and fragment, chain and place in it. Chains go by
-/// their place among those that are kept. `None` where a manifest names a chunk that is not there.
+/// their place among those that are kept. `None` where a manifest names a chunk that is not there, or several lines.
 async fn visits(
     below: &LevelReader,
     objects: &Objects,
@@ -100,6 +100,8 @@ async fn visits(
             let chain = objects.place_of_row(row);
             row += 1;
             let Some(chain) = chain else { return Ok(()) };
+            // Several lines of one object are put together by objects.
+            all_there &= !manifest.view()?.blocks().any(|block| block.fragments.is_empty());
             for (place, (chunk, fragment)) in (0_u64..).zip(manifest.references()?) {
                 let chunk = finder.find(chunk.components()).map(to_u64);
                 let fits = |n: &u64| u32::try_from(*n).is_ok();

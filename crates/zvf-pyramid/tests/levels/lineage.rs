@@ -59,7 +59,7 @@ fn pairs(links: &[LevelLink]) -> BTreeSet<(Key, Key)> {
 
 async fn related(reader: &Reader, from: u32, to: u32) -> Option<Vec<LevelLink>> {
     let rows: Vec<VertexRow> = rows(reader, from).await.into_iter().map(|(row, _)| row).collect();
-    reader.find_related(LevelId(from), LevelId(to), &rows).await.unwrap()
+    reader.find_related_of_kind(None, LevelId(from), LevelId(to), &rows).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,7 +178,11 @@ async fn options_determine_the_stored_links() {
         let rows = reader.object_rows(LevelId(0), ObjectId(3)).await.unwrap();
         let to: BTreeSet<Key> =
             reader.object_rows(LevelId(2), ObjectId(3)).await.unwrap().iter().map(key).collect();
-        let links = reader.find_related(LevelId(0), LevelId(2), &rows).await.unwrap().unwrap();
+        let links = reader
+            .find_related_of_kind(None, LevelId(0), LevelId(2), &rows)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((rows.len(), links.len()), (100, 100));
         assert!(links.iter().all(|link| to.contains(&key(&link.linked_row))));
     }

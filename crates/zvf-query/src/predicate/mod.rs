@@ -191,12 +191,6 @@ impl Predicate {
         columns
     }
 
-    /// Returns whether every column of the predicate belongs to `scope`.
-    #[must_use]
-    pub fn is_all(&self, scope: Scope) -> bool {
-        self.columns().iter().all(|column| column.scope == scope)
-    }
-
     fn collect<'a>(&'a self, columns: &mut Vec<&'a ColumnRef>) {
         match self {
             Self::Compare(column, ..) | Self::In(column, _) | Self::IsNull(column) => {

@@ -63,6 +63,9 @@ pub(super) fn is_plain_name(name: &str) -> bool {
     first && chars.all(is_name_part) && !RESERVED.contains(&name)
 }
 
+/// What may begin a word.
+pub(super) const ODD_CHARACTER: &str = "a name, a value or a comparison; a column whose name has \
+    other characters is written in backquotes: `a%b`";
 const MAX_TEXT_BYTES: usize = 65_536;
 const MAX_DEPTH: u32 = 64;
 const RESERVED: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false"];
@@ -109,8 +112,7 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, BadPredicate> {
                 let (name, after) = rest.split_at(end);
                 (Word::Name(name.to_owned()), after)
             }
-            _ => sign(rest)
-                .ok_or(BadPredicate { at, expected: "a name, a value or a comparison" })?,
+            _ => sign(rest).ok_or(BadPredicate { at, expected: ODD_CHARACTER })?,
         };
         words.push((at, word));
         rest = after.trim_start();
@@ -277,9 +279,13 @@ impl Parser {
 
     fn name(&mut self) -> Result<String, BadPredicate> {
         let name = match self.peek() {
-            Some(Word::Quoted(name)) => name.clone(),
+            Some(Word::Quoted(name)) => zvf_metadata::path_segment(name).into_owned(),
             Some(Word::Name(name)) if !RESERVED.contains(&name.as_str()) => name.clone(),
-            _ => return self.refuse("the name of a column"),
+            _ => {
+                return self.refuse(
+                    "the name of a column, which is in backquotes unless it is a plain word",
+                );
+            }
         };
         self.step();
         Ok(name)

@@ -39,7 +39,7 @@ fn parses_texts_to_predicates() {
 #[test]
 fn messages_name_the_position() {
     for (text, at, expected) in [
-        ("", 0, "the name of a column"),
+        ("", 0, "the name of a column, which is in backquotes unless it is a plain word"),
         ("a", 1, "a comparison, in, or is null"),
         ("a = ", 4, "a number, a text in quotes, true or false"),
         ("a = 'x", 4, "a closing quote"),
@@ -53,7 +53,7 @@ fn messages_name_the_position() {
         ("a[x] = 1", 2, "an index"),
         ("a[1 = 1", 4, "a closing bracket"),
         ("1", 1, "a comparison"),
-        ("a ? 1", 2, "a name, a value or a comparison"),
+        ("a ? 1", 2, super::parse::ODD_CHARACTER),
         ("a = 1e999", 4, "a number"),
         ("a = and", 4, "a number, a text in quotes, true or false"),
     ] {
@@ -100,7 +100,8 @@ fn columns_are_listed_once() {
     let condition = parse("a > 1 and (a < 3 or object.b[1] = 2) and a[1] = 0");
     let names: Vec<String> = condition.columns().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["a", "a[1]", "object.b[1]"]);
-    assert!(!condition.is_all(Scope::Vertex) && parse("a = 1").is_all(Scope::Vertex));
+    let scopes: Vec<Scope> = condition.columns().iter().map(|column| column.scope).collect();
+    assert_eq!(scopes, [Scope::Vertex, Scope::Vertex, Scope::Object]);
 }
 
 proptest! {

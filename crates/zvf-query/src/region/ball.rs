@@ -2,7 +2,7 @@
 
 use zvf_model::Bounds;
 
-use super::{BadRegion, Overlap};
+use super::BadRegion;
 
 const AXES: usize = Bounds::MAX_AXES;
 
@@ -51,21 +51,6 @@ impl Ball {
 
     pub(super) fn contains(&self, point: &[f64]) -> bool {
         self.holds(norm_squared(&self.offset_from_centre(point)))
-    }
-
-    pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
-        let (mut nearest, mut farthest) = (0.0, 0.0);
-        for ((c, low), high) in self.centre.iter().zip(cell.low()).zip(cell.high()) {
-            let near = c - c.clamp(*low, *high);
-            let far = (c - low).abs().max((high - c).abs());
-            nearest += near * near;
-            farthest += far * far;
-        }
-        match (self.holds(nearest), self.holds(farthest)) {
-            (false, _) => Overlap::Outside,
-            (true, false) => Overlap::Crosses,
-            (true, true) => Overlap::Inside,
-        }
     }
 
     /// Returns the part of the segment inside: where a parabola is not above zero.

@@ -6,7 +6,7 @@
 
 use zvf_model::Bounds;
 
-use super::{BadRegion, Overlap};
+use super::BadRegion;
 
 const AXES: usize = Bounds::MAX_AXES;
 
@@ -81,18 +81,6 @@ impl HalfSpace {
         if let (Some((n, at)), None) = (along.next(), along.next()) {
             *at = self.offset / n;
         }
-    }
-
-    /// Returns the minimum and maximum signed distance of the points of `cell`.
-    fn distance_range(&self, cell: &Bounds) -> (f64, f64) {
-        let (mut min, mut max) = (-self.offset, -self.offset);
-        for ((n, low), high) in self.normal.iter().zip(cell.low()).zip(cell.high()) {
-            if *n != 0.0 {
-                min += (n * low).min(n * high);
-                max += (n * low).max(n * high);
-            }
-        }
-        (min, max)
     }
 }
 
@@ -185,19 +173,6 @@ impl Convex {
         }
         let (low, high) = (low.get(..axes).unwrap_or(&low), high.get(..axes).unwrap_or(&high));
         Bounds::new(low, high).map_err(|_empty| BadRegion::NoArea)
-    }
-
-    pub(super) fn overlap(&self, cell: &Bounds) -> Overlap {
-        let mut overlap = Overlap::Inside;
-        for (min, max) in self.spaces.iter().map(|space| space.distance_range(cell)) {
-            if min > 0.0 {
-                return Overlap::Outside;
-            }
-            if max > 0.0 || max.is_nan() || min.is_nan() {
-                overlap = Overlap::Crosses;
-            }
-        }
-        overlap
     }
 
     /// Returns the part of the segment from `a` to `b` inside, from 0 to 1; `None` if there is none.

@@ -32,14 +32,12 @@ pub(crate) use prism::Prism;
 ///
 /// ```
 /// use zvf_model::Bounds;
-/// use zvf_query::region::{Overlap, Region};
+/// use zvf_query::region::Region;
 ///
 /// let region = Region::from(Bounds::new(&[0.0, 0.0], &[4.0, 4.0])?);
 /// assert!(region.contains(&[4.0, 2.0]));
 /// assert!(region.meets_segment(&[-1.0, 3.0], &[3.0, 7.0])); // touches the corner (0, 4)
 /// assert!(!region.meets_segment(&[-1.0, 4.0], &[3.0, 8.0]));
-/// let cell = Bounds::new(&[1.0, 1.0], &[2.0, 2.0])?;
-/// assert_eq!(region.overlap(&cell), Overlap::Inside);
 /// # Ok::<(), zvf_model::BadBounds>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -61,17 +59,6 @@ pub(crate) enum Shape {
     Ball(Ball),
     Convex(Convex),
     Prism(Prism),
-}
-
-/// Whether a box is inside of a region, outside or neither.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overlap {
-    /// No point of the box is in the region.
-    Outside,
-    /// Some points of the box may be in the region.
-    Crosses,
-    /// Every point of the box is in the region.
-    Inside,
 }
 
 impl From<Bounds> for Region {
@@ -176,34 +163,6 @@ impl Region {
         }
     }
 
-    /// Returns whether `cell` is inside or outside; [`Overlap::Crosses`] if that is not cheap to compute.
-    #[must_use]
-    pub fn overlap(&self, cell: &Bounds) -> Overlap {
-        if self.hull.intersection(cell).is_none() {
-            return Overlap::Outside;
-        }
-        match &self.shape {
-            Shape::Box(_) if self.half_open => {
-                let upper = cell.high().iter().zip(self.hull.high()).all(|(cell, max)| cell < max);
-                if upper { self.hull_overlap(cell) } else { Overlap::Crosses }
-            }
-            Shape::Box(_) => self.hull_overlap(cell),
-            Shape::Ball(ball) => ball.overlap(cell),
-            Shape::Convex(convex) => convex.overlap(cell),
-            Shape::Prism(prism) => {
-                let mut any = Overlap::Outside;
-                for piece in prism.pieces() {
-                    match piece.overlap(cell) {
-                        Overlap::Inside => return Overlap::Inside,
-                        Overlap::Crosses => any = Overlap::Crosses,
-                        Overlap::Outside => {}
-                    }
-                }
-                any
-            }
-        }
-    }
-
     /// Returns whether the segment from `a` to `b` has a point in the region.
     #[must_use]
     pub fn meets_segment(&self, a: &[f64], b: &[f64]) -> bool {
@@ -266,11 +225,6 @@ impl Region {
         };
         // Fewer than three corners is contact without area.
         Ok(pieces.into_iter().filter(|piece| piece.len() > 2).collect())
-    }
-
-    fn hull_overlap(&self, cell: &Bounds) -> Overlap {
-        let inside = self.hull.contains(cell.low()) && self.hull.contains(cell.high());
-        if inside { Overlap::Inside } else { Overlap::Crosses }
     }
 }
 

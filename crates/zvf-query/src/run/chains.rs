@@ -157,15 +157,12 @@ impl Context {
         let mut rows = Vec::new();
         let mut steps: Vec<(Place, Place, u64)> = Vec::new();
         for manifest in manifests {
-            let mut last: Option<Place> = None;
-            for place in manifest.references()? {
-                if let Some(before) = last
-                    && hulls_meet(before.0.components(), place.0.components(), range, axes)
+            for (before, place) in manifest.steps()? {
+                if hulls_meet(before.0.components(), place.0.components(), range, axes)
                     && self.may_step(region, before, place, ends)
                 {
                     steps.push((before, place, manifest.row()));
                 }
-                last = Some(place);
             }
         }
         let far = self.read_ends(&steps, ends).await?;

@@ -12,6 +12,7 @@
 
 use futures_util::future::try_join_all;
 use zvf_format::key::{ChunkKey, Delta};
+use zvf_metadata::path_segment;
 use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
 
 use crate::error::{BadQuery, QueryError};
@@ -57,6 +58,7 @@ impl AnswerColumns {
                 }
             }
             Columns::Named(names) => {
+                let names: Vec<_> = names.iter().map(|name| path_segment(name)).collect();
                 let columns = names.iter().map(|name| Self::find(name, cache, kind, near));
                 for Self { vertex, fragment, object, link, .. } in try_join_all(columns).await? {
                     chosen.vertex.extend(vertex);

@@ -202,7 +202,7 @@ impl Context {
         };
         let first = match &reach {
             Some((_, range)) => chunks_in_range(&chunks, range).first().copied(),
-            None => None,
+            None => Some(0), // whatever else is read
         };
         let near = first.and_then(|place| chunks.get(usize_from_u32(place)));
         let near = near.as_ref();

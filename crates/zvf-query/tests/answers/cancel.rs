@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use futures_util::StreamExt as _;
 use object_store::path::Path;
 use tokio::runtime::Builder;

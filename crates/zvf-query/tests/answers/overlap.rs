@@ -277,7 +277,8 @@ fn missing_rows_have_no_relatives() {
             Some("InvalidArgument: there is no row 18446744073709551615 in chunk 1.0"),
         ),
     ] {
-        let found = fixture.wait(fixture.reader.find_related(level(0), level(1), &rows));
+        let found =
+            fixture.wait(fixture.reader.find_related_of_kind(None, level(0), level(1), &rows));
         assert_eq!(found.err().map(|error| error.to_string()).as_deref(), message);
     }
 }

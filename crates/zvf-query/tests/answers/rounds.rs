@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use object_store::path::Path;
 use tokio::time::Instant;
 use zvf_model::{Bounds, LevelId, LevelReader};

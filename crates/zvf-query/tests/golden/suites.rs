@@ -167,3 +167,17 @@ async fn an_answer_of_a_level_that_lacks_edits_says_so() {
     let text = "level 1 lacks edits of level 0 that came after it was built: build it again with zvf pyramid";
     assert_eq!(notices.iter().map(ToString::to_string).collect::<Vec<_>>(), [text]);
 }
+
+/// Edges and rows that have a parent: a record between fragments takes no implied edge away.
+#[tokio::test]
+async fn directed_records_take_no_implied_edge_away() {
+    for (name, edges, rows) in [("skel_ingest", 487, 451), ("skel_small", 6, 6)] {
+        let (_unpacked, reader) = open(name).await;
+        let batch = reader.run(&Query::all().with_places()).await.unwrap().batch;
+        let elements = batch.elements().unwrap();
+        let mut children: Vec<usize> = elements.iter().map(|ends| ends[0]).collect();
+        children.sort_unstable();
+        children.dedup();
+        assert_eq!((elements.len(), children.len()), (edges, rows), "{name}");
+    }
+}

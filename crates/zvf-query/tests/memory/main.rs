@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "other tests make more of it")]
 mod fixtures;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use archives::{Unpacked, expected_failure};
 use fixtures::{Data, Files, store};
@@ -53,11 +53,15 @@ fn enlarge_chunks(data: &Data) -> Files {
     files
 }
 
+/// Waits until no other test makes or reads a store: all take from one heap.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Returns what `ask` returns about a store of these files, and the most memory that was taken
 /// meanwhile.
 fn peak_of<T>(files: &Files, ask: impl AsyncFnOnce(Reader) -> T) -> (T, usize) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = Unpacked::from_files(files);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let options =
@@ -88,6 +92,7 @@ fn replace(files: &mut Files, path: &str, blobs: &[Vec<u8>]) {
 
 #[test]
 fn a_region_on_lines_holds_some_of_its_chunks() {
+    let _alone = alone();
     // A quarter of the chunks, in which nothing lies at this height.
     let region = Bounds::new(&[0.0, 2.0], &[8.0 * 23.0 + 1.0, 3.0]).unwrap();
     let query = Query::all().columns(Columns::None).in_region(region);
@@ -100,6 +105,7 @@ fn a_region_on_lines_holds_some_of_its_chunks() {
 
 #[test]
 fn a_stream_begins_without_the_numbers_of_all_objects() {
+    let _alone = alone();
     const OBJECTS: u64 = 2_000_000;
     let mut files = store(&[chains()]);
     for (path, bytes) in &mut files {
@@ -125,6 +131,7 @@ fn a_stream_begins_without_the_numbers_of_all_objects() {
 
 #[test]
 fn fragments_of_an_object_count_against_the_budget() {
+    let _alone = alone();
     expected_failure("core", "fragments of an object count against the budget", || {
         let mut files = store(&[chains()]);
         let mut fragments = FragmentIndexBuilder::new();
@@ -144,6 +151,7 @@ fn fragments_of_an_object_count_against_the_budget() {
 /// Streams ten times more data than the budget allows with less memory than the budget.
 #[test]
 fn streams_stay_within_the_budget() {
+    let _alone = alone();
     for kind in [Kind::PointCloud, Kind::Polyline, Kind::Graph, Kind::Skeleton] {
         let points = (0..2 * CHUNKS).map(|i| vec![4.0 * i as f32, 0.0]).collect();
         let mut data = Data::new(kind, 8.0, points);

@@ -322,11 +322,10 @@ async fn refused_targets_are_named() {
     fs::create_dir(path("journaled")).unwrap();
     fs::write(path("journaled/zarr.json"), "").unwrap();
     fs::create_dir(path("empty")).unwrap();
-    let not_free = "AlreadyExists, store: expected a name that is free, or leave to replace what is there, found";
     for (name, replace, message) in [
-        ("file", false, format!("{not_free} \"a file\"")),
-        ("file", true, format!("{not_free} \"a file\"")),
-        ("full", false, format!("{not_free} \"a directory that is not empty\"")),
+        ("file", false, "AlreadyExists, file already exists".to_owned()),
+        ("file", true, "AlreadyExists, file already exists".to_owned()),
+        ("full", false, "AlreadyExists, full already exists".to_owned()),
         ("full", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"a directory without zarr.json\"".to_owned()),
         ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: write to another name, or move NAME.zvf away to give up its history, found \"NAME.zvf beside it\"".to_owned()),
         ("gone", false, "AlreadyExists, store: expected a name without the journal of a store that is gone: take another name, or move NAME.zvf away, found \"NAME.zvf beside it\"".to_owned()),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use archives::faults::{Fault, FaultStore};
 use bytes::Bytes;
-use fault_store::{Fault, FaultStore};
 use object_store::path::Path;
 use zvf_store::{Caching, OpenOptions, Store, StoreError};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use archives::faults::{Fault, FaultStore};
 use archives::{files, in_memory};
-use fault_store::{Fault, FaultStore};
 use serde_json::{Value, json};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;

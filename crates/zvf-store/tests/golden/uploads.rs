@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use object_store::ObjectStore;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;

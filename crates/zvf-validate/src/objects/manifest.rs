@@ -237,6 +237,9 @@ impl RowsReport {
         if !checks.claims && !checks.lines && !checks.bridges && checks.parents.is_empty() {
             return;
         }
+        if fragments.is_empty() {
+            *last = None; // another line follows
+        }
         let ends = checks.chunks.fragment_ends(place);
         for fragment in fragments {
             let number = checks.chunks.fragment(place, fragment);

@@ -60,10 +60,10 @@ pub(crate) struct Ingest {
 struct IngestBatch {
     positions: Column,
     fields: Vec<Column>,
-    groups: Vec<u64>,        // of objects; empty otherwise
-    leading: Vec<i64>,       // bins of the attribute, where chunks have them
-    parts: Vec<Part>,        // of chains
-    order: Option<Vec<u32>>, // rows of a skeleton, depth first
+    groups: Vec<u64>,         // of objects; empty otherwise
+    leading: Vec<i64>,        // bins of the attribute, where chunks have them
+    parts: Vec<(Part, bool)>, // of chains, and whether each starts a line
+    order: Option<Vec<u32>>,  // rows of a skeleton, depth first
 }
 
 impl Ingest {
@@ -318,17 +318,20 @@ impl Ingest {
         (0..batch.len()).into_par_iter().map(bin).collect()
     }
 
-    /// Returns the chains of a batch.
-    fn parts(&mut self, batch: &Batch) -> Result<Vec<Part>, WriteError> {
+    /// Returns the chains of a batch, and whether each starts a line.
+    fn parts(&mut self, batch: &Batch) -> Result<Vec<(Part, bool)>, WriteError> {
         let kind = self.schema.kind;
-        let parts: Vec<Part> = match batch.vertex_objects() {
-            _ if !batch.parts().is_empty() => batch.parts().iter().collect(),
+        let parts: Vec<(Part, bool)> = match batch.vertex_objects() {
+            _ if !batch.parts().is_empty() => {
+                let parts = batch.parts().iter().enumerate();
+                parts.map(|(at, part)| (part, batch.parts().starts_line(at))).collect()
+            }
             Some(objects) => {
                 let mut start = 0_usize;
                 let runs = objects.chunk_by(|a, b| a == b).map(|run| {
                     let rows = start..start + run.len();
                     start = rows.end;
-                    run.first().copied().flatten().map(|object| Part { rows, object })
+                    run.first().copied().flatten().map(|object| (Part { rows, object }, false))
                 });
                 runs.collect::<Option<_>>().ok_or_else(|| {
                     WriteError::unfit(kind, "every vertex", "in an object", "one that is in none")
@@ -340,7 +343,7 @@ impl Ingest {
                 let pairs = chain::pairs(batch.len(), first)?;
                 // `pairs` has found ids for all.
                 self.next = self.next.map(|next| next + saturating_i64(to_u64(pairs.len())));
-                pairs
+                pairs.into_iter().map(|pair| (pair, true)).collect()
             }
             None => {
                 let expected = "divided into parts, one for each chain";
@@ -348,7 +351,8 @@ impl Ingest {
             }
         };
         if kind == Kind::Line {
-            chain::check_lines(parts.iter().filter(|part| !part.rows.is_empty()))?;
+            let lines = parts.iter().map(|(part, _)| part);
+            chain::check_lines(lines.filter(|part| !part.rows.is_empty()))?;
             // Past all ids, `ids_from` refuses the next.
             self.chains.lines =
                 self.chains.lines.saturating_add(saturating_i64(to_u64(parts.len())));

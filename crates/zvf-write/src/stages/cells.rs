@@ -6,7 +6,8 @@
 //! NAME.fragments  for each chunk in the order of writing: how many fragments | the first row of each
 //! ```
 //!
-//! `order` is the number of a run's first vertex; fragments that are whole objects go by their chunks.
+//! `order` is the number of a run's first vertex; fragments that are whole objects go by their chunks. The highest bit
+//! of the chunk says that a line starts with the run.
 //!
 //! Not here: the cells themselves ([`crate::cells`]).
 
@@ -21,12 +22,13 @@ use super::file::WrittenFile;
 use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable, Places};
 use super::slice::sum;
-use super::sorted::{ExternalSorter, sort_key, sort_key_u32, sort_key_u64};
+use super::sorted::{ExternalSorter, number_u32, sort_key, sort_key_u32, sort_key_u64};
 use super::step_output::{Sequence, StepOutput, Target};
 use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::level_columns::{Columns, Grouping};
 use crate::routed::{Group, first_numbers, gather};
+use crate::types::chain::Run;
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +89,14 @@ impl CellsOutput {
 
 /// Bytes of an entry.
 pub(crate) const ENTRY: usize = 32;
+/// The flag beside the chunk of an entry.
+const STARTS_LINE: u32 = 1 << 31;
+
+/// Returns the chunk of an entry, and whether a line starts with its run.
+pub(crate) fn chunk_of(entry: &[u8]) -> (u32, bool) {
+    let chunk = number_u32(entry, 16);
+    (chunk & !STARTS_LINE, chunk & STARTS_LINE != 0)
+}
 
 /// The outcome of writing a chunk.
 struct WrittenChunk {
@@ -94,7 +104,7 @@ struct WrittenChunk {
     groups: Vec<Group>,
     numbers: Vec<u64>, // of rows, unless a table has their places already
     firsts: Vec<u64>,  // of each run of a chain, the number of its first vertex
-    owners: Vec<i64>,
+    runs: Vec<Run>,
     bytes: u64,
     rows: u64,
     sum: u64,
@@ -124,8 +134,8 @@ pub(crate) fn run(
             let loaded = merged.load(&read, chunk)?;
             let pieces = loaded.pieces();
             let mut rows = gather(&pieces, left.numbered);
-            let runs = grouping == Grouping::Runs;
-            let firsts = if runs { first_numbers(&pieces, &rows.groups) } else { Vec::new() };
+            let is_runs = grouping == Grouping::Runs;
+            let firsts = if is_runs { first_numbers(&pieces, &rows.groups) } else { Vec::new() };
             drop(pieces);
             let mut numbers = std::mem::take(&mut rows.numbers);
             if let Some(table) = left.places.table() {
@@ -136,10 +146,10 @@ pub(crate) fn run(
             let count = to_u64(rows.positions.len() / stride);
             // Of rows that stayed in memory there is no other sum.
             let sum = if merged.held_slice().is_some() { 0 } else { sum(&rows.positions, stride) };
-            let meaning = if runs { Meaning::Runs(&loaded.owners) } else { meaning };
+            let meaning = if is_runs { Meaning::Runs(&loaded.runs) } else { meaning };
             let (groups, bytes) = arrays.put(&frame, chunk, rows, meaning)?;
-            let owners = loaded.owners.into_owned();
-            Ok(WrittenChunk { chunk, groups, numbers, firsts, owners, bytes, rows: count, sum })
+            let runs = loaded.runs.into_owned();
+            Ok(WrittenChunk { chunk, groups, numbers, firsts, runs, bytes, rows: count, sum })
         })?;
         for done in done {
             record.rows += done.rows;
@@ -254,14 +264,15 @@ fn push_entries(
             }
             Grouping::Runs => {
                 let at = usize_from_u32(fragment);
-                let owner = done.owners.get(at).copied();
-                let Some((object, order)) = owner.zip(done.firsts.get(at).copied()) else {
+                let run = done.runs.get(at).copied();
+                let Some((run, first)) = run.zip(done.firsts.get(at).copied()) else {
                     return Err(merged.damage_error("rows", "an object for each run", "none"));
                 };
                 let ends = [group.start, group.start + group.count - 1];
                 let ends = ends.map(|row| sort_key_u32(row_number(row))).concat();
-                let order = sort_key_u64(order);
-                entries.push(&[&sort_key(object), &order, &chunk, &fragment_bytes, &ends])?;
+                let chunk = if run.starts_line { done.chunk | STARTS_LINE } else { done.chunk };
+                let (order, chunk) = (sort_key_u64(first), sort_key_u32(chunk));
+                entries.push(&[&sort_key(run.object), &order, &chunk, &fragment_bytes, &ends])?;
             }
         }
     }

@@ -10,17 +10,17 @@ use rayon::prelude::*;
 use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::arrays::ObjectIndex;
-use zvf_metadata::{Dtype, GroupDoc};
+use zvf_metadata::{Dtype, GroupDoc, path_segment};
 use zvf_store::{DensePlan, DenseSink, RowPlan, RowSink};
 
-use super::cells::{CellsOutput, ENTRY};
+use super::cells::{CellsOutput, ENTRY, chunk_of};
 use super::merged_slices::MergedSlices;
 use super::slice::FieldRecord;
 use super::sorted::{KWayMerge, number, number_u32, sort_key};
 use super::step_output::{StepOutput, Target};
 use crate::WriteError;
 use crate::cells::Frame;
-use crate::columns::{path_name, row_bytes};
+use crate::columns::row_bytes;
 use crate::objects::{absent_values, attribute_plan, put_values};
 use crate::scratch::Scratch;
 use crate::stop::StopFlag;
@@ -165,7 +165,9 @@ async fn write_manifests(
     ids.for_each(&merged.options.stop_flag(), |id| {
         let before = block.fragments.len();
         while let Some(entry) = entries.head().filter(|entry| number(entry) == id) {
-            block.fragments.push((number_u32(entry, 16), number_u32(entry, 20)));
+            let (chunk, starts_line) = chunk_of(entry);
+            let is_another = starts_line && block.fragments.len() > before;
+            block.fragments.push((chunk, number_u32(entry, 20), is_another));
             entries.advance()?;
         }
         block.objects.push(before..block.fragments.len());
@@ -182,9 +184,9 @@ async fn write_manifests(
 /// The manifests of some objects.
 #[derive(Default)]
 struct Manifests {
-    fragments: Vec<(u32, u32)>, // chunk and number there
-    objects: Vec<Range<usize>>, // of each, which of those
-    present: u64,               // objects that had fragments so far
+    fragments: Vec<(u32, u32, bool)>, // chunk, number there, and whether another line starts
+    objects: Vec<Range<usize>>,       // of each, which of those
+    present: u64,                     // objects that had fragments so far
 }
 
 impl Manifests {
@@ -194,8 +196,12 @@ impl Manifests {
         let blobs = self.objects.par_iter().map(|range| {
             frame.check_stop()?;
             let mut manifest = ManifestBuilder::new(rank)?;
-            for (chunk, fragment) in &self.fragments[range.clone()] {
-                manifest.push_single(frame.table.components(*chunk), (*fragment).into())?;
+            for (chunk, fragment, is_another) in &self.fragments[range.clone()] {
+                let chunk = frame.table.components(*chunk);
+                if *is_another {
+                    manifest.push_explicit(chunk, &[])?;
+                }
+                manifest.push_single(chunk, (*fragment).into())?;
             }
             let blob = manifest.encode();
             Manifest::parse(&blob, rank)?; // it reads back
@@ -282,7 +288,7 @@ async fn write_field(
         let stride = row_bytes(*stored_type, width) + 16;
         sources.push(KWayMerge::open([stored], stride, &merged.options.stop_flag())?);
     }
-    let path = frame.path(&format!("object_attributes/{}", path_name(name)));
+    let path = frame.path(&format!("object_attributes/{}", path_segment(name)));
     let mut sink = frame.build.dense(&path, plan)?;
     let none = absent_values(dtype, usize_from_u32(width));
     let (mut block, mut value) = (Vec::new(), none.clone());

@@ -25,7 +25,7 @@ use zvf_format::link::{Endpoint, LinkPolicy};
 use zvf_format::num::{index_u32, to_u64};
 use zvf_model::Kind;
 
-use super::cells::{CellsOutput, ENTRY};
+use super::cells::{CellsOutput, ENTRY, chunk_of};
 use super::file::WrittenFile;
 use super::merged_slices::MergedSlices;
 use super::places::{PLACE, PlaceTable};
@@ -360,7 +360,7 @@ pub(crate) fn chains(
     let mut last: Option<(i64, End)> = None;
     let mut rows = 0_u64;
     while let Some(entry) = entries.head() {
-        let (object, chunk) = (number(entry), number_u32(entry, 16));
+        let (object, (chunk, starts_line)) = (number(entry), chunk_of(entry));
         let (from, to) = (number_u32(entry, 24), number_u32(entry, 28));
         let Some(more) = to.checked_sub(from) else {
             return Err(merged.damage_error("entries", format!("a last row from {from} on"), to));
@@ -369,7 +369,7 @@ pub(crate) fn chains(
         match last {
             Some((before, end)) if before == object => {
                 rows += count;
-                if end.0 != chunk {
+                if end.0 != chunk && !starts_line {
                     let (number, ends) = (record.elements, [end, (chunk, from)]);
                     put_link(merged, family.family(), &mut links, number, &ends, &[])?;
                     record.elements += 1;

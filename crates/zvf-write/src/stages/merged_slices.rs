@@ -36,6 +36,7 @@ use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::route::Segment;
 use crate::routed::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
+use crate::types::chain::Run;
 use crate::{WriteError, WriteOptions};
 
 /// All slices of a store, merged: their chunks, columns and sources.
@@ -71,8 +72,8 @@ pub(crate) struct Window {
 pub(crate) struct LoadedChunk<'a> {
     held: Vec<Piece<'a>>,
     read: Vec<RoutedBatch>, // one for each slice in files that has any
-    /// The object of each run of a chain.
-    pub(crate) owners: Cow<'a, [i64]>,
+    /// The runs of chains.
+    pub(crate) runs: Cow<'a, [Run]>,
 }
 
 impl LoadedChunk<'_> {
@@ -292,8 +293,8 @@ impl MergedSlices {
     /// Returns the rows of a chunk of a window, in the order given, with groups that count over all slices.
     pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>, WriteError> {
         if let [Source::Held(source)] = self.sources.as_slice() {
-            let (held, owners) = source.chunk(chunk);
-            return Ok(LoadedChunk { held, owners: owners.into(), ..LoadedChunk::default() });
+            let (held, runs) = source.chunk(chunk);
+            return Ok(LoadedChunk { held, runs: runs.into(), ..LoadedChunk::default() });
         }
         let mut loaded = LoadedChunk::default();
         let mut all = Vec::new();
@@ -301,17 +302,18 @@ impl MergedSlices {
         for (number, stored) in window.by_chunk.get(&chunk).map_or(&[][..], Vec::as_slice) {
             let Some(Source::File(source)) = self.sources.get(*number) else { continue };
             let mut base = to_u64(all.len());
-            let same = source.goes_on == Some(chunk) && base > 0;
+            let (mut batch, runs) = self.decode_span(columns, source, stored)?;
+            let starts_line = runs.first().is_some_and(|run| run.starts_line);
+            let same = source.goes_on == Some(chunk) && base > 0 && !starts_line;
             base -= u64::from(same);
-            let (mut batch, owners) = self.decode_span(columns, source, stored)?;
             if columns.grouping == Grouping::Runs {
                 batch.groups.iter_mut().for_each(|group| *group += base);
-                all.extend(owners.into_iter().skip(usize::from(same)));
+                all.extend(runs.into_iter().skip(usize::from(same)));
             }
             batch.segments = vec![Segment { chunk, start: 0, count: stored.span.rows }];
             loaded.read.push(batch);
         }
-        loaded.owners = all.into();
+        loaded.runs = all.into();
         Ok(loaded)
     }
 
@@ -325,7 +327,7 @@ impl MergedSlices {
         columns: &Columns,
         source: &FileSource,
         stored: &LoadedSpan,
-    ) -> Result<(RoutedBatch, Vec<i64>), WriteError> {
+    ) -> Result<(RoutedBatch, Vec<Run>), WriteError> {
         let LoadedSpan { span, bytes, .. } = stored;
         let attributes = columns.attributes().count();
         if source.codes.len() != attributes {
@@ -352,7 +354,7 @@ impl MergedSlices {
         };
         let mut groups = if side_data.groups { numbers(&take(8)) } else { Vec::new() };
         let mut listed = if side_data.numbers { numbers(&take(8)) } else { Vec::new() };
-        let mut owners = Vec::new();
+        let mut runs = Vec::new();
         if side_data.runs {
             let mut found = 0_u64;
             for run in ChainRun::read_all(&bytes) {
@@ -370,7 +372,7 @@ impl MergedSlices {
                 let count = usize_from_u32(run.rows);
                 groups.extend(std::iter::repeat_n(group, count));
                 listed.extend((run.first..).take(count));
-                owners.push(run.object);
+                runs.push(run.run);
             }
         }
         let batch = RoutedBatch {
@@ -381,7 +383,7 @@ impl MergedSlices {
             rows: (0..span.rows).collect(),
             segments: Vec::new(),
         };
-        Ok((batch, owners))
+        Ok((batch, runs))
     }
 
     /// Returns the error for a step that left something else than another one needs.

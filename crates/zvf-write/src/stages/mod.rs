@@ -41,7 +41,7 @@ use std::path::Path;
 
 use zvf_format::key::Offsets;
 use zvf_format::num::to_u64;
-use zvf_metadata::LevelDoc;
+use zvf_metadata::{LevelDoc, path_segment};
 use zvf_store::{Build, CellSink};
 
 pub(crate) use cells::{CellsOutput, CellsRecord, Part};
@@ -60,7 +60,6 @@ pub(crate) use step_output::{StepOutput, Target};
 
 use crate::WriteError;
 use crate::cells::{Arrays, Frame, Meaning};
-use crate::columns::path_name;
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
 use crate::objects::Objects;
@@ -214,7 +213,8 @@ impl Stages {
             .chain(object_fields.map(|field| field.name.as_str()))
             .chain(merged.element_attributes.iter().map(|column| &*column.name))
             .chain(objects.group_field_names());
-        notices.extend(names.any(|name| path_name(name) != name).then_some(Notice::EscapedNames));
+        notices
+            .extend(names.any(|name| path_segment(name) != name).then_some(Notice::EscapedNames));
         let report = Report {
             vertices: merged.vertex_count(),
             left_out: merged.slices.iter().map(|slice| slice.left_out).sum::<u64>(),

@@ -41,7 +41,7 @@ use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::routed::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
 use crate::stop::StopFlag;
-use crate::types::chain::Chains;
+use crate::types::chain::{Chains, Run};
 
 /// What is known of a slice.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -172,7 +172,7 @@ impl SideData {
 /// Vertices of a chain that follow each other in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainRun {
-    pub(crate) object: i64,
+    pub(crate) run: Run,
     /// The running number of its first vertex.
     pub(crate) first: u64,
     pub(crate) rows: u32,
@@ -180,7 +180,8 @@ pub(crate) struct ChainRun {
 
 impl ChainRun {
     fn to_le_bytes(self) -> impl Iterator<Item = u8> {
-        let (object, first) = (self.object.to_le_bytes(), self.first.to_le_bytes());
+        let first = if self.run.starts_line { self.first | STARTS_LINE } else { self.first };
+        let (object, first) = (self.run.object.to_le_bytes(), first.to_le_bytes());
         object.into_iter().chain(first).chain(self.rows.to_le_bytes())
     }
 
@@ -191,7 +192,8 @@ impl ChainRun {
             let mut rows = [0; 4];
             rows.copy_from_slice(rest);
             let (object, first) = (i64::from_le_bytes(words[0]), u64::from_le_bytes(words[1]));
-            Self { object, first, rows: u32::from_le_bytes(rows) }
+            let run = Run { object, starts_line: first & STARTS_LINE != 0 };
+            Self { run, first: first & !STARTS_LINE, rows: u32::from_le_bytes(rows) }
         })
     }
 }
@@ -211,9 +213,9 @@ pub(crate) fn write_rows(
         for n in held.table.components(chunk) {
             chunks.write(&n.to_le_bytes())?;
         }
-        let owners = held.chains.owners(chunk);
+        let runs = held.chains.runs_of(chunk);
         chunks.write(&rows.bytes().to_le_bytes())?;
-        for (what, n) in [("rows of a chunk", count), ("runs of a chunk", owners.len())] {
+        for (what, n) in [("rows of a chunk", count), ("runs of a chunk", runs.len())] {
             chunks.write(&count_u32(what, n)?.to_le_bytes())?;
         }
         for column in gather_as_given(&pieces) {
@@ -227,7 +229,7 @@ pub(crate) fn write_rows(
             words.extend(numbers_as_given(&pieces).flat_map(u64::to_le_bytes));
         }
         if side_data.runs {
-            words.extend(chain_runs(&pieces, owners)?.into_iter().flat_map(ChainRun::to_le_bytes));
+            words.extend(chain_runs(&pieces, runs)?.into_iter().flat_map(ChainRun::to_le_bytes));
         }
         rows.write(&words)?;
     }
@@ -248,16 +250,16 @@ impl HeldRows {
     }
 }
 
-/// Returns the runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
-fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, WriteError> {
-    let mut runs: Vec<ChainRun> = Vec::with_capacity(owners.len());
+/// Returns the runs of chains that the rows of a chunk are, whose groups are their places in `all`.
+fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>, WriteError> {
+    let mut runs: Vec<ChainRun> = Vec::with_capacity(all.len());
     let mut last = None;
     for (group, number) in groups_as_given(pieces).zip(numbers_as_given(pieces)) {
         match runs.last_mut().filter(|_| last == Some(group)) {
             Some(run) => run.rows += 1, // a chunk has fewer rows than 2^32
             None => {
-                let owner = usize::try_from(group).ok().and_then(|group| owners.get(group));
-                let object = *owner.filter(|_| to_u64(runs.len()) == group).ok_or_else(|| {
+                let run = usize::try_from(group).ok().and_then(|group| all.get(group));
+                let run = *run.filter(|_| to_u64(runs.len()) == group).ok_or_else(|| {
                     let expected = "rows in the order of the runs of their chunk";
                     WriteError::Task {
                         task: "route".to_owned(),
@@ -265,7 +267,7 @@ fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, Wri
                         found: format!("run {group} after {} others", runs.len()),
                     }
                 })?;
-                runs.push(ChainRun { object, first: number, rows: 1 });
+                runs.push(ChainRun { run, first: number, rows: 1 });
             }
         }
         last = Some(group);
@@ -371,6 +373,8 @@ fn hash(row: &[u8]) -> u64 {
 const FIELD_MEMORY: u64 = 16 << 20;
 /// Bytes of a run.
 const RUN: usize = 20;
+/// The bit of the number of a first vertex that says whether a line starts there; no number has it.
+const STARTS_LINE: u64 = 1 << 63;
 /// An odd number whose bits are those of the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Any number that is not 0: the hash of zeros is none either.
@@ -382,8 +386,12 @@ mod tests {
 
     #[test]
     fn runs_are_read_as_they_were_written() {
-        let run = |object, first, rows| ChainRun { object, first, rows };
-        let runs = [run(-3, 1 << 40, 7), run(i64::MAX, 0, u32::MAX)];
+        let run = |object, starts_line, first, rows| ChainRun {
+            run: Run { object, starts_line },
+            first,
+            rows,
+        };
+        let runs = [run(-3, false, 1 << 40, 7), run(i64::MAX, true, 0, u32::MAX)];
         let bytes: Vec<u8> = runs.iter().flat_map(|run| run.to_le_bytes()).collect();
         assert_eq!(bytes.len(), 2 * RUN);
         assert_eq!(ChainRun::read_all(&bytes).collect::<Vec<_>>(), runs);

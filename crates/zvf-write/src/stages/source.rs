@@ -18,6 +18,7 @@ use super::step_output::file;
 use crate::WriteError;
 use crate::error::count_u32;
 use crate::routed::Piece;
+use crate::types::chain::Run;
 
 /// Where the rows of a slice are.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl Source {
                 let pieces = held.rows.pieces(*chunk);
                 let rows: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
                 let rows = count_u32("rows of a chunk", rows)?;
-                let runs = count_u32("runs of a chunk", held.rows.chains.owners(*chunk).len())?;
+                let runs = count_u32("runs of a chunk", held.rows.chains.runs_of(*chunk).len())?;
                 visit(held.rows.table.components(*chunk), Span { start: 0, rows, runs })
             }),
             Self::File(source) => source.for_each_span(rank, visit),
@@ -105,10 +106,10 @@ impl Source {
 }
 
 impl HeldSource {
-    /// Returns the rows of a chunk of the level, in the order given, and the objects of its runs.
-    pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[i64]) {
+    /// Returns the rows of a chunk of the level, in the order given, and its runs.
+    pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[Run]) {
         let held_number = self.numbers[usize_from_u32(number)];
-        (self.rows.pieces(held_number), self.rows.chains.owners(held_number))
+        (self.rows.pieces(held_number), self.rows.chains.runs_of(held_number))
     }
 }
 

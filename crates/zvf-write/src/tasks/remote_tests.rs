@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use archives::faults::{Fault, FaultStore};
 use bytes::Bytes;
-use fault_store::{Fault, FaultStore};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::ObjectStoreExt as _;
 use zvf_format::Class;
@@ -177,7 +177,7 @@ async fn the_next_process_finds_a_store_whose_answer_was_lost() {
         attempt(&counted, trial_folder.path()).await.unwrap();
         let requests = counted.requests();
         let is_root =
-            |sent: &&fault_store::Request| sent.what == "put" && sent.path == "a.zv/zarr.json";
+            |sent: &&archives::faults::Request| sent.what == "put" && sent.path == "a.zv/zarr.json";
         requests.iter().position(|sent| is_root(&sent)).unwrap()
     };
     backend.plan(root_put, Fault::AnswerLate);

@@ -1,7 +1,8 @@
 //! Lines, polylines and streamlines: where a chain is cut into runs.
 //!
 //! A chain is cut wherever it enters another chunk, and nowhere else; each run is a fragment of its
-//! chunk, in the order in which runs are met. Rows of a chunk stay in that order.
+//! chunk, in the order in which runs are met. Rows of a chunk stay in that order. An object may have several
+//! lines: a run says whether a line starts with it.
 //!
 //! Not here: the links between runs (`stages::join`), which join the runs of an object in its manifest's order.
 
@@ -10,10 +11,18 @@ use zvf_model::{Kind, ObjectId, Part};
 
 use crate::WriteError;
 
+/// Vertices of a line that follow each other in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) object: i64,
+    /// Whether it does not continue the run of its object before it.
+    pub(crate) starts_line: bool,
+}
+
 /// The runs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
-    owners: Vec<Vec<i64>>, // of each chunk, the object of each fragment
+    of_chunks: Vec<Vec<Run>>, // the fragments of each chunk
     runs: u64,
     ends: Option<[(i64, u32); 2]>, // the object and the chunk of the first vertex given, and of the last
     /// Lines without objects, numbered as they come.
@@ -21,26 +30,28 @@ pub(crate) struct Chains {
 }
 
 impl Chains {
-    /// Cuts the parts of a batch, given the chunk of each row; the group of each row is its fragment.
+    /// Cuts the parts of a batch, given the chunk of each row; the group of each row is its fragment. Of each part it
+    /// is known whether it starts a line.
     pub(crate) fn cut(
         &mut self,
-        parts: impl Iterator<Item = Part>,
+        parts: impl Iterator<Item = (Part, bool)>,
         chunks: &[u32],
         chunk_count: usize,
     ) -> Vec<u64> {
-        self.owners.resize(chunk_count, Vec::new());
+        self.of_chunks.resize(chunk_count, Vec::new());
         let mut groups = Vec::with_capacity(chunks.len());
-        for part in parts {
+        for (part, mut starts_line) in parts {
             for run in chunks[part.rows].chunk_by(|a, b| a == b) {
                 let chunk = run[0];
-                let owners = &mut self.owners[usize_from_u32(chunk)];
+                let runs = &mut self.of_chunks[usize_from_u32(chunk)];
                 let end = (part.object.0, chunk);
-                if self.ends.is_none_or(|[_, last]| last != end) {
-                    owners.push(part.object.0);
+                if starts_line || self.ends.is_none_or(|[_, last]| last != end) {
+                    runs.push(Run { object: part.object.0, starts_line });
                     self.runs += 1;
                 }
+                starts_line = false;
                 self.ends = Some([self.ends.map_or(end, |[first, _]| first), end]);
-                let group = to_u64(owners.len()) - 1;
+                let group = to_u64(runs.len()) - 1;
                 groups.extend(std::iter::repeat_n(group, run.len()));
             }
         }
@@ -63,9 +74,9 @@ impl Chains {
         std::mem::replace(self, Self { lines, ..Self::default() })
     }
 
-    /// Returns the object of each fragment of a chunk.
-    pub(crate) fn owners(&self, chunk: u32) -> &[i64] {
-        self.owners.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice)
+    /// Returns the fragments of a chunk.
+    pub(crate) fn runs_of(&self, chunk: u32) -> &[Run] {
+        self.of_chunks.get(usize_from_u32(chunk)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -109,15 +120,20 @@ mod tests {
     #[test]
     fn chains_are_cut_where_the_chunk_changes() {
         let mut chains = Chains::default();
-        let parts = [part(0..4, 5), part(4..6, 9)];
+        let parts = [(part(0..4, 5), false), (part(4..6, 9), true)];
         let groups = chains.cut(parts.into_iter(), &[0, 0, 1, 0, 0, 0], 2);
         assert_eq!(groups, [0, 0, 0, 1, 2, 2]);
         // The same object and its run continue in the next batch.
-        let groups = chains.cut([part(0..2, 9)].into_iter(), &[0, 1], 2);
+        let groups = chains.cut([(part(0..2, 9), false)].into_iter(), &[0, 1], 2);
         assert_eq!(groups, [2, 1]);
         assert_eq!((chains.runs(), chains.ends()), (5, Some([(5, 0), (9, 1)])));
-        assert_eq!(chains.owners(1), [5, 9]);
-        assert_eq!(chains.owners(0), [5, 5, 9]);
+        let run = |object, starts_line| Run { object, starts_line };
+        assert_eq!(chains.runs_of(1), [run(5, false), run(9, false)]);
+        assert_eq!(chains.runs_of(0), [run(5, false), run(5, false), run(9, true)]);
+        // Another line of the object where the last one ends.
+        assert_eq!(chains.cut([(part(0..3, 9), true)].into_iter(), &[1, 1, 0], 2), [2, 2, 3]);
+        assert_eq!(chains.runs_of(1)[2..], [run(9, true)]);
+        assert_eq!(chains.runs_of(0)[3..], [run(9, false)]);
     }
 
     #[test]

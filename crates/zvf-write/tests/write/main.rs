@@ -5,6 +5,7 @@ mod draco;
 mod given;
 mod golden;
 mod kinds;
+mod lines;
 mod memory;
 mod packed;
 mod refused;

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault_store::{Fault, FaultStore};
+use archives::faults::{Fault, FaultStore};
 use tokio::time::Instant;
 use zvf_model::{Bounds, Kind};
 use zvf_query::{Columns, Query, Reader};

@@ -57,7 +57,7 @@ impl Shift {
         let parts = if named && self.by != 0 {
             let ids = batch.parts().objects().iter().map(|id| self.id(*id));
             let ids = ids.collect::<Result<_, _>>()?;
-            Parts::new(batch.parts().offsets().to_vec(), ids)
+            batch.parts().with_objects(ids)
         } else if !named && self.whole && !batch.is_empty() {
             Parts::new(vec![0, batch.len()], vec![ObjectId(self.by)])
         } else {

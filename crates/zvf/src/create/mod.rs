@@ -40,6 +40,7 @@ pub(crate) use ids::Shift;
 pub use layout::Layout;
 use layout::expand_to_axes;
 pub use layouts::Layouts;
+pub use names::name_objects;
 pub(crate) use slices::Place;
 pub use source::StoreSource;
 pub use write::{create, create_all};
@@ -237,7 +238,7 @@ pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
         return source.open();
     }
     let reader = read::open(Input::path(file), recipe.format, &recipe.read)?;
-    if recipe.name_objects { names::name_objects(reader, file) } else { Ok(reader) }
+    if recipe.name_objects { name_objects(reader, file) } else { Ok(reader) }
 }
 
 /// Reports the progress. Returns an error where the caller asks to stop.

@@ -1,5 +1,4 @@
-//! Names of the objects of several files: trees, graphs and meshes are called as their file is,
-//! without its ending.
+//! Names of the objects of files: trees, graphs and meshes are called as their file is, without its ending.
 //!
 //! A file that names its objects itself keeps their names, and a file of points, lines or
 //! streamlines has no names.
@@ -16,8 +15,13 @@ use zvf_write::WriteError;
 
 use crate::Error;
 
-/// Adds the attribute `name` to the objects of `file`, if they are to have one.
-pub(super) fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
+/// Adds the attribute `name` to the objects of `file`: trees, or the one graph or mesh that the file is, unless it has
+/// attributes of objects.
+///
+/// # Errors
+///
+/// When the name cannot be a column.
+pub fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
     let mut header = reader.header().clone();
     let is_one_object = !header.objects && matches!(header.kind, Kind::Graph | Kind::Mesh);
     let are_trees = header.objects && header.kind == Kind::Skeleton;

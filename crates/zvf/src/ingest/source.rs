@@ -30,6 +30,8 @@ pub(super) struct Source {
     dtype: Option<String>,
     triangles: bool,
     #[serde(default)]
+    rings: bool,
+    #[serde(default)]
     text: Option<Text>,
     #[serde(default)]
     beside: Beside,
@@ -40,7 +42,7 @@ pub(super) struct Source {
     #[serde(default)]
     name_objects: bool,
     #[serde(default)]
-    draco: Option<u8>, // bits of a coordinate; 0 for float32 as they are
+    draco: Option<DracoPositions>,
     #[serde(default)]
     records: Vec<(String, Json)>, // the headers of formats
     compat: bool,
@@ -164,6 +166,7 @@ impl Source {
             types: columns.types.iter().map(|(n, dtype)| (n.clone(), dtype.to_string())).collect(),
             dtype: layout.dtype.map(|dtype| dtype.to_string()),
             triangles: *polygons == Polygons::Triangles,
+            rings: *polygons == Polygons::Rings,
             text: Some(Text::new(text)),
             beside: Beside::new(&recipe.read)?,
             batch_rows: *batch_rows,
@@ -171,7 +174,7 @@ impl Source {
             bins: recipe.bins.clone(),
             codecs: recipe.codecs.metadata().iter().map(|codec| codec.value().clone()).collect(),
             name_objects: recipe.name_objects,
-            draco: recipe.draco.map(|draco| draco.bits.unwrap_or(0)),
+            draco: recipe.draco,
             records: layout.records.clone(),
             compat: recipe.write.compat,
             replace: recipe.write.build.replace,
@@ -213,7 +216,11 @@ impl Source {
             kind: self.kind.as_ref().map(|kind| kind.parse::<Kind>()).transpose()?,
             columns,
             positions: self.dtype.as_ref().map(|dtype| dtype.parse::<Dtype>()).transpose()?,
-            polygons: if self.triangles { Polygons::Triangles } else { Polygons::Same },
+            polygons: match (self.triangles, self.rings) {
+                (true, _) => Polygons::Triangles,
+                (_, true) => Polygons::Rings,
+                _ => Polygons::Same,
+            },
             text: self.text.clone().map(Text::options).unwrap_or_default(),
             batch_rows: self.batch_rows,
             memory: self.read_memory,
@@ -234,7 +241,7 @@ impl Source {
     pub(super) fn schema(&self) -> Result<Schema, Error> {
         let schema = schema(&self.shape, self.bins.as_deref(), self.codecs()?)?;
         Ok(match self.draco {
-            Some(bits) => schema.with_draco(DracoPositions { bits: Some(bits).filter(|n| *n > 0) }),
+            Some(draco) => schema.with_draco(draco),
             None => schema,
         })
     }

@@ -240,6 +240,7 @@ impl Query {
             overwrite: self.overwrite,
             scratch: None,
             extra: serde_json::Map::new(),
+            is_repeated: false,
         };
         job.write(session, format, vec![Source::from(export)], Vec::new(), out).await
     }

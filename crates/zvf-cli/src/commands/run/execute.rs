@@ -269,9 +269,9 @@ fn show(
 
 fn command_line(step: &Planned, status: &Status, running: &Running) -> Vec<std::ffi::OsString> {
     let (verb, rest) = step.args.split_first().map_or(("", &[][..]), |(verb, rest)| (verb, rest));
-    let replaces = status.replaces_own
-        && !step.outputs.iter().any(|output| step.inputs.contains(output))
-        && !rest.iter().any(|word| word == "--overwrite");
+    let is_in_place = step.outputs.iter().any(|output| step.inputs.contains(output));
+    let replaces =
+        status.replaces_own && !is_in_place && !rest.iter().any(|word| word == "--overwrite");
     let mut words = vec!["zvf".to_owned(), verb.to_owned()];
     words.extend(running.common.iter().cloned());
     if running.json {
@@ -279,6 +279,9 @@ fn command_line(step: &Planned, status: &Status, running: &Running) -> Vec<std::
     }
     if replaces {
         words.push("--overwrite".to_owned());
+    }
+    if is_in_place && verb == "pyramid" && !rest.iter().any(|word| word == "--in-place") {
+        words.push("--in-place".to_owned());
     }
     words.extend(rest.iter().cloned());
     words.into_iter().map(Into::into).collect()

@@ -65,9 +65,6 @@ struct ChunkOptions {
         default_value = "zstd"
     )]
     codec: String,
-    /// The level, an older spelling.
-    #[arg(long, value_name = "N", hide = true)]
-    level: Option<u8>,
     /// The filter of blocks: noshuffle, shuffle or bitshuffle.
     #[arg(
         long = "blosc-shuffle",
@@ -94,11 +91,9 @@ impl ChunkOptions {
                 Some(BloscCompressor::from_name(name).ok_or_else(|| unknown("compressor", name))?)
             }
         };
-        let level = match (level, self.level) {
-            (Some(text), None) => text.parse().map_err(|_source| unknown("level", text))?,
-            (None, level) => level.unwrap_or(DEFAULT_LEVEL),
-            (Some(_), Some(_)) => return Err(Usage::new("the level is given twice").into()),
-        };
+        let level = level.map_or(Ok(DEFAULT_LEVEL), |text| {
+            text.parse().map_err(|_source| unknown("level", text))
+        })?;
         let shuffle = BloscShuffle::from_name(&self.shuffle);
         let shuffle = shuffle.ok_or_else(|| unknown("shuffle", &self.shuffle))?;
         if level > 9 {

@@ -51,6 +51,7 @@ struct Table {
     dtype: Dtype,
     width: u32,
     object: Option<usize>,
+    last_part: Option<i64>, // of the last row
     part: Option<usize>,
     attributes: Vec<Attribute>,
     /// The columns whose types are inferred in a first pass.
@@ -153,6 +154,7 @@ impl Table {
             width,
             object,
             part,
+            last_part: None,
             attributes: Vec::new(),
             columns: Columns::new(options.memory, batches.format),
             format: batches.format,
@@ -268,7 +270,8 @@ impl Table {
         if !self.kind.is_chain() {
             return batch.with_vertex_objects(owners).map_err(batch_error);
         }
-        let (mut offsets, mut ids, mut last) = (Vec::new(), Vec::new(), None);
+        let (mut offsets, mut ids, mut starts, mut last) =
+            (Vec::new(), Vec::new(), Vec::new(), None);
         for (row, owner) in owners.into_iter().enumerate() {
             let part = parts.as_ref().map(|parts| as_integer(&read_cell(parts, row)));
             let owner = owner.ok_or_else(|| {
@@ -279,14 +282,17 @@ impl Table {
             if last != Some((owner, part)) {
                 offsets.push(row);
                 ids.push(owner);
+                starts.push(self.last_part.is_some_and(|last| Some(last) != part));
                 last = Some((owner, part));
+                self.last_part = part;
             }
         }
         if rows.num_rows() == 0 {
             return Ok(batch);
         }
         offsets.push(rows.num_rows());
-        batch.with_parts(Parts::new(offsets, ids).map_err(batch_error)?).map_err(batch_error)
+        let parts = Parts::new(offsets, ids).and_then(|parts| parts.with_starts(starts));
+        batch.with_parts(parts.map_err(batch_error)?).map_err(batch_error)
     }
 
     /// Returns the object of each row.

@@ -25,30 +25,21 @@ use self::chunks::Chunks;
 use self::encode::{Grid, Summary, encode};
 use self::head::{Head, OutRecord, header_bytes};
 use self::schema::{Schema, SchemaRequest, parse_u8, refuse};
-use super::{Loss, Report, SeekWrite, Target, WriteOptions, Writer, begin_once, count_u32};
+use super::{Loss, Opened, Report, SeekWrite, Target, WriteOptions, Writer, begin_once, count_u32};
 use crate::ConvertError;
 use crate::read::las::record::{decode_hex, find_record};
 use crate::read::source::Numbers;
 use crate::read::{Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     LasWriter::open(target, options, Variant::Plain)
 }
 
-pub(crate) fn open_compressed<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_compressed<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     LasWriter::open(target, options, Variant::Compressed)
 }
 
-pub(crate) fn open_octree<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open_octree<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     LasWriter::open(target, options, Variant::Octree)
 }
 

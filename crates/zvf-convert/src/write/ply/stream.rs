@@ -20,12 +20,9 @@ use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 use crate::write::collect::from_bad_batch;
 use crate::write::spool::Spool;
-use crate::write::{Report, Target, WriteOptions, Writer, begin_once};
+use crate::write::{Opened, Report, Target, WriteOptions, Writer, begin_once};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("PLY")?;
     Ok(Box::new(PlyWriter { out, options: options.clone(), has_begun: false, file: None }))
 }

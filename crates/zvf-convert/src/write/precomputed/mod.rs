@@ -32,15 +32,12 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use super::chains::Millimeters;
-use super::{CollectedPieces, Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{CollectedPieces, Loss, Opened, Report, Target, WriteOptions, Writer, begin_once};
 use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
 use crate::read::{Group, Header, Piece};
 
-pub(crate) fn open<'a>(
-    target: Target<'a>,
-    options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let folder = Folder(target.into_folder("precomputed")?);
     let sharding = parse_sharding(options)?;
     let is_multilod = match options.extra.get("precomputed.mesh").map(Json::as_str) {

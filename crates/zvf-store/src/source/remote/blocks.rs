@@ -139,7 +139,7 @@ pub(crate) const BLOCK_BYTES: usize = 16 << 20;
 mod tests {
     use std::sync::Arc;
 
-    use fault_store::{Fault, FaultStore, Request};
+    use archives::faults::{Fault, FaultStore, Request};
     use object_store::ObjectStore;
     use object_store::path::Path;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault_store::{Fault, FaultStore, Request};
+use archives::faults::{Fault, FaultStore, Request};
 use object_store::path::Path;
 use zvf_format::Class;
 

@@ -1,0 +1,622 @@
+//! An object store with planned failures, for tests.
+//!
+//! [`FaultStore`] wraps memory and counts operations from 0. A [`Fault`] planned for the nth of them happens once; all
+//! others pass. Every operation is also recorded, so that a test can check the requests.
+//!
+//! Several clients may share one memory, each with its own count: what one of them does right
+//! before the nth request of another is planned as well, so that every order of two writers can be
+//! tested.
+//!
+//! Nothing takes real time: a fault without an answer sleeps on tokio's clock, which tests pause, and the age of
+//! objects follows that clock.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result,
+};
+use tokio::time::Instant;
+
+/// The fault of one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The reply is this HTTP status, with the message of a backend.
+    Status(u16),
+    /// The connection breaks before a reply.
+    Reset,
+    /// There is never a reply.
+    Silence,
+    /// The reply comes after this long.
+    Delay(Duration),
+    /// The body ends after so many bytes without an error.
+    ShortBody(usize),
+    /// The body ends with an error after so many bytes.
+    BrokenBody(usize),
+    /// The body stalls after so many bytes, and the connection stays open.
+    StalledBody(usize),
+    /// The body continues beyond the requested range.
+    LongBody,
+    /// The body comes in pieces of so many bytes.
+    Pieces(usize),
+    /// The reply has the range next to the requested one.
+    WrongRange,
+    /// The object exists, but the reply is "not found".
+    Missing,
+    /// The object is replaced by these bytes before the reply.
+    Changed(Bytes),
+    /// The object is replaced by these bytes before the reply, and conditions are ignored.
+    ChangedUnseen(Bytes),
+    /// The backend reports that it does not support the operation.
+    NotSupported,
+    /// The operation is done, and the connection breaks before the reply.
+    AnswerLost,
+    /// The operation is done, and there is never a reply.
+    AnswerLate,
+    /// Conditions are ignored.
+    Unconditional,
+    /// The put is done, and arrives once more when [`FaultStore::send_late`] is called.
+    Repeated,
+    /// The list lacks the last so many puts.
+    OldList(usize),
+}
+
+impl Fault {
+    /// Returns the error of a request that is refused before it has an effect.
+    fn refusal(&self, path: &Path) -> Option<Error> {
+        match self {
+            Self::Status(status) => Some(status_error(*status, path)),
+            Self::Reset => Some(reset()),
+            Self::Missing => Some(status_error(404, path)),
+            Self::NotSupported => Some(Error::NotSupported { source: "not here".into() }),
+            _ => None,
+        }
+    }
+}
+
+/// The conditions of puts that a backend knows. The others it accepts and ignores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// A put of an object that must not be there.
+    pub if_none_match: bool,
+    /// A put of an object that must be unchanged.
+    pub if_match: bool,
+    /// Whether the backend has such puts at all; otherwise it reports that it does not support
+    /// them.
+    pub has_if_match: bool,
+    /// Whether the tag of an object follows from its bytes, as on S3: bytes that come back have
+    /// their old tag.
+    pub tags_are_of_bytes: bool,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self { if_none_match: true, if_match: true, has_if_match: true, tags_are_of_bytes: false }
+    }
+}
+
+/// What happens right before a request.
+struct Callback(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callback")
+    }
+}
+
+/// A recorded operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `get`, `head`, `list`, `children`, or another operation of the trait.
+    pub what: &'static str,
+    /// The object or prefix.
+    pub path: String,
+    /// The range, as HTTP writes it.
+    pub range: Option<String>,
+    /// Whether the request has a condition.
+    pub conditional: bool,
+}
+
+/// An object store in memory with planned failures.
+///
+/// ```
+/// use archives::faults::{Fault, FaultStore};
+/// use object_store::{ObjectStoreExt, path::Path};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let store = FaultStore::new();
+/// store.insert("a/b", b"hello").await;
+/// store.plan(0, Fault::Status(503));
+/// let path = Path::from("a/b");
+/// assert!(store.get(&path).await.is_err());
+/// assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), "hello");
+/// assert_eq!(store.requests().len(), 2);
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct FaultStore {
+    inner: Arc<InMemory>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    begun: Option<Instant>,
+    /// The time of each put; objects put again are listed again.
+    puts: Vec<(Path, Instant)>,
+    requests: Vec<Request>,
+    planned: BTreeMap<usize, Fault>,
+    always: Option<Fault>,
+    callbacks: BTreeMap<usize, Callback>,
+    conditions: Conditions,
+    /// Puts that arrive once more.
+    late: Vec<(Path, PutPayload, PutOptions)>,
+    in_flight: usize,
+    max_in_flight: usize,
+    denied_deletes: usize,
+    /// Deletes without an answer.
+    unanswered: Vec<(Path, Fault)>,
+}
+
+impl State {
+    fn lock(state: &Mutex<Self>) -> MutexGuard<'_, Self> {
+        state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records an operation, does what is to happen before it, and returns its fault.
+    fn note(
+        state: &Mutex<Self>,
+        what: &'static str,
+        path: &Path,
+        options: Option<&GetOptions>,
+    ) -> Option<Fault> {
+        let range = options.and_then(|options| options.range.as_ref());
+        let request = Request {
+            what,
+            path: path.to_string(),
+            range: range.map(GetRange::to_string),
+            conditional: options.is_some_and(|options| options.if_match.is_some()),
+        };
+        let (fault, callback) = {
+            let mut state = Self::lock(state);
+            let nth = state.requests.len();
+            state.requests.push(request);
+            let fault = state.planned.remove(&nth).or_else(|| state.always.clone());
+            (fault, state.callbacks.remove(&nth))
+        };
+        if let Some(Callback(call)) = callback {
+            // Another client waits for its own requests: it must not take the wake-ups of this one.
+            std::thread::scope(|scope| drop(scope.spawn(call).join()));
+        }
+        fault
+    }
+
+    fn record_put(&mut self, path: &Path) {
+        let now = Instant::now();
+        self.begun.get_or_insert(now);
+        self.puts.push((path.clone(), now));
+    }
+
+    /// Returns the time from the first put to the last one of `path`.
+    fn age_at_put(&self, path: &Path) -> Duration {
+        let put = self.puts.iter().rev().find(|(other, _)| other == path);
+        match (self.begun, put) {
+            (Some(begun), Some((_, put))) => put.saturating_duration_since(begun),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl FaultStore {
+    /// Creates an empty store without faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts `bytes` under `path`, uncounted.
+    ///
+    /// # Panics
+    ///
+    /// When `path` is not a path of the store.
+    pub async fn insert(&self, path: &str, bytes: &[u8]) {
+        let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
+        let path = Path::parse(path).unwrap_or_default();
+        let put = self.inner.put(&path, payload).await;
+        assert!(put.is_ok(), "{put:?}");
+        self.state().record_put(&path);
+    }
+
+    /// Plans a fault for the `nth` operation from now on.
+    pub fn plan(&self, nth: usize, fault: Fault) {
+        let mut state = self.state();
+        let at = state.requests.len().saturating_add(nth);
+        state.planned.insert(at, fault);
+    }
+
+    /// Plans a call right before the `nth` operation from now on.
+    pub fn plan_call(&self, nth: usize, call: impl FnOnce() + Send + 'static) {
+        let mut state = self.state();
+        let at = state.requests.len().saturating_add(nth);
+        state.callbacks.insert(at, Callback(Box::new(call)));
+    }
+
+    /// Returns another client of the same memory, which has no faults and counts its own
+    /// operations.
+    #[must_use]
+    pub fn new_client(&self) -> Self {
+        let state = State { conditions: self.state().conditions, ..State::default() };
+        Self { inner: Arc::clone(&self.inner), state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Repeats puts with [`Fault::Repeated`]. Returns their number.
+    pub async fn send_late(&self) -> usize {
+        let late = std::mem::take(&mut self.state().late);
+        let count = late.len();
+        for (path, payload, options) in late {
+            // Nobody waits for the reply.
+            let _reply = self.put_if(&path, payload, options).await;
+        }
+        count
+    }
+
+    /// Plans a fault for every other operation; `None` ends that.
+    pub fn always(&self, fault: Option<Fault>) {
+        self.state().always = fault;
+    }
+
+    /// Sets whether the store accepts conditions of puts and ignores them.
+    pub fn ignore_conditions(&self, is_blind: bool) {
+        let known = !is_blind;
+        let conditions =
+            Conditions { if_none_match: known, if_match: known, ..Conditions::default() };
+        self.set_conditions(conditions);
+    }
+
+    /// Sets the conditions of puts that the store knows.
+    pub fn set_conditions(&self, conditions: Conditions) {
+        self.state().conditions = conditions;
+    }
+
+    /// Returns the operations so far, in order.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.state().requests.clone()
+    }
+
+    /// Returns the number of deletes that were answered "not found" and not done.
+    #[must_use]
+    pub fn denied_deletes(&self) -> usize {
+        self.state().denied_deletes
+    }
+
+    /// Forgets operations and planned faults.
+    pub fn forget(&self) {
+        let mut state = self.state();
+        state.requests.clear();
+        state.planned.clear();
+        state.callbacks.clear();
+        state.max_in_flight = 0;
+    }
+
+    /// Returns the largest number of concurrent gets, until their bodies begin.
+    #[must_use]
+    pub fn max_in_flight(&self) -> usize {
+        self.state().max_in_flight
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        State::lock(&self.state)
+    }
+
+    /// Records an operation and returns its fault.
+    fn note(&self, what: &'static str, path: &Path, options: Option<&GetOptions>) -> Option<Fault> {
+        State::note(&self.state, what, path, options)
+    }
+
+    /// Puts an object where the conditions hold that the store knows.
+    async fn put_if(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<PutResult> {
+        let known = self.state().conditions;
+        let is_known = match &options.mode {
+            PutMode::Create => known.if_none_match,
+            PutMode::Update(_) => known.if_match,
+            PutMode::Overwrite => true,
+        };
+        if matches!(options.mode, PutMode::Update(_)) && !known.has_if_match {
+            return Err(Error::NotSupported { source: "not here".into() });
+        }
+        if !is_known {
+            options.mode = PutMode::Overwrite;
+        }
+        if !known.tags_are_of_bytes {
+            return self.inner.put_opts(path, payload, options).await;
+        }
+        if let PutMode::Update(expected) = &options.mode {
+            if self.tag(path).await? != expected.e_tag {
+                return Err(status_error(412, path));
+            }
+            options.mode = PutMode::Overwrite;
+        }
+        let done = self.inner.put_opts(path, payload, options).await?;
+        Ok(PutResult { e_tag: self.tag(path).await?, ..done })
+    }
+
+    /// Returns the tag that follows from the bytes of an object.
+    async fn tag(&self, path: &Path) -> Result<Option<String>> {
+        let mut hasher = DefaultHasher::new();
+        self.inner.get(path).await?.bytes().await?.hash(&mut hasher);
+        Ok(Some(format!("\"{:016x}\"", hasher.finish())))
+    }
+
+    async fn apply_before_reply(&self, fault: Option<&Fault>, path: &Path) -> Result<()> {
+        match fault {
+            Some(Fault::Silence) => {
+                tokio::time::sleep(FOR_EVER).await;
+                Err(status_error(504, path))
+            }
+            Some(Fault::Delay(time)) => {
+                tokio::time::sleep(*time).await;
+                Ok(())
+            }
+            Some(Fault::Changed(bytes) | Fault::ChangedUnseen(bytes)) => {
+                self.inner.put(path, PutPayload::from(bytes.clone())).await.map(drop)
+            }
+            Some(fault) => fault.refusal(path).map_or(Ok(()), Err),
+            None => Ok(()),
+        }
+    }
+
+    async fn reply(&self, path: &Path, mut options: GetOptions) -> Result<GetResult> {
+        let what = if options.head { "head" } else { "get" };
+        let fault = self.note(what, path, Some(&options));
+        self.apply_before_reply(fault.as_ref(), path).await?;
+        if matches!(fault, Some(Fault::ChangedUnseen(_))) {
+            (options.if_match, options.if_none_match) = (None, None);
+        }
+        let has_tag = self.state().conditions.tags_are_of_bytes;
+        let tag = if has_tag { self.tag(path).await? } else { None };
+        if tag.is_some() && options.if_match.take().is_some_and(|asked| Some(asked) != tag) {
+            return Err(status_error(412, path));
+        }
+        let mut reply = self.inner.get_opts(path, options).await?;
+        reply.meta.e_tag = tag.or(reply.meta.e_tag);
+        // The epoch, plus the time of the put.
+        reply.meta.last_modified = Default::default();
+        reply.meta.last_modified += self.state().age_at_put(path);
+        let Some(fault) = fault else { return Ok(reply) };
+        let (meta, range) = (reply.meta.clone(), reply.range.clone());
+        let (attributes, extensions) = (reply.attributes.clone(), reply.extensions.clone());
+        let bytes = reply.bytes().await?;
+        let range = if fault == Fault::WrongRange { shifted(&range) } else { range };
+        let payload = GetResultPayload::Stream(body(bytes, &fault));
+        Ok(GetResult { payload, meta, range, attributes, extensions })
+    }
+}
+
+impl fmt::Display for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultStore")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultStore {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let _guard = InFlight::enter(self);
+        // A request yields at least once, so that concurrency is tested.
+        tokio::task::yield_now().await;
+        self.reply(location, options).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let path = prefix.cloned().unwrap_or_default();
+        match self.note("list", &path, None) {
+            Some(Fault::Status(status)) => {
+                // The beginning of a list proves nothing, and callers must handle that.
+                let first = self.inner.list(prefix).take(1);
+                first.chain(stream::iter([Err(status_error(status, &path))])).boxed()
+            }
+            Some(Fault::Silence) => stream::pending().boxed(),
+            Some(Fault::Missing) => stream::iter([Err(status_error(404, &path))]).boxed(),
+            Some(Fault::OldList(count)) => {
+                let late: Vec<Path> = self
+                    .state()
+                    .puts
+                    .iter()
+                    .rev()
+                    .take(count)
+                    .map(|(path, _)| path.clone())
+                    .collect();
+                let is_listed = move |meta: &Result<ObjectMeta>| {
+                    let is_late = meta.as_ref().is_ok_and(|meta| late.contains(&meta.location));
+                    std::future::ready(!is_late)
+                };
+                self.inner.list(prefix).filter(is_listed).boxed()
+            }
+            _ => self.inner.list(prefix),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let path = prefix.cloned().unwrap_or_default();
+        let fault = self.note("children", &path, None);
+        self.apply_before_reply(fault.as_ref(), &path).await?;
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        mut opts: PutOptions,
+    ) -> Result<PutResult> {
+        let fault = self.note("put", location, None);
+        self.apply_before_reply(fault.as_ref(), location).await?;
+        if fault == Some(Fault::Unconditional) {
+            opts.mode = PutMode::Overwrite;
+        }
+        if fault == Some(Fault::Repeated) {
+            self.state().late.push((location.clone(), payload.clone(), opts.clone()));
+        }
+        let done = self.put_if(location, payload, opts).await;
+        if done.is_ok() {
+            self.state().record_put(location);
+        }
+        match fault {
+            Some(Fault::AnswerLost) => Err(reset()),
+            Some(Fault::AnswerLate) => {
+                tokio::time::sleep(FOR_EVER).await;
+                Err(status_error(504, location))
+            }
+            _ => done,
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let fault = self.note("put in parts", location, None);
+        self.apply_before_reply(fault.as_ref(), location).await?;
+        self.inner.put_multipart_opts(location, opts).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let (before, after) = (Arc::clone(&self.state), Arc::clone(&self.state));
+        let noted = locations.then(move |location| {
+            let state = Arc::clone(&before);
+            async move {
+                let location = location?;
+                let fault = State::note(&state, "delete", &location, None);
+                let Some(fault) = fault else { return Ok(location) };
+                match &fault {
+                    Fault::Silence => tokio::time::sleep(FOR_EVER).await,
+                    Fault::Delay(time) => tokio::time::sleep(*time).await,
+                    Fault::Missing | Fault::Status(404) => {
+                        State::lock(&state).denied_deletes += 1;
+                    }
+                    Fault::AnswerLost | Fault::AnswerLate => {
+                        State::lock(&state).unanswered.push((location.clone(), fault.clone()));
+                    }
+                    _ => {}
+                }
+                fault.refusal(&location).map_or(Ok(location), Err)
+            }
+        });
+        let answers = self.inner.delete_stream(noted.boxed()).then(move |deleted| {
+            let state = Arc::clone(&after);
+            async move {
+                let location = deleted?;
+                let fault = {
+                    let mut state = State::lock(&state);
+                    let at = state.unanswered.iter().position(|(path, _)| *path == location);
+                    at.map(|at| state.unanswered.swap_remove(at).1)
+                };
+                match fault {
+                    Some(Fault::AnswerLate) => {
+                        tokio::time::sleep(FOR_EVER).await;
+                        Err(status_error(504, &location))
+                    }
+                    Some(_) => Err(reset()),
+                    None => Ok(location),
+                }
+            }
+        });
+        answers.boxed()
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let fault = self.note("copy", from, None);
+        self.apply_before_reply(fault.as_ref(), from).await?;
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// Counts a request until drop.
+struct InFlight<'a>(&'a FaultStore);
+
+impl<'a> InFlight<'a> {
+    fn enter(store: &'a FaultStore) -> Self {
+        let mut state = store.state();
+        state.in_flight = state.in_flight.saturating_add(1);
+        state.max_in_flight = state.max_in_flight.max(state.in_flight);
+        Self(store)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.in_flight = state.in_flight.saturating_sub(1);
+    }
+}
+
+/// Returns the stream that `fault` makes from `bytes`.
+fn body(bytes: Bytes, fault: &Fault) -> BoxStream<'static, Result<Bytes>> {
+    let first = |n: usize| stream::iter([Ok(bytes.slice(..n.min(bytes.len())))]);
+    if let Fault::ShortBody(n) = fault {
+        first(*n).boxed()
+    } else if let Fault::BrokenBody(n) = fault {
+        let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        first(*n).chain(stream::iter([Err(generic(broken))])).boxed()
+    } else if let Fault::StalledBody(n) = fault {
+        first(*n).chain(stream::pending()).boxed()
+    } else if let Fault::LongBody = fault {
+        stream::iter([Ok(bytes), Ok(Bytes::from_static(b"more"))]).boxed()
+    } else if let Fault::Pieces(n) = fault {
+        let piece = |piece: &[u8]| Ok(bytes.slice_ref(piece));
+        let pieces: Vec<_> = bytes.chunks((*n).max(1)).map(piece).collect();
+        stream::iter(pieces).boxed()
+    } else {
+        stream::iter([Ok(bytes)]).boxed()
+    }
+}
+
+fn shifted(range: &Range<u64>) -> Range<u64> {
+    range.start.saturating_add(1)..range.end.saturating_add(1)
+}
+
+fn status_error(status: u16, path: &Path) -> Error {
+    let source = format!("Server returned non-2xx status code: {status}: ");
+    let path = path.to_string();
+    match status {
+        401 => Error::Unauthenticated { path, source: source.into() },
+        403 => Error::PermissionDenied { path, source: source.into() },
+        404 => Error::NotFound { path, source: source.into() },
+        409 => Error::AlreadyExists { path, source: source.into() },
+        412 => Error::Precondition { path, source: source.into() },
+        _ => generic(source),
+    }
+}
+
+fn reset() -> Error {
+    generic(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
+}
+
+fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::Generic { store: "FaultStore", source: source.into() }
+}
+
+const FOR_EVER: Duration = Duration::from_secs(100 * 24 * 3600);

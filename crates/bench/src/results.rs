@@ -1,0 +1,256 @@
+//! What a part measured, as JSON; `xtask/benchmarks.py` makes tables, plots and pages of it.
+//!
+//! ```text
+//! FOLDER/parts/NAME.json    a part that is finished: its rows, notes and sizes, the commit, and how it was run
+//! FOLDER/run.json           a run: its settings, and all of its parts
+//! ```
+//!
+//! A run that was interrupted, or of which one part failed, goes on with `--resume`: a part is taken from its file if it was run
+//! with the same settings. Each part compares in one run on one machine, whichever commit it is of.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::contest::{Contender, run_contest};
+use crate::row::{Amount, Growth, Role, Row};
+use crate::settings::Bench;
+
+/// A part.
+pub(crate) struct Part {
+    /// The word for it.
+    pub(crate) name: &'static str,
+    /// What it asks.
+    pub(crate) title: &'static str,
+    pub(crate) run: fn(&Bench, &mut Results) -> anyhow::Result<()>,
+}
+
+/// The results of one part, as they come.
+#[derive(Debug, Serialize)]
+pub(crate) struct Results {
+    part: &'static str,
+    title: &'static str,
+    pub(crate) rows: Vec<Row>,
+    /// Sentences below the table.
+    notes: Vec<String>,
+    /// Sizes on disk, which are no work that takes time.
+    sizes: Vec<Value>,
+}
+
+impl Results {
+    pub(crate) const fn new(part: &Part) -> Self {
+        let Part { name: part, title, .. } = *part;
+        Self { part, title, rows: Vec::new(), notes: Vec::new(), sizes: Vec::new() }
+    }
+
+    /// Has everyone do the work in turns, where it is selected, and adds the row.
+    pub(crate) fn contest(
+        &mut self,
+        bench: &Bench,
+        work: impl Into<String>,
+        contenders: Vec<Contender<'_>>,
+    ) -> anyhow::Result<()> {
+        self.contest_with(bench, work.into(), None, None, contenders)
+    }
+
+    /// The same; `ahead` is how many times as fast as the reference, or else as the fastest of the others, zvf is wanted to be.
+    pub(crate) fn contest_ahead(
+        &mut self,
+        bench: &Bench,
+        work: impl Into<String>,
+        ahead: f64,
+        contenders: Vec<Contender<'_>>,
+    ) -> anyhow::Result<()> {
+        self.contest_with(bench, work.into(), Some(ahead), None, contenders)
+    }
+
+    /// The same, as a step of `growing` work on this amount of data.
+    pub(crate) fn contest_growing(
+        &mut self,
+        bench: &Bench,
+        work: impl Into<String>,
+        (growing, amount): (&str, Amount),
+        contenders: Vec<Contender<'_>>,
+    ) -> anyhow::Result<()> {
+        let growth = Growth { work: growing.to_owned(), amount };
+        self.contest_with(bench, work.into(), None, Some(growth), contenders)
+    }
+
+    fn contest_with(
+        &mut self,
+        bench: &Bench,
+        work: String,
+        ahead: Option<f64>,
+        growth: Option<Growth>,
+        contenders: Vec<Contender<'_>>,
+    ) -> anyhow::Result<()> {
+        if bench.is_selected(&work) {
+            let row = run_contest(bench, self.part, work, contenders)?;
+            self.add_row(Row { ahead, growth, ..row });
+        }
+        Ok(())
+    }
+
+    /// Adds a row, and says so.
+    pub(crate) fn add_row(&mut self, row: Row) {
+        let seconds = row.seconds(Role::Zvf).unwrap_or(f64::NAN);
+        eprintln!("{}: {:.3} ms", row.work, seconds * 1e3);
+        self.rows.push(row);
+    }
+
+    /// Adds a sentence below the table, and says it.
+    pub(crate) fn add_note(&mut self, text: String) {
+        eprintln!("{text}");
+        self.notes.push(text);
+    }
+
+    /// Adds what one form of some data takes on disk, and whether it keeps its coordinates.
+    pub(crate) fn add_size(
+        &mut self,
+        (data, elements): (&str, u64),
+        form: &str,
+        bytes: u64,
+        coordinates: &str,
+    ) {
+        self.sizes.push(json!({
+            "data": data, "elements": elements, "form": form, "bytes": bytes, "coordinates": coordinates,
+        }));
+    }
+
+    /// Saves the results under a name, and returns what is saved.
+    pub(crate) fn save(&self, bench: &Bench, name: &str) -> anyhow::Result<Value> {
+        let finished = self.finish(bench, name)?;
+        write(&bench.create_folder("parts")?.join(format!("{name}.json")), &finished)?;
+        Ok(finished)
+    }
+
+    /// Returns the results of a part with what they depend on.
+    pub(crate) fn finish(&self, bench: &Bench, name: &str) -> anyhow::Result<Value> {
+        let mut finished = serde_json::to_value(self)?;
+        finished["name"] = name.into();
+        finished["commit"] = current_commit().into();
+        finished["settings"] = format_settings(bench).into();
+        Ok(finished)
+    }
+}
+
+/// Loads what was saved under a name, if it was measured with the settings of `bench`.
+pub(crate) fn load(bench: &Bench, name: &str) -> anyhow::Result<Option<Value>> {
+    let file = bench.folder.join("parts").join(format!("{name}.json"));
+    let text = match fs::read(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    let finished: Value =
+        serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
+    Ok(Some(finished).filter(|finished| finished["settings"] == format_settings(bench)))
+}
+
+/// Writes down a run; one that is complete becomes a page.
+pub(crate) fn write_run(
+    bench: &Bench,
+    parts: &[Value],
+    is_complete: bool,
+    took: Duration,
+    about: &Value,
+) -> anyhow::Result<()> {
+    let run = json!({
+        "complete": is_complete, "parts": parts, "seconds": took.as_secs_f64(), "about": about,
+        "commit": current_commit(), "scale": bench.scale, "turns": bench.turns,
+        "patience": bench.patience.as_secs(),
+    });
+    write(&bench.folder.join("run.json"), &run)
+}
+
+fn write(file: &Path, value: &Value) -> anyhow::Result<()> {
+    let unfinished = file.with_extension("part");
+    fs::write(&unfinished, value.to_string())?;
+    Ok(fs::rename(unfinished, file)?)
+}
+
+/// Returns the commit, as far as it can be known, and whether files differ from it.
+fn current_commit() -> String {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
+    let is_changed = git(&["status", "--porcelain"]).is_some_and(|lines| !lines.is_empty());
+    if is_changed { format!("{commit} with changes") } else { commit }
+}
+
+/// Returns all settings that results depend on, as text.
+fn format_settings(bench: &Bench) -> String {
+    let Bench { scale, largest, turns, patience, listening, places, .. } = bench;
+    let Bench { disk, is_thorough, threads, only_ours, .. } = bench;
+    format!(
+        "{scale} {largest} {turns} {patience:?} {listening:?} {places:?} {disk} {is_thorough} {threads} {only_ours}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::ALL;
+    use crate::row::{Cost, Side, Turn};
+
+    fn sample_results() -> Results {
+        let cost = Cost { processor: Some(Duration::from_millis(30)), ..Cost::default() };
+        let turn = Turn { seconds: 0.1, count: Some(7), cost };
+        let side = |name: &str, result| Side {
+            name: name.to_owned(),
+            role: Role::Zvf,
+            result,
+            stored: Some(3),
+            profile: Some(Err("no profile".to_owned())),
+        };
+        let growth = Some(Growth { work: "a".to_owned(), amount: Amount::default() });
+        let sides = vec![side("zvf", Ok(turn)), side("other", Err("no wheel".to_owned()))];
+        let row =
+            Row { work: "a box".to_owned(), count: Some(7), ahead: Some(40.0), growth, sides };
+        let notes = vec!["a note".to_owned()];
+        Results { rows: vec![row], notes, ..Results::new(&ALL[0]) }
+    }
+
+    fn bench_in(folder: &Path, turns: usize) -> Bench {
+        Bench { folder: folder.to_owned(), ..Bench::with_turns(turns) }
+    }
+
+    #[test]
+    fn results_are_what_was_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = bench_in(folder.path(), 3);
+        assert!(load(&bench, "ask").unwrap().is_none());
+        let saved = sample_results().save(&bench, "ask").unwrap();
+        let loaded = load(&bench, "ask").unwrap().unwrap();
+        assert_eq!(loaded, saved);
+        let row = &loaded["rows"][0];
+        assert_eq!((&row["work"], &row["ahead"]), (&json!("a box"), &json!(40.0)));
+        assert_eq!(row["sides"][0]["result"]["Ok"]["count"], 7);
+        assert_eq!(row["sides"][0]["result"]["Ok"]["cost"]["processor"], json!(0.03));
+        assert_eq!(row["sides"][1]["result"]["Err"], "no wheel");
+    }
+
+    #[test]
+    fn results_of_other_settings_are_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        sample_results().save(&bench_in(folder.path(), 3), "ask").unwrap();
+        assert!(load(&bench_in(folder.path(), 4), "ask").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = bench_in(folder.path(), 3);
+        sample_results().save(&bench, "ask").unwrap();
+        fs::write(folder.path().join("parts/ask.json"), "{").unwrap();
+        let error = load(&bench, "ask").unwrap_err();
+        assert!(error.to_string().ends_with("ask.json"), "{error}");
+    }
+}

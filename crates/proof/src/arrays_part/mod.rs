@@ -1,0 +1,113 @@
+//! The part that exchanges random dense arrays with the stock libraries, in both directions.
+//!
+//! ```text
+//! blocks    python-blosc2 and caterva: we read what they write; they read, edit and
+//!           extend what we write, and we read that again
+//! tet       tetration: we read what it writes and converts; it verifies and slices what we write,
+//!           and packs of the golden stores
+//! ```
+//!
+//! The contents of an array are known from its items, so nothing depends on how either side reads. Stock programs run
+//! under a time limit: some hang on some files.
+
+mod blocks;
+mod tet;
+
+use std::process::Command;
+
+use zvf_tensor::Memory;
+
+use crate::report::Run;
+use archives::random::Random;
+
+/// How many arrays are exchanged, and in which format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort<'a> {
+    pub(crate) seed: u64,
+    pub(crate) arrays: usize,
+    pub(crate) format: Option<&'a str>,
+}
+
+/// Exchanges arrays with all libraries.
+pub(crate) fn run(effort: Effort<'_>, run: &mut Run<'_>) -> anyhow::Result<()> {
+    let is_selected = |name: &str| effort.format.is_none_or(|format| format == name);
+    if is_selected("blocks") {
+        blocks::run(effort, run)?;
+    }
+    if is_selected("tet") {
+        tet::run(effort, run)?;
+    }
+    Ok(())
+}
+
+/// A random array.
+#[derive(Clone, Debug)]
+struct Case {
+    shape: Vec<u64>,
+    chunk: Vec<u64>,
+    block: Vec<u64>,
+    start: Vec<u64>,
+    stop: Vec<u64>,
+    items: Vec<u8>,
+}
+
+impl Case {
+    /// Returns random extents, a box that is not empty, and items of `size` bytes.
+    fn random(random: &mut Random, size: usize) -> Self {
+        let rank = 1 + random.next_below(8);
+        let max_extent = [300, 40, 14, 8, 6, 5, 4, 3][rank - 1];
+        let extents = |max: u64, random: &mut Random| 1 + random.next_below(max as usize) as u64;
+        let shape: Vec<u64> = (0..rank).map(|_| extents(max_extent, random)).collect();
+        let chunk: Vec<u64> = shape.iter().map(|n| extents(n + 2, random)).collect();
+        let block = chunk.iter().map(|n| extents(*n, random)).collect();
+        let start: Vec<u64> = shape.iter().map(|n| random.next_below(*n as usize) as u64).collect();
+        let ends = shape.iter().zip(&start);
+        let stop = ends.map(|(n, at)| at + extents(n - at, random)).collect();
+        let count = shape.iter().product::<u64>() as usize;
+        let kind = random.next_below(3);
+        let mut items = vec![0; count * size];
+        for (at, item) in items.chunks_exact_mut(size).enumerate() {
+            match kind {
+                0 => item.fill_with(|| random.next() as u8),
+                1 => item[0] = at as u8,
+                _ => {} // zeros
+            }
+        }
+        Self { shape, chunk, block, start, stop, items }
+    }
+
+    /// Returns the items of the box.
+    fn items_in_box(&self, size: usize) -> Vec<u8> {
+        self.items_at_steps(size, &vec![1; self.shape.len()])
+    }
+
+    /// Returns every n-th item of the box along each axis.
+    fn items_at_steps(&self, size: usize, steps: &[u64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (place, item) in self.items.chunks_exact(size).enumerate() {
+            let mut rest = place as u64;
+            let mut inside = true;
+            for axis in (0..self.shape.len()).rev() {
+                let at = rest % self.shape[axis];
+                rest /= self.shape[axis];
+                inside &= (self.start[axis]..self.stop[axis]).contains(&at)
+                    && (at - self.start[axis]).is_multiple_of(steps[axis]);
+            }
+            if inside {
+                out.extend_from_slice(item);
+            }
+        }
+        out
+    }
+}
+
+/// Returns a command that is killed after `seconds`.
+fn command_with_timeout(program: impl AsRef<std::ffi::OsStr>, seconds: u32) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(seconds.to_string()).arg(program);
+    command
+}
+
+fn memory() -> Memory {
+    Memory::from_bytes(1 << 30)
+}

@@ -1,0 +1,117 @@
+//! The encoding of facts: digests of rows, and numbers as the corpus writes them.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use zvf_model::Column;
+
+/// Rows of bytes, in the order found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rows(pub(crate) Vec<Vec<u8>>);
+
+impl Rows {
+    /// Returns the rows of a column.
+    pub(crate) fn from_column(column: &Column) -> Self {
+        Self(column.rows().map(<[u8]>::to_vec).collect())
+    }
+
+    /// Returns rows of integers.
+    pub(crate) fn from_ints<R: AsRef<[i64]>>(rows: impl IntoIterator<Item = R>) -> Self {
+        let bytes = |row: R| row.as_ref().iter().flat_map(|n| n.to_le_bytes()).collect();
+        Self(rows.into_iter().map(bytes).collect())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Appends the row of `right` to each row.
+    pub(crate) fn join_columns(&self, right: &Self) -> Self {
+        Self(self.0.iter().zip(&right.0).map(|(a, b)| [a.as_slice(), b].concat()).collect())
+    }
+
+    /// Returns the digest in the order found.
+    pub(crate) fn sha256(&self) -> String {
+        digest(self.0.iter())
+    }
+
+    /// Returns the digest in the order of the bytes.
+    pub(crate) fn sha256_sorted(&self) -> String {
+        let mut rows: Vec<&Vec<u8>> = self.0.iter().collect();
+        rows.sort_unstable();
+        digest(rows.into_iter())
+    }
+}
+
+/// Returns the digest of the concatenated `parts`.
+pub(crate) fn digest<B: AsRef<[u8]>>(parts: impl Iterator<Item = B>) -> String {
+    let mut hash = Sha256::new();
+    parts.for_each(|part| hash.update(part));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns a number as the corpus writes it: those that JSON cannot represent are texts.
+pub(crate) fn number_to_json(x: f64) -> Value {
+    if x.is_nan() {
+        json!("nan")
+    } else if x.is_infinite() {
+        json!(if x > 0.0 { "inf" } else { "-inf" })
+    } else {
+        json!(x)
+    }
+}
+
+/// Returns the number of a fact of the corpus.
+pub(crate) fn parse_float(value: &Value) -> f64 {
+    match value.as_str() {
+        Some("inf") => f64::INFINITY,
+        Some("-inf") => f64::NEG_INFINITY,
+        _ => value.as_f64().unwrap_or(f64::NAN),
+    }
+}
+
+/// Returns the numbers of a list of the corpus.
+pub(crate) fn parse_floats(value: &Value) -> Vec<f64> {
+    value.as_array().into_iter().flatten().map(parse_float).collect()
+}
+
+/// Returns one value of a column as the corpus writes it.
+pub(crate) fn value_to_json(value: &zvf_model::Value) -> Value {
+    match value {
+        zvf_model::Value::Int(n) => json!(n),
+        zvf_model::Value::UInt(n) => json!(n),
+        zvf_model::Value::Float(x) => number_to_json(*x),
+        zvf_model::Value::Bool(b) => json!(b),
+        zvf_model::Value::Text(text) => json!(&**text),
+        _ => Value::Null,
+    }
+}
+
+/// Returns the first rows of a column: numbers where a row has one, else lists.
+pub(crate) fn head_to_json(column: &Column, rows: usize, scalar: bool) -> Value {
+    let row = |i| {
+        let values = (0..column.width() as usize).map(|c| value_to_json(&column.value(i, c)));
+        let mut values: Vec<Value> = values.collect();
+        if scalar && values.len() == 1 { values.remove(0) } else { Value::Array(values) }
+    };
+    Value::Array((0..rows.min(column.len())).map(row).collect())
+}
+
+/// Returns the values of a list, or none.
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Returns the members of an object, or none.
+pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
+}
+
+/// Returns the texts of a list.
+pub(crate) fn texts(value: &Value) -> impl Iterator<Item = String> {
+    list(value).filter_map(Value::as_str).map(str::to_owned)
+}
+
+/// Returns the numbers of a list.
+pub(crate) fn numbers(value: &Value) -> Vec<u64> {
+    list(value).filter_map(Value::as_u64).collect()
+}

@@ -1,0 +1,85 @@
+//! Good files with damage: bytes changed, removed, duplicated or truncated. Each is read or refused; none panics.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Instant;
+
+use archives::random::Random;
+use zvf_convert::Format;
+use zvf_convert::read::Polygons;
+
+use super::facts::Facts;
+use super::{list_folders, list_paths, read_format};
+use crate::report::{Report, Run};
+
+/// Damages every good file of `folder` and of the folders in it `rounds` times, with random numbers from `seed`.
+pub(crate) fn run(folder: &Path, rounds: u32, seed: u64, run: &mut Run<'_>) -> anyhow::Result<()> {
+    for folder in list_folders(folder)? {
+        let format = folder.file_name().unwrap_or_default().to_string_lossy();
+        for path in list_paths(&folder)?.into_iter().filter(|path| path.is_file()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let bytes = std::fs::read(&path)?;
+            let is_other =
+                name.ends_with(".json") || name.ends_with(".md") || name.contains(".tar.");
+            if !is_other && !bytes.is_empty() {
+                let mut report = Report::new(format!("{format}/{name}, seed {seed}"));
+                check_damaged(&mut report, (&path, &format), &bytes, rounds, seed)?;
+                run.add(report)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_damaged(
+    report: &mut Report,
+    (path, folder): (&Path, &str),
+    bytes: &[u8],
+    rounds: u32,
+    seed: u64,
+) -> anyhow::Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let copy = scratch.path().join(path.file_name().unwrap_or_default());
+    let format = read_format(path, folder).or_else(|| Format::from_path(path));
+    let mut random = Random::new(seed ^ bytes.len() as u64);
+    for round in 0..rounds {
+        std::fs::write(&copy, damage(bytes, &mut random))?;
+        let begun = Instant::now();
+        let read = || Facts::read(&copy, format, (None, Polygons::Triangles)).map(drop);
+        let read = catch_unwind(AssertUnwindSafe(read));
+        report.check(&format!("round {round}"), read.is_ok(), "panics");
+        if begun.elapsed().as_secs() > MAX_SECONDS {
+            report.deny(format!("round {round} takes {:?}", begun.elapsed()));
+        }
+    }
+    Ok(())
+}
+
+fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut damaged = bytes.to_vec();
+    for _ in 0..=random.next_below(3) {
+        let at = random.next_below(damaged.len().max(1));
+        let end = (at + 1 + random.next_below(16)).min(damaged.len());
+        match random.next_below(8) {
+            0 => damaged.truncate(at.max(1)),
+            1 => drop(damaged.drain(at..end)),
+            2 => {
+                let again = damaged.get(at..end).unwrap_or_default().to_vec();
+                damaged.splice(at..at, again);
+            }
+            3 => damaged.iter_mut().skip(at).take(4).for_each(|byte| *byte = 0xff),
+            4 => damaged.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0),
+            _ => {
+                // Most fields are in headers.
+                let near = if random.next_below(2) == 0 { at } else { at % 512 };
+                if let Some(byte) = damaged.get_mut(near) {
+                    *byte = random.next_below(256) as u8;
+                }
+            }
+        }
+    }
+    damaged
+}
+
+/// The time limit for a small file, even on a busy machine.
+const MAX_SECONDS: u64 = 20;

@@ -1,0 +1,457 @@
+//! Valid files: what is read from them, and what remains when it is written back.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use serde_json::Value as Json;
+use zvf_convert::Format;
+use zvf_convert::read::{self, Input, Polygons, ReadOptions};
+use zvf_convert::write::{self, Target, WriteOptions};
+use zvf_model::{Field, Kind};
+
+use super::facts::{
+    Facts, hash_field, hash_half, hash_nullable, hash_numbers, hash_positions, hash_scaled,
+    in_words, options, word,
+};
+use super::read_format;
+use crate::report::Report;
+
+pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json) {
+    let kind = kind(entry);
+    // Faces of different lengths are described unchanged, and read as triangles.
+    let is_mixed =
+        entry.get("polys").is_some_and(|spec| spec.get("width").is_none_or(Json::is_null));
+    let has_rings = entry["features"]["types"]
+        .as_object()
+        .is_some_and(|types| types.keys().any(|name| name.ends_with("Polygon")));
+    let polygons = match (is_mixed, has_rings) {
+        (true, _) => Polygons::Triangles,
+        (_, true) => Polygons::Rings,
+        _ => Polygons::Same,
+    };
+    let options = (kind, polygons);
+    let format = read_format(path, folder);
+    let read = catch_unwind(AssertUnwindSafe(|| Facts::read(path, format, options)));
+    let facts = match read {
+        Err(_) => {
+            return report.deny("reading it panics");
+        }
+        Ok(Err(zvf_convert::ConvertError::NoFormat { .. })) => {
+            return report.skip("files of formats that this build does not know");
+        }
+        Ok(Err(error)) if has_no_places(entry, &error) => {
+            report.passed += 1; // refused with the advice to give positions
+            return;
+        }
+        Ok(Err(error)) => {
+            return report.deny(format!("refused: {}", in_words(error)));
+        }
+        Ok(Ok(facts)) => facts,
+    };
+    if facts.header.other_kinds.is_empty() {
+        check_vertices(report, &facts, entry);
+        check_objects(report, &facts, entry);
+    } else {
+        check_all_kinds(report, path, format, &facts, entry);
+    }
+    check_links(report, &facts, entry);
+    let elements = facts.batch.elements().map_or(&[][..], zvf_model::Elements::fields);
+    for (key, fields) in [
+        ("vertex_attributes", facts.batch.fields()),
+        ("object_attributes", &facts.object_fields),
+        ("columns", &facts.object_fields),
+        ("link_attributes", elements),
+        ("face_attributes", elements),
+    ] {
+        let columns = entry.get(key).and_then(Json::as_array);
+        // Normals of STL follow from the corners, and are left out.
+        let is_kept = |column: &&Json| {
+            !(folder == "stl" && column["name"] == "normal" || column["type"] == "geometry")
+        };
+        let columns = columns.filter(|_| key != "vertex_attributes" || unused_points(&facts) == 0);
+        for column in columns.into_iter().flatten().filter(is_kept) {
+            check_column(report, key, fields, (column, entry));
+        }
+    }
+    let parts = entry.get("features").and_then(|_| entry["parts"]["lengths_sha256"].as_str());
+    if let Some(expected) =
+        parts.filter(|_| facts.header.kind.is_chain() && facts.header.other_kinds.is_empty())
+    {
+        let lengths = facts.part_lengths();
+        report.claim(hash_numbers(&lengths) == expected, || format!("parts of {lengths:?}"));
+    }
+    check_groups(report, &facts, entry);
+    check_again(report, path, format, options, &facts);
+}
+
+/// Returns whether a graph was refused because its nodes have no positions.
+fn has_no_places(entry: &Json, error: &zvf_convert::ConvertError) -> bool {
+    let keys = || entry["obsm"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    if entry.get("obsm").is_some() && !keys().any(|key| key.contains("spatial")) {
+        return error.class().to_string() == "NotFound";
+    }
+    entry.get("vertices").is_none()
+        && entry.get("kind").and_then(Json::as_str) == Some("graph")
+        && error.class().to_string() == "InvalidArgument"
+}
+
+/// Checks a file of several kinds: each of them is read. Vertices of VTK are shared by all kinds, those of glTF belong
+/// to one.
+fn check_all_kinds(
+    report: &mut Report,
+    path: &Path,
+    format: Option<Format>,
+    facts: &Facts,
+    entry: &Json,
+) {
+    let (mut vertices, mut objects) = (facts.batch.len(), facts.lengths().len());
+    for kind in &facts.header.other_kinds {
+        match Facts::read(path, format, (Some(*kind), Polygons::Triangles)) {
+            Ok(other) => {
+                vertices += other.batch.len();
+                objects += other.lengths().len();
+            }
+            Err(error) => report.deny(format!("as {kind}: refused: {}", in_words(error))),
+        }
+    }
+    let counts: &[(&str, usize)] = match (entry.get("primitives"), entry.get("features")) {
+        (Some(_), _) => &[("vertices", vertices), ("objects", objects)],
+        (_, Some(_)) => &[("vertices", vertices)],
+        _ => return check_vertices(report, facts, entry),
+    };
+    let count = |key: &str| entry[key]["count"].as_u64().unwrap_or(0);
+    for (key, found) in counts {
+        let (count_expected, found) = (count(key), *found);
+        report.claim(found as u64 == count_expected, || {
+            format!("{count_expected} {key} of all kinds expected, {found} found")
+        });
+    }
+}
+
+/// Returns the kind to request, where the corpus names a possible one.
+fn kind(entry: &Json) -> Option<Kind> {
+    match entry.get("kind").and_then(Json::as_str) {
+        Some("graph") => Some(Kind::Graph),
+        // Edges as they are stored, not directed towards a root.
+        Some("skeleton") if entry.get("layer").is_some() => Some(Kind::Graph),
+        _ => None,
+    }
+}
+
+fn check_vertices(report: &mut Report, facts: &Facts, entry: &Json) {
+    let Some(spec) = entry.get("vertices") else { return };
+    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let axes = facts.header.axes.len();
+    let (positions, spec_rows) = in_stored_units(facts, entry);
+    let found = positions.len().checked_div(axes).unwrap_or(0) as u64;
+    let unused = unused_points(facts);
+    if unused > 0 {
+        report.claim(found + unused >= count, || {
+            format!("{count} vertices expected, {found} found and {unused} unused")
+        });
+        return; // lines name points in their own order, some of them twice
+    }
+    report.claim(found == count, || format!("{count} vertices expected, {found} found"));
+    if found != count || count == 0 {
+        return;
+    }
+    let is_exact = spec.get("exact").and_then(Json::as_bool) != Some(false) && spec_rows.is_none();
+    let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let is_rounded = spec_rows.is_none() && has_odd_scale(entry);
+    let is_exact = is_exact && !is_rounded;
+    if is_exact && hash_positions(&positions) == expected {
+        report.passed += 1;
+        return;
+    }
+    let tolerance = spec
+        .get("tolerance")
+        .and_then(Json::as_f64)
+        .unwrap_or(if spec_rows.is_some() { 0.01 } else { 0.0 });
+    let single = if has_odd_scale(entry) { f64::from(f32::EPSILON) } else { 0.0 };
+    let rows = spec_rows.or_else(|| spec.get("rows")).and_then(Json::as_object);
+    let mut wrong = Vec::new();
+    for (row, place) in rows.into_iter().flatten() {
+        let row: usize = row.parse().unwrap_or(usize::MAX);
+        let place = place.as_array().map_or(&[][..], Vec::as_slice);
+        for (at, expected) in place.iter().enumerate() {
+            let expected = expected.as_f64().unwrap_or(f64::NAN);
+            let found = row.checked_mul(axes).and_then(|start| positions.get(start + at));
+            let found = found.copied().unwrap_or(f64::NAN);
+            let same = (found - expected).abs() <= tolerance + single * expected.abs()
+                || is_rounded && is_near(found, expected)
+                || found.is_nan() && expected.is_nan();
+            if !same {
+                wrong.push(format!("row {row} axis {at} is {found}, not {expected}"));
+            }
+        }
+    }
+    let first = wrong.first().map_or("the hash is another", String::as_str);
+    report.claim(!is_exact && wrong.is_empty(), || format!("positions: {first}"));
+}
+
+/// Returns the number of points of a file that are in no cell, and are left out with a note.
+fn unused_points(facts: &Facts) -> u64 {
+    let notes = facts.header.left_out.iter();
+    let counts = notes
+        .filter_map(|note| note.strip_suffix(" points that no cell names")?.parse::<u64>().ok());
+    counts.sum()
+}
+
+/// Returns the scales of all axes, in nanometres where they are lengths.
+fn scales(entry: &Json) -> Vec<f64> {
+    let dimensions = entry.get("dimensions").and_then(Json::as_object);
+    let scale = |spec: &Json| match spec.get(1).and_then(Json::as_str) {
+        Some("m") => spec.get(0).and_then(Json::as_f64).map(|scale| (scale * 1e9).round()),
+        _ => spec.get(0).and_then(Json::as_f64),
+    };
+    dimensions.map_or_else(Vec::new, |all| all.values().filter_map(scale).collect())
+}
+
+/// Returns whether a scale is not a power of two: then products in float32 are rounded.
+fn has_odd_scale(entry: &Json) -> bool {
+    scales(entry).iter().any(|scale| scale.log2().fract() != 0.0)
+}
+
+/// Returns positions as the corpus describes them, and the rows to compare after a transform.
+fn in_stored_units<'a>(facts: &Facts, entry: &'a Json) -> (Vec<f64>, Option<&'a Json>) {
+    let second = second_corner(entry).and_then(|name| facts.positions_with(name));
+    let mut positions = second.unwrap_or_else(|| facts.positions());
+    if let Some(rows) = entry.get("model_rows") {
+        let affine = facts.header.space.as_ref().and_then(|space| space.affine);
+        let is_identity = affine.is_none_or(|rows| {
+            rows.iter().enumerate().all(|(at, row)| {
+                row.iter().enumerate().all(|(n, x)| *x == f64::from(u8::from(at == n)))
+            })
+        });
+        if !is_identity {
+            return (positions, Some(rows));
+        }
+    }
+    let scales = scales(entry);
+    if scales.len() == facts.header.axes.len() {
+        for (at, x) in positions.iter_mut().enumerate() {
+            *x /= scales[at % scales.len()]; // powers of two and small numbers: exact
+        }
+    }
+    (positions, None)
+}
+
+/// Returns the second position of a box or an ellipsoid, which the corpus counts as a vertex.
+fn second_corner(entry: &Json) -> Option<&'static str> {
+    match entry.get("annotation_type").and_then(Json::as_str)? {
+        "axis_aligned_bounding_box" => Some("upper_corner"),
+        "ellipsoid" => Some("radii"),
+        _ => None,
+    }
+}
+
+fn check_objects(report: &mut Report, facts: &Facts, entry: &Json) {
+    let Some(spec) = entry.get("objects") else { return };
+    let mut lengths = facts.lengths();
+    if second_corner(entry).is_some() {
+        lengths.iter_mut().for_each(|length| *length *= 2);
+    }
+    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let found = lengths.len();
+    report.claim(found as u64 == count, || format!("{count} objects expected, {found} found"));
+    if let Some(expected) = spec.get("lengths_sha256").and_then(Json::as_str) {
+        let shown: Vec<_> = lengths.iter().take(12).collect();
+        report.claim(hash_numbers(&lengths) == expected, || {
+            format!("lengths of objects are others: {shown:?}…")
+        });
+    }
+    let ids = spec.get("ids").and_then(Json::as_array);
+    if let (Some(ids), Some(field)) = (ids, &facts.header.id_field) {
+        let column = facts.object_fields.iter().find(|known| *known.name == **field);
+        let found: Vec<String> = column.map_or_else(Vec::new, |field| {
+            (0..field.column.len()).map(|row| field.column.value(row, 0).to_string()).collect()
+        });
+        let expected: Vec<String> = ids
+            .iter()
+            .map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            .collect();
+        report.claim(found == expected, || format!("ids are {found:?}, not {expected:?}"));
+    }
+}
+
+fn check_links(report: &mut Report, facts: &Facts, entry: &Json) {
+    let Some(spec) = entry.get("links") else { return };
+    let (links, width) = facts.links();
+    let count = spec.get("count").and_then(Json::as_u64).unwrap_or(0);
+    let found = links.len().checked_div(width).unwrap_or(0) as u64;
+    report.claim(found == count, || format!("{count} links expected, {found} found"));
+    if let Some(expected) = spec.get("sha256").and_then(Json::as_str).filter(|_| found == count) {
+        report.claim(hash_numbers(&links) == expected, || "links are others");
+    }
+}
+
+fn check_column(report: &mut Report, key: &str, fields: &[Field], (spec, entry): (&Json, &Json)) {
+    let column = spec.get("name").and_then(Json::as_str).unwrap_or_default();
+    let dtype = spec.get("dtype").and_then(Json::as_str).unwrap_or_default();
+    let Some(field) = fields.iter().find(|field| *field.name == *column) else {
+        let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+        report.deny(format!("{key}: no {column:?} among {known:?}"));
+        return;
+    };
+    let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+    let found = if dtype == "float16" { hash_half(field) } else { hash_field(field, dtype) };
+    let own = field.column.dtype();
+    let is_same = found.as_deref() == Some(expected)
+        || column == "radius"
+            && hash_scaled(field, 1.0 / scale(entry)).as_deref() == Some(expected)
+        || spec.get("codes").is_some_and(|codes| has_codes(field, spec, codes))
+        || matches!(spec["type"].as_str(), Some("Int64" | "boolean"))
+            && hash_nullable(field).as_deref() == Some(expected);
+    report.claim(is_same, || {
+        format!("{key}: {column:?} of {dtype} has other values (read as {own})")
+    });
+}
+
+/// Returns the length factor of the affine of an entry: radii are described as they are stored.
+fn scale(entry: &Json) -> f64 {
+    let at = |row: usize, axis: usize| entry["affine"][row][axis].as_f64();
+    let minor = |a: usize, b: usize| Some(at(1, a)? * at(2, b)? - at(1, b)? * at(2, a)?);
+    let determinant =
+        || Some(at(0, 0)? * minor(1, 2)? - at(0, 1)? * minor(0, 2)? + at(0, 2)? * minor(0, 1)?);
+    determinant().map_or(1.0, |determinant| determinant.abs().cbrt())
+}
+
+/// Returns whether a column has these categories and codes.
+fn has_codes(field: &Field, spec: &Json, codes: &Json) -> bool {
+    let labels = field.categories.as_ref().map(|known| {
+        known.values().iter().map(|label| Json::from(label.to_string())).collect::<Vec<_>>()
+    });
+    let same_labels = labels.map(Json::from).as_ref() == spec.get("categories");
+    let bare = Field::new(&*field.name, field.column.clone());
+    let dtype = codes["dtype"].as_str().unwrap_or_default();
+    same_labels && hash_field(&bare, dtype).as_deref() == codes["sha256"].as_str()
+}
+
+/// Returns whether two numbers agree except for the last digits, where float32 rounds.
+fn is_near(found: f64, expected: f64) -> bool {
+    (found - expected).abs() <= 4.0 * f64::EPSILON * expected.abs()
+}
+
+fn check_groups(report: &mut Report, facts: &Facts, entry: &Json) {
+    let groups = entry.get("groups").and_then(Json::as_object);
+    for (group, spec) in groups.into_iter().flatten() {
+        let known = facts.groups.iter().find(|known| known.name.as_deref() == Some(group));
+        let mut members: Vec<i64> =
+            known.map_or_else(Vec::new, |known| known.members.iter().map(|id| id.0).collect());
+        let expected = spec.get("sha256").and_then(Json::as_str).unwrap_or_default();
+        let in_order = hash_numbers(&members) == expected;
+        members.sort_unstable();
+        report.claim(known.is_some() && (in_order || hash_numbers(&members) == expected), || {
+            format!("the members of group {group:?} are {members:?}")
+        });
+    }
+}
+
+/// Writes the file in its own format and reads it again.
+fn check_again(
+    report: &mut Report,
+    path: &Path,
+    format: Option<Format>,
+    (kind, polygons): (Option<Kind>, Polygons),
+    facts: &Facts,
+) {
+    let own = format.or_else(|| Format::from_path(path));
+    let Some(format) = own.filter(|format| format.is_written()) else { return };
+    if format == Format::Edgelist {
+        return; // a list of edges has no positions, and requires a table of nodes
+    }
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let end = format.extensions().first().copied().unwrap_or("out");
+    let place = folder.path().join(format!("again.{end}"));
+    let written = catch_unwind(AssertUnwindSafe(|| -> anyhow::Result<Vec<String>> {
+        let losses = write::find_losses(&facts.header, format)?;
+        let options = ReadOptions { polygons, ..options(path, Some(format), kind) };
+        let reader = read::open(Input::path(path), Some(format), &options)?;
+        let report = if format.capabilities().is_folder {
+            std::fs::create_dir(&place)?;
+            let target = Target::folder(&place);
+            write::copy(reader, write::open(format, target, &WriteOptions::default())?)?
+        } else {
+            let target = Target::file(std::fs::File::create(&place)?);
+            write::copy(reader, write::open(format, target, &WriteOptions::default())?)?
+        };
+        Ok(losses.iter().chain(&report.losses).map(ToString::to_string).collect())
+    }));
+    let losses = match written {
+        Err(_) => {
+            return report.deny(format!("writing it as {format} panics"));
+        }
+        Ok(Err(error)) => {
+            return report.deny(format!("cannot be written as {format}: {error:#}"));
+        }
+        Ok(Ok(losses)) => losses,
+    };
+    let again = match Facts::read(&place, Some(format), (kind, polygons)) {
+        Ok(again) => again,
+        Err(error) => {
+            return report
+                .deny(format!("what was written as {format} is refused: {}", in_words(error)));
+        }
+    };
+    let lost =
+        if losses.is_empty() { String::new() } else { format!(" (losses: {})", losses.join("; ")) };
+    let (before, after) = (facts.positions(), again.positions());
+    let close = before.len() == after.len()
+        && before.iter().zip(&after).all(|(a, b)| {
+            a == b
+                || a.is_nan() && b.is_nan()
+                || (a - b).abs() <= 1e-4 * (1.0 + a.abs().max(b.abs()))
+        });
+    if format == Format::FlatGeobuf {
+        // The index reorders features; the set is equal.
+        let (before, after) = (facts.sorted_objects(), again.sorted_objects());
+        let other = before.iter().zip(&after).find(|(a, b)| a != b);
+        report.claim(before == after, || format!("features differ after writing: {other:?}"));
+        return;
+    }
+    report.claim(close, || format!("positions differ after writing{lost}"));
+    report.claim(
+        facts.lengths() == again.lengths() || !losses.is_empty(),
+        || "objects differ after writing",
+    );
+    report.claim(
+        facts.links() == again.links() || !losses.is_empty(),
+        || "links differ after writing",
+    );
+    report.claim(
+        facts.groups == again.groups || !losses.is_empty(),
+        || "groups differ after writing",
+    );
+    if losses.is_empty() {
+        for (before, after) in [
+            (facts.batch.fields(), again.batch.fields()),
+            (&facts.object_fields, &again.object_fields),
+            (&facts.group_fields, &again.group_fields),
+        ] {
+            let lost = before.iter().find(|field| !after.iter().any(|other| is_same(field, other)));
+            report.claim(lost.is_none(), || {
+                let named =
+                    after.iter().find(|other| lost.is_some_and(|field| field.name == other.name));
+                let words = |field: &Field| format!("{} {:?}", field.name, first_values(field));
+                let (lost, named) = (lost.map(words), named.map(words));
+                format!("an attribute differs after writing: {lost:?}, {named:?}")
+            });
+        }
+    }
+}
+
+/// Returns whether two attributes have the same name and the same values, of whatever type.
+fn is_same(field: &Field, other: &Field) -> bool {
+    let rows = || 0..field.column.len();
+    let width = field.column.width() as usize;
+    let value = |field: &Field, row, at| field.value(row, at).ok().map(|value| word(&value));
+    field.name == other.name
+        && (field.column.len(), field.column.width()) == (other.column.len(), other.column.width())
+        && rows().all(|row| (0..width).all(|at| value(field, row, at) == value(other, row, at)))
+}
+
+/// Returns the first values of an attribute.
+fn first_values(field: &Field) -> Vec<String> {
+    let rows = 0..field.column.len().min(6);
+    rows.filter_map(|row| field.value(row, 0).ok().map(|value| word(&value))).collect()
+}

@@ -1,0 +1,202 @@
+//! Queries of whole levels, objects and groups.
+
+use serde_json::{Value, json};
+use zvf_model::{Batch, Kind, LevelId, ObjectId};
+use zvf_query::{Columns, Order, Query, Reader};
+
+use super::cells::check_rows;
+use crate::facts::{self, Rows, list, members};
+use crate::report::Report;
+
+/// Compares reads of a whole level, of objects and of groups.
+pub(super) async fn check_answers(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    truth: &Value,
+    reader: &Reader,
+    kind: Kind,
+) {
+    let level = LevelId(at.parse().unwrap_or_default());
+    let level_query = || Query::all().of_kind(kind).at_level(level);
+    if expected["read_all"].is_object() {
+        let (what, expected) = (format!("{at}/read_all"), &expected["read_all"]);
+        check_query(report, &what, expected, truth, reader, kind, level_query()).await;
+    }
+    if let Some(ids) = expected["read_objects"]["ids"].as_array() {
+        let ids = ids.iter().filter_map(Value::as_i64).map(ObjectId);
+        let what = format!("{at}/read_objects");
+        let query = level_query().of_objects(ids);
+        let expected = &expected["read_objects"];
+        check_query(report, &what, expected, &Value::Null, reader, kind, query).await;
+    }
+    for expected in list(&expected["read_groups"]) {
+        let group = expected["group"].as_u64().unwrap_or_default();
+        let what = format!("{at}/read_groups/{group}");
+        let query = level_query().in_groups([group]);
+        check_query(report, &what, expected, &Value::Null, reader, kind, query).await;
+    }
+}
+
+async fn check_query(
+    report: &mut Report,
+    at: &str,
+    expected: &Value,
+    truth: &Value,
+    reader: &Reader,
+    kind: Kind,
+    query: Query,
+) {
+    if expected["error"].is_string() {
+        report.skip("reads of a level that the reference fails at");
+        return;
+    }
+    let of_objects = !at.ends_with("read_all");
+    let ordered = is_chain(kind) || (of_objects && !kind.has_links());
+    let query = if ordered { query.order(Order::Objects) } else { query };
+    let columns = list_columns(expected);
+    let all = query.clone();
+    let query = query.columns(Columns::Named(columns.clone()));
+    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
+    let batch = &answer.batch;
+    let mut rows = Rows::from_column(batch.positions());
+    if kind == Kind::Line {
+        rows = Rows(rows.0.chunks(2).map(|ends| ends.concat()).collect()); // a line is a row
+    }
+    for name in ["rows", "nodes"] {
+        check_rows(report, &format!("{at}/{name}"), &expected[name], &rows);
+    }
+    if let Some(fact) = expected["joined"].as_object() {
+        let found = positions_with_columns(batch, &columns);
+        check_rows(report, &format!("{at}/joined"), &json!(fact), &found);
+    }
+    for (name, fact) in members(&expected["attributes"]) {
+        let found = batch.field(name).map(|field| Rows::from_column(&field.column));
+        let found = found.map(|rows| json!({"rows": rows.len(), "sha256": rows.sha256()}));
+        report.compare(&format!("{at}/attributes/{name}"), fact, json!(found));
+    }
+    for (name, fact) in members(&expected["strings"]) {
+        check_strings(report, &format!("{at}/strings/{name}"), fact, reader, &all).await;
+    }
+    if expected["polylines"].is_u64() {
+        check_chains(report, at, expected, batch);
+    }
+    for name in ["edges", "faces"] {
+        if expected[name].is_object() {
+            if !answer.complete {
+                // A backend that cannot list returns only some links; the answer states that.
+                report.skip(
+                    "edges and faces over plain HTTP: the answer says that it is not complete",
+                );
+                continue;
+            }
+            // Where the writer's input is known better than the reference reads it, the input decides.
+            let fact = if truth[name].is_object() { &truth[name] } else { &expected[name] };
+            check_elements(report, &format!("{at}/{name}"), fact, batch);
+        }
+    }
+}
+
+/// Compares a text column with the digest of all its values.
+async fn check_strings(
+    report: &mut Report,
+    at: &str,
+    fact: &Value,
+    reader: &Reader,
+    query: &Query,
+) {
+    let name = at.rsplit('/').next().unwrap_or_default().to_owned();
+    let query = query.clone().columns(Columns::Named(vec![name.clone()]));
+    let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
+    let Some(field) = answer.batch.field(&name) else {
+        return report.fail(at, "no such column in the answer");
+    };
+    let words = (0..field.column.len()).map(|row| field.value(row, 0));
+    let words: Result<Vec<Value>, _> =
+        words.map(|word| word.map(|w| facts::value_to_json(&w))).collect();
+    let digest = words.map(|words| facts::digest([json!(words).to_string()].iter()));
+    report.compare_result(at, fact, digest);
+}
+
+/// Compares an answer made of chains.
+pub(super) fn check_chains(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+    let parts = batch.parts();
+    let lengths = || parts.offsets().windows(2).map(|pair| [(pair[1] - pair[0]) as i64]);
+    let ids: Vec<i64> = parts.objects().iter().map(|id| id.0).collect();
+    for (name, fact) in members(expected) {
+        let found = match name {
+            "polylines" => json!(lengths().count()),
+            "vertices" => json!(batch.len()),
+            "lengths_sha256" => json!(Rows::from_ints(lengths()).sha256()),
+            "positions_sha256" => json!(facts::digest(batch.positions().rows())),
+            "object_ids" if fact.as_array().is_some_and(|list| !list.is_empty()) => json!(ids),
+            _ => continue,
+        };
+        report.compare(&format!("{at}/{name}"), fact, found);
+    }
+}
+
+/// Compares elements by the positions of their ends.
+pub(super) fn check_elements(report: &mut Report, at: &str, expected: &Value, batch: &Batch) {
+    if let Some(trees) = expected.get("forest") {
+        return report.compare(&format!("{at}/forest"), trees, json!(count_trees(batch)));
+    }
+    let found = element_ends(batch);
+    report.fact(&at, expected, "count", found.len());
+    if expected["positions_f64_sha256_sorted"].is_string() {
+        let fact = &expected["positions_f64_sha256_sorted"];
+        report.compare(&format!("{at}/positions"), fact, found.sha256_sorted());
+    }
+}
+
+/// Returns how many trees the edges of an answer form of its vertices; `None` where they form a cycle.
+fn count_trees(batch: &Batch) -> Option<usize> {
+    let mut tree: Vec<usize> = (0..batch.len()).collect();
+    let root = |tree: &[usize], mut at: usize| {
+        while tree[at] != at {
+            at = tree[at];
+        }
+        at
+    };
+    for rows in batch.elements()?.iter() {
+        let (a, b) = (root(&tree, rows[0]), root(&tree, rows[1]));
+        if a == b {
+            return None;
+        }
+        tree[a] = b;
+    }
+    Some(tree.iter().enumerate().filter(|(at, up)| at == *up).count())
+}
+
+/// Returns one row for each element: the positions of its ends, as numbers.
+pub(crate) fn element_ends(batch: &Batch) -> Rows {
+    let Some(elements) = batch.elements() else { return Rows::default() };
+    let bytes = |rows: &[usize]| {
+        let points = rows.iter().flat_map(|&row| crate::contents::point_at(batch.positions(), row));
+        points.flat_map(f64::to_le_bytes).collect()
+    };
+    Rows(elements.iter().map(bytes).collect())
+}
+
+/// Returns positions, each followed by the named columns.
+pub(super) fn positions_with_columns(batch: &Batch, names: &[String]) -> Rows {
+    let mut rows = Rows::from_column(batch.positions());
+    for name in names {
+        let column =
+            batch.field(name).map(|field| Rows::from_column(&field.column)).unwrap_or_default();
+        rows = rows.join_columns(&column);
+    }
+    rows
+}
+
+pub(crate) fn is_chain(kind: Kind) -> bool {
+    matches!(kind, Kind::Line | Kind::Polyline | Kind::Streamline)
+}
+
+/// Returns the columns that the facts of an answer name.
+fn list_columns(expected: &Value) -> Vec<String> {
+    if let Some(list) = expected["joined"]["attributes"].as_array() {
+        return list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    members(&expected["attributes"]).map(|(name, _)| name.to_owned()).collect()
+}

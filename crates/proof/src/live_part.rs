@@ -1,0 +1,351 @@
+//! The part that has the reference library write new stores, and compares queries with brute force.
+//!
+//! The contents are known from the arrays given to the writer, so nothing depends on how the reference reads, or on how
+//! we do. Each store is queried with boxes of every size, some with faces through vertices, in every mode; points also
+//! by predicates and objects, collected and streamed; chains by id and by group. Coarser levels, which the reference
+//! derives itself, are only compared with the contents of their own cells. The validator must find no error.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use futures_util::TryStreamExt as _;
+use serde_json::Value;
+use zvf_model::{Batch, Bounds, Kind, LevelId, LevelReader, ObjectId};
+use zvf_query::region::Region;
+use zvf_query::{Columns, Mode, Order, Query, Reader};
+
+use crate::contents::{self, LevelContents};
+use crate::facts::{self, list};
+use crate::golden_part::answers;
+use crate::golden_part::boxes::{self, Piece};
+use crate::naive::{self, Cube};
+use crate::npy;
+use crate::peers;
+use crate::report::{Report, Run};
+use crate::{corpus, validate_part, written_part};
+use archives::random::Random;
+
+/// The number of stores, boxes and levels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) seed: u64,
+    pub(crate) stores: usize,
+    pub(crate) boxes: usize,
+}
+
+/// Writes stores and queries them.
+pub(crate) fn run(effort: Effort, run: &mut Run<'_>) -> anyhow::Result<()> {
+    let folder = archives::scratch();
+    let mut writer = peers::reference_script("write_stores.py")?;
+    let words = [effort.seed.to_string(), effort.stores.to_string()];
+    peers::run_command(writer.arg(folder.path()).args(words))?;
+    let stores = corpus::read_json(&folder.path().join("stores.json"))?;
+    for (turn, about) in list(&stores).enumerate() {
+        let id = about["id"].as_str().context("a store without an id")?;
+        run.case(format!("live/{}/{id}", effort.seed), async |report| {
+            let written = Written::read(&folder.path().join(id), about)?;
+            let random = Random::new(effort.seed ^ (turn as u64) << 32);
+            check_store(report, &written, random, effort.boxes).await;
+            let errors = validate_part::list_errors(&written.store).await?;
+            report.check("sound", errors.is_empty(), errors.join("; "));
+            Ok(())
+        })?;
+    }
+    written_part::check_twins(folder.path(), &stores, run)
+}
+
+/// The input of a writer.
+struct Written {
+    store: PathBuf,
+    kind: Kind,
+    points: Vec<Vec<f64>>,
+    /// The points of chains or elements; empty for points.
+    pieces: Vec<Piece>,
+    columns: Vec<(String, Vec<f64>)>,
+    /// The object of each point.
+    owners: Option<Vec<i64>>,
+    /// The objects of each group.
+    groups: Vec<Vec<i64>>,
+}
+
+impl Written {
+    fn read(folder: &Path, about: &Value) -> anyhow::Result<Self> {
+        let kind = match about["kind"].as_str().context("a store without a kind")? {
+            "points" | "point_objects" | "by_attribute" => Kind::PointCloud,
+            name => name.parse()?,
+        };
+        let points = npy::read_floats(&folder.join("positions.npy"))?.rows();
+        let column = |name: String| {
+            let values = npy::read_floats(&folder.join(format!("{name}.npy")))?;
+            Ok((name, values.values))
+        };
+        let columns = facts::texts(&about["columns"]).map(column).collect::<anyhow::Result<_>>()?;
+        let mut pieces = Vec::new();
+        if folder.join("parts.npy").exists() {
+            let parts = npy::read_ints(&folder.join("parts.npy"))?.values;
+            let part = |pair: &[i64]| points[pair[0] as usize..pair[1] as usize].to_vec();
+            pieces = parts.windows(2).map(part).collect();
+        }
+        if folder.join("ends.npy").exists() {
+            let ends = npy::read_ints(&folder.join("ends.npy"))?.rows();
+            let piece =
+                |row: &Vec<i64>| row.iter().map(|&at| points[at as usize].clone()).collect();
+            pieces = ends.iter().map(piece).collect();
+        }
+        let owners = folder.join("objects.npy");
+        let owners =
+            owners.exists().then(|| npy::read_ints(&owners)).transpose()?.map(|npy| npy.values);
+        let ids = |ids: &Value| list(ids).filter_map(Value::as_i64).collect();
+        let groups = list(&about["groups"]).map(ids).collect();
+        let store = folder.join("store.zarrvectors");
+        Ok(Self { store, kind, points, pieces, columns, owners, groups })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn column(&self, name: &str) -> Option<&[f64]> {
+        self.columns.iter().find(|(found, _)| found == name).map(|(_, values)| values.as_slice())
+    }
+
+    /// Returns a box around a random vertex; sometimes with a face through a vertex.
+    fn cube(&self, random: &mut Random) -> Cube {
+        let axes = self.points[0].len();
+        let side = |axis: usize| {
+            let all = || self.points.iter().map(|point| point[axis]);
+            all().fold(f64::MIN, f64::max) - all().fold(f64::MAX, f64::min)
+        };
+        let share = [0.0, 0.02, 0.1, 0.3, 0.7, 1.5][random.next_below(6)];
+        let centre = &self.points[random.next_below(self.points.len())];
+        let corner = &self.points[random.next_below(self.points.len())];
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        for axis in 0..axes {
+            let half = 0.5 * share * side(axis) * (0.5 + random.next_unit());
+            let shift = if share == 0.0 { 0.0 } else { (random.next_unit() - 0.5) * half };
+            let mut ends = [centre[axis] + shift - half, centre[axis] + shift + half];
+            if share > 0.0 && random.next_below(3) == 0 {
+                ends[random.next_below(2)] = corner[axis];
+            }
+            low.push(ends[0].min(ends[1]));
+            high.push(ends[0].max(ends[1]));
+        }
+        Cube { low, high }
+    }
+
+    /// Returns the rows that `keep` accepts, each as its point and then its columns, sorted by value.
+    fn rows(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u64>> {
+        let row = |at: usize| {
+            let values =
+                self.points[at].iter().chain(self.columns.iter().map(|(_, column)| &column[at]));
+            values.map(|x| x.to_bits()).collect()
+        };
+        sort_rows((0..self.points.len()).filter(|&at| keep(at)).map(row).collect())
+    }
+}
+
+/// Queries one store.
+async fn check_store(report: &mut Report, written: &Written, mut random: Random, boxes: usize) {
+    let store = corpus::open(&written.store).await;
+    let Some(store) = report.ok_or_report("open", store) else { return };
+    let check = StoreCheck { reader: Reader::new(store), written, names: written.names() };
+    check.check_rows(report, "all", &Query::all(), |_| true).await;
+    check.check_objects(report, &mut random).await;
+    for turn in 0..boxes {
+        let cube = written.cube(&mut random);
+        let at = format!("box {turn}");
+        let Some(bounds) = report.ok_or_report(&at, Bounds::new(&cube.low, &cube.high)) else {
+            continue;
+        };
+        if written.kind == Kind::PointCloud {
+            check.check_points(report, &at, bounds, &cube, &mut random).await;
+        } else {
+            check.check_geometry(report, &at, Query::all().in_region(bounds), &cube).await;
+        }
+    }
+    for number in check.reader.store().level_numbers().into_iter().filter(|number| *number > 0) {
+        let coarser = check.check_coarser_level(report, LevelId(number), &mut random, boxes).await;
+        report.ok_or_report(&format!("level {number}"), coarser);
+    }
+}
+
+/// A store, and its expected contents.
+struct StoreCheck<'a> {
+    reader: Reader,
+    written: &'a Written,
+    names: Vec<String>,
+}
+
+impl StoreCheck<'_> {
+    /// Compares the rows of an answer, with their columns, with the written rows that `keep` accepts.
+    async fn check_rows(
+        &self,
+        report: &mut Report,
+        what: &str,
+        query: &Query,
+        keep: impl Fn(usize) -> bool,
+    ) {
+        let (expected, names) = (self.written.rows(keep), &self.names);
+        let query = query.clone().columns(Columns::Named(names.clone()));
+        let Some(answer) = report.ok_or_report(what, self.reader.run(&query).await) else { return };
+        let rows = rows_of_answer(&answer.batch, names);
+        let why = || format!("expected {} rows, found {}", expected.len(), rows.len());
+        report.check(what, rows == expected && answer.complete, why());
+    }
+
+    /// Compares objects by their ids and by their groups: chains point by point, in the requested order.
+    async fn check_objects(&self, report: &mut Report, random: &mut Random) {
+        let written = self.written;
+        for (number, members) in written.groups.iter().enumerate() {
+            let what = format!("group {number}");
+            let query = Query::all().in_groups([number as u64]);
+            if written.kind == Kind::PointCloud {
+                let Some(owners) = &written.owners else { return };
+                self.check_rows(report, &what, &query, |at| members.contains(&owners[at])).await;
+            } else {
+                self.check_chains(report, &what, query, members).await;
+            }
+        }
+        if answers::is_chain(written.kind) {
+            for _ in 0..4 {
+                let count = written.pieces.len();
+                let some: Vec<i64> = (0..5).map(|_| random.next_below(count) as i64).collect();
+                let query = Query::all().of_objects(some.iter().map(|id| ObjectId(*id)));
+                self.check_chains(report, &format!("objects {some:?}"), query, &some).await;
+            }
+        }
+    }
+
+    async fn check_chains(&self, report: &mut Report, what: &str, query: Query, expected: &[i64]) {
+        let query = query.order(Order::Objects).columns(Columns::None);
+        let Some(answer) = report.ok_or_report(what, self.reader.run(&query).await) else { return };
+        let expected: Vec<&Piece> =
+            expected.iter().map(|id| &self.written.pieces[*id as usize]).collect();
+        let found = boxes::collect_pieces(&answer.batch, self.written.kind);
+        let same = found.iter().collect::<Vec<_>>() == expected;
+        report.check(
+            what,
+            same,
+            format!("expected {} chains, found {}", expected.len(), found.len()),
+        );
+    }
+
+    /// Compares chains and elements in a box, in every mode.
+    async fn check_geometry(&self, report: &mut Report, at: &str, query: Query, cube: &Cube) {
+        let Written { kind, pieces, points, .. } = self.written;
+        boxes::check_geometry(report, at, &self.reader, *kind, query.clone(), pieces, cube).await;
+        let query = query.mode(Mode::Crop).order(Order::Storage);
+        self.check_rows(report, &format!("{at}/crop"), &query, |at| cube.contains(&points[at]))
+            .await;
+    }
+
+    /// Compares points in a box: all of them, those of a predicate, those of some objects, and as a stream; then those
+    /// in a ball around its centre, and in the half-open box.
+    async fn check_points(
+        &self,
+        report: &mut Report,
+        at: &str,
+        bounds: Bounds,
+        cube: &Cube,
+        random: &mut Random,
+    ) {
+        let written = self.written;
+        let query = Query::all().in_region(bounds);
+        let inside = |at: usize| cube.contains(&written.points[at]);
+        self.check_rows(report, at, &query, inside).await;
+        self.check_stream(report, &format!("{at}/stream"), query.clone(), inside).await;
+
+        if let (Some(a), Some(n)) = (written.column("a"), written.column("n")) {
+            let (least, excluded) = ((random.next_below(16) as f64) / 16.0, random.next_below(5));
+            let text = format!("a >= {least} and not n = {excluded}");
+            if let Some(predicate) = report.ok_or_report(&text, text.parse()) {
+                let query = query.clone().filter(predicate);
+                let keep = |at| inside(at) && a[at] >= least && n[at] != excluded as f64;
+                self.check_rows(report, &format!("{at}/{text}"), &query, keep).await;
+            }
+        }
+        if let Some(owners) = &written.owners {
+            let some: Vec<i64> =
+                (0..3).map(|turn| turn * 10 + random.next_below(10) as i64).collect();
+            let query = query.of_objects(some.iter().map(|id| ObjectId(*id)));
+            let keep = |at| inside(at) && some.contains(&owners[at]);
+            self.check_rows(report, &format!("{at}/objects {some:?}"), &query, keep).await;
+        }
+
+        let half_open = Query::all().in_region(Region::from(bounds).into_half_open());
+        let keep = |at: usize| cube.contains_half_open(&written.points[at]);
+        self.check_rows(report, &format!("{at}/half open"), &half_open, keep).await;
+
+        let (centre, radius) = (cube.centre(), 0.5 * cube.longest_side());
+        if let Some(ball) = report.ok_or_report("ball", Region::ball(&centre, radius)) {
+            let keep = |at: usize| naive::distance(&centre, &written.points[at]) <= radius;
+            let query = Query::all().in_region(ball);
+            self.check_rows(report, &format!("{at}/ball"), &query, keep).await;
+        }
+    }
+
+    async fn check_stream(
+        &self,
+        report: &mut Report,
+        what: &str,
+        query: Query,
+        keep: impl Fn(usize) -> bool,
+    ) {
+        let query = query.columns(Columns::Named(self.names.clone()));
+        let batches: Result<Vec<Batch>, _> = self.reader.stream(query).try_collect().await;
+        if let Some(batches) = report.ok_or_report(what, batches) {
+            let rows = batches.iter().flat_map(|batch| rows_of_answer(batch, &self.names));
+            report.check(what, sort_rows(rows.collect()) == self.written.rows(keep), "other rows");
+        }
+    }
+
+    /// Compares boxes of a level that the reference built with the contents of its cells.
+    async fn check_coarser_level(
+        &self,
+        report: &mut Report,
+        level: LevelId,
+        random: &mut Random,
+        boxes: usize,
+    ) -> anyhow::Result<()> {
+        let contents =
+            LevelContents::read(LevelReader::open(self.reader.store(), level).await?).await?;
+        let points = contents.points();
+        let mode = if self.written.kind == Kind::PointCloud { Mode::Inside } else { Mode::Crop };
+        for turn in 0..boxes {
+            let cube = self.written.cube(random);
+            let query = Query::all().in_region(Bounds::new(&cube.low, &cube.high)?).at_level(level);
+            let query = query.mode(mode).order(Order::Storage).columns(Columns::None);
+            let what = format!("level {level}/box {turn}");
+            let Some(answer) = report.ok_or_report(&what, self.reader.run(&query).await) else {
+                continue;
+            };
+            let expected = points.iter().filter(|point| cube.contains(point));
+            let expected = sort_rows(
+                expected.map(|point| point.iter().map(|x| x.to_bits()).collect()).collect(),
+            );
+            let rows = rows_of_answer(&answer.batch, &[]);
+            let why = format!("expected {} rows, found {}", expected.len(), rows.len());
+            report.check(&what, rows == expected, why);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the rows of an answer, each as its point and then the named columns, sorted by value.
+fn rows_of_answer(batch: &Batch, names: &[String]) -> Vec<Vec<u64>> {
+    let columns: Vec<_> = names.iter().filter_map(|name| batch.field(name)).collect();
+    let row = |at: usize| {
+        let values = columns.iter().map(|field| field.column.float(at, 0).unwrap_or(f64::NAN));
+        contents::point_at(batch.positions(), at)
+            .into_iter()
+            .chain(values)
+            .map(f64::to_bits)
+            .collect()
+    };
+    sort_rows((0..batch.len()).map(row).collect())
+}
+
+fn sort_rows(mut rows: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
+    rows.sort_unstable();
+    rows
+}

@@ -1,0 +1,328 @@
+//! What a run of cases comes to: each has a [`Report`] of its facts, those that agree, those that differ, and those that were not
+//! compared; a [`Run`] counts them and prints what differs.
+//!
+//! A fact has a name, `store/level/what`, and is a JSON value on both sides: the expected one of the corpus, and the
+//! found one of the library. Numbers agree when they have the same value.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context as _;
+use archives::Unpacked;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::corpus::{self, Golden};
+use crate::facts;
+
+/// The results of one case.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    store: String,
+    /// The number of facts that agree.
+    pub(crate) passed: u64,
+    /// One line for each fact that differs.
+    pub(crate) failures: Vec<String>,
+    /// Why facts were not compared.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Report {
+    /// Creates a report about a case.
+    pub(crate) fn new(store: impl Into<String>) -> Self {
+        Self { store: store.into(), ..Self::default() }
+    }
+
+    /// Compares one fact.
+    pub(crate) fn compare(&mut self, what: &str, expected: &Value, found: impl Into<Value>) {
+        let found = found.into();
+        if is_same_value(expected, &found) {
+            self.passed += 1;
+        } else {
+            self.fail(what, format!("expected {}, found {}", shorten(expected), shorten(&found)));
+        }
+    }
+
+    /// Compares the member `name` of the facts at `at`.
+    pub(crate) fn fact(
+        &mut self,
+        at: impl Display,
+        expected: &Value,
+        name: &str,
+        found: impl Into<Value>,
+    ) {
+        self.compare(&format!("{at}/{name}"), &expected[name], found);
+    }
+
+    /// Compares those of some facts that the corpus has.
+    pub(crate) fn known<T: Into<Value>, const N: usize>(
+        &mut self,
+        at: impl Display,
+        expected: &Value,
+        facts: [(&str, T); N],
+    ) {
+        for (name, found) in facts {
+            if let Some(expected) = expected.get(name) {
+                self.compare(&format!("{at}/{name}"), expected, found);
+            }
+        }
+    }
+
+    /// Compares every fact of the corpus but those of `elsewhere` with what `found` gives under its name; a fact of which it
+    /// gives nothing is one that nobody compares.
+    pub(crate) fn each(
+        &mut self,
+        at: impl Display,
+        expected: &Value,
+        elsewhere: &[&str],
+        mut found: impl FnMut(&str, &Value) -> Option<Value>,
+    ) {
+        for (name, expected) in facts::members(expected) {
+            let what = format!("{at}/{name}");
+            match found(name, expected) {
+                _ if elsewhere.contains(&name) => {}
+                Some(found) => self.compare(&what, expected, found),
+                None => self.fail(&what, "nothing compares this"),
+            }
+        }
+    }
+
+    /// Compares one fact whose computation may fail.
+    pub(crate) fn compare_result<T: Into<Value>, E: Display>(
+        &mut self,
+        what: &str,
+        expected: &Value,
+        found: Result<T, E>,
+    ) {
+        match found {
+            Ok(found) => self.compare(what, expected, found),
+            Err(error) => self.fail(what, format!("expected {}, found {error}", shorten(expected))),
+        }
+    }
+
+    /// Counts one fact that holds or not.
+    pub(crate) fn check(&mut self, what: &str, holds: bool, why_not: impl Display) {
+        if holds {
+            self.passed += 1;
+        } else {
+            self.fail(what, why_not);
+        }
+    }
+
+    /// Counts one fact that holds, or says at length why not.
+    pub(crate) fn claim<D: Display>(&mut self, holds: bool, why_not: impl FnOnce() -> D) {
+        if holds {
+            self.passed += 1;
+        } else {
+            self.deny(why_not());
+        }
+    }
+
+    /// Counts one fact that differs.
+    pub(crate) fn deny(&mut self, why: impl Display) {
+        self.failures.push(format!("{}: {why}", self.store));
+    }
+
+    /// Returns a value, or reports why there is none.
+    pub(crate) fn ok_or_report<T, E: Display>(
+        &mut self,
+        what: &str,
+        found: Result<T, E>,
+    ) -> Option<T> {
+        found.map_err(|error| self.fail(what, error)).ok()
+    }
+
+    /// Counts one fact that differs.
+    pub(crate) fn fail(&mut self, what: &str, why: impl Display) {
+        self.failures.push(format!("{}/{what}: {why}", self.store));
+    }
+
+    /// Adds the counts of `part`.
+    pub(crate) fn add(&mut self, part: Self) {
+        self.passed += part.passed;
+        self.failures.extend(part.failures);
+        self.skips.extend(part.skips);
+    }
+
+    /// Counts one fact that was not compared.
+    pub(crate) fn skip(&mut self, why: impl Into<String>) {
+        self.skips.push(why.into());
+    }
+}
+
+/// The cases so far, and what all of them need.
+pub(crate) struct Run<'a> {
+    out: &'a mut dyn Write,
+    pub(crate) runtime: Runtime,
+    /// Only cases with this in their names.
+    pub(crate) only: Option<String>,
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+    reasons: BTreeMap<String, u64>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write, only: Option<String>) -> anyhow::Result<Self> {
+        let reasons = BTreeMap::new();
+        Ok(Self { out, runtime: Runtime::new()?, only, passed: 0, failed: 0, skipped: 0, reasons })
+    }
+
+    /// Returns whether a case of that name is asked for.
+    pub(crate) fn is_wanted(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+    }
+
+    /// Runs one case: that it cannot be checked is a failure.
+    pub(crate) fn case(
+        &mut self,
+        name: impl Into<String>,
+        check: impl AsyncFnOnce(&mut Report) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut report = Report::new(name);
+        if let Err(error) = self.runtime.block_on(check(&mut report)) {
+            report.fail("check", format!("{error:#}"));
+        }
+        self.add(report)
+    }
+
+    /// Runs a case for every golden store of `folder`, in a folder of its own.
+    pub(crate) fn goldens(
+        &mut self,
+        folder: &Path,
+        prefix: &str,
+        check: impl AsyncFn(&mut Report, Golden, &Path) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        for golden in corpus::list_goldens(folder, self.only.as_deref())? {
+            let unpacked = Unpacked::from_files(&corpus::read_archive(&golden.archive)?);
+            let name = format!("{prefix}{}", golden.id);
+            self.case(name, async |report| check(report, golden, unpacked.path()).await)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what a program says of stores, a line each: how many facts it finds right, and faults. Returns how many stores and
+    /// facts there are.
+    pub(crate) fn verdicts(
+        &mut self,
+        prefix: &str,
+        output: &str,
+        more: impl AsyncFn(&mut Report, &str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<(usize, u64)> {
+        let (mut stores, mut facts) = (0, 0);
+        for line in output.lines() {
+            let line: Value = serde_json::from_str(line).context("a line that is no JSON")?;
+            let store = line["store"].as_str().context("a store without a name")?;
+            self.case(format!("{prefix}/{store}"), async |report| {
+                report.passed = line["passed"].as_u64().unwrap_or_default();
+                for fault in facts::texts(&line["faults"]) {
+                    report.fail("reference", fault);
+                }
+                facts += report.passed;
+                more(report, store).await
+            })?;
+            stores += 1;
+        }
+        Ok((stores, facts))
+    }
+
+    /// Counts a skipped test, with the reason.
+    pub(crate) fn skip_because(&mut self, why: impl Into<String>) {
+        self.skipped += 1;
+        *self.reasons.entry(why.into()).or_default() += 1;
+    }
+
+    /// Prints a line without counting.
+    pub(crate) fn print_line(&mut self, line: &str) -> anyhow::Result<()> {
+        Ok(writeln!(self.out, "{line}")?)
+    }
+
+    /// Counts the facts of one case, and prints those that differ.
+    pub(crate) fn add(&mut self, report: Report) -> anyhow::Result<()> {
+        self.passed += report.passed;
+        for line in report.failures {
+            self.failed += 1;
+            writeln!(self.out, "{line}")?;
+        }
+        report.skips.into_iter().for_each(|why| self.skip_because(why));
+        Ok(())
+    }
+
+    /// Returns how many facts passed so far.
+    #[cfg(test)]
+    pub(crate) const fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// Prints why something was skipped, then the totals; returns whether nothing failed.
+    pub(crate) fn close(self) -> anyhow::Result<bool> {
+        let Self { out, passed, failed, skipped, .. } = self;
+        for (why, times) in &self.reasons {
+            writeln!(out, "skipped {times}: {why}")?;
+        }
+        writeln!(out, "{passed} passed, {failed} failed, {skipped} skipped")?;
+        Ok(failed == 0)
+    }
+}
+
+/// Returns whether two facts have the same value.
+fn is_same_value(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_value(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| is_same_value(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// Returns a value in one short line.
+fn shorten(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text,
+    }
+}
+
+/// The largest number of bytes of a value that a line repeats completely.
+const LONGEST: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_agree_by_worth_and_lines_are_short() {
+        let mut report = Report::new("s");
+        report.compare("a", &json!([1, 2.0]), json!([1.0, 2]));
+        report.compare("b", &json!("inf"), json!(1));
+        report.compare("c", &json!("x".repeat(500)), json!(null));
+        assert_eq!(report.passed, 1);
+        assert_eq!(report.failures[0], "s/b: expected \"inf\", found 1");
+        assert!(report.failures[1].len() < 200);
+    }
+
+    #[test]
+    fn closes_with_the_counts() {
+        let mut out = Vec::new();
+        let mut run = Run::new(&mut out, None).unwrap();
+        run.case("a", async |report| {
+            report.check("b", true, "");
+            report.skip("not here");
+            anyhow::bail!("wrong")
+        })
+        .unwrap();
+        assert!(!run.close().unwrap());
+        let text = "a/check: wrong\nskipped 1: not here\n1 passed, 1 failed, 1 skipped\n";
+        assert_eq!(String::from_utf8(out).unwrap(), text);
+    }
+}

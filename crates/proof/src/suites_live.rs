@@ -1,0 +1,210 @@
+//! The part that runs the test suites of the reference and of its tools, and reads every store they write.
+//!
+//! The suites come with the source distributions of the packages. Each distinct store that their tests leave is
+//! described by the package that wrote it (`peers/run_suites.py`), and compared here:
+//!
+//! ```text
+//! refused      whether it can be read at all
+//! vertices     their number, and their positions as a set
+//! elements     the number of edges or faces
+//! sound        whether the validator finds errors
+//! box          half of the bounds, compared with brute force
+//! objects      all of them by their ids
+//! migrated     stores of old formats, migrated: the same facts
+//! ```
+//!
+//! `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the text of the difference
+//! and, where that would be too general, by the store; listed differences are skipped.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use serde_json::Value;
+use zvf_metadata::LayoutFamily;
+use zvf_model::{Bounds, Kind, LevelId, LevelReader};
+use zvf_query::{Columns, Query, Reader};
+use zvf_store::Store;
+
+use crate::facts::{self, list};
+use crate::naive::Cube;
+use crate::peers;
+use crate::report::{Report, Run};
+use crate::store_facts::Refusal;
+use crate::{contents, corpus, validate_part};
+
+/// Runs every suite, and reads at most `limit` stores of each; all of them when it is 0.
+pub(crate) fn run(limit: usize, run: &mut Run<'_>) -> anyhow::Result<()> {
+    let known_differences = corpus::read_json(&peers::script_path("suite_differences.json"))?;
+    for (package, version, extras) in SUITES {
+        let suite = format!("{package}-{version}");
+        if !run.is_wanted(&suite) {
+            continue;
+        }
+        let requirement = format!("{package}=={version}");
+        let packages = [&[requirement.as_str(), "pytest"], extras].concat();
+        let python = peers::install_python(&format!("suite-{suite}"), &packages)?;
+        let folder = archives::scratch();
+        let script = &mut Command::new(python);
+        let script = script.arg(peers::script_path("run_suites.py")).args([package, version]);
+        let output = peers::run_command(script.arg(folder.path()).arg(limit.to_string()))?;
+        let list = corpus::read_json(&folder.path().join("stores.json"))?;
+        let list = list.as_array().context("stores.json is no list")?;
+        run.print_line(&format!("suite {suite}: {}", output.trim().replace('\n', "; ")))?;
+        ensure!(!list.is_empty(), "suite {suite} left no store: its tests did not run");
+        for store in list {
+            let path = store["path"].as_str().context("a store without a path")?;
+            let name = path.rsplit_once("/kept/").map_or(path, |(_, name)| name);
+            run.case(format!("suites/{suite}/{name}"), async |report| {
+                let compared = compare_store(Path::new(path), &store["facts"]).await?;
+                judge_facts(report, (&suite, name), compared, &known_differences);
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A compared fact: its name, and the difference.
+type Compared = (&'static str, Option<String>);
+
+/// Reports the compared facts; known faults of the package are skipped.
+fn judge_facts(
+    report: &mut Report,
+    (suite, name): (&str, &str),
+    compared: Vec<Compared>,
+    known_differences: &Value,
+) {
+    for (fact, difference) in compared {
+        let Some(difference) = difference else {
+            report.passed += 1;
+            continue;
+        };
+        let listed = list(known_differences).find(|entry| {
+            let text = |key: &str| entry[key].as_str().unwrap_or_default();
+            text("fact") == fact
+                && suite.contains(text("suite"))
+                && name.contains(text("store"))
+                && difference.contains(text("contains"))
+        });
+        match listed.and_then(|entry| entry["why"].as_str()) {
+            Some(why) => report.skip(format!("differences of the suites that are theirs: {why}")),
+            None => report.fail(fact, difference),
+        }
+    }
+}
+
+/// Compares one store with what its package reads.
+async fn compare_store(path: &Path, expected: &Value) -> anyhow::Result<Vec<Compared>> {
+    let mut compared = Vec::new();
+    let errors = validate_part::list_errors(path).await?;
+    match expected["sound"].as_bool() {
+        Some(true) if errors.is_empty() => compared.push(("sound", None)),
+        Some(true) => compared.extend(errors.into_iter().map(|error| ("sound", Some(error)))),
+        Some(false) => {
+            let missed = "they find faults, we find none".to_owned();
+            compared.push(("sound", errors.is_empty().then_some(missed)));
+        }
+        None => {} // their validator failed
+    }
+    let store = corpus::open(path).await;
+    let answers = match &store {
+        Ok(store) => compare_level_0(&mut compared, store, expected).await,
+        Err(error) => Err(error.clone().into()),
+    };
+    match (answers, expected["refused"].as_str()) {
+        (Err(ours), None) => compared.push(("refused", Some(format!("we refuse: {ours}")))),
+        (Ok(()), Some(theirs)) => {
+            compared.push(("refused", Some(format!("they refuse: {theirs}"))));
+        }
+        (Ok(()), None) | (Err(_), Some(_)) => compared.push(("refused", None)),
+    }
+    if let Ok(store) = &store
+        && store.family() != LayoutFamily::C
+    {
+        let migrated = compare_migrated(store, expected).await;
+        compared.push(("migrated", migrated.err().map(|error| format!("{error:#}"))));
+    }
+    Ok(compared)
+}
+
+/// Reads level 0 as a whole, by its objects and by a box.
+async fn compare_level_0(
+    compared: &mut Vec<Compared>,
+    store: &Store,
+    expected: &Value,
+) -> Result<(), Refusal> {
+    let level = LevelReader::open(store, LevelId(0)).await?;
+    let kind = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
+    let reader = Reader::new(store.clone());
+    let all = Query::all().of_kind(kind).at_level(LevelId(0)).columns(Columns::None);
+    let answer = reader.run(&all).await?;
+    let points: Vec<Vec<f64>> = (0..answer.batch.len())
+        .map(|row| contents::point_at(answer.batch.positions(), row))
+        .collect();
+    let mut compare = |fact, theirs: &Value, found: Value| {
+        let differs = !theirs.is_null() && *theirs != found;
+        compared.push((fact, differs.then(|| format!("they have {theirs}, we have {found}"))));
+    };
+    compare("vertices", &expected["vertices"], points.len().into());
+    compare("positions", &expected["positions"], digest_points(points.clone()).into());
+    if let Some(elements) = answer.batch.elements() {
+        compare("elements", &expected["elements"], elements.len().into());
+    }
+    if let Some(index) = level.objects().await? {
+        let ids = index.ids(0..index.slots()).await?;
+        reader.run(&Query::all().of_objects(ids).of_kind(kind).columns(Columns::None)).await?;
+    }
+    let [low, high] = &store.root().zarr_vectors.bounds;
+    let middle: Vec<f64> = low.iter().zip(high).map(|(low, high)| low.midpoint(*high)).collect();
+    if let (Ok(bounds), Kind::PointCloud) = (Bounds::new(low, &middle), kind) {
+        let boxed = Query::all().in_region(bounds).of_kind(kind).columns(Columns::None);
+        let found = reader.run(&boxed).await?.batch.len();
+        let cube = Cube { low: low.clone(), high: middle };
+        let inside = points.iter().filter(|point| cube.contains(point)).count();
+        compare("box", &inside.into(), found.into());
+    }
+    Ok(())
+}
+
+/// Compares the same facts of the migrated store.
+async fn compare_migrated(old: &Store, expected: &Value) -> anyhow::Result<()> {
+    let folder = archives::scratch();
+    let new = corpus::migrate(old, folder.path()).await?;
+    let mut compared = Vec::new();
+    compare_level_0(&mut compared, &new, expected).await.map_err(|error| anyhow!("{error}"))?;
+    match compared.into_iter().find_map(|(fact, difference)| Some((fact, difference?))) {
+        Some((fact, difference)) => bail!("{fact}: {difference}"),
+        None => Ok(()),
+    }
+}
+
+/// Returns the digest of points in the order of their numbers; `peers/run_suites.py` computes the same.
+fn digest_points(mut points: Vec<Vec<f64>>) -> String {
+    points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    facts::digest(points.iter().flatten().map(|x| x.to_le_bytes()))
+}
+
+/// The packages whose source distributions have tests that write stores, their versions, and further packages of these
+/// tests.
+const SUITES: [(&str, &str, &[&str]); 4] = [
+    ("zarr-vectors", "0.9.2", CORE_NEEDS),
+    ("zarr-vectors", "0.2.0", CORE_NEEDS),
+    ("zarr-vectors-tools", "0.3.0", TOOLS_NEED),
+    ("zarr-vectors-tools", "0.2.0", TOOLS_NEED),
+];
+const CORE_NEEDS: &[&str] = &["obstore", "dask"];
+const TOOLS_NEED: &[&str] = &[
+    "anndata",
+    "cloud-volume",
+    "dask[distributed]",
+    "laspy",
+    "mapbuffer",
+    "networkx",
+    "nibabel",
+    "plyfile",
+    "pyfqmr",
+    "pyyaml",
+    "scipy",
+    "trx-python",
+];

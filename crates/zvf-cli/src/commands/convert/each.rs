@@ -1,0 +1,99 @@
+//! One file for each object: an output whose name has `{id}` or `{name}`.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::Path;
+
+use zvf::convert::Format;
+use zvf::export::Export;
+use zvf::model::{ObjectId, Value};
+use zvf::{Kind, LevelId, Reader};
+
+use super::{Convert, StoreQueries};
+use crate::commands::job::{Job, Source};
+use crate::outcome::{Outcome, Usage};
+use crate::session::Session;
+use crate::target::check_overwrite;
+
+impl Convert {
+    /// Returns whether each object gets a file of its own.
+    pub(super) fn is_for_each_object(&self) -> bool {
+        self.output.contains("{id}") || self.output.contains("{name}")
+    }
+
+    /// Writes the objects of a store, each to a file of its own.
+    pub(super) async fn convert_objects(
+        &self,
+        session: &Session,
+        store: &str,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let queries = self.plan_queries(session, store, false).await?;
+        let StoreQueries { reader, query, kinds, mut notes } = queries;
+        let Some(kind) = kinds.first().copied() else { return Ok(Outcome::Clean) };
+        let asked = query.object_ids().map(<[_]>::to_vec);
+        let files = self.name_files(&reader, kind, asked).await?;
+        let mut is_repeated = false;
+        for (id, output) in files {
+            let export = Export::open(&reader, query.clone().of_objects([id]), Some(kind)).await?;
+            if export.expected_vertices == 0 {
+                continue; // removed, or not in the region
+            }
+            if let Some(folder) = Path::new(&output).parent().filter(|_| !self.dry_run) {
+                std::fs::create_dir_all(folder)?;
+            }
+            let job = Job { output, is_repeated, ..self.job() };
+            let sources = (vec![Source::from(export)], std::mem::take(&mut notes));
+            self.write(session, (job, format), sources, out).await?;
+            is_repeated = true;
+        }
+        Ok(Outcome::Clean)
+    }
+
+    /// Returns the file of each object that is asked for, or of all.
+    async fn name_files(
+        &self,
+        reader: &Reader,
+        kind: Kind,
+        asked: Option<Vec<ObjectId>>,
+    ) -> anyhow::Result<Vec<(ObjectId, String)>> {
+        let level = reader.level_of_kind(LevelId(0), kind).await.map_err(zvf::Error::from)?;
+        let index = level.objects().await.map_err(zvf::Error::from)?;
+        let Some(index) = index else { return Err(Usage::new("the store has no objects").into()) };
+        let all: Vec<u64> = (0..index.slots()).collect();
+        let mut ids = index.ids_of(&all).await.map_err(zvf::Error::from)?;
+        if let Some(asked) = asked {
+            let asked: HashSet<ObjectId> = asked.into_iter().collect();
+            ids.retain(|id| asked.contains(id));
+        }
+        let rows = index.find(&ids).await.map_err(zvf::Error::from)?;
+        let rows: Vec<u64> = rows.into_iter().flatten().collect(); // ids of the index are found
+        let names = match level.object_attribute("name").await.map_err(zvf::Error::from)? {
+            Some(names) => Some(names.rows(&rows).await.map_err(zvf::Error::from)?),
+            None if self.output.contains("{name}") => {
+                let usage = Usage::new("the objects of the store have no column name");
+                return Err(usage.with_hint("use {id}").into());
+            }
+            None => None,
+        };
+        let (mut files, mut taken) = (Vec::new(), HashSet::new());
+        for (row, id) in ids.into_iter().enumerate() {
+            let name = match names.as_ref().map(|names| names.column().value(row, 0)) {
+                Some(Value::Text(name)) if !name.is_empty() => name,
+                _ => id.0.to_string(),
+            };
+            let name = zvf::metadata::path_segment(&name);
+            let output = self.output.replace("{id}", &id.0.to_string()).replace("{name}", &name);
+            if !taken.insert(output.clone()) {
+                let usage = Usage::new(format!("two objects would be written to {output}"));
+                return Err(usage.with_hint("use {id}, which no two objects share").into());
+            }
+            if !self.dry_run {
+                check_overwrite(Path::new(&output), self.options.overwrite())?;
+            }
+            files.push((id, output));
+        }
+        Ok(files)
+    }
+}

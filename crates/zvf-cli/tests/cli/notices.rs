@@ -1,0 +1,150 @@
+//! Every notice, with its cause and without: `notices.txt` says what causes each.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::stores::Ran;
+
+const TABLE: &str = include_str!("notices.txt");
+
+/// Runs the command with these words in `folder`; returns what it printed.
+fn run(folder: &Path, line: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
+    let ran = Ran::from(command.args(line.split(' ')).current_dir(folder).output().unwrap());
+    assert_eq!(ran.code, 0, "{line}: {}{}", ran.out, ran.err);
+    ran.out + &ran.err
+}
+
+#[test]
+fn notices_have_their_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut file, mut note) = (None, "");
+    for line in TABLE.lines() {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "file" => file = Some((folder.path().join(rest), String::new())),
+            "run" | "note" | "untried" => {
+                file = None;
+                note = rest;
+                if word == "run" {
+                    run(folder.path(), rest);
+                }
+            }
+            "with" => {
+                let said = run(folder.path(), rest);
+                assert!(said.contains(note), "{note}: {rest}: {said}");
+            }
+            "without" => {
+                let said = run(folder.path(), rest);
+                assert!(!said.contains(note), "{note}: {rest}: {said}");
+            }
+            _ => {
+                if let Some((path, text)) = &mut file {
+                    *text += &format!("{line}\n");
+                    fs::write(path, text.trim_end().to_owned() + "\n").unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// A notice that is added to the sources is added to the table, or quoted by another test.
+#[test]
+fn all_notices_of_the_sources_are_known() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (mut sources, mut known) = (Vec::new(), squeeze(TABLE));
+    for path in rust_files(crates) {
+        let text = fs::read_to_string(&path).unwrap();
+        let is_test = path.components().any(|part| part.as_os_str() == "tests")
+            || path.file_name().is_some_and(|name| name == "tests.rs");
+        let tests =
+            if is_test { 0 } else { text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len()) };
+        known += &squeeze(&text[tests..]);
+        sources.push((path, text[..tests].to_owned()));
+    }
+    let mut count = 0;
+    for (path, text) in &sources {
+        for notice in find_notices(path, text) {
+            count += 1;
+            let line = path.display();
+            assert!(known.contains(&notice), "{line}: {notice:?}: add it to tests/cli/notices.txt");
+        }
+    }
+    assert!(count > 100, "{count} notices were found");
+    for line in TABLE.lines().filter_map(|line| line.strip_prefix("untried ")) {
+        let is_there = sources.iter().any(|(_, text)| squeeze(text).contains(&squeeze(line)));
+        assert!(is_there, "{line}: there is no such notice any more");
+    }
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true if !path.ends_with("target") => files.extend(rust_files(&path)),
+            false if path.extension().is_some_and(|end| end == "rs") => files.push(path),
+            _ => {}
+        }
+    }
+    files
+}
+
+/// Returns the longest words without placeholders of each notice in a source.
+fn find_notices(path: &Path, text: &str) -> Vec<String> {
+    let calls = [
+        "Loss::new(",
+        "Loss(format!(",
+        "left_out.push(",
+        "left_out.extend(",
+        "notes.push(",
+        "notices.push(",
+        "print_notices(",
+    ];
+    let displays =
+        ["zvf-store/src/notice.rs", "zvf-write/src/report.rs", "zvf-pyramid/src/report.rs"];
+    let is_display = displays.iter().any(|name| path.ends_with(name));
+    let calls = calls
+        .iter()
+        .chain(is_display.then_some(["write!(", "write_str("].iter()).into_iter().flatten());
+    let mut found = Vec::new();
+    for call in calls {
+        for (at, _) in text.match_indices(call) {
+            let is_comment = text[..at].rsplit('\n').next().unwrap().trim_start().starts_with("//");
+            let literals = string_literals(&text[at + call.len()..]);
+            let words = literals.iter().flat_map(|text| text.split(['{', '}']).step_by(2));
+            let longest = words.map(squeeze).max_by_key(String::len).unwrap_or_default();
+            if !is_comment && longest.split(' ').count() > 1 {
+                found.push(longest);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the literals up to the parenthesis that closes a call.
+fn string_literals(text: &str) -> Vec<String> {
+    let (mut depth, mut literals, mut chars) = (1, Vec::new(), text.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 1 => break,
+            ')' => depth -= 1,
+            '"' => {
+                let mut literal = String::new();
+                while let Some(c) = chars.next().filter(|c| *c != '"') {
+                    let next = if c == '\\' { chars.next().unwrap() } else { c };
+                    literal.push(if next == '\n' { ' ' } else { next });
+                }
+                literals.push(literal);
+            }
+            _ => {}
+        }
+    }
+    literals
+}
+
+fn squeeze(text: &str) -> String {
+    text.replace("\\\n", " ").replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,201 @@
+//! Names of objects and of files, images of streamlines, and how a command that refuses ends.
+
+use std::fs;
+use std::path::Path;
+
+use crate::stores::{Ran, zvf};
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        fs::write(self.0.path().join(name), text).unwrap();
+        self.at(name)
+    }
+}
+
+fn done(args: &[&str]) -> Ran {
+    let ran = zvf(args);
+    assert_eq!(ran.code, 0, "{args:?}: {}{}", ran.out, ran.err);
+    ran
+}
+
+#[test]
+fn the_object_of_a_file_has_its_name() {
+    let folder = Folder::new();
+    let store = folder.at("a.zarrvectors");
+    for (name, text) in [
+        ("cell_7205.swc", "1 1 0 0 0 1 -1\n2 1 2 2 0 1 1\n"),
+        ("cell_7205.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"),
+    ] {
+        let file = folder.write(name, text);
+        done(&["create", "-q", "--overwrite", &file, &store]);
+        let object = done(&["object", "--json", &store, "0"]).out;
+        assert!(object.contains("\"cell_7205\""), "{name}: {object}");
+        let out = folder.at("a.glb");
+        done(&["convert", "-q", "--overwrite", &file, &out]);
+        let text = String::from_utf8_lossy(&fs::read(&out).unwrap()).into_owned();
+        assert!(text.contains("\"cell_7205\""), "{name}: {text}");
+    }
+}
+
+#[test]
+fn each_object_is_written_to_a_file_of_its_own() {
+    let folder = Folder::new();
+    let tree = |x: i32| format!("1 1 {x} 1 0 1 -1\n2 1 2 2 0 1 1\n");
+    let files = [folder.write("left.swc", tree(5)), folder.write("b c.swc", tree(7))];
+    let store = folder.at("all.zarrvectors");
+    done(&["create", "-q", &files[0], &files[1], &store]);
+    let pattern = folder.at("out/{name}.swc");
+    done(&["convert", "-q", "--dry-run", &store, &pattern]);
+    assert!(!Path::new(&folder.at("out")).exists());
+    done(&["convert", &store, &pattern]);
+    for (name, x) in [("left", "5 1 0"), ("b c", "7 1 0")] {
+        let text = fs::read_to_string(folder.at(&format!("out/{name}.swc"))).unwrap();
+        assert!(text.contains(x), "{name}: {text}");
+    }
+    // One that exists is in the way of all.
+    fs::remove_file(folder.at("out/left.swc")).unwrap();
+    let error = zvf(&["convert", "-q", &store, &pattern]).refused(4);
+    assert!(error.ends_with("b c.swc already exists; use --overwrite to replace it"), "{error}");
+    assert!(!Path::new(&folder.at("out/left.swc")).exists());
+    done(&["convert", "-q", &store, &folder.at("ids/{id}.obj"), "--objects", "1"]);
+    let names: Vec<_> = fs::read_dir(folder.at("ids")).unwrap().collect();
+    assert_eq!((names.len(), Path::new(&folder.at("ids/1.obj")).exists()), (1, true));
+    for (input, output, message) in [
+        (&store, folder.at("same/{name}"), "stands for no output format"),
+        (&files[0], pattern, "make a store of the input first"),
+    ] {
+        let error = zvf(&["convert", input, &output]).refused(2);
+        assert!(error.contains(message), "{error}");
+    }
+    let one = folder.write("one.swc", tree(5) + "3 1 9 9 9 1 -1\n");
+    let store = folder.at("two.zarrvectors");
+    done(&["create", "-q", &one, &store]);
+    let error = zvf(&["convert", &store, &folder.at("x/{name}.swc")]).refused(2);
+    assert!(error.contains("two objects would be written to"), "{error}");
+}
+
+#[test]
+fn an_image_of_streamlines_can_be_named() {
+    let folder = Folder::new();
+    let lines = folder.write("a.jsonl", "{\"object\":0,\"positions\":[[-5,6,0],[1,2,3]]}\n");
+    let (tck, trk) = (folder.at("a.tck"), folder.at("a.trk"));
+    done(&["convert", "-q", "--kind", "streamline", &lines, &tck]);
+    let mut image = vec![0_u8; 352];
+    image[..4].copy_from_slice(&348_i32.to_le_bytes());
+    for (axis, size) in [90_i16, 91, 92].into_iter().enumerate() {
+        image[42 + 2 * axis..44 + 2 * axis].copy_from_slice(&size.to_le_bytes());
+    }
+    image[254] = 1;
+    let affine = [2.0_f32, 0.0, 0.0, -90.0, 0.0, 2.0, 0.0, -126.0, 0.0, 0.0, 2.0, -72.0];
+    for (n, x) in affine.into_iter().enumerate() {
+        image[280 + 4 * n..284 + 4 * n].copy_from_slice(&x.to_le_bytes());
+    }
+    let nifti = folder.write("t1.nii", image);
+    let check = |reference: &str, out: &str| {
+        let made = done(&["convert", "--overwrite", &tck, out, "--reference", reference]);
+        assert!(!made.err.contains("no image"), "{}", made.err);
+        let bytes = fs::read(out).unwrap();
+        let size = |at: usize| i16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        assert_eq!([size(6), size(8), size(10)], [90, 91, 92]);
+        let rows = bytes[440..488].chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
+        assert_eq!(rows.collect::<Vec<_>>(), affine);
+    };
+    check(&nifti, &trk);
+    check(&trk, &folder.at("b.trk"));
+    let again = folder.at("again.jsonl");
+    done(&["convert", "-q", &trk, &again]);
+    assert!(fs::read_to_string(&again).unwrap().contains("[[-5.0,6.0,0.0],[1.0,2.0,3.0]]"));
+    let error = zvf(&["convert", &tck, &folder.at("x.csv"), "--reference", &nifti]).refused(2);
+    assert!(error.contains("the image of TRK and TRX files"), "{error}");
+    let error = zvf(&["convert", &tck, &folder.at("x.trk"), "--reference", &lines]).refused(2);
+    assert!(error.contains("expected a NIfTI-1 or TRK file"), "{error}");
+}
+
+#[test]
+fn columns_with_slashes_are_attached_and_found() {
+    let folder = Folder::new();
+    let store = folder.at("a.zarrvectors");
+    let points = folder.write("a.csv", "x,y,object,dose/mg,a%b\n1,2,0,3,4\n5,6,1,7,8\n");
+    let table = folder.write("b.csv", "id,mass/kg,..\n0,5,a\n1,6,b\n");
+    done(&["create", "-q", &points, &store]);
+    done(&["attach", "-q", &store, &table, "--key", "id"]);
+    done(&["edit", "append", "-q", &store, &points]);
+    let script =
+        r#"{"op":"column.rename","scope":"object","name":"mass/kg","to":"mass"}"#.to_owned() + "\n";
+    done(&["edit", "-q", &store, "--script", &folder.write("s.jsonl", script)]);
+    done(&["validate", "-q", &store]);
+    let count = |condition: &str| {
+        done(&["query", "-q", &store, "--count", "--where", condition]).out.trim().to_owned()
+    };
+    for (condition, vertices) in [
+        ("`dose/mg` > 3", 2),
+        ("`dose%2Fmg` > 3", 2),
+        ("`a%b` = 4", 2),
+        ("object.mass = 6", 1),
+        ("object.`..` = 'a'", 1),
+    ] {
+        assert!(count(condition).starts_with(&format!("{vertices} ")), "{condition}");
+    }
+    let read = done(&["query", "-q", &store, "--attributes", "dose/mg", "--objects", "1"]).out;
+    assert!(read.contains("5,6,7"), "{read}");
+    for condition in ["a%b = 4", "\"a%b\" > 3"] {
+        let error = zvf(&["query", &store, "--where", condition]).refused(2);
+        assert!(error.contains("backquotes"), "{error}");
+    }
+}
+
+#[test]
+fn a_store_gets_levels_in_place_only_with_the_option() {
+    let folder = Folder::new();
+    let store = folder.at("a.zarrvectors");
+    done(&["create", "-q", &folder.write("a.csv", "x,y\n1,2\n5,6\n"), &store]);
+    let error = zvf(&["pyramid", &store, "--levels", "1"]).refused(2);
+    assert!(error.contains("a.zarrvectors is changed only with --in-place"), "{error}");
+    let pack = folder.at("a.tet");
+    done(&["pack", "-q", &store, &pack]);
+    let error = zvf(&["pyramid", &pack, "--in-place"]).refused(2);
+    assert!(error.ends_with("make a folder of it with zvf unpack"), "{error}");
+}
+
+/// The table of exit codes in the overview of commands.
+#[test]
+fn exit_codes_are_those_of_the_documentation() {
+    let folder = Folder::new();
+    let (good, bad) = (folder.write("a.csv", "x,y\n1,2\n"), folder.write("b.csv", "x,y\n1,oops\n"));
+    let (store, other) = (folder.at("a.zarrvectors"), folder.at("b.zarrvectors"));
+    let swc = folder.write("a.swc", "1 1 0 0 0 1 -1\n");
+    let trees = folder.at("trees.zarrvectors");
+    done(&["create", "-q", &good, &store]);
+    done(&["create", "-q", &swc, &trees]);
+    let url = format!("file://{store}");
+    for (code, args) in [
+        (0, &["validate", "-q", &store][..]),
+        (2, &["query", &store, "--attributes", "z"]),
+        (2, &["query", &store, "--where", "z > 1 2"]),
+        (2, &["query", &store, "--kind", "mesh"]),
+        (2, &["query", &trees, "--objects", "9"]),
+        (2, &["query", &trees, "--groups", "left"]),
+        (2, &["query", &store, "--no-such-option"]),
+        (3, &["create", &bad, &other]),
+        (4, &["query", &store, "--level", "3"]),
+        (4, &["object", &trees, "9"]),
+        (4, &["info", &other]),
+        (4, &["create", &folder.at("no.csv"), &other]),
+        // A name that is taken is refused before the input is read, behind a URL too.
+        (4, &["create", &bad, &store]),
+        (4, &["create", &bad, &url]),
+    ] {
+        let ran = zvf(args);
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+    }
+}

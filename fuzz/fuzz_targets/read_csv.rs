@@ -1,4 +1,0 @@
-//! Text with commas, or with tabs.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("read_csv", bytes));

@@ -1,4 +1,0 @@
-//! Scenes.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("read_gltf", bytes));

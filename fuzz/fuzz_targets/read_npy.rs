@@ -1,4 +1,0 @@
-//! An array of NumPy, from a stream.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("read_npy", bytes));

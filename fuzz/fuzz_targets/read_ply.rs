@@ -1,4 +1,0 @@
-//! A PLY file, text or either byte order.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("read_ply", bytes));

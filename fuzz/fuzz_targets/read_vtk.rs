@@ -1,4 +1,0 @@
-//! The old form of VTK.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| zvf_fuzz_targets::run("read_vtk", bytes));

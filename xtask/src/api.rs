@@ -1,0 +1,104 @@
+//! `api`: the public items of every published crate, as a snapshot that CI compares.
+//!
+//! rustdoc writes a crate's index as JSON, and the crate `public-api` makes a line of each item: `docs/api/CRATE.txt`. So a
+//! review sees every change of the public interface.
+//!
+//! The JSON is an unstable output of rustdoc, and its form depends on the version of the compiler. The workspace pins its
+//! compiler, and `xtask/api` the version of that crate that reads it; another form is refused.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::{Context, ensure};
+
+use crate::Command;
+use crate::args::Args;
+use crate::cargo_toml::{Member, members, published_set};
+use crate::house::{House, say};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "api",
+    help: "compare the public items of published crates with their snapshots
+
+usage: cargo xtask api [--write]
+
+Documents each published library with all features, lists its public items and compares the lists with
+docs/api. --write replaces the snapshots: review the difference before it is committed.",
+    run,
+};
+
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+    let write = args.flag("--write");
+    args.end()?;
+    let all = members(house)?;
+    // A program has no interface for other crates.
+    let is_library =
+        |member: &&Member| house.path(&format!("crates/{}/src/lib.rs", member.name)).exists();
+    let published = all.iter().filter(|member| member.is_checked()).filter(is_library);
+    let names: Vec<&str> = published.map(|member| member.name.as_str()).collect();
+    document(house)?;
+    let tool = house.target().join("api");
+    let words = ["build", "--quiet", "--locked", "--manifest-path", "xtask/api/Cargo.toml"];
+    house.cargo(&words).env("CARGO_TARGET_DIR", &tool.display().to_string()).run()?;
+    let mut changed = Vec::new();
+    for name in names {
+        let index = house.target().join(format!("doc/{}.json", name.replace('-', "_")));
+        let lines = house.program(tool.join("debug/zvf-api")).arg(&index).output();
+        let lines = lines.with_context(|| format!("cannot list {}", index.display()))?;
+        let path = house.path(&format!("docs/api/{name}.txt"));
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        if before == lines {
+            continue;
+        }
+        if write {
+            let folder = path.parent().context("the snapshot has a folder")?;
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&path, &lines))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            say(&format!("written: docs/api/{name}.txt"));
+        } else {
+            say(&difference(name, &before, &lines));
+            changed.push(name);
+        }
+    }
+    ensure!(
+        changed.is_empty(),
+        "the public items of {} changed: run `cargo xtask api --write` and review the difference",
+        changed.join(", ")
+    );
+    Ok(())
+}
+
+/// Lets rustdoc write the JSON of the published crates, all at once, so that shared crates are
+/// checked once.
+fn document(house: &House) -> anyhow::Result<()> {
+    // The pinned compiler is stable and the option unstable. Only rustdoc gets the variable: the compiler would rebuild
+    // everything.
+    let rustdoc = house.target().join("rustdoc-json");
+    fs::create_dir_all(house.target())?;
+    fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
+    fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755))?;
+    let words = ["doc", "--quiet", "--no-deps"];
+    let flags = "-Z unstable-options --output-format json --cap-lints allow";
+    let cargo = house.cargo(&words).args(&published_set(house)?).env("RUSTDOCFLAGS", flags);
+    cargo.env("RUSTDOC", &rustdoc.display().to_string()).run()
+}
+
+/// Returns the removed and the added lines.
+fn difference(name: &str, before: &str, after: &str) -> String {
+    let lost = before.lines().filter(|line| !after.lines().any(|other| other == *line));
+    let new = after.lines().filter(|line| !before.lines().any(|other| other == *line));
+    let lost = lost.map(|line| format!("- {line}"));
+    let lines: Vec<String> = lost.chain(new.map(|line| format!("+ {line}"))).collect();
+    format!("{name}:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_names_what_went_and_what_came() {
+        assert_eq!(difference("x", "a\nb\n", "b\nc\n"), "x:\n- a\n+ c");
+    }
+}
