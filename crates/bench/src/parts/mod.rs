@@ -28,12 +28,12 @@ use crate::{pyramid, tensor, validate, write};
 
 /// All parts, in the order of the page.
 pub(crate) const ALL: &[Part] = &[
-    Part { name: "ask", title: "Questions to stores of the reference", run: ask::run },
-    Part { name: "points", title: "Points, as people keep them otherwise", run: points::run },
-    Part { name: "lines", title: "Streamlines, as people keep them otherwise", run: lines::run },
+    Part { name: "ask", title: "Queries, compared with zarr-vectors", run: ask::run },
+    Part { name: "points", title: "Points: Parquet, DuckDB, COPC, LAZ", run: points::run },
+    Part { name: "lines", title: "Streamlines: TRX and FlatGeobuf", run: lines::run },
     Part {
         name: "shapes",
-        title: "Skeletons and meshes, as people keep them otherwise",
+        title: "Skeletons and meshes: Neuroglancer precomputed, CloudVolume",
         run: shapes::run,
     },
     Part { name: "open", title: "Opening a store", run: open::run },
@@ -42,7 +42,7 @@ pub(crate) const ALL: &[Part] = &[
     #[cfg(feature = "remote")]
     Part { name: "remote", title: "Over HTTP, 20 ms away", run: remote::run },
     Part { name: "write", title: "Writing", run: write::run },
-    Part { name: "files", title: "Stores of files of other formats", run: files::run },
+    Part { name: "files", title: "Creating stores from files", run: files::run },
     Part { name: "formats", title: "Reading files of other formats", run: formats::run },
     Part { name: "size", title: "Size on disk", run: size::run },
     Part { name: "pyramid", title: "Building levels", run: pyramid::run },
