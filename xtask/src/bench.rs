@@ -20,7 +20,7 @@ Without --loops: installs the reference and what else does the same work below t
 the data, and runs every piece of work (or those whose name contains WORKLOAD) in turns on all sides;
 prints tables of medians and ratios, of requests, bytes and memory, next to what the machine takes for the
 same bytes. Who cannot be installed is in the table, with the reason. When all parts ran,
-docs/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
+docs/src/benchmarks.md is written with its plots. --quick takes smaller data and five minutes. Needs python3.
 The part python builds the release wheel; with --quick only where the part is named.
 With --resume, the parts that an earlier run with the same settings finished are taken from its files, and only the others run.
 --part runs one part of the table, and may be repeated; --validate, --tensor, --pyramid and --write
@@ -28,7 +28,7 @@ are such parts too, the last two with folders to write into: of a disk, or of a 
 --profile, our sides alone do the work of any part: for a profiler. With --fast-codecs our
 side is built with the feature of that name.
 With --billion: stores of a hundredth, a tenth and all of N vertices, ingested in tasks, with levels, validated, asked and
-drawn, and asked in SQL by one process and by executors; writes docs/billion.md, with small pictures in docs/billion. Takes
+drawn, and asked in SQL by one process and by executors; writes docs/src/billion.md, with small pictures in docs/src/billion. Takes
 an hour on two cores and 80 GB of disk for a billion, and builds what brings an SQL engine. --only takes one kind of data, --no-sql asks
 nothing in SQL and builds no engine; then no page is written. --resume takes the stores that an earlier run finished from
 its files, whichever of them it was asked for.
@@ -63,7 +63,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let program = house.program(house.target().join("release/bench"));
     let is_done = program.arg("--folder").arg(&folder).forward(args).run();
     if run.exists() {
-        let page = if is_billion { "docs/billion.md" } else { "docs/benchmarks.md" };
+        let page = if is_billion { "docs/src/billion.md" } else { "docs/src/benchmarks.md" };
         let script = house.program("python3").args(&["-B", "xtask/benchmarks.py"]);
         script.arg(&run).arg(page).run()?;
     }
