@@ -130,34 +130,17 @@ pub(crate) fn prepare_cases(
         fs::rename(place, &planned)?;
     }
     let (b, old, tet) = (at("b.zv"), at("old.zv"), at("a.tet"));
+    let levels = |count| ["pyramid", "-q", "--in-place", a.as_str(), "--levels", count];
     let mut all = vec![
         case("create", &empty, &create, "a.zv", false),
         case("create-out-of-core", &empty, &out_of_core, "a.zv", false),
         case("create-overwrite", &with_chains, &overwrite, "a.zv", true),
         case("create-overwrite-out-of-core", &with_points, &out_of_core_over, "a.zv", true),
         case("ingest-finish", &planned, &["ingest", "finish", "-q", &a], "a.zv", true),
-        case(
-            "pyramid",
-            &with_points,
-            &["pyramid", "-q", "--in-place", &a, "--levels", "3"],
-            "a.zv",
-            true,
-        ),
-        case(
-            "pyramid-chains",
-            &with_chains,
-            &["pyramid", "-q", "--in-place", &a, "--levels", "2"],
-            "a.zv",
-            true,
-        ),
+        case("pyramid", &with_points, &levels("3"), "a.zv", true),
+        case("pyramid-chains", &with_chains, &levels("2"), "a.zv", true),
         case("create-mesh", &empty, &of_mesh, "a.zv", false),
-        case(
-            "pyramid-mesh",
-            &with_mesh,
-            &["pyramid", "-q", "--in-place", &a, "--levels", "2"],
-            "a.zv",
-            true,
-        ),
+        case("pyramid-mesh", &with_mesh, &levels("2"), "a.zv", true),
         case("shard", &with_points, &["shard", "-q", &a, &b, "--cells", "4"], "b.zv", false),
         case(
             "shard-in-place",

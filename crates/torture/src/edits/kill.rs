@@ -84,14 +84,9 @@ impl<'a> Arena<'a> {
         }
         unpack_store("pl2_negative", &self.store)?;
         if self.what == What::Refresh {
-            self.run_command(&[
-                "pyramid",
-                "-q",
-                "--in-place",
-                &self.address(),
-                "--reference",
-                "2,1",
-            ])?;
+            let address = self.address();
+            let words = ["pyramid", "-q", "--in-place", &address, "--reference", "2,1"];
+            self.run_command(&words)?;
         }
         self.add_commits()
     }

@@ -34,8 +34,9 @@ impl Log {
             writeln!(out, "nothing was committed")?;
             return Ok(Outcome::Clean);
         }
-        let mut rows =
-            Table::new(&[">head", "time", "writer", ">added", ">removed", ">changed", "message"]);
+        let columns =
+            [">head", "time", "writer", ">objects added", ">removed", ">changed", "message"];
+        let mut rows = Table::new(&columns);
         for entry in &list {
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
             // Other programs that commit to a repository do not record these counts.

@@ -314,7 +314,7 @@ fn levels_built_by_tasks_are_those_of_zvf_pyramid() {
     for (id, options) in [
         ("pc3_objects", &["--levels", "3", "--cell-size", "9"][..]),
         ("sl3_streamlines", links),
-        ("ms3_tri", &["--max-vertices", "10", "--in-place"]),
+        ("ms3_tri", &["--max-vertices", "10"]),
     ] {
         let (expected, store) = (Unpacked::new(id), Unpacked::new(id));
         let (address, before) = (store.path().to_str().unwrap(), tree(store.path()));

@@ -215,7 +215,7 @@ fn the_scripts_build_levels_in_folders_and_on_s3() {
     let cluster = Cluster::new(&files);
     let options = "--levels 2 --cell-size 9";
     archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
-    cluster.run_ok(&format!("zvf pyramid whole.zarrvectors {options}"), None);
+    cluster.run_ok(&format!("zvf pyramid whole.zarrvectors --in-place {options}"), None);
     let expected = tree(Path::new(&cluster.at("whole.zarrvectors")));
     for scheduler in SCHEDULERS {
         let store = cluster.at(&format!("{scheduler:?}.zarrvectors"));
@@ -254,10 +254,10 @@ fn one_command_builds_levels_on_s3_and_undo_removes_them() {
     archives::write(Path::new(&cluster.at("whole.zarrvectors")), &files);
     let mut built = Vec::new();
     for options in ["--levels 2 --tolerance 1 --links explicit", "--levels 1 --tolerance 2"] {
-        cluster.run_ok(&format!("zvf pyramid whole.zarrvectors {options}"), None);
+        cluster.run_ok(&format!("zvf pyramid whole.zarrvectors --in-place {options}"), None);
         let plan = cluster.run_ok(&format!("zvf pyramid {STORE} --dry-run {options}"), None);
         assert!(plan.starts_with("level 0:"), "{plan}");
-        cluster.run_ok(&format!("zvf pyramid {STORE} {options}"), None);
+        cluster.run_ok(&format!("zvf pyramid {STORE} --in-place {options}"), None);
         let expected = without_journal_mark(tree(Path::new(&cluster.at("whole.zarrvectors"))));
         built.push(cluster.s3.tree("brain.zarrvectors"));
         assert_eq!(without_journal_mark(built.last().unwrap().clone()), expected, "{options}");
@@ -268,7 +268,7 @@ fn one_command_builds_levels_on_s3_and_undo_removes_them() {
         without_journal_mark(cluster.s3.tree("brain.zarrvectors")),
         without_journal_mark(built.swap_remove(0))
     );
-    cluster.run_ok(&format!("zvf pyramid {STORE} --levels 0"), None);
+    cluster.run_ok(&format!("zvf pyramid {STORE} --in-place --levels 0"), None);
     let left = without_journal_mark(cluster.s3.tree("brain.zarrvectors"));
     assert!(left.1.keys().all(
         |key| key.starts_with("0/") && before.contains_key(key) || key.starts_with("0/links/")
@@ -286,7 +286,7 @@ fn one_command_builds_levels_on_s3_and_undo_removes_them() {
     let local = without_journal_mark(tree(Path::new(&cluster.at("coarse.zarrvectors"))));
     assert_eq!(without_journal_mark(cluster.s3.tree("coarse.zarrvectors")), local);
     for option in ["--additive", "--reference 2,1"] {
-        let refused = cluster.shell(&format!("zvf pyramid {STORE} {option}"), None);
+        let refused = cluster.shell(&format!("zvf pyramid {STORE} --in-place {option}"), None);
         assert_eq!(refused.status.code(), Some(2), "{option}");
     }
     cluster.check_no_scratch();
