@@ -7,50 +7,28 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::commands::{Case, prepare_cases, start_command};
+use crate::Report;
+use crate::commands::{Case, Rounds, prepare_cases, start_command};
 use crate::random::Random;
 use crate::rerun::{FaultFreeRun, list_names, read_tree, restore};
-use crate::{Program, Report};
 
-/// Kill each command that writes, and clean up.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Clean {
-    /// Kills of each command.
-    #[arg(long, default_value_t = 50)]
-    loops: u64,
-    /// Only commands with this in their names.
-    #[arg(long)]
-    what: Option<String>,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of the waiting times.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-impl Clean {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let scratch = tempfile::tempdir()?;
-        let zvf = self.program.path()?;
-        let mut random = Random::new(self.seed);
-        let mut report = Report { name: "clean", seed: self.seed, ..Report::default() };
-        let place = scratch.path().join("place");
-        let mut left = 0_u64;
-        for case in &prepare_cases(&zvf, scratch.path(), &place, SIZE)? {
-            // The unfinished build of an ingest is removed as well.
-            let is_asked = self.what.as_ref().is_none_or(|what| case.name.contains(what));
-            if !is_asked || case.name == "ingest-finish" {
-                continue;
-            }
-            let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
-            for round in 0..self.loops {
-                let checked = run_case(&zvf, case, &fault_free, &place, &mut random, &mut left)?;
-                report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
-            }
+/// Kills each command that writes, and cleans up.
+pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Report> {
+    let scratch = tempfile::tempdir()?;
+    let (zvf, mut random, mut report) = rounds.begin("clean")?;
+    let place = scratch.path().join("place");
+    let mut left = 0_u64;
+    let all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
+    // The unfinished build of an ingest is removed as well.
+    for case in all.iter().filter(|case| rounds.has(&case.name) && case.name != "ingest-finish") {
+        let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
+        for round in 0..rounds.loops.unwrap_or(50) {
+            let checked = run_case(&zvf, case, &fault_free, &place, &mut random, &mut left)?;
+            report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
         }
-        report.print_note(&format!("{left} of {} left something behind", report.n));
-        Ok(report)
     }
+    report.print_note(&format!("{left} of {} left something behind", report.n));
+    Ok(report)
 }
 
 fn run_case(

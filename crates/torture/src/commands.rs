@@ -10,6 +10,38 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
+use crate::random::Random;
+use crate::{Program, Report};
+
+/// The commands that are run, and how often.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rounds {
+    /// Rounds of each command [default: 1000 of signals, 100 of rerun, 50 of clean].
+    #[arg(long)]
+    pub(crate) loops: Option<u64>,
+    /// Only commands with this in their names.
+    #[arg(long)]
+    what: Option<String>,
+    #[command(flatten)]
+    program: Program,
+    /// The seed of the moments.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+impl Rounds {
+    /// Returns the program, the random numbers, and an empty report.
+    pub(crate) fn begin(&self, name: &'static str) -> anyhow::Result<(PathBuf, Random, Report)> {
+        let report = Report { name, seed: self.seed, ..Report::default() };
+        Ok((self.program.path()?, Random::new(self.seed), report))
+    }
+
+    /// Returns whether a command of this name is run.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.what.as_ref().is_none_or(|what| name.contains(what))
+    }
+}
+
 /// A command and its surroundings.
 #[derive(Debug)]
 pub(crate) struct Case {

@@ -84,19 +84,19 @@ enum Command {
     /// Every writer of object stores is dropped at every await.
     Cancel(remote::cancel::Cancel),
     /// Each command that writes, killed and cleaned up.
-    Clean(clean::Clean),
+    Clean(commands::Rounds),
     /// Every call of every local writer fails once, in each way.
     DiskFaults(disk::Faults),
     /// Every local writer is dropped at every await.
     DiskCancel(disk::Cancel),
     /// Each command that writes, killed while it publishes and run again.
-    Rerun(rerun::Rerun),
+    Rerun(commands::Rounds),
     /// Every pair of eight roles on one store.
     #[cfg(unix)]
     Roles(roles::Roles),
     /// Each command that writes, with a signal at a random moment.
     #[cfg(unix)]
-    Signals(signals::Signals),
+    Signals(commands::Rounds),
     /// The memory of every command under a limit.
     Memory(memory::Memory),
     /// The cost of opening, planning and finding in a store of millions of chunks.
@@ -178,14 +178,14 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::RaceRemote(race) => race.run()?,
         Command::Faults(faults) => faults.run()?,
         Command::Cancel(cancel) => cancel.run()?,
-        Command::Clean(clean) => clean.run()?,
+        Command::Clean(rounds) => clean::run(&rounds)?,
         Command::DiskFaults(faults) => faults.run()?,
         Command::DiskCancel(cancel) => cancel.run()?,
-        Command::Rerun(rerun) => rerun.run()?,
+        Command::Rerun(rounds) => rerun::run(&rounds)?,
         #[cfg(unix)]
         Command::Roles(roles) => roles.run()?,
         #[cfg(unix)]
-        Command::Signals(signals) => signals.run()?,
+        Command::Signals(rounds) => signals::run(&rounds)?,
         Command::Memory(memory) => memory.run()?,
         Command::Scale(scale) => scale.run()?,
         Command::EditModel(model) => model.run()?,

@@ -14,25 +14,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use crate::commands::{Case, prepare_cases, start_command};
+use crate::Report;
+use crate::commands::{Case, Rounds, prepare_cases, start_command};
 use crate::random::Random;
-use crate::{Program, Report};
-
-/// Kill each command that writes around its publication, and run it again.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Rerun {
-    /// Kills of each command.
-    #[arg(long, default_value_t = 100)]
-    loops: u64,
-    /// Only commands with this in their names.
-    #[arg(long)]
-    what: Option<String>,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of the waiting times.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
 
 /// Files by their path.
 pub(crate) type Tree = BTreeMap<String, Vec<u8>>;
@@ -46,25 +30,20 @@ pub(crate) struct FaultFreeRun {
     pub(crate) published: Duration,
 }
 
-impl Rerun {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let scratch = tempfile::tempdir()?;
-        let zvf = self.program.path()?;
-        let mut random = Random::new(self.seed);
-        let mut report = Report { name: "rerun", seed: self.seed, ..Report::default() };
-        let place = scratch.path().join("place");
-        let all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
-        for case in
-            all.iter().filter(|case| self.what.as_ref().is_none_or(|what| case.name.contains(what)))
-        {
-            let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
-            for round in 0..self.loops {
-                let checked = kill_and_rerun(&zvf, case, &fault_free, &place, &mut random)?;
-                report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
-            }
+/// Kills each command that writes around its publication, and runs it again.
+pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Report> {
+    let scratch = tempfile::tempdir()?;
+    let (zvf, mut random, mut report) = rounds.begin("rerun")?;
+    let place = scratch.path().join("place");
+    let all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
+    for case in all.iter().filter(|case| rounds.has(&case.name)) {
+        let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
+        for round in 0..rounds.loops.unwrap_or(100) {
+            let checked = kill_and_rerun(&zvf, case, &fault_free, &place, &mut random)?;
+            report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
         }
-        Ok(report)
     }
+    Ok(report)
 }
 
 impl FaultFreeRun {

@@ -23,66 +23,45 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use zvf_edit::Place;
 
-use crate::commands::{Case, prepare_cases, run_command};
+use crate::Report;
+use crate::commands::{Case, Rounds, prepare_cases, run_command};
 use crate::edits::apply_committed;
 use crate::kill9::send_signal;
 use crate::random::Random;
 use crate::rerun::{Tree, read_tree, restore};
-use crate::{Program, Report};
 
-/// Send signals to each command that writes.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Signals {
-    /// Signals to each command.
-    #[arg(long, default_value_t = 1000)]
-    loops: u64,
-    /// Only commands with this in their names.
-    #[arg(long)]
-    what: Option<String>,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of signals and moments.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-impl Signals {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let scratch = archives::scratch();
-        let zvf = self.program.path()?;
-        let mut random = Random::new(self.seed);
-        let mut report = Report { name: "signals", seed: self.seed, ..Report::default() };
-        let place = scratch.path().join("place");
-        let mut all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
-        // A repair changes documents one by one.
-        all.retain(|case| !case.is_stepwise);
-        let edited = prepare_edited(&zvf, scratch.path(), &place)?;
-        all.extend(COMMITS.iter().map(|(name, target, words)| Case {
-            name: (*name).to_owned(),
-            before: edited.clone(),
-            words: words.iter().map(|word| place_word(word, &place)).collect(),
-            target,
-            done_code: None,
-            is_stepwise: false,
-        }));
-        let is_asked = |name: &str| self.what.as_ref().is_none_or(|what| name.contains(what));
-        for case in all.iter().filter(|case| is_asked(&case.name)) {
-            let failures = report.failures;
-            let waits = case.words.last().is_some_and(|word| word == "-");
-            let fault_free =
-                if waits { None } else { Some(FaultFreeRun::record(&zvf, case, &place)?) };
-            for round in 0..self.loops {
-                restore(case, &place)?;
-                let sent = match &fault_free {
-                    Some(fault_free) => fault_free.interrupt(&zvf, case, &place, &mut random)?,
-                    None => interrupt_prompt(&zvf, case, &place, &mut random)?,
-                };
-                report.count(sent.map_err(|error| format!("{}, {round}: {error}", case.name)));
-            }
-            report.print_note(&format!("{}: {} failures", case.name, report.failures - failures));
+/// Sends signals to each command that writes.
+pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Report> {
+    let scratch = archives::scratch();
+    let (zvf, mut random, mut report) = rounds.begin("signals")?;
+    let place = scratch.path().join("place");
+    let mut all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
+    // A repair changes documents one by one.
+    all.retain(|case| !case.is_stepwise);
+    let edited = prepare_edited(&zvf, scratch.path(), &place)?;
+    all.extend(COMMITS.iter().map(|(name, target, words)| Case {
+        name: (*name).to_owned(),
+        before: edited.clone(),
+        words: words.iter().map(|word| place_word(word, &place)).collect(),
+        target,
+        done_code: None,
+        is_stepwise: false,
+    }));
+    for case in all.iter().filter(|case| rounds.has(&case.name)) {
+        let failures = report.failures;
+        let waits = case.words.last().is_some_and(|word| word == "-");
+        let fault_free = if waits { None } else { Some(FaultFreeRun::record(&zvf, case, &place)?) };
+        for round in 0..rounds.loops.unwrap_or(1000) {
+            restore(case, &place)?;
+            let sent = match &fault_free {
+                Some(fault_free) => fault_free.interrupt(&zvf, case, &place, &mut random)?,
+                None => interrupt_prompt(&zvf, case, &place, &mut random)?,
+            };
+            report.count(sent.map_err(|error| format!("{}, {round}: {error}", case.name)));
         }
-        Ok(report)
+        report.print_note(&format!("{}: {} failures", case.name, report.failures - failures));
     }
+    Ok(report)
 }
 
 /// What a command does without a signal.
