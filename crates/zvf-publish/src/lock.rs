@@ -49,6 +49,9 @@ impl FileLock {
                 Ok(()) => Held::System(file),
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) if is_unsupported(&error) => {
+                    if is_locked_here(&file) {
+                        return Ok(None);
+                    }
                     match make_owner(disk, path)? {
                         Some(owner) => Held::Owner(owner),
                         None => return Ok(None),
@@ -86,7 +89,9 @@ impl FileLock {
             Ok(file) => match disk.try_lock_shared(&file) {
                 Ok(()) => has_living_owner(path),
                 Err(TryLockError::WouldBlock) => true,
-                Err(TryLockError::Error(error)) if is_unsupported(&error) => has_living_owner(path),
+                Err(TryLockError::Error(error)) if is_unsupported(&error) => {
+                    has_living_owner(path) || is_locked_here(&file)
+                }
                 Err(TryLockError::Error(_)) => true, // unknown
             },
             Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -122,6 +127,27 @@ fn is_unsupported(error: &io::Error) -> bool {
     }
     #[cfg(not(unix))]
     false
+}
+
+/// Returns whether another process of this machine has a lock of the system on the file: it may have
+/// got one where this process got none, as where a file server runs out of locks. Only the number of
+/// the file is compared, as the device has several on some file systems.
+fn is_locked_here(file: &File) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let locks = fs::read_to_string("/proc/locks").unwrap_or_default(); // unknown: there are none
+        file.metadata().is_ok_and(|about| {
+            let number = format!(":{}", about.ino());
+            let is_on_it = |line: &str| line.split_whitespace().any(|word| word.ends_with(&number));
+            locks.lines().any(|line| line.contains(" FLOCK ") && is_on_it(line))
+        })
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        false
+    }
 }
 
 fn has_living_owner(path: &Path) -> bool {
@@ -345,13 +371,16 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_the_system_is_refused_beside_an_owner_file() {
+    fn a_lock_of_the_system_and_an_owner_file_exclude_each_other() {
         let temp_dir = tempfile::tempdir().unwrap();
         let path = temp_dir.path().join("lock");
-        let held = FileLock::try_acquire(&Disk::default().without_locks(), &path).unwrap().unwrap();
-        assert!(FileLock::is_held(&Disk::default(), &path));
-        assert!(FileLock::try_acquire(&Disk::default(), &path).unwrap().is_none());
-        drop(held);
-        drop(FileLock::try_acquire(&Disk::default(), &path).unwrap().unwrap());
+        let disks = [Disk::default().without_locks(), Disk::default()];
+        for [first, second] in [[&disks[0], &disks[1]], [&disks[1], &disks[0]]] {
+            let held = FileLock::try_acquire(first, &path).unwrap().unwrap();
+            assert!(FileLock::is_held(second, &path));
+            assert!(FileLock::try_acquire(second, &path).unwrap().is_none());
+            drop(held);
+            drop(FileLock::try_acquire(second, &path).unwrap().unwrap());
+        }
     }
 }
