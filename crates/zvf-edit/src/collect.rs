@@ -104,7 +104,7 @@ impl Garbage {
             // Without locks only a record shows that its writer needs its staged files no more.
             if is_needed || !journal.side.is_folder() {
                 let record = journal.read_record(seq)?;
-                let txid = record.map(|record| record.txid().to_owned());
+                let txid = record.map(|record| record.txid);
                 if is_needed { needed.extend(txid) } else { committed.extend(txid) }
             }
         }
@@ -152,7 +152,9 @@ impl Garbage {
                 }
             }
             if !self.options.dry_run {
-                folder.remove_empty_folders(|modified| !self.is_young(modified, Duration::ZERO))?;
+                let empty = folder.list_empty_folders()?.into_iter();
+                let old = empty.filter(|(_, modified)| !self.is_young(*modified, Duration::ZERO));
+                old.for_each(|(folder, _)| drop(std::fs::remove_dir(folder))); // unless it is in use by now
             }
         }
         Ok(())

@@ -286,34 +286,42 @@ impl KeyedFolder {
         }
     }
 
-    /// Removes the empty folders below the root whose modification time `may_go` accepts.
+    /// Lists the folders below the root that hold no file, with their modification times: inner ones
+    /// before outer ones. Killed writers left them; `remove_dir` removes those that are still empty.
     ///
     /// # Errors
     ///
     /// When the system refuses to list one.
-    pub fn remove_empty_folders(&self, may_go: impl Fn(SystemTime) -> bool) -> io::Result<()> {
-        let (mut folders, mut rest) = (Vec::new(), vec![self.root.clone()]);
-        while let Some(folder) = rest.pop() {
+    pub fn list_empty_folders(&self) -> io::Result<Vec<(PathBuf, SystemTime)>> {
+        // Each with the folder above it; one that holds a file has no time.
+        let mut folders = vec![(self.root.clone(), 0, None)];
+        for at in 0.. {
+            let Some((folder, ..)) = folders.get(at).cloned() else { break };
             let entries = match fs::read_dir(&folder) {
                 Err(error) if is_absent(&error) => continue,
                 entries => entries?,
             };
             for entry in entries {
                 let entry = entry?;
-                if entry.file_type()?.is_dir() {
-                    let modified = match entry.metadata() {
-                        Err(error) if is_absent(&error) => continue,
-                        about => about?.modified()?,
-                    };
-                    rest.push(entry.path());
-                    folders.push((entry.path(), modified));
+                match entry.metadata() {
+                    Ok(about) if about.is_dir() => {
+                        folders.push((entry.path(), at, Some(about.modified()?)));
+                    }
+                    Ok(_file) => folders[at].2 = None,
+                    Err(error) if is_absent(&error) => {}
+                    Err(error) => return Err(error),
                 }
             }
         }
-        // Inner folders come after outer ones. One that is not empty stays.
-        let old = folders.iter().rev().filter(|(_, modified)| may_go(*modified));
-        old.for_each(|(folder, _)| drop(fs::remove_dir(folder)));
-        Ok(())
+        let mut empty = Vec::new();
+        while let Some((folder, above, modified)) = folders.pop() {
+            match (modified, folders.get_mut(above)) {
+                (Some(modified), _) => empty.push((folder, modified)),
+                (None, Some(above)) => above.2 = None,
+                (None, None) => {} // the root
+            }
+        }
+        Ok(empty)
     }
 
     /// Removes a folder with its contents.
@@ -499,10 +507,14 @@ mod tests {
         assert!(!folder.exists("y"), "it leaves none, whatever happens to its process");
         third.put().unwrap();
         fs::create_dir_all(folder.path("a/b")).unwrap();
-        folder.remove_empty_folders(|_| false).unwrap();
-        assert!(folder.exists("a/b"));
-        folder.remove_empty_folders(|_| true).unwrap();
+        fs::create_dir_all(folder.path("y/v/u")).unwrap();
+        let empty = folder.list_empty_folders().unwrap();
+        let mut names: Vec<_> = empty.iter().map(|(path, _)| path.clone()).collect();
+        names.iter().for_each(|path| fs::remove_dir(path).unwrap());
+        names.sort();
+        assert_eq!(names, ["a", "a/b", "y/v", "y/v/u"].map(|key| folder.path(key)));
         assert!(!folder.exists("a") && folder.exists("y/z/w"));
+        assert_eq!(folder.list_empty_folders().unwrap(), Vec::new());
     }
 
     #[test]

@@ -58,12 +58,14 @@ impl Repair {
             ),
             false => None,
         };
-        let tidied = self.tidy(session, out)?;
+        let mut tidied = self.tidy(session, out)?;
+        let empty = self.list_empty_folders(session, out)?;
+        tidied.extend(empty.iter().cloned());
         let name = place.as_ref().map_or_else(|| Place::name_of(&self.store), Place::name);
         let mut round = 0_u32;
         let plan = loop {
             round += 1;
-            let plan = self.plan_repairs(&address, session, &name).await?;
+            let plan = self.plan_repairs(&address, session, (&name, &empty)).await?;
             if session.json() {
                 write_json(&plan, self.apply, &tidied, out)?;
             } else {
@@ -123,15 +125,38 @@ impl Repair {
         Ok(Vec::new())
     }
 
+    /// Returns the folders without files in the store, which a killed writer left, and prints them.
+    fn list_empty_folders(
+        &self,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Vec<PathBuf>> {
+        let path = PathBuf::from(self.store.strip_prefix("file://").unwrap_or(&self.store));
+        if !path.is_dir() {
+            return Ok(Vec::new());
+        }
+        let folder = zvf::publish::KeyedFolder::new(zvf::publish::Disk::default(), path);
+        let empty = folder.list_empty_folders()?.into_iter();
+        let empty: Vec<PathBuf> = empty.map(|(folder, _modified)| folder).collect();
+        if !session.json() {
+            for folder in &empty {
+                writeln!(out, "remove {} (empty; a killed command left it)", folder.display())?;
+            }
+        }
+        Ok(empty)
+    }
+
     async fn plan_repairs(
         &self,
         address: &str,
         session: &Session,
-        name: &str,
+        (name, empty): (&str, &[PathBuf]),
     ) -> anyhow::Result<Plan> {
         let options = session.options(Timeouts::BATCH);
         let store = zvf::open_store(address, options).await;
         let store = store.with_context(|| format!("cannot open {}", self.store))?;
+        // It is a store: nothing else is touched. A folder that is in use by now is not empty.
+        empty.iter().filter(|_| self.apply).for_each(|folder| drop(std::fs::remove_dir(folder)));
         let progress = session.progress("looking for repairs");
         let plan = plan(&store, name).await.map_err(zvf::Error::from);
         drop(progress);

@@ -148,6 +148,30 @@ fn a_plan_is_printed_and_applied() {
 }
 
 #[test]
+fn folders_that_a_killed_commit_left_are_removed() {
+    for has_journal in [false, true] {
+        let store = store("sl3_streamlines");
+        if has_journal {
+            let ran = zvf(&["edit", "rm", "-q", store.arg(), "--objects", "0"]);
+            assert_eq!(ran.code, 0, "{}", ran.err);
+        }
+        for folder in ["9/vertices/c", "0/object_attributes/q"] {
+            fs::create_dir_all(store.path.join(folder)).unwrap();
+        }
+        let plan = zvf(&["repair", "--plan", store.arg()]);
+        assert!(plan.code == 1 && plan.out.matches("remove ").count() >= 4, "{}", plan.out);
+        assert!(store.path.join("9/vertices/c").exists());
+        let applied = zvf(&["repair", "--apply", store.arg()]);
+        assert_eq!(applied.code, 0, "{}{}", applied.out, applied.err);
+        assert!(
+            !store.path.join("9").exists() && !store.path.join("0/object_attributes/q").exists()
+        );
+        let repeated = zvf(&["repair", "--plan", store.arg()]);
+        assert_eq!((repeated.code, repeated.out.as_str()), (0, "nothing to repair\n"));
+    }
+}
+
+#[test]
 fn uncertain_repairs_are_not_planned() {
     let store = store("broken/vx_missing_cell");
     let plan = zvf(&["repair", "--plan", "--json", store.arg()]);
