@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
+use zvf_store::record::{CommitRecord, RECENT_COMMITS, RecordKey};
 
 use crate::error::{EditError, Result, foreign_change_error};
 use crate::journal::{Journal, LOCK_TIMEOUT, Staged, log_key, numbered_key};
 use crate::medium::{PreparedFiles, PutRequest};
-use crate::record::{CommitRecord, Entry};
 
 /// The keys that later records write.
 struct LaterKeys {
@@ -91,9 +91,9 @@ impl Journal {
         (pending, later): (&[u64], &mut LaterKeys),
         new_staged: Option<Staged>,
     ) -> Result<()> {
-        let mut entries: Vec<Entry<'_>> = record.entries().collect();
-        entries.sort_by_key(|entry| (entry.new.is_none(), put_order(entry.key)));
-        let staged = format!("txn/{}/new", record.txid());
+        let mut entries: Vec<&RecordKey> = record.keys.iter().collect();
+        entries.sort_by_key(|entry| (entry.new.is_none(), put_order(entry.key.as_str())));
+        let staged = record.staged("new");
         let (new_bytes, mut prepared) = match new_staged {
             Some(new_staged) => (new_staged.new, new_staged.prepared),
             // Spans in a missing file are refused.
@@ -115,7 +115,7 @@ impl Journal {
                 }
             }
         }
-        self.store.sync(entries.iter().map(|entry| entry.key))?;
+        self.store.sync(entries.iter().map(|entry| entry.key.as_str()))?;
         let done = numbered_key("done", record.seq);
         // If the mark is lost, the record is applied again without effect.
         self.side.put_unsynced(&done, &Bytes::new())
@@ -123,8 +123,8 @@ impl Journal {
 
     /// Returns whether two keys belong to one step. In a folder all puts do, as files are renamed
     /// in order.
-    fn is_one_step(&self, a: &Entry<'_>, b: &Entry<'_>) -> bool {
-        let step = |entry: &Entry<'_>| (entry.new.is_none(), put_order(entry.key));
+    fn is_one_step(&self, a: &RecordKey, b: &RecordKey) -> bool {
+        let step = |entry: &RecordKey| (entry.new.is_none(), put_order(entry.key.as_str()));
         match self.store.is_folder() {
             true => a.new.is_none() == b.new.is_none(),
             false => step(a) == step(b),
@@ -135,41 +135,41 @@ impl Journal {
     fn apply_step(
         &self,
         record: &CommitRecord,
-        entries: &[Entry<'_>],
+        entries: &[&RecordKey],
         (new_bytes, staged): (&Bytes, &str),
         (head, pending, later): (u64, &[u64], &mut LaterKeys),
         prepared: &mut PreparedFiles,
     ) -> Result<bool> {
-        let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
+        let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
         let current = self.store.get_all(&keys)?;
         // Without a lock, other processes may have applied later records. The look follows the
         // read: bytes read before it are older than any later record, and are only replaced while
         // they are unchanged.
         self.read_later(head, pending, later)?;
         let (mut puts, mut removed, mut accepted) = (Vec::new(), Vec::new(), Vec::new());
-        for (entry, current) in entries.iter().zip(current) {
+        for ((entry, key), current) in entries.iter().zip(keys).zip(current) {
             let now = current.as_ref().map(|current| current.bytes.as_ref());
             // A backend may report a key to remove as missing although it exists.
             let is_removal = entry.new.is_none() && entry.old.is_some();
             let may_still_exist = is_removal && !self.store.is_folder();
-            if entry.is_applied(now) && !(may_still_exist && self.store.exists(entry.key)?) {
+            if entry.is_applied(now) && !(may_still_exist && self.store.exists(key)?) {
                 if is_removal && self.store.is_folder() {
-                    removed.push(entry.key); // the folders that it left empty may still exist
+                    removed.push(key); // the folders that it left empty may still exist
                 }
                 continue;
             }
-            if later.is_written_after(entry.key, record.seq) {
+            if later.is_written_after(key, record.seq) {
                 continue;
             }
             // A missing key can be put without overwriting anything.
             if !entry.is_unapplied(now)
                 && let Some(now) = now
-                && !self.is_from_journal(entry.key, now, head)?
+                && !self.is_from_journal(key, now, head)?
             {
-                let kept = format!("txn/{}/accepted/{}", record.txid(), entry.key);
+                let kept = format!("{}/{key}", record.staged("accepted"));
                 if self.side.get(&kept)?.as_deref() != Some(now) {
                     if !self.place.accepts_foreign {
-                        return Err(foreign_change_error(entry.key).with_place(&format!(
+                        return Err(foreign_change_error(key).with_place(&format!(
                             "commit {} stands and is not applied",
                             record.seq
                         )));
@@ -181,9 +181,9 @@ impl Journal {
             match entry.new {
                 Some(span) => {
                     let bytes = span.slice(new_bytes, staged)?;
-                    puts.push(PutRequest { key: entry.key, bytes, current });
+                    puts.push(PutRequest { key, bytes, current });
                 }
-                None => removed.push(entry.key),
+                None => removed.push(key),
             }
         }
         if !accepted.is_empty() {
@@ -191,7 +191,9 @@ impl Journal {
         }
         if !puts.is_empty() {
             let is_alone = self.place.is_single_writer && self.begin_writing()?.is_some();
-            if !self.store.replace_all(puts, prepared, is_alone)? {
+            let next = log_key(later.last_seq + 1);
+            let until = Some((&self.side, next.as_str()));
+            if !self.store.replace_all(puts, prepared, is_alone, until)? {
                 return Ok(false);
             }
         }
@@ -207,7 +209,7 @@ impl Journal {
             let next = later.last_seq + 1;
             match self.read_record(next)? {
                 Some(record) if !self.store.is_folder() || !pending.contains(&next) => {
-                    let keys = record.entries().map(|entry| (entry.key.to_owned(), next));
+                    let keys = record.keys.iter().map(|entry| (entry.key.to_string(), next));
                     later.seqs.extend(keys);
                 }
                 None if next > head => return Ok(()),
@@ -223,17 +225,13 @@ impl Journal {
         if self.store.is_folder() {
             return Ok(false); // the lock excludes slow writers
         }
-        for seq in (head.saturating_sub(MAX_REMEMBERED_COMMITS)..=head).rev() {
-            let Some(record) = self.read_record(seq)? else { continue };
-            let has_bytes = |entry: Entry<'_>| {
-                entry.key == key
-                    && (entry.is_applied(Some(bytes)) || entry.is_unapplied(Some(bytes)))
-            };
-            if record.entries().any(has_bytes) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let recent: Vec<u64> = (head.saturating_sub(RECENT_COMMITS).max(1)..=head).collect();
+        let has_bytes = |entry: &RecordKey| {
+            entry.key.as_str() == key
+                && (entry.is_applied(Some(bytes)) || entry.is_unapplied(Some(bytes)))
+        };
+        let records = self.read_records(&recent, true)?;
+        Ok(records.iter().any(|record| record.keys.iter().any(has_bytes)))
     }
 }
 
@@ -251,9 +249,6 @@ fn put_order(key: &str) -> u8 {
         () => 0,
     }
 }
-
-/// Number of recent commits whose bytes are recognized.
-const MAX_REMEMBERED_COMMITS: u64 = 32;
 
 /// How often a step is retried when other processes change its keys.
 const MAX_APPLY_TRIES: usize = 20;

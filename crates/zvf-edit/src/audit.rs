@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
+use zvf_store::record::{CommitRecord, StagedSpan};
 
 use crate::error::{EditError, Result};
 use crate::history::open_store_journal;
 use crate::journal::Journal;
 use crate::place::Place;
-use crate::record::{CommitRecord, Entry, Span};
 
 /// A fault of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub fn check_journal(store: impl Into<Place>) -> Result<(u64, Vec<JournalFinding
 struct Audit<'a> {
     journal: &'a Journal,
     /// By key: the last commit that wrote it, the span of the new bytes, and whether the commit is applied.
-    last: BTreeMap<String, (u64, Option<Span>, bool)>,
+    last: BTreeMap<String, (u64, Option<StagedSpan>, bool)>,
     found: Vec<JournalFinding>,
     next_id: i64,
 }
@@ -102,7 +102,8 @@ impl Audit<'_> {
         };
         // The predecessor of the oldest record that is kept does not exist.
         let before = self.journal.record_checksum(seq.saturating_sub(1))?; // the first record links to number 0
-        let named = &record.body["previous"];
+        let body = record.body()?;
+        let named = &body["previous"];
         if !before.is_null() && *named != before {
             let text = format!(
                 "it names {named} as the record before it, and that has the checksum {before}: one of them was replaced; restore the journal from a copy"
@@ -112,27 +113,27 @@ impl Audit<'_> {
         if is_pending {
             self.check_staged(&record)?;
         }
-        let ids = record.body["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64);
+        let ids = body["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64);
         self.next_id = ids.fold(self.next_id, |next, id| next.max(id.saturating_add(1))); // the last id has none above
         // Only `renumber` is irreversible and writes everything.
-        if record.body["report"]["irreversible"] == true && record.body["written"][0] == "*" {
+        if body["report"]["irreversible"] == true && body["written"][0] == "*" {
             self.next_id = 0;
         }
-        for Entry { key, new, .. } in record.entries() {
-            self.last.insert(key.to_owned(), (seq, new, !is_pending));
+        for entry in &record.keys {
+            self.last.insert(entry.key.to_string(), (seq, entry.new, !is_pending));
         }
         Ok(())
     }
 
     /// Checks the staged bytes of a pending commit.
     fn check_staged(&mut self, record: &CommitRecord) -> Result<()> {
-        let key = format!("txn/{}/new", record.txid());
+        let key = record.staged("new");
         // Spans in a missing file are faults as well.
         let staged = self.journal.side.get(&key)?.unwrap_or_default();
-        for entry in record.entries() {
+        for entry in &record.keys {
             if let Some(Err(error)) = entry.new.map(|span| span.slice(&staged, &key)) {
-                let text = format!("{}: {}", entry.key, error.message);
-                self.push_finding(record.seq, &key, error.class, text);
+                let text = format!("{}: {error}", entry.key);
+                self.push_finding(record.seq, &key, error.class(), text);
             }
         }
         Ok(())
@@ -142,8 +143,7 @@ impl Audit<'_> {
         let last = std::mem::take(&mut self.last);
         for (key, (seq, new, is_applied)) in &last {
             let now = self.journal.store.get(key)?;
-            let entry = Entry { key, new: *new, old: None };
-            if *is_applied && !entry.is_applied(now.as_deref()) {
+            if *is_applied && !StagedSpan::matches(*new, now.as_deref()) {
                 let text = "it is not what the commit wrote: something that does not know the journal changed the store, or it was damaged; look at it, then edit with --accept-foreign to go on from what is there";
                 self.push_finding(*seq, key, Class::Conflict, text);
             }

@@ -8,14 +8,15 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
+use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result, foreign_change_error};
-use crate::journal::{Guard, Journal};
+use crate::journal::{Guard, Journal, log_key, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_changes, open_existing, open_journal, report};
+use crate::script::{commit_after, open_existing, open_journal, report};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -53,7 +54,7 @@ pub fn log(store: impl Into<Place>, limit: Option<u64>) -> Result<Vec<Json>> {
             break;
         }
         let Some(record) = journal.read_record(seq)? else { continue };
-        let body = &record.body;
+        let body = record.body()?;
         list.push(json!({
             "head": seq, "txid": body["txid"], "time": body["time"], "writer": body["writer"], "message": body["message"],
             "operations": body["report"]["operations"], "objects": body["report"]["objects"], "undoes": body["undoes"],
@@ -89,9 +90,8 @@ pub fn show(store: impl Into<Place>, head: u64) -> Result<Json> {
         let text = format!("there is no commit {head}; the last is {last}");
         return Err(EditError::new(Class::NotFound, text));
     };
-    let operations = record.operations()?;
-    let mut body = record.body;
-    body["operations"] = operations;
+    let mut body = record.body()?;
+    body["operations"] = record.operations()?;
     let keys: Vec<Json> = body["keys"].as_array().into_iter().flatten().map(|entry| {
         json!({"key": entry["key"], "before": entry["old"]["len"], "after": entry["new"]["len"]})
     }).collect();
@@ -192,24 +192,8 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     text["bytes"] = json!(bytes);
     text["message"] = json!(undo_options.message);
     text["head"] = json!(head + 1);
-    if undo_options.dry_run {
-        return Ok(report(&journal, head, true, &[text], &[], None));
-    }
     let body = json!({"ids": [], "read": [], "written": sum.written});
-    match commit_changes(&journal, &changes, &before, text, (body, &[]), head + 1, &undo_options)? {
-        Some((done, late)) => Ok(report(
-            &journal,
-            head + 1,
-            false,
-            &[done],
-            &late.into_iter().collect::<Vec<_>>(),
-            None,
-        )),
-        None => Err(EditError::conflict(
-            "somebody committed meanwhile; look at the log and try again",
-            Vec::new(),
-        )),
-    }
+    commit_after(&journal, (&changes, &before), text, (body, &[]), head, &undo_options)
 }
 
 /// Returns the head to which `count` commits are undone.
@@ -229,9 +213,7 @@ fn skip_undone(journal: &Journal, head: u64) -> Result<u64> {
     while at > 0 {
         let undoes = match &journal.pinned {
             Some(pinned) => pinned.undoes(at)?,
-            None => {
-                journal.read_record(at)?.map_or(Json::Null, |record| record.body["undoes"].clone())
-            }
+            None => need_listed(&log_key(at), journal.read_record(at)?)?.body()?["undoes"].take(),
         };
         let first = undoes.as_array().into_iter().flatten().filter_map(Json::as_u64).min();
         match first.and_then(|first| first.checked_sub(1)) {
@@ -288,7 +270,7 @@ pub(crate) fn plan_undo(
             }
             ("zarr.json", Some(bytes), None) => {
                 let mut root: Json = parse_doc(&bytes)?;
-                root["attributes"]["zvf"]["journal"] = json!(1);
+                root["attributes"]["zvf"]["journal"] = json!(JOURNAL_VERSION);
                 Some(doc_bytes(&root)?)
             }
             (_, bytes, _) => bytes,
@@ -336,11 +318,12 @@ fn reverse_commits(
             ))
         };
         let record = journal.read_record(seq)?.ok_or_else(unavailable)?;
-        if record.body["report"]["irreversible"] == true || !journal.has_old_bytes(&record)? {
+        let body = record.body()?;
+        if body["report"]["irreversible"] == true || !journal.has_old_bytes(&record)? {
             return Err(unavailable());
         }
         then.extend(journal.read_before(&record)?);
-        reversed.add(&record.body)?;
+        reversed.add(&body)?;
     }
     Ok((then, reversed))
 }

@@ -34,13 +34,14 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
 use zvf_publish::{KeyedFolder, PublishError, TargetIdentity, TargetLock};
+use zvf_store::Key;
+use zvf_store::record::{CommitRecord, RecordKey, StagedSpan, check_journal_mark};
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
 use crate::error::{EditError, Result, replaced_store_error};
 use crate::medium::{Medium, PreparedFiles, PutRequest};
 use crate::place::Place;
-use crate::record::{CommitRecord, Entry, Span, StagedKeys};
 use crate::versions::Pinned;
 
 /// A store with its journal.
@@ -62,7 +63,7 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 pub(crate) struct Staged {
     /// The entries of the record, one for each key.
-    pub(crate) keys: Vec<Json>,
+    pub(crate) keys: Vec<RecordKey>,
     names: [String; 2],
     pub(crate) new: Bytes,
     pub(crate) prepared: PreparedFiles,
@@ -150,14 +151,25 @@ impl Journal {
 
     pub(crate) fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>> {
         let text = self.side.get(&log_key(seq))?;
-        text.map(|text| CommitRecord::parse(seq, &text)).transpose()
+        Ok(text.map(|text| CommitRecord::parse(seq, &text)).transpose()?)
     }
 
-    /// Reads only the keys of records.
-    pub(crate) fn staged_keys(&self, seqs: &[u64]) -> Result<Vec<StagedKeys>> {
+    /// Reads records. Refuses a missing one; with `may_begin_later` only after the first that is
+    /// there, as the oldest ones of a log may have been removed by hand. Whoever applies or undoes
+    /// commits needs all of them; whoever compares bytes with recent ones can go without the oldest.
+    pub(crate) fn read_records(
+        &self,
+        seqs: &[u64],
+        may_begin_later: bool,
+    ) -> Result<Vec<CommitRecord>> {
         let keys: Vec<String> = seqs.iter().map(|seq| log_key(*seq)).collect();
-        let texts = seqs.iter().zip(self.side.read_all(&keys)?);
-        texts.filter_map(|(seq, text)| Some(StagedKeys::parse(*seq, &text?))).collect()
+        let texts = self.side.read_all(&keys)?;
+        let first = texts.iter().position(Option::is_some).filter(|_| may_begin_later);
+        let records = seqs.iter().zip(texts).skip(first.unwrap_or(0)); // without any, the first is missing
+        let parse = |(seq, text): (&u64, _)| {
+            Ok(CommitRecord::parse(*seq, &need_listed(&log_key(*seq), text)?)?)
+        };
+        records.map(parse).collect()
     }
 
     /// Waits for the lock of the journal. Object stores have none.
@@ -236,14 +248,8 @@ impl Journal {
 
     /// Refuses the journal of a newer version, by the mark in the root document.
     pub(crate) fn check_version(&self, root: &Json) -> Result<()> {
-        let mark = &root["attributes"]["zvf"]["journal"];
-        if mark.is_null() || mark.as_u64().is_some_and(|number| number <= JOURNAL_VERSION) {
-            return Ok(());
-        }
-        Err(EditError::unsupported(format!(
-            "{}: expected a journal of version {JOURNAL_VERSION} or earlier, found {mark}; a newer zvf wrote it: use that one",
-            self.place
-        )))
+        let checked = check_journal_mark(&root["attributes"]["zvf"]["journal"]);
+        checked.map_err(|error| EditError::from(error).with_place(&self.place.to_string()))
     }
 
     /// Reads the old bytes of the keys of a record.
@@ -251,7 +257,7 @@ impl Journal {
         &self,
         record: &CommitRecord,
     ) -> Result<HashMap<String, Option<Bytes>>> {
-        let staged = format!("txn/{}/old", record.txid());
+        let staged = record.staged("old");
         let unavailable = || {
             EditError::unsupported(format!(
                 "the bytes before commit {} were removed by gc",
@@ -260,7 +266,7 @@ impl Journal {
         };
         let mut before = HashMap::new();
         let mut old_bytes: Option<Bytes> = None;
-        for entry in record.entries() {
+        for entry in &record.keys {
             let bytes = match entry.old {
                 None => None,
                 Some(span) => {
@@ -271,9 +277,9 @@ impl Journal {
                     Some(span.slice(old_bytes, &staged)?)
                 }
             };
-            before.insert(entry.key.to_owned(), bytes);
+            before.insert(entry.key.to_string(), bytes);
         }
-        let accepted = format!("txn/{}/accepted", record.txid());
+        let accepted = record.staged("accepted");
         for listed in self.side.walk(&accepted)? {
             if let Some(key) = listed.strip_prefix(&accepted).and_then(|key| key.strip_prefix('/'))
             {
@@ -285,8 +291,8 @@ impl Journal {
 
     /// Returns whether the old bytes of a record still exist.
     pub(crate) fn has_old_bytes(&self, record: &CommitRecord) -> Result<bool> {
-        let needed = record.entries().any(|entry| entry.old.is_some());
-        Ok(!needed || self.side.exists(&format!("txn/{}/old", record.txid()))?)
+        let needed = record.keys.iter().any(|entry| entry.old.is_some());
+        Ok(!needed || self.side.exists(&record.staged("old"))?)
     }
 
     /// Keeps `gc` from removing files while a commit is staged. Fails on a file system without locks, before anything is
@@ -414,14 +420,10 @@ impl Journal {
         let (mut new_bytes, mut old_bytes) = (Vec::new(), Vec::new());
         let mut keys = Vec::new();
         for (key, bytes) in changes {
-            let mut entry = json!({ "key": key });
-            if let Some(bytes) = bytes {
-                entry["new"] = Span::append(&mut new_bytes, bytes);
-            }
-            if let Some(Some(bytes)) = old.get(key) {
-                entry["old"] = Span::append(&mut old_bytes, bytes);
-            }
-            keys.push(entry);
+            let new = bytes.as_ref().map(|bytes| StagedSpan::append(&mut new_bytes, bytes));
+            let old = old.get(key).and_then(Option::as_ref);
+            let old = old.map(|bytes| StagedSpan::append(&mut old_bytes, bytes));
+            keys.push(RecordKey { key: Key::root().join(key)?, new, old });
         }
         let names = ["new", "old"].map(|side| format!("txn/{txid}/{side}"));
         let stage = || -> Result<Staged> {
@@ -431,7 +433,7 @@ impl Journal {
                 let puts = names.iter().zip(bytes);
                 let puts = puts.map(|(key, bytes)| PutRequest { key, bytes, current: None });
                 let (prepared, is_alone) = (&mut PreparedFiles::new(), false);
-                if !self.side.replace_all(puts.collect(), prepared, is_alone)? {
+                if !self.side.replace_all(puts.collect(), prepared, is_alone, None)? {
                     let text = format!("txn/{txid} is there already");
                     return Err(EditError::new(Class::Conflict, text));
                 }
@@ -461,7 +463,7 @@ impl Journal {
         (body, operations): (&Json, &[Json]),
         staged: &Staged,
     ) -> Result<bool> {
-        let (key, text) = (log_key(seq), CommitRecord::encode(body, operations)?);
+        let (key, text) = (log_key(seq), CommitRecord::encode(body, operations));
         let Some(side) = self.side.folder() else { return self.side.create(&key, &text) };
         let record = side.prepare(&key, text)?;
         let names = staged.names.iter().map(String::as_str).chain([key.as_str()]);
@@ -484,26 +486,19 @@ impl Journal {
 
     /// Finds one of `keys` that does not hold the bytes of the last commit that wrote it, among the commits after `from`.
     pub(crate) fn find_foreign(&self, from: u64, keys: &BTreeSet<&str>) -> Result<Option<String>> {
-        let mut last: HashMap<String, Option<Span>> = HashMap::new();
-        for seq in from + 1..=self.head()? {
-            for entry in self.read_record(seq)?.iter().flat_map(CommitRecord::entries) {
-                last.insert(entry.key.to_owned(), entry.new);
-            }
+        let mut last: HashMap<Key, Option<StagedSpan>> = HashMap::new();
+        let seqs: Vec<u64> = (from + 1..=self.head()?).collect();
+        for record in self.read_records(&seqs, false)? {
+            last.extend(record.keys.into_iter().map(|entry| (entry.key, entry.new)));
         }
         for (key, span) in last.into_iter().filter(|(key, _)| keys.contains(key.as_str())) {
-            let now = self.store.get(&key)?;
-            let entry = Entry { key: &key, new: span, old: None };
-            if !entry.is_applied(now.as_deref()) {
-                return Ok(Some(key));
+            if !StagedSpan::matches(span, self.store.get(key.as_str())?.as_deref()) {
+                return Ok(Some(key.to_string()));
             }
         }
         Ok(None)
     }
 }
-
-/// The version of journals that is written. Version 2 added accepted bytes, epochs with the name of
-/// their transaction, and records of known members only.
-pub(crate) const JOURNAL_VERSION: u64 = 2;
 
 pub(crate) fn log_key(seq: u64) -> String {
     numbered_key("log", seq)

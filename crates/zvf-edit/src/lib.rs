@@ -81,7 +81,6 @@ mod plan;
 mod positions;
 mod rebuild;
 mod recipe;
-mod record;
 mod references;
 mod refresh;
 mod renumber;

@@ -183,12 +183,14 @@ impl Medium {
 
     /// Creates or replaces objects that are unchanged since they were read. Returns false when they
     /// must be read again: one was changed meanwhile, or a writer that is alone replaced one
-    /// without a condition. Prepared files are only renamed.
+    /// without a condition. Prepared files are only renamed. Nothing is sent again once there is
+    /// the object `until`, as a record that changes the same keys may be.
     pub(crate) fn replace_all(
         &self,
         puts: Vec<PutRequest<'_>>,
         prepared: &mut PreparedFiles,
         is_alone: bool,
+        until: Option<(&Self, &str)>,
     ) -> Result<bool> {
         match self {
             Self::Folder(folder) => {
@@ -213,6 +215,10 @@ impl Medium {
                 Ok(true)
             }
             Self::Objects(objects) => {
+                let objects = match until {
+                    Some((Self::Objects(side), key)) => &objects.until(side, key)?,
+                    Some((Self::Folder(_), _)) | None => objects,
+                };
                 let puts = puts.into_iter().map(|put| replace_object(objects, put, is_alone));
                 let done: Vec<bool> =
                     block_on(stream::iter(puts).buffer_unordered(MAX_REQUESTS).try_collect())?;

@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
+use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::{doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::journal::JOURNAL_VERSION;
 use crate::numbers::{NONE, Vid};
 use crate::options::{CommitOptions, Refresh};
 use crate::rebuild::{RebuildResult, Tally};

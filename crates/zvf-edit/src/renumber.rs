@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
+use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::{CellArray, doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
@@ -20,7 +21,7 @@ use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::indexes::{column_type, has_references, list_children, open_row_column};
-use crate::journal::{JOURNAL_VERSION, Journal};
+use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;

@@ -16,15 +16,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use zvf_publish::{Disk, KeyedFolder};
+use zvf_store::record::JOURNAL_VERSION;
 
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::history::open_store_journal;
-use crate::journal::{JOURNAL_VERSION, Journal, need_listed};
+use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_changes, report};
+use crate::script::{commit_after, report};
 use crate::snapshot::Snapshot;
 use crate::store_copy::{CommitSize, StoreCopy};
 
@@ -215,21 +216,9 @@ fn commit_differences(
         "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
         "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
     });
-    if options.dry_run {
-        return Ok(report(journal, head, true, &[text], &[], None));
-    }
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
     let body = (body, std::slice::from_ref(operation));
-    match commit_changes(journal, &changes, &before, text, body, head + 1, options)? {
-        Some((done, late)) => {
-            let notices: Vec<Json> = late.into_iter().collect();
-            Ok(report(journal, head + 1, false, &[done], &notices, None))
-        }
-        None => Err(EditError::conflict(
-            "somebody committed meanwhile; look at the log and try again",
-            Vec::new(),
-        )),
-    }
+    commit_after(journal, (&changes, &before), text, body, head, options)
 }
 
 /// The root document.

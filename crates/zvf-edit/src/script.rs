@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 use zvf_format::{Class, num};
 use zvf_model::Kind;
 use zvf_publish::CommitGate;
+use zvf_store::record::CommitRecord;
 
 use crate::changes::Changes;
 use crate::epoch::Epoch;
@@ -18,7 +19,6 @@ use crate::journal::{Journal, Staged, log_key, need_listed};
 use crate::options::{CommitOptions, Refresh};
 use crate::place::Place;
 use crate::plan::Plan;
-use crate::record::CommitRecord;
 use crate::stamp::{new_txid, utc_timestamp, writer_name};
 use crate::transaction::{NamedSelection, Transaction};
 
@@ -430,13 +430,35 @@ pub(crate) fn commit_changes(
         }
     }
     drop(staging); // from now on the record protects the staged files
-    let late = match journal.apply_record(CommitRecord::new(head, body), staged) {
+    let late = match journal
+        .apply_record(CommitRecord::new(head, &txid, staged.keys.clone()), staged)
+    {
         Ok(_head) => None,
         Err(error) => Some(
             json!({"code": "not_applied_yet", "text": format!("commit {head} stands and is not applied yet: {error}")}),
         ),
     };
     Ok(Some((report, late)))
+}
+
+/// Commits changes as the commit after `head`, and returns the report of the command.
+pub(crate) fn commit_after(
+    journal: &Arc<Journal>,
+    (changes, before): (&Changes, &HashMap<String, Option<bytes::Bytes>>),
+    text: Json,
+    body: (Json, &[Json]),
+    head: u64,
+    options: &CommitOptions,
+) -> Result<Json> {
+    if options.dry_run {
+        return Ok(report(journal, head, true, &[text], &[], None));
+    }
+    let done = commit_changes(journal, changes, before, text, body, head + 1, options)?;
+    let Some((done, late)) = done else {
+        let text = "somebody committed meanwhile; look at the log and try again";
+        return Err(EditError::conflict(text, Vec::new()));
+    };
+    Ok(report(journal, head + 1, false, &[done], late.as_slice(), None))
 }
 
 /// Creates the record `head`. Returns `None` when another commit has this number.
@@ -459,7 +481,7 @@ fn create_record(
         }
         (Some(epoch), false) => {
             // One that is not visible yet is found by the next attempt.
-            let winner = journal.read_record(head)?.map_or(0, |record| record.epoch());
+            let winner = journal.read_record(head)?.map_or(0, |record| record.epoch);
             if winner > epoch.number {
                 epoch.check_is_latest()?;
             }
@@ -519,7 +541,7 @@ fn unknown_error(txid: &str, head: u64, error: EditError) -> EditError {
 /// for a file, as it may not survive a power loss.
 fn find_outcome(journal: &Journal, txid: &str, head: u64, error: EditError) -> Result<bool> {
     let is_own = match journal.read_record(head) {
-        Ok(found) => found.map(|found| found.txid() == txid),
+        Ok(found) => found.map(|found| found.txid == txid),
         Err(_unreadable) => return Err(unknown_error(txid, head, error)),
     };
     match is_own {
@@ -543,7 +565,9 @@ fn repeat_after_conflict(
     let mut conflicts = Vec::new();
     for seq in old.head() + 1..=new.head() {
         let record = need_listed(&log_key(seq), journal.read_record(seq)?)?;
-        for item in record.written_items() {
+        let written: Option<Vec<String>> =
+            serde_json::from_value(record.body()?["written"].take())?;
+        for item in written.unwrap_or_default() {
             if old
                 .read_items
                 .iter()

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
+use zvf_store::record::{RECENT_COMMITS, RecordKey, StagedSpan};
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result, foreign_change_error};
 use crate::journal::Journal;
-use crate::record::{Entry, Span};
 
 /// A snapshot of a store at one head.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Snapshot {
     later: RefCell<LaterCommits>,
     cache: RefCell<HashMap<String, Option<Bytes>>>,
     /// The keys of recent commits, each with the last transaction that wrote it and the span of its new bytes.
-    known_keys: HashMap<String, (Arc<str>, Option<Span>)>,
+    known_keys: HashMap<String, (Arc<str>, Option<StagedSpan>)>,
     /// The number of bytes read so far.
     pub(crate) bytes_read: Cell<u64>,
 }
@@ -53,13 +53,15 @@ impl Snapshot {
             journal.note_planned()?;
         }
         let mut known_keys = HashMap::new();
-        let checked =
-            if journal.store.is_folder() { CHECKED_IN_FOLDERS } else { CHECKED_IN_BACKENDS };
-        let recent: Vec<u64> = (head.saturating_sub(checked - 1).max(1)..=head).collect();
-        for staged in journal.staged_keys(&recent)? {
-            let txid: Arc<str> = staged.txid.as_str().into();
-            let keys = staged.into_keys();
-            known_keys.extend(keys.map(|(key, span)| (key, (Arc::clone(&txid), span))));
+        let checked = if journal.store.is_folder() { CHECKED_IN_FOLDERS } else { RECENT_COMMITS };
+        let recent = head.saturating_sub(checked - 1).max(1)..=head;
+        // A repository of versions has no records.
+        let recent: Vec<u64> = recent.filter(|_| journal.pinned.is_none()).collect();
+        for record in journal.read_records(&recent, true)? {
+            let txid: Arc<str> = record.txid.into();
+            let keys = record.keys.into_iter();
+            let key_of = |entry: RecordKey| (entry.key.to_string(), (Arc::clone(&txid), entry.new));
+            known_keys.extend(keys.map(key_of));
         }
         let later = RefCell::new(LaterCommits { last_seq: head, before: pending });
         Ok(Self {
@@ -132,12 +134,7 @@ impl Snapshot {
     /// are replaced by the staged ones; in a folder only programs that do not know the journal can, which is refused.
     fn verify(&self, key: &str, bytes: Option<Bytes>) -> Result<Option<Bytes>> {
         let Some((txid, span)) = self.known_keys.get(key) else { return Ok(bytes) };
-        let same = match (span, &bytes) {
-            (None, None) => true,
-            (Some(span), Some(bytes)) => span.matches_bytes(bytes),
-            _ => false,
-        };
-        if same || self.journal.place.accepts_foreign {
+        if StagedSpan::matches(*span, bytes.as_deref()) || self.journal.place.accepts_foreign {
             return Ok(bytes);
         }
         let Some(span) = span else {
@@ -152,7 +149,7 @@ impl Snapshot {
             return Err(foreign_change_error(key));
         }
         match self.journal.side.get(&staged)? {
-            Some(whole) => span.slice(&whole, &staged).map(Some),
+            Some(whole) => Ok(Some(span.slice(&whole, &staged)?)),
             None => Err(foreign_change_error(key)),
         }
     }
@@ -171,8 +168,7 @@ impl Snapshot {
                 continue;
             }
             let now = self.journal.store.get(key)?;
-            let entry = Entry { key, new: *span, old: None };
-            if entry.is_applied(now.as_deref()) {
+            if StagedSpan::matches(*span, now.as_deref()) {
                 continue;
             }
             let staged = format!("txn/{txid}/new");
@@ -207,17 +203,12 @@ impl Journal {
     /// Reads the new bytes of pending commits. Returns the head.
     fn read_pending(&self, keys: &mut HashMap<String, Option<Bytes>>) -> Result<u64> {
         let (head, pending) = self.log_and_pending()?;
-        let pending: Vec<u64> = pending.into_iter().collect();
-        let all = self.staged_keys(&pending)?;
-        if all.len() != pending.len() {
-            let text = format!("{}: a record that was listed is gone; try again", self.place);
-            return Err(EditError::new(Class::NotFound, text));
-        }
-        for staged in all {
-            let name = format!("txn/{}/new", staged.txid);
+        for record in self.read_records(&pending, false)? {
+            let name = record.staged("new");
             let whole = self.side.get(&name)?.unwrap_or_default(); // spans in a missing file are refused
-            for (key, span) in staged.into_keys() {
-                keys.insert(key, span.map(|span| span.slice(&whole, &name)).transpose()?);
+            for RecordKey { key, new, .. } in record.keys {
+                let bytes = new.map(|span| span.slice(&whole, &name)).transpose()?;
+                keys.insert(key.to_string(), bytes);
             }
         }
         Ok(head)
@@ -229,6 +220,3 @@ const MAX_CACHE_BYTES: u64 = 256 << 20;
 
 /// Number of recent commits in a folder whose bytes are verified: its lock excludes slow writers.
 const CHECKED_IN_FOLDERS: u64 = 8;
-
-/// Number of recent commits on a backend whose bytes are verified.
-const CHECKED_IN_BACKENDS: u64 = 32;

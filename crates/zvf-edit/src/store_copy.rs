@@ -91,23 +91,23 @@ impl StoreCopy {
         Ok((changes, stored))
     }
 
-    /// Refuses a copy from which the root document or all cells of an array of level 0 disappeared:
-    /// no program that rewrites a store removes those, so that something else removed files of the
-    /// copy. Links are left out: those between chunks go where chunks or levels change.
+    /// Compares what the copy had with what is `after` the rewrite. Levels are replaced, links between
+    /// chunks go where chunks or levels change, and cells where they get other keys: no program that
+    /// rewrites a store removes a document of level 0, or all cells of an array of it. Where these are
+    /// gone, something else removed files of the copy.
     fn check_is_whole(&self, after: &BTreeSet<String>) -> Result<()> {
-        let is_lost = |array: &str| {
-            let mut cells = after.range(array.to_owned()..);
-            !cells.next().is_some_and(|key| key.starts_with(array))
+        let stays = |key: &&str| {
+            let is_link = key.split('/').any(|part| part.starts_with("link"));
+            let is_known = key.ends_with("zarr.json") || key.contains("/c/");
+            is_known && !is_link && !zvf_pyramid::belongs_to_levels(key)
         };
-        let mut arrays = self.keys.iter().filter(|key| !zvf_pyramid::belongs_to_levels(key));
-        let arrays = arrays.by_ref().filter_map(|key| Some(&key[..key.find("/c/")? + 3]));
-        let is_link = |array: &&str| array.split('/').any(|part| part.starts_with("link"));
-        let mut arrays = arrays.filter(|array| !is_link(array));
-        let lost = match after.contains("zarr.json") {
-            true => arrays.find(|array| is_lost(array)),
-            false => Some("zarr.json"),
+        let is_lost = |key: &&str| {
+            let cells = key.find("/c/").map(|at| &key[..at + 3]);
+            let first = after.range(cells.unwrap_or(key).to_owned()..).next();
+            !first.is_some_and(|found| cells.map_or(found == key, |cells| found.starts_with(cells)))
         };
-        let Some(lost) = lost else { return Ok(()) };
+        let mut keys = self.keys.iter().map(String::as_str).filter(stays);
+        let Some(lost) = keys.find(is_lost) else { return Ok(()) };
         let copy = self.path.display();
         let text = format!(
             "{copy}, {lost}: expected what was copied, found nothing: something else removed files of the copy; try again"

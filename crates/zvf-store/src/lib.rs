@@ -18,6 +18,7 @@
 //! build                                stores that are written and published
 //! file, objects, lone, tet             single files, objects, Zarr arrays and `.tet` files
 //! notice, error
+//! record                               records of journals, for `zvf-edit`
 //! internals, models, place             for tests
 //! ```
 //!
@@ -72,6 +73,8 @@ mod options;
 #[cfg(all(test, zvf_loom))]
 #[path = "signal/place.rs"]
 mod place;
+#[doc(hidden)]
+pub mod record;
 mod shared;
 #[cfg(all(unix, feature = "map"))]
 pub mod signal;

@@ -19,7 +19,7 @@ use crate::budget::Budget;
 use crate::error::{Change, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
-use crate::source::remote::Created;
+use crate::source::remote::{Created, Until};
 use crate::source::{Backend, Remote};
 
 /// The objects below one prefix of a backend.
@@ -44,6 +44,7 @@ use crate::source::{Backend, Remote};
 #[derive(Clone)]
 pub struct Objects {
     remote: Remote,
+    until: Option<Until>,
 }
 
 impl fmt::Debug for Objects {
@@ -61,7 +62,19 @@ impl Objects {
     #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &Path, options: &OpenOptions) -> Self {
         let backend = Backend::from_caller(store, prefix.clone(), options);
-        Self { remote: Remote::new(backend, Budget::new(options), options) }
+        Self { remote: Remote::new(backend, Budget::new(options), options), until: None }
+    }
+
+    /// Returns the same objects, of which none is sent again once `other` has an object `key`: as
+    /// what it was made of is out of date then, [`create`](Self::create) and
+    /// [`replace`](Self::replace) end with `FileChanged`.
+    ///
+    /// # Errors
+    ///
+    /// When `key` is none.
+    pub fn until(&self, other: &Self, key: &str) -> Result<Self, StoreError> {
+        let until = Some((other.remote.clone(), Key::root().join(key)?));
+        Ok(Self { until, ..self.clone() })
     }
 
     /// Reads an object; none where there is none.
@@ -149,7 +162,7 @@ impl Objects {
     /// [`CommitUnknown`](zvf_format::Class::CommitUnknown) when it may have been put; otherwise when it was not.
     #[boxed]
     pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool, StoreError> {
-        match self.remote.create(&Key::root().join(key)?, bytes).await {
+        match self.remote.create(&Key::root().join(key)?, bytes, self.until.as_ref()).await {
             Ok(Created::Guarded | Created::Looked) => Ok(true),
             Err(error) if error.class() == Class::AlreadyExists => Ok(false),
             Err(error) => Err(error),
@@ -215,7 +228,8 @@ impl Objects {
         bytes: &Bytes,
         seen: &SeenVersion,
     ) -> Result<(), StoreError> {
-        self.remote.replace(&Key::root().join(key)?, bytes, &seen.0).await
+        let until = self.until.as_ref();
+        self.remote.replace(&Key::root().join(key)?, bytes, &seen.0, until).await
     }
 
     /// Removes objects, as far as they are there.
@@ -280,7 +294,7 @@ impl Objects {
         let Some(mut other) = self.remote.head(&key).await? else { return Ok(false) };
         // Of no object: what has such a version was changed, for this caller.
         (other.e_tag, other.version) = (Some(NO_TAG.to_owned()), Some("0".to_owned()));
-        match self.remote.replace(&key, &bytes, &other).await {
+        match self.remote.replace(&key, &bytes, &other, None).await {
             Ok(()) => Ok(false),
             Err(error) => Ok(matches!(
                 error.class(),

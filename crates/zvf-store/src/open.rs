@@ -33,6 +33,7 @@ use crate::level::LevelNode;
 use crate::node::{self, Opened};
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
+use crate::record::check_journal_mark;
 use crate::shared::Shared;
 use crate::source::pack::Pack;
 use crate::source::{self, Backend, Get, IoStats, Journaled, Place, Source};
@@ -245,7 +246,12 @@ impl Store {
         );
         let (root, family) = check_root(root?)?;
         let notices = Notices::default();
-        if matches!(source, Source::Remote(_)) && has_journal(&root) {
+        let mark = root.extras.get("zvf").and_then(|section| section.get("journal"));
+        let mark = mark.filter(|mark| !mark.is_null() && !matches!(source, Source::Pack(_)));
+        if let Some(mark) = mark {
+            check_journal_mark(mark)?;
+        }
+        if matches!(source, Source::Remote(_)) && mark.is_some() {
             let at_head = source.clone().at_head(true, &options).await?;
             if at_head.journaled().is_some() {
                 return Self::begin(at_head, budget, options).await;
@@ -456,6 +462,24 @@ impl Store {
         self.shared_state().source.journaled().map(Journaled::head).filter(|head| *head > 0)
     }
 
+    /// Returns whether an object is one of a commit that was not applied when the store was opened,
+    /// so that whoever reads the backend past this handle may find another one.
+    #[must_use]
+    pub fn is_pending(&self, key: &Key) -> bool {
+        self.shared_state().source.journaled().is_some_and(|journaled| journaled.is_pending(key))
+    }
+
+    /// Returns an object as it is stored, at the commit that is read; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
+    #[boxed]
+    pub async fn read_object(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
+        let read = self.shared_state().source.read_many(&[Get::object(key.clone())]).await.pop();
+        Ok(read.unwrap_or(Ok(None))?.map(|got| got.bytes))
+    }
+
     /// Returns a handle at the last commit, where others were made since this one was opened. This
     /// takes one look at the journal; [`revalidate`](Self::revalidate) also notices changes without
     /// a journal.
@@ -546,12 +570,6 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreErro
         }
         None => Err(StoreError::missing(&document, "every store starts with it")),
     }
-}
-
-/// Returns whether the root says that the store has a journal.
-fn has_journal(root: &Root) -> bool {
-    let mark = root.extras.get("zvf").and_then(|section| section.get("journal"));
-    mark.is_some_and(|mark| !mark.is_null())
 }
 
 /// Returns whether a fault says that a document is bad, rather than that it could not be fetched.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde_json::json;
 use zvf_format::Class;
 use zvf_publish::Disk;
+use zvf_store::{OpenOptions, Store};
 
 use super::{run, tree};
 use crate::changes::Changes;
@@ -157,6 +158,35 @@ fn a_later_commit_that_is_applied_stands_where_the_mark_of_an_earlier_one_is_los
 }
 
 #[test]
+fn a_missing_record_is_refused_where_it_is_needed() {
+    let store = Unpacked::new("sl3_streamlines");
+    for id in 0..3 {
+        run(
+            store.path(),
+            &[json!({"op": "vertex.move", "vertices": {"object": id}, "by": [1, 1, 1]})],
+        )
+        .unwrap();
+    }
+    let journal = Journal::open_beside(store.path()).unwrap();
+    let read = |may_begin_later| {
+        let records = journal.read_records(&[1, 2, 3], may_begin_later);
+        records.map(|records| records.iter().map(|record| record.seq).collect::<Vec<_>>())
+    };
+    let remove = |seq: u64| {
+        let log = journal.side.folder().unwrap().path(&format!("log/{seq:020}"));
+        std::fs::remove_file(log).unwrap();
+    };
+    assert_eq!(read(false).unwrap(), [1, 2, 3]);
+    remove(1);
+    assert_eq!(read(false).unwrap_err().class, Class::FileChanged);
+    assert_eq!(read(true).unwrap(), [2, 3]);
+    remove(3);
+    assert_eq!(read(true).unwrap_err().class, Class::FileChanged);
+    remove(2);
+    assert_eq!(read(true).unwrap_err().class, Class::FileChanged);
+}
+
+#[test]
 fn numbers_that_none_can_follow_are_refused() {
     let store = Unpacked::new("sl3_streamlines");
     let line = json!({"op": "object.remove", "objects": [0]});
@@ -190,11 +220,18 @@ fn journals_of_earlier_versions_are_continued_and_those_of_later_ones_refused() 
     assert_eq!(error.class, Class::Unsupported, "{error}");
     let error = undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap_err();
     assert_eq!(error.class, Class::Unsupported, "{error}");
+    // Readers do not know what its records mean either.
+    let read =
+        || archives::inline(Store::open(store.path().to_str().unwrap(), OpenOptions::default()));
+    let error = read().unwrap_err();
+    assert_eq!(error.class(), Class::Unsupported, "{error}");
+    assert!(error.to_string().ends_with("a newer zvf wrote it: use that one"), "{error}");
     // As an earlier version left it.
     set_mark("3", "1");
     let open = || Editor::open(store.path(), Path::new("."), CommitOptions::default()).map(drop);
     open().unwrap();
     set_mark("1", "2");
+    read().unwrap();
     undo(store.path(), Undo::Last(1), &CommitOptions::default()).unwrap();
     assert_eq!(
         (run(store.path(), &[remove(1)]).unwrap()["head"].clone(), mark()),

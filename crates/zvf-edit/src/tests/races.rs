@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use fault_store::{Conditions, Fault, FaultStore};
@@ -9,7 +10,7 @@ use futures_util::TryStreamExt as _;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value as Json, json};
 use zvf_format::Class;
-use zvf_store::OpenOptions;
+use zvf_store::{OpenOptions, Store};
 
 use crate::epoch::Epoch;
 use crate::error::EditError;
@@ -196,6 +197,43 @@ fn a_late_put_after_an_undo_is_not_read() {
 }
 
 #[test]
+fn a_put_is_not_sent_again_once_a_later_commit_is_there() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let create = || {
+        let backend = backend();
+        let conditions = Conditions { tags_are_of_bytes: true, ..Conditions::default() };
+        backend.set_conditions(conditions);
+        backend
+    };
+    let counted = create();
+    runtime.block_on(async { edit(&place(&counted), &shift(0)) }).unwrap();
+    let requests = counted.requests();
+    let of_cells: Vec<usize> = (0..requests.len())
+        .filter(|nth| requests[*nth].what == "put" && requests[*nth].path.contains("/vertices/c/"))
+        .collect();
+    for fault in [Fault::Reset, Fault::Status(503)] {
+        let backend = create();
+        let before = read_all(&backend);
+        let slow = Arc::new(backend.new_client());
+        slow.plan(of_cells[0], fault.clone());
+        // Before it is sent again, another writer applies the commit and undoes it.
+        let other = place(&backend);
+        let undone = Arc::new(AtomicBool::new(false));
+        let is_undone = Arc::clone(&undone);
+        slow.plan_call(of_cells[0] + 1, move || {
+            undo(&other, Undo::Last(1), &CommitOptions::default()).unwrap();
+            is_undone.store(true, Ordering::Relaxed);
+        });
+        let done = runtime.block_on(async { edit(&place(&slow), &shift(0)) }).unwrap();
+        assert!(undone.load(Ordering::Relaxed) && done["changed"] == true, "{fault:?}: {done}");
+        let cells = |all: Objects| -> Objects {
+            all.into_iter().filter(|(name, _)| name.contains("/vertices/c/")).collect()
+        };
+        assert!(cells(read_all(&backend)) == cells(before), "{fault:?}");
+    }
+}
+
+#[test]
 fn a_commit_asks_for_the_log_once_for_each_step() {
     let backend = backend();
     let place = place(&backend);
@@ -215,4 +253,39 @@ fn a_commit_asks_for_the_log_once_for_each_step() {
         request.path.starts_with("data/a.zv.zvf") && ["list", "children"].contains(&request.what)
     };
     assert!(!requests.iter().any(is_list));
+}
+
+/// Each batch of reads is followed by a look for the next commit, which is one round trip more: an
+/// answer from documents that are known has one of them.
+#[test]
+fn an_answer_looks_for_the_next_commit_once() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let backend = backend();
+    edit(&place(&backend), &shift(1)).unwrap();
+    let next = format!("log/{:020}", 2);
+    let looks = || {
+        let requests = backend.requests();
+        backend.forget();
+        let looks = requests.iter().filter(|request| request.path.ends_with(&next)).count();
+        (looks, requests.len())
+    };
+    looks();
+    runtime.block_on(async {
+        let objects = Arc::clone(&backend) as Arc<dyn ObjectStore>;
+        let prefix = "data/a.zv".into();
+        let store = Store::from_object_store(objects, &prefix, OpenOptions::default());
+        let reader = zvf_query::Reader::new(store.await.unwrap());
+        let opening = looks();
+        let all = zvf_model::Bounds::new(&[-1e6; 3], &[1e6; 3]).unwrap();
+        let query = zvf_query::Query::all().in_region(all);
+        let columns = zvf_query::Columns::None;
+        let query = query.columns(columns).uncached();
+        assert!(!reader.run(&query).await.unwrap().batch.is_empty());
+        let first = looks();
+        reader.run(&query).await.unwrap();
+        let second = looks();
+        let found = format!("{opening:?} {first:?} {second:?}");
+        // Reads that end together share a look, so that time decides on some.
+        assert!(opening.0 <= 6 && first.0 <= 8 && second.0 == 1, "{found}");
+    });
 }

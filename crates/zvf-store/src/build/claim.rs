@@ -125,7 +125,7 @@ impl Claim {
     async fn take_once(&self) -> Result<bool, StoreError> {
         let bytes = self.record.encode(0);
         for _ in 0..MAX_CLAIM_READS {
-            match self.remote.create(&self.key, &bytes).await {
+            match self.remote.create(&self.key, &bytes, None).await {
                 Ok(Created::Guarded) => return Ok(false),
                 Ok(Created::Looked) => return self.take_listed().await,
                 Err(error) if error.class() == Class::AlreadyExists => {}
@@ -138,7 +138,7 @@ impl Claim {
             if !self.is_dead(&found, &meta).await? {
                 return Err(found.in_use_error(&self.key));
             }
-            match self.remote.replace(&self.key, &bytes, &meta).await {
+            match self.remote.replace(&self.key, &bytes, &meta, None).await {
                 Ok(()) => {
                     if self.remote.probe(&self.key, &bytes).await == Created::Looked {
                         self.take_listed().await?;
@@ -400,7 +400,7 @@ async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result
         return Ok(false);
     }
     let bytes = record.encode(beat);
-    match remote.replace(key, &bytes, &meta).await {
+    match remote.replace(key, &bytes, &meta, None).await {
         Err(error) if error.class() == Class::Unsupported => {
             // Where nothing is replaced conditionally, no build takes a claim over either.
             remote.put(key, &[bytes]).await.map(|()| true)

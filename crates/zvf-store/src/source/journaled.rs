@@ -24,13 +24,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "local")]
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_recursion::async_recursion as boxed;
-use bytes::Bytes;
-use serde_json::Value as Json;
 use zvf_format::Class;
-use zvf_format::num::to_u64;
 #[cfg(feature = "local")]
 use zvf_publish::PublishError;
 
@@ -43,6 +41,7 @@ use crate::budget::Budget;
 use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
+use crate::record::{CommitRecord, RECENT_COMMITS, RecordKey, StagedSpan};
 
 /// A store at one of its commits.
 #[derive(Debug)]
@@ -51,6 +50,9 @@ pub(crate) struct Journaled {
     side: Side,
     head: u64,
     seen: Mutex<Seen>,
+    /// The number of looks for the next record that were begun, and of the last one that is done.
+    begun_looks: AtomicU64,
+    last_look: tokio::sync::Mutex<u64>,
 }
 
 /// The place of the journal.
@@ -75,7 +77,7 @@ struct Seen {
 struct Staged {
     file: Key,
     /// Its bytes at the head; `None` where there is no such object.
-    span: Option<Span>,
+    span: Option<StagedSpan>,
     when: When,
 }
 
@@ -85,27 +87,9 @@ enum When {
     Applied,
     /// By commits that are not applied. In a folder the store has one of these, unless another
     /// program changed it.
-    Pending(Vec<Option<Span>>),
+    Pending(Vec<Option<StagedSpan>>),
     /// By a commit after the head.
     Later,
-}
-
-/// A span of a staged file.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    offset: u64,
-    len: u64,
-    crc: u32,
-    hash: Option<u64>,
-}
-
-/// The part of a record that readers need.
-#[derive(Debug)]
-struct Record {
-    new: Key,
-    old: Key,
-    /// The changed keys, with their new and old bytes.
-    keys: Vec<(Key, Option<Span>, Option<Span>)>,
 }
 
 impl Journaled {
@@ -144,14 +128,19 @@ impl Journaled {
     }
 
     async fn open(base: Source, side: Side) -> Result<Source, StoreError> {
-        let mut opened = Self { base, side, head: 0, seen: Mutex::default() };
-        let mut log = opened.side.list_numbers("log").await?;
-        let done = match log.is_empty() {
-            true => Vec::new(),
-            false => opened.side.list_numbers("done").await?,
+        let (seen, last_look) = (Mutex::default(), tokio::sync::Mutex::default());
+        let mut opened =
+            Self { base, side, head: 0, seen, begun_looks: AtomicU64::new(0), last_look };
+        let is_backend = !opened.side.is_folder();
+        let list = |folder| opened.side.list_numbers(folder);
+        let (mut log, done) = match is_backend {
+            true => futures_util::try_join!(list("log"), list("done"))?,
+            false => match list("log").await? {
+                log if log.is_empty() => (log, Vec::new()),
+                log => (log, list("done").await?),
+            },
         };
         let mut head = log.last().copied().unwrap_or(0); // 0 before the first commit
-        let is_backend = !opened.side.is_folder();
         let is_done = |seq: u64| done.binary_search(&seq).is_ok();
         // Marks may be lost: later commits that are applied have the last word.
         let pending = log.iter().copied().find(|seq| !is_done(*seq));
@@ -162,7 +151,7 @@ impl Journaled {
         }
         let records = log.iter().map(|seq| opened.side.read_record(*seq));
         let records = futures_util::future::try_join_all(records).await?;
-        let mut keys = BTreeMap::new();
+        let mut seen = Seen::default();
         for (seq, record) in log.iter().zip(records) {
             // `gc` keeps all records.
             let Some(record) = record else {
@@ -172,9 +161,9 @@ impl Journaled {
                 return Err(StoreError::custom(Class::FileChanged, Op::Open, text));
             };
             match is_done(*seq) {
-                true if is_backend => record.add_applied_to(&mut keys),
-                true => record.keys.iter().for_each(|(key, ..)| drop(keys.remove(key))),
-                false => record.add_pending_to(&mut keys),
+                true if is_backend => seen.add_applied(record)?,
+                true => record.keys.iter().for_each(|entry| drop(seen.keys.remove(&entry.key))),
+                false => seen.add_pending(record)?,
             }
         }
         // The listing of a backend may lack the last ones.
@@ -183,10 +172,10 @@ impl Journaled {
             && let Some(record) = opened.side.read_record(next).await?
         {
             head = next;
-            record.add_pending_to(&mut keys);
+            seen.add_pending(record)?;
         }
-        opened.head = head;
-        opened.seen = Mutex::new(Seen { last: head, keys });
+        seen.last = head;
+        (opened.head, opened.seen) = (head, Mutex::new(seen));
         Ok(Source::Journaled(Arc::new(opened)))
     }
 
@@ -215,6 +204,11 @@ impl Journaled {
     /// Returns the number of the commit that is read; 0 before the first.
     pub(crate) const fn head(&self) -> u64 {
         self.head
+    }
+
+    /// Returns whether a key is one of a commit that was not applied when the store was opened.
+    pub(crate) fn is_pending(&self, key: &Key) -> bool {
+        self.seen().keys.get(key).is_some_and(|staged| matches!(staged.when, When::Pending(_)))
     }
 
     /// Returns whether there are commits after the one that is read.
@@ -313,8 +307,22 @@ impl Journaled {
     }
 
     /// Looks for commits that were made since the last look: from now on their keys are read from
-    /// their old bytes.
+    /// their old bytes. Reads of a backend that ended before a look begins share it.
     async fn look_ahead(&self) -> Result<(), StoreError> {
+        if self.side.is_folder() {
+            return self.look_now().await;
+        }
+        let begun = self.begun_looks.load(Ordering::SeqCst);
+        let mut last = self.last_look.lock().await;
+        if *last <= begun {
+            let number = self.begun_looks.fetch_add(1, Ordering::SeqCst) + 1;
+            self.look_now().await?;
+            *last = number;
+        }
+        Ok(())
+    }
+
+    async fn look_now(&self) -> Result<(), StoreError> {
         loop {
             let Some(next) = self.seen().last.checked_add(1) else { return Ok(()) };
             let Some(record) = self.side.read_record(next).await? else { return Ok(()) };
@@ -324,8 +332,8 @@ impl Journaled {
             }
             let mut seen = self.seen();
             if seen.last < next {
+                seen.add_later(record)?;
                 seen.last = next;
-                record.add_later_to(&mut seen.keys);
             }
         }
     }
@@ -366,7 +374,7 @@ impl Side {
         Ok(numbers)
     }
 
-    async fn read_record(&self, seq: u64) -> Result<Option<Record>, StoreError> {
+    async fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>, StoreError> {
         let name = format!("log/{seq:020}");
         #[cfg(feature = "local")]
         if let Self::Folder(path, _) = self {
@@ -379,13 +387,7 @@ impl Side {
         let Some(source) = self.source()? else { return Ok(None) };
         let get = Get::object(Key::root().join(&name)?);
         let found = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
-        let damaged = || {
-            let text = format!(
-                "{name}: the record is damaged, or of a newer version; restore it from a copy, or remove the journal to give up the history"
-            );
-            StoreError::custom(Class::Checksum, Op::Open, text)
-        };
-        found.map(|found| Record::parse(&found.bytes).ok_or_else(damaged)).transpose()
+        found.map(|found| CommitRecord::parse(seq, &found.bytes)).transpose()
     }
 
     /// Reads what `get` asks for from the staged bytes of its key; `None` where these are gone or
@@ -426,7 +428,7 @@ impl Staged {
         is_folder: bool,
     ) -> Result<bool, StoreError> {
         let Ok(answer) = answer else { return Ok(false) };
-        let is_one_of = |spans: &[Option<Span>]| {
+        let is_one_of = |spans: &[Option<StagedSpan>]| {
             spans.iter().any(|span| match (span, answer) {
                 (None, None) => true,
                 (Some(span), Some(found)) if get.range == ByteRange::All => {
@@ -447,77 +449,39 @@ impl Staged {
     }
 }
 
-impl Record {
-    /// Parses the text of a record: its body, its operations, and the checksum of both. The
-    /// operations may be in the body.
-    fn parse(text: &Bytes) -> Option<Self> {
-        let (lines, sum) = std::str::from_utf8(text).ok()?.trim_end().rsplit_once('\n')?;
-        if format!("{:08x}", crc32c::crc32c(lines.as_bytes())) != sum {
-            return None;
-        }
-        let body = lines.split_once('\n').map_or(lines, |(body, _operations)| body);
-        let body: Json = serde_json::from_str(body).ok()?;
-        let txn = Key::root().join(&format!("txn/{}", body["txid"].as_str()?)).ok()?;
-        let keys = &body["keys"];
-        let keys = if keys.is_null() { &[] } else { keys.as_array()?.as_slice() };
-        let keys = keys.iter().map(|entry| {
-            let key = Key::root().join(entry["key"].as_str()?).ok()?;
-            Some((key, Span::parse(&entry["new"])?, Span::parse(&entry["old"])?))
-        });
-        let keys = keys.collect::<Option<_>>()?;
-        Some(Self { new: txn.child("new").ok()?, old: txn.child("old").ok()?, keys })
-    }
-
+impl Seen {
     /// Adds the new bytes of a commit that is applied.
-    fn add_applied_to(self, all: &mut BTreeMap<Key, Staged>) {
-        for (key, span, _old) in self.keys {
-            all.insert(key, Staged { file: self.new.clone(), span, when: When::Applied });
+    fn add_applied(&mut self, record: CommitRecord) -> Result<(), StoreError> {
+        let file = Key::root().join(&record.staged("new"))?;
+        for RecordKey { key, new: span, .. } in record.keys {
+            self.keys.insert(key, Staged { file: file.clone(), span, when: When::Applied });
         }
+        Ok(())
     }
 
     /// Adds the new bytes of a commit that is not applied.
-    fn add_pending_to(self, all: &mut BTreeMap<Key, Staged>) {
-        for (key, span, old) in self.keys {
-            let mut known = match all.remove(&key).map(|before| before.when) {
+    fn add_pending(&mut self, record: CommitRecord) -> Result<(), StoreError> {
+        let file = Key::root().join(&record.staged("new"))?;
+        for RecordKey { key, new: span, old } in record.keys {
+            let mut known = match self.keys.remove(&key).map(|before| before.when) {
                 Some(When::Pending(known)) => known,
                 Some(When::Applied | When::Later) | None => vec![old],
             };
             known.push(span);
             let when = When::Pending(known);
-            all.insert(key, Staged { file: self.new.clone(), span, when });
+            self.keys.insert(key, Staged { file: file.clone(), span, when });
         }
+        Ok(())
     }
 
     /// Adds the old bytes of a later commit. A key that has staged bytes keeps them.
-    fn add_later_to(self, all: &mut BTreeMap<Key, Staged>) {
-        for (key, _new, old) in self.keys {
-            let later = || Staged { file: self.old.clone(), span: old, when: When::Later };
-            all.entry(key).or_insert_with(later).when = When::Later;
+    fn add_later(&mut self, record: CommitRecord) -> Result<(), StoreError> {
+        let file = Key::root().join(&record.staged("old"))?;
+        for RecordKey { key, old: span, .. } in record.keys {
+            let later = || Staged { file: file.clone(), span, when: When::Later };
+            self.keys.entry(key).or_insert_with(later).when = When::Later;
         }
-    }
-}
-
-impl Span {
-    /// Parses a span; the inner `None` is that of a missing object.
-    #[expect(clippy::option_option, reason = "what cannot be read is not a missing object")]
-    fn parse(span: &Json) -> Option<Option<Self>> {
-        if span.is_null() {
-            return Some(None);
-        }
-        let number = |name: &str| span.get(name)?.as_u64();
-        let hash = &span["xxh64"];
-        let hash =
-            if hash.is_null() { None } else { Some(u64::from_str_radix(hash.as_str()?, 16).ok()?) };
-        let crc = u32::try_from(number("crc")?).ok()?;
-        Some(Some(Self { offset: number("offset")?, len: number("len")?, crc, hash }))
-    }
-
-    fn matches_bytes(&self, bytes: &[u8]) -> bool {
-        to_u64(bytes.len()) == self.len
-            && match self.hash {
-                Some(hash) => zvf_publish::hash_bytes(bytes) == hash,
-                None => crc32c::crc32c(bytes) == self.crc,
-            }
+        Ok(())
     }
 }
 
@@ -533,9 +497,6 @@ fn collected_error(key: &Key) -> StoreError {
     let text = "it was changed since the store was opened, and what it was is no longer kept; open the store again";
     StoreError::custom(Class::FileChanged, Op::Read, text).with_key(key)
 }
-
-/// Recent commits whose keys are compared on a backend.
-const RECENT_COMMITS: u64 = 8;
 
 #[cfg(test)]
 mod tests;

@@ -37,7 +37,7 @@ impl Uploads {
         }
         // From here on what lies there may be a store, also when the caller no longer waits for the answer.
         self.shared.state().done = true;
-        let created = match self.remote.create(key, root).await {
+        let created = match self.remote.create(key, root, None).await {
             Ok(created) => created,
             Err(error) if error.class() == Class::CommitUnknown => {
                 claim.keep_claim();

@@ -16,25 +16,22 @@ type Change<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
 fn commit(seq: u64, changes: &[Change<'_>]) -> Vec<(String, Vec<u8>)> {
     let mut staged = [Vec::new(), Vec::new()];
     let mut span = |side: usize, text: Option<&str>| {
-        let text = text?.as_bytes();
-        let offset = staged[side].len();
-        staged[side].extend_from_slice(text);
-        let hash = format!("{:016x}", zvf_publish::hash_bytes(text));
-        Some(
-            json!({"offset": offset, "len": text.len(), "crc": crc32c::crc32c(text), "xxh64": hash}),
-        )
+        Some(StagedSpan::append(&mut staged[side], text?.as_bytes()))
     };
-    let keys: Vec<Json> = changes
+    let keys: Vec<RecordKey> = changes
         .iter()
-        .map(|(key, old, new)| json!({"key": key, "new": span(0, *new), "old": span(1, *old)}))
+        .map(|(name, old, new)| RecordKey {
+            key: key(name),
+            new: span(0, *new),
+            old: span(1, *old),
+        })
         .collect();
-    let body = format!("{}\n[]", json!({"txid": format!("t{seq}"), "keys": keys}));
-    let record = format!("{body}\n{:08x}\n", crc32c::crc32c(body.as_bytes()));
+    let record = CommitRecord::encode(&json!({"txid": format!("t{seq}"), "keys": keys}), &[]);
     let [new, old] = staged;
     vec![
         (format!("txn/t{seq}/new"), new),
         (format!("txn/t{seq}/old"), old),
-        (format!("log/{seq:020}"), record.into_bytes()),
+        (format!("log/{seq:020}"), record.to_vec()),
     ]
 }
 

@@ -40,7 +40,7 @@ use zvf_format::{Class, Expected};
 
 use self::attempts::{AttemptError, Attempts, Batch, Reports};
 use self::part::Part;
-pub(crate) use self::put::Created;
+pub(crate) use self::put::{Created, Until};
 use self::retry::Retry;
 use super::plan::{Object, Read, deliver, plan};
 use super::{Backend, ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};

@@ -6,6 +6,9 @@
 //! object is looked for before as well: some backends cannot put conditionally, or take the condition and
 //! ignore it, and then the caller is notified.
 //!
+//! Nothing is sent again once there is an object that forbids it ([`Until`]): what it was made of is
+//! then out of date.
+//!
 //! An object of a build is new as well: one that is there is the same, from an earlier try, or somebody
 //! else's, and then it stays.
 //!
@@ -27,7 +30,7 @@ use super::super::{Get, MAX_LISTED_KEYS};
 use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
-use crate::error::{Op, StoreError};
+use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 
 /// How surely an object is the first under its name.
@@ -37,6 +40,18 @@ pub(crate) enum Created {
     Guarded,
     /// The store cannot; nothing was there a moment before.
     Looked,
+}
+
+/// An object that forbids to send a put again, as soon as there is one.
+pub(crate) type Until = (Remote, Key);
+
+/// Refuses what was sent more than once, where there is the object that forbids it by now.
+async fn check_until(until: Option<&Until>) -> Result<(), StoreError> {
+    let Some((remote, key)) = until else { return Ok(()) };
+    match remote.head(key).await? {
+        None => Ok(()),
+        Some(_) => Err(StoreError::from_change(Change::Version)),
+    }
 }
 
 impl Remote {
@@ -100,6 +115,7 @@ impl Remote {
         key: &Key,
         bytes: &Bytes,
         seen: &ObjectMeta,
+        until: Option<&Until>,
     ) -> Result<(), StoreError> {
         let version = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
         let parts = std::slice::from_ref(bytes);
@@ -108,15 +124,17 @@ impl Remote {
         loop {
             let mode = PutMode::Update(version.clone());
             let miss = match self.0.send(key, parts, mode, &attempts).await {
+                Ok(()) if is_open => return check_until(until).await,
                 Ok(()) => return Ok(()),
                 Err(miss) => miss,
             };
             is_open |= miss.is_transient();
             if is_open && self.read(key).await?.as_ref() == Some(bytes) {
-                return Ok(());
+                return check_until(until).await;
             }
             let again = attempts.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| error.with_key(key))?;
+            check_until(until).await?;
         }
     }
 
@@ -151,12 +169,22 @@ impl Remote {
     }
 
     /// Puts an object where there is none yet.
-    pub(crate) async fn create(&self, key: &Key, bytes: &Bytes) -> Result<Created, StoreError> {
-        let created = self.create_once(key, bytes).await;
+    pub(crate) async fn create(
+        &self,
+        key: &Key,
+        bytes: &Bytes,
+        until: Option<&Until>,
+    ) -> Result<Created, StoreError> {
+        let created = self.create_once(key, bytes, until).await;
         created.map_err(|error| error.with_key(key))
     }
 
-    async fn create_once(&self, key: &Key, bytes: &Bytes) -> Result<Created, StoreError> {
+    async fn create_once(
+        &self,
+        key: &Key,
+        bytes: &Bytes,
+        until: Option<&Until>,
+    ) -> Result<Created, StoreError> {
         let parts = std::slice::from_ref(bytes);
         if self.read(key).await?.is_some() {
             return Err(store_exists_error());
@@ -186,6 +214,7 @@ impl Remote {
             let miss = if exists { RACE } else { miss };
             let again = attempts.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| if open { StoreError::commit_unknown(error) } else { error })?;
+            check_until(until).await?;
         }
         if self.read(key).await?.is_some() {
             return Err(store_exists_error());
