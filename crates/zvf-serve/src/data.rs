@@ -14,7 +14,7 @@ use hyper::header::{
 };
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStoreExt as _};
-use zvf::format::num::saturating_usize;
+use zvf::format::num::{saturating_usize, to_u64};
 
 use crate::answer::{Answer, AnswerBody, empty_body, full_body, new_answer};
 use crate::files::{LocalFile, LocalRoot};
@@ -46,6 +46,21 @@ pub(crate) async fn answer_file(
             answer_remote(&**objects, prefix, &key, request, head).await
         }
     }
+}
+
+/// Answers a request for a file with the bytes that a commit gives it, which is not applied yet.
+pub(crate) fn answer_pending(
+    key: &[String],
+    bytes: Option<Bytes>,
+    request: &HeaderMap,
+    head: bool,
+) -> Result<Answer, Refusal> {
+    let bytes = bytes.ok_or_else(|| refuse_absent(key))?;
+    let (len, etag) = (to_u64(bytes.len()), format!("\"{:x}\"", zvf::publish::hash_bytes(&bytes)));
+    let sent = choose_sent_part(request, &etag, len);
+    let range = saturating_usize(sent.range.start)..saturating_usize(sent.range.end);
+    let body = if head { empty_body() } else { full_body(bytes.slice(range)) };
+    Ok(file_answer(&sent, content_type(key), &etag, len, body))
 }
 
 /// The part of a file that is sent.

@@ -29,7 +29,7 @@ use crate::answer::{
 };
 use crate::api::{answer_api, list_stores};
 use crate::api_request::ApiRequest;
-use crate::data::answer_file;
+use crate::data::{answer_file, answer_pending};
 use crate::limits::Limits;
 use crate::page;
 use crate::precomputed::{answer_client, answer_precomputed};
@@ -138,7 +138,11 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
             if !key.is_empty() && request.uri().path().ends_with('/') {
                 return Err(Refusal::not_found("this server shows no folders"));
             }
-            answer_file(&store.bytes, file_key(key), &headers, is_head).await
+            let key: Vec<String> = file_key(key);
+            match store.pending_file(&key).await? {
+                Some(bytes) => answer_pending(&key, bytes, &headers, is_head),
+                None => answer_file(&store.bytes, key, &headers, is_head).await,
+            }
         }
         ["precomputed", name, ref key @ ..] if state.has_precomputed => {
             let store = find_store(state, name)?;

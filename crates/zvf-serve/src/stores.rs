@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use zvf::store::{Backend, Versions};
-use zvf::{OpenOptions, Reader, Store};
+use zvf::{Key, OpenOptions, Reader, Store};
 use zvf_precomputed::Precomputed;
 
 use crate::data::Bytestore;
@@ -48,8 +49,39 @@ impl ServedStore {
 
     /// Returns a reader of the current store.
     pub(crate) async fn reader(&self) -> Result<Reader, Refusal> {
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reader = self.last_reader();
         let found = reader.store().revalidate().await;
+        self.keep_reader(reader, found)
+    }
+
+    /// Returns the bytes of a file as the last commit has them, where the store may have others, as
+    /// the commit is not applied yet; the inner `None` where there is no such file.
+    #[expect(clippy::option_option, reason = "a commit may remove a file")]
+    pub(crate) async fn pending_file(
+        &self,
+        key: &[String],
+    ) -> Result<Option<Option<Bytes>>, Refusal> {
+        let reader = self.last_reader();
+        let found = reader.store().follow_commits().await;
+        let reader = self.keep_reader(reader, found)?;
+        let Ok(key) = Key::root().join(&key.join("/")) else { return Ok(None) };
+        if !reader.store().is_pending(&key) {
+            return Ok(None);
+        }
+        let read = reader.store().read_object(&key).await;
+        read.map(Some).map_err(|error| self.refuse(&error.into()))
+    }
+
+    fn last_reader(&self) -> Reader {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the reader of a newer state of the store, if one was found, and returns the last one.
+    fn keep_reader(
+        &self,
+        reader: Reader,
+        found: Result<Option<Store>, zvf::StoreError>,
+    ) -> Result<Reader, Refusal> {
         match found.map_err(|error| self.refuse(&error.into()))? {
             None => Ok(reader),
             Some(store) => {

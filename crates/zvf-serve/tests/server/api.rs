@@ -67,11 +67,19 @@ fn answers_are_of_the_last_commit() {
         edit(by);
         let after = rows();
         assert!(!seen.contains(&after), "{after}");
+        let whole = archives::tree(&store);
         // Half of the commit is there, and whoever made it is gone.
         archives::unapply_half(&store, &before);
         assert_eq!(rows(), after);
         let anew = Served::serve(&store);
         assert_eq!(anew.get("/api/three/query?format=csv", &[]).text(), after);
+        // Files are those of the commit as well, whole and by range.
+        for (name, bytes) in whole.iter().filter(|(_, bytes)| bytes.len() > 1) {
+            let file = anew.get(&format!("/data/three/{name}"), &[]);
+            assert!(file.status == 200 && file.body == *bytes, "{name}");
+            let part = anew.get(&format!("/data/three/{name}"), &["Range: bytes=1-"]);
+            assert!(part.status == 206 && part.body == bytes[1..], "{name}");
+        }
         seen.push(after);
     }
 }
