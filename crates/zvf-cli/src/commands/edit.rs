@@ -200,7 +200,8 @@ impl Edit {
         }
     }
 
-    /// Applies line after line; an inner fault belongs to the script.
+    /// Applies line after line; an inner fault belongs to the script. After a commit, a signal only
+    /// ends the wait for more lines, as if the script ended there; a second one ends the script.
     fn go_through(
         &self,
         editor: &mut Editor,
@@ -213,13 +214,14 @@ impl Edit {
         loop {
             text.clear();
             let read = lines.read_line(&mut text);
-            if matches!(read, Ok(0)) {
+            let has_committed = interrupt.gate().is_entered();
+            if matches!(read, Ok(0)) || (read.is_err() && has_committed && interrupt.has_signal()) {
                 return Ok(editor.finish());
             }
             number += 1;
-            if interrupt.has_signal() {
+            if interrupt.is_stopped() {
                 let what = format!(
-                    "stopped by a signal before line {number}: earlier commits stand, and the rest was not done"
+                    "stopped by signals before line {number}: the commits of the report stand, and the rest was not done"
                 );
                 return Ok(Err(EditError::new(Class::CommitUnknown, what)));
             }

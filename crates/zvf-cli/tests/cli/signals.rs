@@ -70,23 +70,64 @@ fn a_script_that_waits_for_input_ends_on_the_first_signal() {
     }
 }
 
+/// A transaction of its own for each object.
+fn transactions(objects: std::ops::Range<u32>) -> String {
+    let lines = objects.map(|object| {
+        format!(
+            "{{\"op\":\"begin\"}}\n{{\"op\":\"vertex.move\",\"vertices\":{{\"all\":true}},\"by\":[{object},0,0]}}\n{{\"op\":\"commit\"}}\n"
+        )
+    });
+    lines.collect()
+}
+
 #[test]
-fn a_script_that_is_stopped_after_a_commit_reports_it() {
-    let store = Unpacked::new("sl3_streamlines");
-    let mut edit = start(&["edit", store.path().to_str().unwrap(), "--json"]);
-    let script =
-        format!("{{\"op\":\"begin\"}}\n{LINE}{{\"op\":\"commit\"}}\n{{\"op\":\"begin\"}}\n");
-    edit.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
-    let done = store.path().with_file_name("sl3_streamlines.zarrvectors.zvf/done");
-    wait_for(|| done.exists());
-    signal(&edit, "-INT");
-    let stdin = edit.stdin.take();
-    let (code, output) = end(edit);
-    drop(stdin);
-    assert_eq!(code, 6, "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["commits"][0]["head"], 1, "{report}");
-    assert!(report["error"]["message"].as_str().unwrap().contains("earlier commits stand"));
+fn a_script_that_waits_after_a_commit_ends_there_and_reports_it() {
+    for (rest, expected, error) in
+        [("", 0, None), ("{\"op\":\"begin\"}\n", 2, Some("it was dropped"))]
+    {
+        let store = Unpacked::new("sl3_streamlines");
+        let mut edit = start(&["edit", store.path().to_str().unwrap(), "--json"]);
+        let script = transactions(1..2) + rest;
+        edit.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
+        let done = store.path().with_file_name("sl3_streamlines.zarrvectors.zvf/done");
+        wait_for(|| done.exists());
+        std::thread::sleep(Duration::from_millis(200));
+        signal(&edit, "-INT");
+        let stdin = edit.stdin.take();
+        let (code, output) = end(edit);
+        drop(stdin);
+        assert_eq!(code, expected, "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["commits"][0]["head"], 1, "{report}");
+        let message = report["error"]["message"].as_str();
+        assert!(message.is_some() == error.is_some(), "{report}");
+        assert!(error.is_none_or(|text| message.unwrap().contains(text)), "{report}");
+    }
+}
+
+#[test]
+fn a_script_that_has_committed_is_completed_or_says_what_stands() {
+    const COMMITS: u32 = 60;
+    for signals in [1, 2] {
+        let store = Unpacked::new("sl3_streamlines");
+        let script = store.path().with_file_name("script.jsonl");
+        fs::write(&script, transactions(1..COMMITS + 1)).unwrap();
+        let (address, script) = (store.path().to_str().unwrap(), script.to_str().unwrap());
+        let edit = start(&["edit", address, "--json", "--script", script]);
+        wait_for(|| count_commits(store.path()) > 0);
+        for _ in 0..signals {
+            signal(&edit, "-INT");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (code, output) = end(edit);
+        let report: Value = serde_json::from_slice(&output.stdout).expect(&format!("{output:?}"));
+        let commits = report["commits"].as_array().unwrap().len();
+        assert_eq!(commits, count_commits(store.path()), "{report}");
+        let is_whole = commits == COMMITS as usize;
+        assert!(is_whole || signals == 2, "{report}");
+        assert_eq!(code, if is_whole { 0 } else { 6 }, "{output:?}");
+        assert_eq!(report["error"].is_null(), is_whole, "{report}");
+    }
 }
 
 #[test]
