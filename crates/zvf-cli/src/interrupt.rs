@@ -147,15 +147,17 @@ impl Interrupt {
         self.shared.stopped.load(Ordering::Relaxed)
     }
 
+    /// Refuses to write more once the command is to stop; what it committed is still reported.
     fn check(&self) -> io::Result<()> {
-        match self.is_stopped() {
+        match self.is_stopped() && !self.gate().is_entered() {
             true => Err(io::Error::other(Interrupted)),
             false => Ok(()),
         }
     }
 }
 
-/// A writer that accepts no more bytes once the command was stopped.
+/// A writer that accepts no more bytes once the command was stopped, unless it has committed
+/// something.
 #[derive(Debug)]
 pub(crate) struct Watched<W> {
     inner: W,
@@ -234,7 +236,10 @@ mod tests {
         interrupt.shared.stopped.store(true, Ordering::Relaxed);
         let error = out.write_all(b"two").unwrap_err();
         assert!(error.get_ref().is_some_and(|inner| inner.is::<Interrupted>()));
-        assert_eq!(out.into_inner(), b"one");
+        assert_eq!(out.inner, b"one");
+        out.interrupt.gate().enter().unwrap();
+        out.write_all(b"report").unwrap();
+        assert_eq!(out.into_inner(), b"onereport");
     }
 
     #[test]
