@@ -17,10 +17,11 @@ use anyhow::Context;
 use archives::Unpacked;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use zvf_error::Result;
 use zvf_metadata::LayoutFamily;
 use zvf_migrate::{Migration, Plan};
 use zvf_model::{Bounds, Kind, LevelId, LevelReader};
-use zvf_query::{Columns, Query, QueryError, Reader};
+use zvf_query::{Columns, Query, Reader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 use zvf_validate::{Observer, Options, Severity, validate};
 
@@ -117,7 +118,7 @@ async fn check_levels(
 /// Returns the facts of an answer.
 async fn facts_of_answer(
     level: &LevelReader,
-    answer: Result<zvf_query::Answer, QueryError>,
+    answer: Result<zvf_query::Answer>,
 ) -> anyhow::Result<Value> {
     let answer = match answer {
         Ok(answer) => answer,

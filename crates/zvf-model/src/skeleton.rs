@@ -18,10 +18,11 @@
 use async_recursion::async_recursion as boxed;
 use std::collections::{HashMap, HashSet};
 
+use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_store::Caching;
 
-use crate::{ChunkFragments, LevelReader, LinkFamily, LinkRecords, LinkSegment, ModelError};
+use crate::{ChunkFragments, LevelReader, LinkFamily, LinkRecords, LinkSegment};
 
 /// A row of vertices of a level.
 ///
@@ -91,10 +92,7 @@ impl LevelReader {
     ///
     /// When fragments or links cannot be read, or a family is not of pairs.
     #[boxed]
-    pub async fn skeleton_edges(
-        &self,
-        chunks: &[ChunkKey],
-    ) -> Result<Vec<SkeletonEdge>, ModelError> {
+    pub async fn skeleton_edges(&self, chunks: &[ChunkKey]) -> Result<Vec<SkeletonEdge>> {
         let Explicit { parents, directed } = self.explicit_parents(chunks).await?;
         let mut edges = Vec::new();
         for fragments in self.fragments(chunks).await {
@@ -104,7 +102,7 @@ impl LevelReader {
     }
 
     /// Returns the parents that records name, for children in `chunks`.
-    async fn explicit_parents(&self, chunks: &[ChunkKey]) -> Result<Explicit, ModelError> {
+    async fn explicit_parents(&self, chunks: &[ChunkKey]) -> Result<Explicit> {
         let mut explicit = Explicit::default();
         let Some(family) = self.links(Delta::SAME).await? else { return Ok(explicit) };
         explicit.directed = family.policy().is_directed();
@@ -130,7 +128,7 @@ impl LevelReader {
     }
 
     /// Returns the first row of each fragment of the chunks that `pairs` end in.
-    async fn first_rows(&self, pairs: &[Pair]) -> Result<HashSet<VertexRow>, ModelError> {
+    async fn first_rows(&self, pairs: &[Pair]) -> Result<HashSet<VertexRow>> {
         let mut chunks: Vec<ChunkKey> =
             pairs.iter().flat_map(|pair| pair.ends.map(|end| end.chunk)).collect();
         chunks.sort_unstable_by(ChunkKey::cmp_numeric);
@@ -164,7 +162,7 @@ struct Pair {
 async fn pairs_touching(
     family: &LinkFamily,
     is_requested: impl Fn(&ChunkKey) -> bool,
-) -> Result<Vec<Pair>, ModelError> {
+) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     for (number, segment) in family.segments().iter().enumerate() {
         let across = segment.offsets().is_some_and(|offsets| !offsets.are_zero());
@@ -186,7 +184,7 @@ async fn pairs_touching(
 async fn records_touching(
     segment: &LinkSegment,
     is_requested: impl Fn(&ChunkKey) -> bool,
-) -> Result<Vec<(usize, LinkRecords)>, ModelError> {
+) -> Result<Vec<(usize, LinkRecords)>> {
     let cells = segment.cells().await?;
     let mut places = Vec::new();
     for place in 0..cells.len() {
@@ -204,7 +202,7 @@ fn push_edges(
     explicit: &HashMap<VertexRow, Vec<(VertexRow, StoredLink)>>,
     directed: bool,
     edges: &mut Vec<SkeletonEdge>,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let chunk = *fragments.chunk();
     for fragment in &fragments.view()? {
         let mut before = None;

@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::{ChunkFragments, LevelReader};
 use zvf_store::Caching;
-
-use crate::error::WasmError;
 
 /// A chunk, and the steps into it: from a stored row, to a fragment or row of that chunk.
 type FarSteps = (ChunkKey, Vec<(StoredRow, u64)>);
@@ -39,7 +38,7 @@ pub(crate) async fn find_steps(
     level: &LevelReader,
     chunks: &[(u32, ChunkKey)],
     ghosts: bool,
-) -> Result<(Vec<Step>, bool), WasmError> {
+) -> Result<(Vec<Step>, bool)> {
     let keys: Vec<ChunkKey> = chunks.iter().map(|(_, key)| *key).collect();
     let mut is_complete = true;
     let mut ends: HashMap<(Vec<i64>, u64), [StoredRow; 2]> = HashMap::new();
@@ -79,10 +78,7 @@ pub(crate) async fn find_steps(
 type Place = (ChunkKey, u64);
 
 /// Finds from which fragment in `keys` objects go on to which.
-async fn find_jumps(
-    level: &LevelReader,
-    keys: &[ChunkKey],
-) -> Result<Vec<(Place, Place)>, WasmError> {
+async fn find_jumps(level: &LevelReader, keys: &[ChunkKey]) -> Result<Vec<(Place, Place)>> {
     let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
     let Some(owners) = level.owners(keys, None).await? else { return Ok(Vec::new()) };
     let mut rows: Vec<u64> = owners.chunks.iter().flat_map(|chunk| chunk.rows()).collect();
@@ -105,7 +101,7 @@ async fn find_jumps(
 async fn follow(
     level: &LevelReader,
     far: Vec<(ChunkKey, Vec<(StoredRow, u64)>)>,
-) -> Result<Vec<Step>, WasmError> {
+) -> Result<Vec<Step>> {
     let keys: Vec<ChunkKey> = far.iter().map(|(key, _)| *key).collect();
     let table = level.chunks().await?;
     let mut starts = Vec::new();
@@ -141,7 +137,7 @@ async fn follow(
 }
 
 /// Returns the first rows of a fragment, and whether these are all; none where there is no such fragment.
-fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<(Vec<u32>, bool), WasmError> {
+fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<(Vec<u32>, bool)> {
     let view = fragments.view()?;
     let Some(fragment) = view.get(number) else { return Ok((Vec::new(), true)) };
     let rows = fragment.rows().take(MAX_FRAGMENT_ROWS).map(|row| u32::try_from(row).ok());

@@ -13,22 +13,20 @@ use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::to_u64;
 use zvf_store::Caching;
 
-use crate::{ChunkFragments, LevelReader, LinkRecords, ModelError};
+use crate::{ChunkFragments, LevelReader, LinkRecords};
 
 impl LevelReader {
     /// Returns the groups of link rows of the chunks `keys`; `None` where nothing is stored.
     ///
     /// Each answer has its own fault: a blob that cannot be read or is no fragment index.
     #[boxed]
-    pub async fn link_fragments(
-        &self,
-        keys: &[ChunkKey],
-    ) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
+    pub async fn link_fragments(&self, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFragments>>> {
         match self.node().cells("link_fragments").await {
             Ok(Some(cells)) => crate::level::indexes(&cells, keys).await,
             Ok(None) => keys.iter().map(|_| Ok(None)).collect(),
@@ -47,7 +45,7 @@ impl LevelReader {
         &self,
         chunk: &ChunkKey,
         fragment: u64,
-    ) -> Result<Option<Vec<Range<u64>>>, ModelError> {
+    ) -> Result<Option<Vec<Range<u64>>>> {
         let groups = self.kept_link_groups().get_or_try_init(|| self.has_link_groups());
         if !*groups.await? {
             return Ok(None);
@@ -58,7 +56,7 @@ impl LevelReader {
     }
 
     /// Returns whether the level claims that groups follow fragments, and its first chunk with links agrees.
-    async fn has_link_groups(&self) -> Result<bool, ModelError> {
+    async fn has_link_groups(&self) -> Result<bool> {
         if !self.node().meta().fragment_link_groups {
             return Ok(false);
         }
@@ -84,7 +82,7 @@ fn follow(
     fragments: &ChunkFragments,
     groups: &ChunkFragments,
     records: &LinkRecords,
-) -> Result<bool, ModelError> {
+) -> Result<bool> {
     if fragments.len() != groups.len() {
         return Ok(false);
     }

@@ -10,10 +10,11 @@
 //!
 //! A name is taken as it is first, so that an attribute may have a point in its name.
 
+use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
 
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::level_cache::LevelCache;
 use crate::query::Columns;
 
@@ -39,7 +40,7 @@ impl AnswerColumns {
         cache: &LevelCache,
         kind: Kind,
         near: Option<&ChunkKey>,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<Self> {
         let mut chosen = Self::default();
         match columns {
             Columns::None => {}
@@ -71,7 +72,7 @@ impl AnswerColumns {
         cache: &LevelCache,
         kind: Kind,
         near: Option<&ChunkKey>,
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         if let Some(found) = cache.vertex_attribute(name, near).await? {
             self.vertex.push(found);
             return Ok(());

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use serde_json::Value as Json;
+use zvf_error::Error as StoreError;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 #[cfg(feature = "local")]
@@ -40,7 +41,6 @@ use super::plan::{Read, cut};
 use super::{ByteRange, Child, Get, GetAnswer, IoStats, PartialRead, Remote, Source, Version};
 #[cfg(feature = "local")]
 use crate::budget::Budget;
-use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -169,7 +169,7 @@ impl Journaled {
                 let text = format!(
                     "log/{seq:020}: the record was listed and is gone; open the store again"
                 );
-                return Err(StoreError::custom(Class::FileChanged, Op::Open, text));
+                return Err(StoreError::custom(Class::FileChanged, text));
             };
             match is_done(*seq) {
                 true if is_backend => record.add_applied_to(&mut keys),
@@ -230,7 +230,7 @@ impl Journaled {
     ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
         let mut answers = self.base.read_many(gets).await;
         if let Err(error) = self.look_ahead().await {
-            return gets.iter().map(|get| Err(error.clone().with_key(&get.key))).collect();
+            return gets.iter().map(|get| Err(error.clone().at_key(&get.key))).collect();
         }
         let mut staged = Vec::new();
         for (get, answer) in gets.iter().zip(&mut answers) {
@@ -320,7 +320,7 @@ impl Journaled {
             let Some(record) = self.side.read_record(next).await? else { return Ok(()) };
             #[cfg(feature = "local")]
             if self.base.is_replaced() {
-                return Err(StoreError::from_change(Change::Store));
+                return Err(crate::error::store_replaced_error());
             }
             let mut seen = self.seen();
             if seen.last < next {
@@ -373,7 +373,7 @@ impl Side {
             match path.join(&name).try_exists() {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(error) => return Err(StoreError::io(Op::Read, error)),
+                Err(error) => return Err(StoreError::io("read", error)),
             }
         }
         let Some(source) = self.source()? else { return Ok(None) };
@@ -383,7 +383,7 @@ impl Side {
             let text = format!(
                 "{name}: the record is damaged, or of a newer version; restore it from a copy, or remove the journal to give up the history"
             );
-            StoreError::custom(Class::Checksum, Op::Open, text)
+            StoreError::custom(Class::Checksum, text)
         };
         found.map(|found| Record::parse(&found.bytes).ok_or_else(damaged)).transpose()
     }
@@ -405,14 +405,14 @@ impl Side {
         };
         if get.range == ByteRange::All && !span.matches_bytes(&read.bytes) {
             let text = format!("{}: the bytes are not those of the record", staged.file);
-            return Err(StoreError::custom(Class::Checksum, Op::Read, text).with_key(&get.key));
+            return Err(StoreError::custom(Class::Checksum, text).at_key(&get.key));
         }
         let tag = Some(format!("{}:{}", staged.file, span.offset).into());
         let version = Version { tag, ..Version::from_size(span.len) };
         let read = Read { bytes: read.bytes, start: range.start, size: span.len, version };
         // Whatever version was read before had the same bytes.
         let get = Get { version: None, ..get.clone() };
-        cut(&get, &read).map(Some).map_err(|error| error.with_key(&get.key))
+        cut(&get, &read).map(Some).map_err(|error| error.at_key(&get.key))
     }
 }
 
@@ -440,7 +440,7 @@ impl Staged {
             When::Applied => Ok(is_one_of(&[self.span])),
             When::Pending(known) if is_folder && !is_one_of(known) => {
                 let text = "a commit is not applied, and something that does not know the journal changed the key; look at it, then edit with --accept-foreign to go on from what is there";
-                Err(StoreError::custom(Class::Conflict, Op::Read, text).with_key(&get.key))
+                Err(StoreError::custom(Class::Conflict, text).at_key(&get.key))
             }
             When::Pending(_) | When::Later => Ok(false),
         }
@@ -531,7 +531,7 @@ fn below<'a>(key: &'a Key, prefix: &Key) -> Option<&'a str> {
 
 fn collected_error(key: &Key) -> StoreError {
     let text = "it was changed since the store was opened, and what it was is no longer kept; open the store again";
-    StoreError::custom(Class::FileChanged, Op::Read, text).with_key(key)
+    StoreError::custom(Class::FileChanged, text).at_key(key)
 }
 
 /// Recent commits whose keys are compared on a backend.

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Column, Field};
@@ -31,12 +32,11 @@ use zvf_model::{Column, Field};
 use super::file::{Output, WrittenFile};
 use super::sorted::{sort_key, sort_key_u64};
 use super::step_output::{StepOutput, Target, file};
-use crate::WriteError;
 use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::{AttributeRecord, row_bytes};
 use crate::elements::Elements;
-use crate::error::count_u32;
+use crate::error::{count_u32, task_error};
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::routed::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
@@ -202,7 +202,7 @@ pub(crate) fn write_rows(
     held: &HeldRows,
     side_data: SideData,
     stop: &StopFlag,
-) -> Result<[WrittenFile; 2], WriteError> {
+) -> Result<[WrittenFile; 2]> {
     let mut rows = Output::create(file(stem, "rows"), stop)?;
     let mut chunks = Output::create(file(stem, "chunks"), stop)?;
     for chunk in held.chunks() {
@@ -249,7 +249,7 @@ impl HeldRows {
 }
 
 /// Returns the runs of chains that the rows of a chunk are, whose groups are the places of their objects among `owners`.
-fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, WriteError> {
+fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>> {
     let mut runs: Vec<ChainRun> = Vec::with_capacity(owners.len());
     let mut last = None;
     for (group, number) in groups_as_given(pieces).zip(numbers_as_given(pieces)) {
@@ -259,11 +259,11 @@ fn chain_runs(pieces: &[Piece<'_>], owners: &[i64]) -> Result<Vec<ChainRun>, Wri
                 let owner = usize::try_from(group).ok().and_then(|group| owners.get(group));
                 let object = *owner.filter(|_| to_u64(runs.len()) == group).ok_or_else(|| {
                     let expected = "rows in the order of the runs of their chunk";
-                    WriteError::Task {
-                        task: "route".to_owned(),
-                        expected: expected.to_owned(),
-                        found: format!("run {group} after {} others", runs.len()),
-                    }
+                    task_error(
+                        "route".to_owned(),
+                        expected.to_owned(),
+                        format!("run {group} after {} others", runs.len()),
+                    )
                 })?;
                 runs.push(ChainRun { object, first: number, rows: 1 });
             }
@@ -279,7 +279,7 @@ pub(crate) fn write_elements(
     elements: &Elements,
     columns: &[Column],
     stop: &StopFlag,
-) -> Result<WrittenFile, WriteError> {
+) -> Result<WrittenFile> {
     let mut out = Output::create(file(stem, "elements"), stop)?;
     for number in 0..index_u32(elements.len()) {
         for vertex in elements.vertices(number) {
@@ -298,7 +298,7 @@ pub(crate) fn write_ids(
     suffix: &str,
     mut ids: impl Iterator<Item = i64>,
     stop: &StopFlag,
-) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
+) -> Result<(StepOutput, Option<WrittenFile>)> {
     let mut out = target.sequence(suffix, stop)?;
     ids.try_for_each(|id| out.write(&sort_key(id)))?;
     out.finish()
@@ -312,7 +312,7 @@ pub(crate) fn write_field(
     given: &[(&[i64], &Field)],
     put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
-) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>)), WriteError> {
+) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>))> {
     let stride = row_bytes(dtype, width);
     let mut sorter = target.sorter(suffix, stride + 16, FIELD_MEMORY, stop);
     let mut value = vec![0; stride];
