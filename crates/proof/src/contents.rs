@@ -1,8 +1,9 @@
 //! All cells of a level: the input of brute force.
 
+use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
-use zvf_model::{AttributeReader, Column, LevelReader, ModelError};
+use zvf_model::{AttributeReader, Column, LevelReader};
 use zvf_store::Caching;
 
 use crate::facts::Rows;
@@ -33,7 +34,7 @@ pub(crate) struct Rowset {
 
 impl LevelContents {
     /// Reads everything.
-    pub(crate) async fn read(reader: LevelReader) -> Result<Self, ModelError> {
+    pub(crate) async fn read(reader: LevelReader) -> Result<Self> {
         let keys: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
         let positions = reader.positions(&keys, Caching::Once).await;
         let fragments = reader.fragments(&keys).await;
@@ -48,10 +49,7 @@ impl LevelContents {
     }
 
     /// Returns the values of an attribute, chunk by chunk, rows as stored.
-    pub(crate) async fn read_values(
-        &self,
-        attribute: &AttributeReader,
-    ) -> Result<Vec<Column>, ModelError> {
+    pub(crate) async fn read_values(&self, attribute: &AttributeReader) -> Result<Vec<Column>> {
         let keys: Vec<ChunkKey> = self.cells.iter().map(|cell| cell.key).collect();
         attribute.values(&keys, Caching::Once).await.into_iter().collect()
     }

@@ -4,12 +4,13 @@
 
 use std::fmt;
 
+use zvf_error::Error;
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{Bounds, Kind, LevelId, LevelReader, ModelError, Parametric};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader, Parametric};
 use zvf_query::region::Region;
-use zvf_query::{Query, QueryError, Reader};
-use zvf_store::{Caching, Store, StoreError};
+use zvf_query::{Query, Reader};
+use zvf_store::{Caching, Store};
 
 use crate::contents::LevelContents;
 use crate::facts::{self, Rows};
@@ -130,7 +131,7 @@ async fn add_links(level: &LevelReader, lines: &mut Lines) -> Result<(), Refusal
     let deltas = level.node().children("links").await?.names;
     let between = level.node().children("cross_chunk_links").await?.names;
     for delta in deltas.iter().chain(&between) {
-        let delta = delta.parse::<Delta>().map_err(ModelError::from)?;
+        let delta = delta.parse::<Delta>().map_err(Error::from)?;
         let Some(family) = level.links(delta).await? else { continue };
         let mut ends = Vec::new();
         for segment in family.segments() {
@@ -188,20 +189,8 @@ fn vanished_error(name: &str) -> Refusal {
     Refusal { class: Class::NotFound, text: format!("{name} was listed, and is not there") }
 }
 
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        Self { class: error.class(), text: error.to_string() }
-    }
-}
-
-impl From<ModelError> for Refusal {
-    fn from(error: ModelError) -> Self {
-        Self { class: error.class(), text: error.to_string() }
-    }
-}
-
-impl From<QueryError> for Refusal {
-    fn from(error: QueryError) -> Self {
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
         Self { class: error.class(), text: error.to_string() }
     }
 }

@@ -14,9 +14,10 @@ use std::path::Path;
 
 use archives::Unpacked;
 use serde_json::{Value, json};
+use zvf_error::Result;
 use zvf_metadata::LayoutFamily;
 use zvf_model::{Bounds, Kind, LevelId, LevelReader};
-use zvf_query::{Columns, Query, QueryError, Reader};
+use zvf_query::{Columns, Query, Reader};
 use zvf_store::Store;
 use zvf_validate::{Observer, Options, Severity, validate};
 
@@ -99,7 +100,7 @@ async fn check_levels(
 /// Returns the facts of an answer.
 async fn facts_of_answer(
     level: &LevelReader,
-    answer: Result<zvf_query::Answer, QueryError>,
+    answer: Result<zvf_query::Answer>,
 ) -> anyhow::Result<Value> {
     let answer = match answer {
         Ok(answer) => answer,

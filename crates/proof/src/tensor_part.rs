@@ -124,7 +124,10 @@ async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
     let expect = case["expect"].as_str().unwrap_or_default();
     let file = match (expect, TensorFile::from_bytes(bytes.into())) {
         ("reject-open", opened) => {
-            let rule = opened.err().and_then(|error| error.rule()).map(|rule| rule.id());
+            let rule = opened
+                .err()
+                .and_then(|error| zvf_tensor::violated_rule(&error))
+                .map(|rule| rule.id());
             let refused = rule.is_some_and(|rule| rule.starts_with('O'));
             return report.check("open", refused, "not refused by its rule");
         }

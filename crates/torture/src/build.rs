@@ -7,15 +7,15 @@ use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
     Build, BuildOptions, Caching, CellPlan, CodecPipeline, Key, OpenOptions, RowPlan, Store,
-    StoreError,
 };
 
 /// Builds the store of generation `g`, and publishes it.
-pub(crate) async fn build_store(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+pub(crate) async fn build_store(build: Build, g: u64, cells: i64) -> Result<()> {
     for (path, plan) in make_plans(cells) {
         let sink = build.cells(path, plan)?;
         for cell in 0..cells {
@@ -27,12 +27,7 @@ pub(crate) async fn build_store(build: Build, g: u64, cells: i64) -> Result<(), 
 }
 
 /// Does the work of one of several processes: writes some of the cells, and waits until they are synced.
-pub(crate) async fn write_share(
-    build: &Build,
-    g: u64,
-    part: Range<i64>,
-    cells: i64,
-) -> Result<(), StoreError> {
+pub(crate) async fn write_share(build: &Build, g: u64, part: Range<i64>, cells: i64) -> Result<()> {
     for (path, plan) in make_plans(cells) {
         let sink = build.cells(path, plan)?;
         for cell in part.clone() {
@@ -49,7 +44,7 @@ pub(crate) async fn finish_shared(build: Build, g: u64, cells: i64) -> Result<()
 }
 
 /// Does the work of [`finish_shared`], and returns the original error.
-pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<()> {
     if build.is_published().await? {
         return Ok(());
     }
@@ -58,11 +53,8 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
         let sink = build.cells(path, plan)?;
         let missing = sink.find_missing(&keys).await?;
         if let Some(key) = missing.first() {
-            return Err(StoreError::missing(
-                &Key::root().join(path)?,
-                "the processes that wrote it",
-            )
-            .with_key(&Key::root().child(key)?));
+            return Err(Error::missing(&Key::root().join(path)?, "the processes that wrote it")
+                .at_key(&Key::root().child(key)?));
         }
         sink.record_external(&keys)?;
         sink.finish(|_| ()).await?;
@@ -71,7 +63,7 @@ pub(crate) async fn publish_shared(build: Build, g: u64, cells: i64) -> Result<(
 }
 
 /// Writes everything except the cells.
-async fn write_metadata(build: Build, g: u64, cells: i64) -> Result<(), StoreError> {
+async fn write_metadata(build: Build, g: u64, cells: i64) -> Result<()> {
     let level = serde_json::json!({"zarr_vectors_level": {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
     build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;
     let mut rows = build.rows("0/groups", RowPlan::default())?;
@@ -95,7 +87,7 @@ pub(crate) fn build_options(sync: bool) -> BuildOptions {
 
 /// Reads the whole store at `path` and returns its generation.
 pub(crate) async fn read_generation(path: &Path, cells: i64) -> Result<u64, String> {
-    let to_text = |error: StoreError| error.to_string();
+    let to_text = |error: Error| error.to_string();
     let address = path.to_str().unwrap_or_default();
     read_store_generation(
         &Store::open(address, OpenOptions::default()).await.map_err(to_text)?,
@@ -106,7 +98,7 @@ pub(crate) async fn read_generation(path: &Path, cells: i64) -> Result<u64, Stri
 
 /// Reads the whole of `store` and returns its generation.
 pub(crate) async fn read_store_generation(store: &Store, cells: i64) -> Result<u64, String> {
-    let to_text = |error: StoreError| error.to_string();
+    let to_text = |error: Error| error.to_string();
     let g = store.root().zarr_vectors.reduction_factor.unwrap_or(-1);
     let g = u64::try_from(g).map_err(|_negative| "no generation in the root".to_owned())?;
     let level = store.level(0).await.map_err(to_text)?;

@@ -8,8 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use zvf_error::Result;
 use zvf_format::Class;
-use zvf_store::{Build, StoreError};
+use zvf_store::Build;
 
 use crate::commands::{Case, prepare_cases, start_command};
 use crate::rerun::{FaultFreeRun, Tree, list_names, read_tree};
@@ -171,7 +172,7 @@ async fn replace_store(
     let mut old = None;
     for (g, cells) in [(1, SMALL), (2, LARGE)] {
         let address = store.to_string_lossy().into_owned();
-        let built: Result<(), StoreError> = async {
+        let built: Result<()> = async {
             let begun = Build::begin(&address, build::build_options(true)).await?;
             build::build_store(begun, g, cells).await
         }

@@ -100,7 +100,7 @@ impl Builder {
                 build::build_store(begun, g, CELLS).await
             });
             // Another process may be building it; the next try replaces it.
-            let lost = |error: &zvf_store::StoreError| error.class() == zvf_format::Class::Conflict;
+            let lost = |error: &zvf_error::Error| error.class() == zvf_format::Class::Conflict;
             report.count(
                 built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.to_string()) }),
             );

@@ -278,7 +278,7 @@ impl Shared {
     }
 }
 
-async fn join_build(disk: &Disk, parent: &Path) -> Result<zvf_store::Build, zvf_store::StoreError> {
+async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::Build> {
     let options = build::build_options(true);
     join_on(disk.clone(), &parent.join(NAME), &parent.join(WORK), options).await
 }

@@ -4,7 +4,7 @@
 //! offsets always count from the start of the chunk. The messages of codec libraries about damaged data differ between
 //! versions and help nobody, so they are dropped.
 
-use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Found};
+use zvf_format::{Class, Expected, FormatError, Found};
 
 /// A chunk that cannot be decoded, or a request that it cannot answer.
 ///
@@ -110,14 +110,6 @@ impl BloscError {
     }
 }
 
-impl Diagnose for BloscError {
-    fn diagnosis(&self) -> Diagnosis<'_> {
-        let class = self.class();
-        let span = self.offset().map(|at| (at, at));
-        Diagnosis { span, ..Diagnosis::naming_class(class, "decode", self) }.with_hint(class.hint())
-    }
-}
-
 /// A fault in the stored bytes of a block, before its number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -144,5 +136,26 @@ impl Fault {
         let Self { class, field, at, expected, found } = self;
         let offset = start.saturating_add(zvf_format::num::to_u64(at));
         BloscError::Block(Box::new(BlockFault { class, block, field, offset, expected, found }))
+    }
+}
+
+impl From<BloscError> for zvf_error::Error {
+    fn from(error: BloscError) -> Self {
+        let made = match &error {
+            BloscError::Format(error) => return (*error).into(),
+            BloscError::Block(fault) => {
+                let what = format!("{} at byte {}", fault.field, fault.offset);
+                Self::new(fault.class, what, fault.expected, fault.found)
+                    .with_part(format!("block {} of blosc chunk", fault.block))
+            }
+            BloscError::Unsupported(what) => {
+                Self::custom(Class::Unsupported, *what).with_part("blosc chunk")
+            }
+            BloscError::Request(fault) => {
+                Self::new(fault.class, fault.field, fault.expected, fault.found)
+                    .with_part("request for a blosc chunk")
+            }
+        };
+        made.with_op("decode").with_said_cause(error)
     }
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use zvf::convert::ConvertError;
 use zvf::exit_code;
-use zvf::format::{Class, join_causes};
+use zvf::format::Class;
+use zvf::join_causes;
 
 use crate::failure::Failure;
 use crate::refused::Refused;
@@ -214,15 +215,14 @@ fn is_interrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.is::<Interrupted>() || cause.downcast_ref::<io::Error>().is_some_and(inside)
 }
 
-/// Returns whether an error or one of its causes matches. A [`zvf::Error`] prints its cause and so does not link it:
-/// its layer does.
+/// Returns whether an error or one of its causes matches. A [`zvf::Error`] that prints its cause does not link it.
 fn has_cause(
     error: &anyhow::Error,
     matches: impl Fn(&(dyn std::error::Error + 'static)) -> bool,
 ) -> bool {
     error.chain().any(|cause| {
-        let layer = cause.downcast_ref::<zvf::Error>().and_then(zvf::Error::layer);
-        let inside: Option<&(dyn std::error::Error + 'static)> = layer.map(|layer| layer as _);
+        let said = cause.downcast_ref::<zvf::Error>().and_then(zvf::Error::cause);
+        let inside: Option<&(dyn std::error::Error + 'static)> = said.map(|said| said as _);
         matches(cause) || std::iter::successors(inside, |error| error.source()).any(&matches)
     })
 }

@@ -9,6 +9,8 @@ use serde_json::json;
 use zvf::inspect::advise;
 use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
+use zvf::Error;
+
 use crate::global_options::Common;
 use crate::interrupt::Interrupt;
 use crate::outcome::Usage;
@@ -83,7 +85,7 @@ impl Session {
             if let Some(path) = Store::pack_at(address) {
                 // Without the handler, a file that is truncated under the map would end the process.
                 zvf::store::signal::install_sigbus_handler()
-                    .map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?;
+                    .map_err(|error| Error::io("open", error))?;
                 let store = Store::open_mapped_if_immutable(&path, options).await?;
                 self.mapped.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
                 return Ok(store);
@@ -104,13 +106,13 @@ impl Session {
     pub(crate) fn check_maps(&self) -> anyhow::Result<()> {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         for store in &*mapped {
-            store.check_maps().map_err(zvf::Error::from)?;
+            store.check_maps().map_err(Error::from)?;
         }
         Ok(())
     }
 
     /// Opens a store for validation: faults are not formatted yet.
-    pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, zvf::StoreError> {
+    pub(crate) async fn unchecked_store(&self, address: &str) -> Result<Store, Error> {
         Store::open(address, self.common.options(Timeouts::BATCH)).await
     }
 
@@ -136,7 +138,7 @@ impl Session {
             all.push(level.clone());
         }
         for kind in other_kinds.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
-            all.extend(level.open_kind(kind).await.map_err(zvf::Error::from)?);
+            all.extend(level.open_kind(kind).await.map_err(Error::from)?);
         }
         match only {
             Some(kind) if all.is_empty() => {

@@ -10,8 +10,9 @@ use std::io::{self, BufWriter, Cursor, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use zvf::StoreError;
 use zvf::publish::{AtomicFile, Disk, FileOptions, PublishError};
+
+use zvf::Error;
 
 use crate::interrupt::{Interrupt, Watched};
 use crate::outcome::Usage;
@@ -107,7 +108,7 @@ fn to_file_error(error: PublishError) -> anyhow::Error {
     if let PublishError::Io(source) = error {
         return source.into();
     }
-    zvf::Error::from(StoreError::from(error)).into()
+    Error::from(error).into()
 }
 
 /// Refuses to replace a file that holds data, unless `overwrite`. Devices, pipes and empty files have nothing to lose.

@@ -7,12 +7,12 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use thiserror::Error;
-use zvf_format::{Class, Diagnose, Diagnosis};
+use zvf_error::Error;
+use zvf_format::Class;
 use zvf_model::BadCode;
 
 /// An error of reading or writing a file.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
     /// The bytes could not be written.
@@ -86,28 +86,34 @@ impl ConvertError {
     /// Returns the stable class of the error.
     #[must_use]
     pub fn class(&self) -> Class {
-        self.diagnosis().class
-    }
-}
-
-impl Diagnose for ConvertError {
-    fn diagnosis(&self) -> Diagnosis<'_> {
-        let diagnose = |class| Diagnosis::new(class, "convert", self);
         match self {
-            Self::Io(error) => diagnose(find_class(&WRITE_FAULTS, error)).with_cause(error),
-            Self::Category { .. } => diagnose(Class::OutOfBounds),
+            Self::Io(error) => find_class(&WRITE_FAULTS, error),
+            Self::Category { .. } => Class::OutOfBounds,
             Self::LacksFormat(_)
             | Self::NoType { .. }
             | Self::NotRead { .. }
-            | Self::NotWritten { .. } => diagnose(Class::Unsupported),
-            Self::Columns { .. } | Self::NoFormat { .. } => diagnose(Class::InvalidArgument),
-            Self::Read(error) => diagnose(find_class(&READ_FAULTS, error)).with_cause(error),
-            Self::Input(bad) => Diagnosis {
-                hint: bad.hint,
-                ..Diagnosis::naming_class(bad.class, "convert", bad)
-                    .with_values(&bad.expected, &bad.found)
-            },
+            | Self::NotWritten { .. } => Class::Unsupported,
+            Self::Columns { .. } | Self::NoFormat { .. } => Class::InvalidArgument,
+            Self::Read(error) => find_class(&READ_FAULTS, error),
+            Self::Input(bad) => bad.class,
         }
+    }
+}
+
+impl From<ConvertError> for Error {
+    fn from(error: ConvertError) -> Self {
+        let (class, text) = (error.class(), error.to_string());
+        let made = match error {
+            ConvertError::Io(cause) | ConvertError::Read(cause) => {
+                Self::custom(class, text).because(cause)
+            }
+            ConvertError::Input(bad) => {
+                let made = Self::new(class, bad.place.to_string(), &bad.expected, &bad.found);
+                made.with_part(bad.format).with_hint(bad.hint).with_said_cause(bad)
+            }
+            other => Self::from_cause(class, other),
+        };
+        made.with_op("convert")
     }
 }
 
@@ -151,7 +157,7 @@ impl From<BadInput> for ConvertError {
 /// );
 /// # Ok::<(), zvf_convert::ConvertError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{class} in {format}, {place}: expected {expected}, found {found}{}", HintText(*.hint))]
 pub struct BadInput {
     /// The stable class of the fault.

@@ -5,7 +5,8 @@ use std::error::Error as _;
 
 use serde_json::{Map, Value as Json, json};
 use zvf_convert::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions};
-use zvf_format::{Class, join_causes, num};
+use zvf_error::join_causes;
+use zvf_format::{Class, num};
 use zvf_metadata::path_segment;
 use zvf_model::{Batch, Column, Field, Kind, Value};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use zvf_convert::read::{TextRow, TextTable, is_missing_word, read_table};
-use zvf_format::join_causes;
+use zvf_error::join_causes;
 use zvf_metadata::path_segment;
 use zvf_query::predicate::{ColumnRef, Scope};
 

@@ -4,8 +4,7 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
-use zvf_format::{Class, Diagnose, Diagnosis, FormatError};
-use zvf_store::StoreError;
+use zvf_format::{Class, FormatError};
 
 /// The error of an edit.
 ///
@@ -142,9 +141,9 @@ impl Error for EditError {
     }
 }
 
-impl Diagnose for EditError {
-    fn diagnosis(&self) -> Diagnosis<'_> {
-        Diagnosis::naming_class(self.class, "edit", self)
+impl From<EditError> for zvf_error::Error {
+    fn from(error: EditError) -> Self {
+        Self::from_line(error.class, error.to_string()).with_op("edit").with_said_cause(error)
     }
 }
 
@@ -154,8 +153,8 @@ impl From<FormatError> for EditError {
     }
 }
 
-impl From<StoreError> for EditError {
-    fn from(error: StoreError) -> Self {
+impl From<zvf_error::Error> for EditError {
+    fn from(error: zvf_error::Error) -> Self {
         Self::new(error.class(), error.to_string()).with_cause(error)
     }
 }
@@ -243,11 +242,11 @@ mod tests {
 
     #[test]
     fn wraps_store_errors_unchanged() {
-        let inside = StoreError::io(zvf_store::Op::Read, io::Error::from(io::ErrorKind::NotFound));
+        let inside = zvf_error::Error::io("read", io::ErrorKind::NotFound.into());
         let message = inside.to_string();
         let error = EditError::from(inside);
         assert_eq!(error.message, message);
-        assert!(error.cause().is_some_and(|cause| cause.is::<StoreError>()));
+        assert!(error.cause().is_some_and(|cause| cause.is::<zvf_error::Error>()));
         assert_eq!(error, EditError::new(error.class, message));
         assert_ne!(error, EditError::new(error.class, "other words"));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use object_store::path::Path as Prefix;
 use zvf_publish::{CommitGate, Disk, KeyedFolder, PublishError};
-use zvf_store::{Backend, Objects, OpenOptions, Store, StoreError, Versions};
+use zvf_store::{Backend, Objects, OpenOptions, Store, Versions};
 
 use crate::error::{EditError, Result};
 use crate::medium::Medium;
@@ -172,7 +172,7 @@ pub(crate) fn journal_folder(store: &Path) -> Result<PathBuf> {
         if matches!(error, PublishError::NoName(_)) {
             return EditError::unsupported(format!("{place}: {error}"));
         }
-        EditError::from(StoreError::from(error)).with_place(&place.to_string())
+        EditError::from(zvf_error::Error::from(error)).with_place(&place.to_string())
     })
 }
 

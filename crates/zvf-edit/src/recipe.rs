@@ -116,7 +116,7 @@ impl Transaction {
             ));
         };
         let word = |name: &str| first[name].as_str().unwrap_or_default(); // refused where it is empty
-        let wrong = |error: zvf_pyramid::PyramidError| unsupported_level(1, error);
+        let wrong = |error: zvf_error::Error| unsupported_level(1, error.sentence());
         let method: Method = word("method").parse().map_err(wrong)?;
         if recipes.iter().any(|recipe| recipe["method"] != first["method"]) {
             return Err(unsupported_level(1, "other levels were made by another method"));

@@ -10,7 +10,6 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::Kind;
 use zvf_publish::{Disk, StagingDir, StagingOptions, TargetLock};
 use zvf_query::predicate::{ColumnRef, Scope};
-use zvf_store::StoreError;
 
 use crate::append::{ObjectData, to_json};
 use crate::arrays::{doc_bytes, parse_doc};
@@ -37,7 +36,7 @@ fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
         StagingDir::begin(lock, StagingOptions::new(ROOT))
     };
     check_is_free(out)?;
-    let staging = begin().map_err(StoreError::from)?;
+    let staging = begin().map_err(zvf_error::Error::from)?;
     check_is_free(out)?;
     Ok(staging)
 }
@@ -57,7 +56,7 @@ fn check_is_free(out: &Path) -> Result<()> {
 fn write_store(from: &Journal, changes: &Changes, to: (&StagingDir, &str)) -> Result<()> {
     let (staging, prefix) = to;
     let put = |key: &str, bytes: Bytes| -> Result<()> {
-        staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(StoreError::from)?;
+        staging.put(&format!("{prefix}{key}"), &[bytes]).map_err(zvf_error::Error::from)?;
         Ok(())
     };
     let keys = from.store.walk("")?;
@@ -125,7 +124,7 @@ pub fn checkout(store: impl Into<Place>, head: u64, out: &Path) -> Result<Json> 
         }
     }
     check_read(&journal, &store, snap.head, held.is_some())?;
-    staging.publish().map_err(StoreError::from)?;
+    staging.publish().map_err(zvf_error::Error::from)?;
     Ok(json!({"store": store.to_string(), "out": out.to_string_lossy(), "head": head}))
 }
 
@@ -176,7 +175,7 @@ pub fn split(
             write_store(&journal, &plan.changes, (&staging, &format!("{name}/")))?;
         }
         check_read(&journal, &store, whole.head(), held.is_some())?;
-        staging.publish().map_err(StoreError::from)?;
+        staging.publish().map_err(zvf_error::Error::from)?;
     }
     let part = |((name, _), file): (&(String, PartContent), &String)| json!({"name": name, "store": folder.join(file).to_string_lossy()});
     let stores: Vec<Json> = named().map(part).collect();

@@ -18,9 +18,7 @@ use bytes::Bytes;
 use object_store::memory::InMemory;
 use serde_json::{Map, Value as Json, json};
 use zvf_format::{Class, num};
-use zvf_store::{
-    Backend, CommitNote, CommittedVersion, Objects, OpenOptions, StoreError, Versions,
-};
+use zvf_store::{Backend, CommitNote, CommittedVersion, Objects, OpenOptions, Versions};
 
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
@@ -248,7 +246,7 @@ fn commit_properties(
 }
 
 /// Converts an error of a repository, without the class in front of the message.
-fn convert_error(error: StoreError) -> EditError {
+fn convert_error(error: zvf_error::Error) -> EditError {
     let (class, text) = (error.class(), error.to_string());
     let message = text.strip_prefix(&format!("{class}, ")).unwrap_or(&text);
     EditError::new(class, message).with_cause(error)

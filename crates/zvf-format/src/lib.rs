@@ -39,7 +39,6 @@ extern crate alloc;
 extern crate std;
 
 pub mod cursor;
-mod diagnosis;
 mod error;
 pub mod fragment;
 pub mod grid;
@@ -52,9 +51,6 @@ pub mod ragged;
 pub mod shard;
 pub mod vlen;
 
-#[cfg(feature = "alloc")]
-pub use diagnosis::join_causes;
-pub use diagnosis::{Diagnose, Diagnosis};
 pub use error::{Class, Expected, FormatError, Found, Hint, Part};
 pub use lint::Lints;
 

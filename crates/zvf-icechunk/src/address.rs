@@ -9,8 +9,8 @@
 use std::path::PathBuf;
 
 use url::Url;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_store::{Op, StoreError};
 
 /// The place of a store in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +40,10 @@ pub(crate) enum Version {
 }
 
 impl Address {
-    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let refused = |expected: &str, found: &str| {
             let message = format!("address {text:?}: expected {expected}, found {found}");
-            StoreError::custom(Class::InvalidArgument, Op::Open, message)
+            Error::custom(Class::InvalidArgument, message)
         };
         let inner = text.strip_prefix("icechunk+").unwrap_or_default(); // no text is no URL
         let url = Url::parse(inner).map_err(|error| {
@@ -58,10 +58,7 @@ impl Address {
     }
 }
 
-fn parse_location(
-    url: &Url,
-    refused: impl Fn(&str, &str) -> StoreError,
-) -> Result<Location, StoreError> {
+fn parse_location(url: &Url, refused: impl Fn(&str, &str) -> Error) -> Result<Location> {
     match url.scheme() {
         "file" => match url.to_file_path() {
             Ok(path) => Ok(Location::Folder(path)),
@@ -88,10 +85,7 @@ fn parse_location(
     }
 }
 
-fn parse_query(
-    url: &Url,
-    refused: impl Fn(&str, &str) -> StoreError,
-) -> Result<(Version, String), StoreError> {
+fn parse_query(url: &Url, refused: impl Fn(&str, &str) -> Error) -> Result<(Version, String)> {
     let (mut version, mut group) = (None, None);
     let pairs = url.query().into_iter().flat_map(|query| query.split('&'));
     for pair in pairs.filter(|pair| !pair.is_empty()) {

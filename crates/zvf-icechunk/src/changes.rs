@@ -9,8 +9,9 @@ use bytes::Bytes;
 use futures_util::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
 use icechunk::Store;
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_store::{ObjectStream, Op, StoreError};
+use zvf_store::ObjectStream;
 
 use crate::fault;
 use crate::key::{DOCUMENT, Key};
@@ -19,7 +20,7 @@ use crate::key::{DOCUMENT, Key};
 pub(crate) type Changes = BTreeMap<String, Option<Bytes>>;
 
 /// Refuses a key that no repository can hold, and a chunk without bytes.
-pub(crate) fn check(address: &str, key: &str, bytes: Option<&Bytes>) -> Result<(), StoreError> {
+pub(crate) fn check(address: &str, key: &str, bytes: Option<&Bytes>) -> Result<()> {
     let is_good = match Key::parse(key) {
         None => false,
         Some(Key::Chunk(..)) => bytes.is_none_or(|bytes| !bytes.is_empty()),
@@ -31,17 +32,13 @@ pub(crate) fn check(address: &str, key: &str, bytes: Option<&Bytes>) -> Result<(
     let text = format!(
         "{address}: {key}: expected zarr.json or a chunk below \"c/\" that has bytes, found something else, which icechunk cannot hold; remove it from the store first"
     );
-    Err(StoreError::custom(Class::Unsupported, Op::Write, text))
+    Err(Error::custom(Class::Unsupported, text))
 }
 
 /// Puts changes into the session of `store`.
-pub(crate) async fn apply(
-    address: &str,
-    store: &Store,
-    changes: &Changes,
-) -> Result<(), StoreError> {
+pub(crate) async fn apply(address: &str, store: &Store, changes: &Changes) -> Result<()> {
     let done = apply_in_order(store, Sorted::new(changes)).await;
-    done.map_err(|error| fault::store_error(address, Op::Write, &error))
+    done.map_err(|error| fault::store_error(address, "write", &error))
 }
 
 async fn apply_in_order(store: &Store, changes: Sorted) -> Result<(), icechunk::store::StoreError> {
@@ -64,13 +61,8 @@ async fn apply_in_order(store: &Store, changes: Sorted) -> Result<(), icechunk::
 }
 
 /// Puts objects into the session of `store` as they come.
-pub(crate) async fn put_all(
-    address: &str,
-    store: &Store,
-    objects: ObjectStream<'_>,
-) -> Result<(), StoreError> {
-    let faulted =
-        |error: icechunk::store::StoreError| fault::store_error(address, Op::Write, &error);
+pub(crate) async fn put_all(address: &str, store: &Store, objects: ObjectStream<'_>) -> Result<()> {
+    let faulted = |error: icechunk::store::StoreError| fault::store_error(address, "write", &error);
     let mut objects = objects;
     let mut chunks = FuturesUnordered::new();
     while let Some((key, bytes)) = objects.try_next().await? {

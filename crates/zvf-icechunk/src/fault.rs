@@ -1,53 +1,52 @@
 //! icechunk's errors as ours.
 
-use std::error::Error;
 use std::fmt::Display;
 
 use icechunk::repository::RepositoryErrorKind;
 use icechunk::session::SessionErrorKind;
 use icechunk::storage::StorageErrorKind;
 use icechunk::store::StoreErrorKind;
+use zvf_error::Error;
 use zvf_format::Class;
-use zvf_store::{Op, StoreError};
 
 /// Converts an error of a repository, at `address`.
 pub(crate) fn repository_error(
     address: &str,
-    op: Op,
+    op: &'static str,
     error: &icechunk::repository::RepositoryError,
-) -> StoreError {
+) -> Error {
     text_error(address, class_of_repository(&error.kind), op, &error.kind)
 }
 
 /// Converts an error of a session.
 pub(crate) fn session_error(
     address: &str,
-    op: Op,
+    op: &'static str,
     error: &icechunk::session::SessionError,
-) -> StoreError {
+) -> Error {
     text_error(address, class_of_session(&error.kind), op, &error.kind)
 }
 
 /// Converts an error of a session as a store of keys.
 pub(crate) fn store_error(
     address: &str,
-    op: Op,
+    op: &'static str,
     error: &icechunk::store::StoreError,
-) -> StoreError {
+) -> Error {
     let class = class_of_store(&error.kind);
     text_error(address, class, op, &error.kind)
 }
 
 /// Converts an error of the place where a repository lies.
-pub(crate) fn storage_error(address: &str, error: &icechunk::StorageError) -> StoreError {
-    text_error(address, class_of_storage(&error.kind), Op::Open, &error.kind)
+pub(crate) fn storage_error(address: &str, error: &icechunk::StorageError) -> Error {
+    text_error(address, class_of_storage(&error.kind), "open", &error.kind)
 }
 
-fn text_error(address: &str, class: Class, op: Op, error: &dyn Display) -> StoreError {
+fn text_error(address: &str, class: Class, op: &'static str, error: &dyn Display) -> Error {
     let text = error.to_string();
     // What a server answered may hold addresses and secrets.
     let text = if text.starts_with(SERVER) { "the store refuses" } else { &text };
-    StoreError::custom(class, op, format!("{address}: icechunk: {text}"))
+    Error::custom(class, format!("{address}: icechunk: {text}")).with_op(op)
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest has no class of its own")]
@@ -121,7 +120,7 @@ fn class_of_storage(kind: &StorageErrorKind) -> Class {
 }
 
 /// Returns the class of what the backend below icechunk refuses.
-fn class_of_backend(error: &(dyn Error + Send + Sync + 'static)) -> Class {
+fn class_of_backend(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Class {
     match error.downcast_ref::<object_store::Error>() {
         Some(object_store::Error::PermissionDenied { .. }) => Class::PermissionDenied,
         Some(object_store::Error::Unauthenticated { .. }) => Class::Unauthenticated,

@@ -24,7 +24,7 @@
 //!
 //! let options = OpenOptions { versions: Some(zvf_icechunk::hook()), ..OpenOptions::default() };
 //! assert!(zvf_store::Store::versions("icechunk+file:///data/brain?tag=v1", &options)?.is_some());
-//! # Ok::<(), zvf_store::StoreError>(())
+//! # Ok::<(), zvf_error::Error>(())
 //! ```
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

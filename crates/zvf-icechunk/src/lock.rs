@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_store::{Op, StoreError};
 
 /// Held until it is dropped.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub(crate) struct FolderLock {
 
 impl FolderLock {
     /// Waits for the lock of `folder`, which is the lock of the folder itself: no file is made.
-    pub(crate) async fn acquire(folder: &Path) -> Result<Self, StoreError> {
-        let file = File::open(folder).map_err(|error| StoreError::io(Op::Write, error))?;
+    pub(crate) async fn acquire(folder: &Path) -> Result<Self> {
+        let file = File::open(folder).map_err(|error| Error::io("write", error))?;
         for _ in 0..TRIES {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _folder: file }),
@@ -29,15 +29,15 @@ impl FolderLock {
                         "{}: the file system has no locks, so that two commits could overwrite each other; commit to a copy on a local disk, or in a bucket",
                         folder.display()
                     );
-                    return Err(StoreError::custom(Class::Unsupported, Op::Write, text));
+                    return Err(Error::custom(Class::Unsupported, text));
                 }
                 Err(std::fs::TryLockError::Error(error)) => {
-                    return Err(StoreError::io(Op::Write, error));
+                    return Err(Error::io("write", error));
                 }
             }
         }
         let text = format!("{}: somebody commits without a pause; try again", folder.display());
-        Err(StoreError::custom(Class::Unavailable, Op::Write, text))
+        Err(Error::custom(Class::Unavailable, text))
     }
 }
 

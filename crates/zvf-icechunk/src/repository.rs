@@ -16,11 +16,10 @@ use icechunk::storage::{S3Credentials, S3Options, S3StaticCredentials, Storage};
 use icechunk::{Repository, Store};
 use object_store::path::Path;
 use tokio::sync::{OnceCell, RwLock};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_publish::{Disk, ScratchDir};
-use zvf_store::{
-    Backend, CommitNote, CommittedVersion, ObjectStream, Op, OpenOptions, StoreError, Versions,
-};
+use zvf_store::{Backend, CommitNote, CommittedVersion, ObjectStream, OpenOptions, Versions};
 
 use crate::address::{Address, Location, Version};
 use crate::changes::{self, Changes};
@@ -38,18 +37,18 @@ pub(crate) struct IcechunkVersions {
 }
 
 impl IcechunkVersions {
-    pub(crate) fn new(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+    pub(crate) fn new(address: &str, options: &OpenOptions) -> Result<Self> {
         let address = Address::parse(address)?;
         let storage_options = options.storage_options.clone();
         Ok(Self { address, storage_options, opened: OnceCell::new() })
     }
 
-    fn fail(&self, class: Class, text: impl std::fmt::Display) -> StoreError {
-        StoreError::custom(class, Op::Open, format!("{}: {text}", self.address.text))
+    fn fail(&self, class: Class, text: impl std::fmt::Display) -> Error {
+        Error::custom(class, format!("{}: {text}", self.address.text))
     }
 
     /// Returns where the repository lies, as icechunk has it.
-    async fn storage(&self) -> Result<Arc<dyn Storage + Send + Sync>, StoreError> {
+    async fn storage(&self) -> Result<Arc<dyn Storage + Send + Sync>> {
         let storage = match &self.address.location {
             Location::Folder(path) => icechunk::new_local_filesystem_storage(path).await,
             Location::Server(url) => {
@@ -75,7 +74,7 @@ impl IcechunkVersions {
         storage.map_err(|error| fault::storage_error(&self.address.text, &error))
     }
 
-    async fn repository(&self) -> Result<&Arc<Repository>, StoreError> {
+    async fn repository(&self) -> Result<&Arc<Repository>> {
         self.opened
             .get_or_try_init(|| async {
                 let missing = || {
@@ -89,7 +88,7 @@ impl IcechunkVersions {
                 }
                 let opened = Repository::open(self.storage().await?).execute().await;
                 let opened = opened.map_err(|error| {
-                    let error = fault::repository_error(&self.address.text, Op::Open, &error);
+                    let error = fault::repository_error(&self.address.text, "open", &error);
                     if error.class() == Class::NotFound { missing() } else { error }
                 });
                 opened.map(Arc::new)
@@ -102,9 +101,9 @@ impl IcechunkVersions {
         &self,
         what: &str,
         name: &str,
-        error: StoreError,
+        error: Error,
         names: &BTreeSet<String>,
-    ) -> StoreError {
+    ) -> Error {
         if names.contains(name) {
             return error;
         }
@@ -114,9 +113,9 @@ impl IcechunkVersions {
         self.fail(Class::NotFound, text)
     }
 
-    async fn latest_id(&self) -> Result<SnapshotId, StoreError> {
+    async fn latest_id(&self) -> Result<SnapshotId> {
         let repository = self.repository().await?;
-        let faulted = |error| fault::repository_error(&self.address.text, Op::Open, &error);
+        let faulted = |error| fault::repository_error(&self.address.text, "open", &error);
         match &self.address.version {
             Version::Branch(name) => match repository.lookup_branch(name).await.map_err(faulted) {
                 Ok(id) => Ok(id),
@@ -136,7 +135,7 @@ impl IcechunkVersions {
         }
     }
 
-    fn snapshot_id(&self, id: &str) -> Result<SnapshotId, StoreError> {
+    fn snapshot_id(&self, id: &str) -> Result<SnapshotId> {
         SnapshotId::try_from(id).map_err(|_not_one| {
             let text =
                 format!("expected the id of a snapshot, 20 letters and digits, found {id:?}");
@@ -145,12 +144,12 @@ impl IcechunkVersions {
     }
 
     /// Opens a session for reading a snapshot.
-    async fn session(&self, version: &str) -> Result<Session, StoreError> {
+    async fn session(&self, version: &str) -> Result<Session> {
         let id = self.snapshot_id(version)?;
         let repository = self.repository().await?;
         let session = repository.readonly_session(&VersionInfo::SnapshotId(id)).await;
         session.map_err(|error| {
-            let error = fault::repository_error(&self.address.text, Op::Open, &error);
+            let error = fault::repository_error(&self.address.text, "open", &error);
             if error.class() != Class::NotFound && !error.to_string().contains("not found") {
                 return error;
             }
@@ -169,7 +168,7 @@ impl IcechunkVersions {
         }
     }
 
-    fn branch(&self) -> Result<&str, StoreError> {
+    fn branch(&self) -> Result<&str> {
         match (self.read_only_reason(), &self.address.version) {
             (None, Version::Branch(name)) => Ok(name),
             // There is a reason for all but a branch.
@@ -178,7 +177,7 @@ impl IcechunkVersions {
     }
 
     /// Keeps other commits of ours away, where icechunk cannot.
-    async fn lock(&self) -> Result<Option<FolderLock>, StoreError> {
+    async fn lock(&self) -> Result<Option<FolderLock>> {
         match &self.address.location {
             Location::Folder(path) => FolderLock::acquire(path).await.map(Some),
             Location::Bucket { .. } | Location::Server(_) => Ok(None),
@@ -191,7 +190,7 @@ impl IcechunkVersions {
         session: Session,
         changes: &Changes,
         note: CommitNote,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String> {
         let address = self.address.text.as_str();
         let base = session.snapshot_id().to_string();
         let session = Arc::new(RwLock::new(session));
@@ -211,17 +210,17 @@ impl IcechunkVersions {
         error: SessionError,
         base: &str,
         note: &CommitNote,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String> {
         if let SessionErrorKind::Conflict { .. } = &error.kind {
             return Err(self.branch_moved_error(base));
         }
-        let error = fault::session_error(&self.address.text, Op::Publish, &error);
+        let error = fault::session_error(&self.address.text, "publish", &error);
         let found = async {
             let latest = self.latest_id().await?.to_string();
             let history = self.history(&latest).await?;
             let since = history.into_iter().take_while(|version| version.id != base);
             let mut matching = since.filter(|version| version.properties == note.properties);
-            Ok::<_, StoreError>(matching.next().map(|version| version.id))
+            Ok::<_, Error>(matching.next().map(|version| version.id))
         };
         match found.await {
             Ok(Some(id)) => Ok(id),
@@ -232,17 +231,17 @@ impl IcechunkVersions {
                     "{}: whether the commit on {base} took effect is not known: {error}; ask \"zvf log\"",
                     self.address.text
                 );
-                Err(StoreError::custom(Class::CommitUnknown, Op::Publish, text))
+                Err(Error::custom(Class::CommitUnknown, text))
             }
         }
     }
 
-    fn branch_moved_error(&self, base: &str) -> StoreError {
+    fn branch_moved_error(&self, base: &str) -> Error {
         let text = format!(
             "{}: the branch is no longer at {base}: somebody committed meanwhile; do the edit again on what is there now",
             self.address.text
         );
-        StoreError::custom(Class::Conflict, Op::Publish, text)
+        Error::custom(Class::Conflict, text)
     }
 }
 
@@ -260,31 +259,31 @@ impl Versions for IcechunkVersions {
         ))
     }
 
-    async fn latest_version(&self) -> Result<String, StoreError> {
+    async fn latest_version(&self) -> Result<String> {
         Ok(self.latest_id().await?.to_string())
     }
 
-    async fn open(&self, version: &str) -> Result<Backend, StoreError> {
+    async fn open(&self, version: &str) -> Result<Backend> {
         let store = Arc::new(SnapshotObjects::new(self.session(version).await?));
         let prefix = Path::parse(&self.address.group)
             .map_err(|error| self.fail(Class::InvalidArgument, format!("path: {error}")))?;
         Ok(Backend::new(store, prefix))
     }
 
-    async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>, StoreError> {
+    async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>> {
         let id = self.snapshot_id(version)?;
-        let faulted = |error| fault::repository_error(&self.address.text, Op::Read, &error);
+        let faulted = |error| fault::repository_error(&self.address.text, "read", &error);
         let repository = self.repository().await?;
         let ancestry = repository.ancestry(&VersionInfo::SnapshotId(id)).await.map_err(faulted)?;
         ancestry.map_ok(to_committed_version).try_collect().await.map_err(faulted)
     }
 
-    async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>, StoreError> {
+    async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>> {
         let version = |id: &str| self.snapshot_id(id).map(VersionInfo::SnapshotId);
         let (from, to) = (version(from)?, version(to)?);
         let diff = self.repository().await?.diff(&from, &to).await;
         let diff =
-            diff.map_err(|error| fault::session_error(&self.address.text, Op::Read, &error))?;
+            diff.map_err(|error| fault::session_error(&self.address.text, "read", &error))?;
         if !diff.moved_nodes.is_empty()
             || !diff.deleted_groups.is_empty()
             || !diff.deleted_arrays.is_empty()
@@ -311,7 +310,7 @@ impl Versions for IcechunkVersions {
         base: &str,
         changes: BTreeMap<String, Option<Bytes>>,
         note: CommitNote,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String> {
         let branch = self.branch()?;
         let changes = self.add_group_prefix(changes);
         for (key, bytes) in &changes {
@@ -321,18 +320,14 @@ impl Versions for IcechunkVersions {
         let _lock = self.lock().await?;
         let session = repository.writable_session(branch).await;
         let session = session
-            .map_err(|error| fault::repository_error(&self.address.text, Op::Write, &error))?;
+            .map_err(|error| fault::repository_error(&self.address.text, "write", &error))?;
         if session.snapshot_id().to_string() != base {
             return Err(self.branch_moved_error(base));
         }
         self.commit_session(session, &changes, note).await
     }
 
-    async fn create(
-        &self,
-        objects: ObjectStream<'_>,
-        note: CommitNote,
-    ) -> Result<String, StoreError> {
+    async fn create(&self, objects: ObjectStream<'_>, note: CommitNote) -> Result<String> {
         let branch = self.branch()?;
         if branch != "main" {
             let text = format!("expected the branch main of a new repository, found {branch:?}");
@@ -349,16 +344,16 @@ impl Versions for IcechunkVersions {
         let storage = icechunk::new_local_filesystem_storage(&made).await;
         let storage = storage.map_err(|error| fault::storage_error(&self.address.text, &error))?;
         // Opened before the first write, so that faults of writing show when it is synced.
-        let held = File::open(&made).map_err(|error| StoreError::io(Op::Open, error))?;
+        let held = File::open(&made).map_err(|error| Error::io("open", error))?;
         let id = self.create_in(storage, objects, note).await?;
         let published = publish(&Disk::default(), &held, &made, path);
-        published.map_err(|error| StoreError::io(Op::Publish, error))?;
+        published.map_err(|error| Error::io("publish", error))?;
         Ok(id)
     }
 }
 
 impl IcechunkVersions {
-    fn target_exists_error(&self) -> StoreError {
+    fn target_exists_error(&self) -> Error {
         let text = "expected a new or empty place, found something there; give another address, --overwrite replaces no repository";
         self.fail(Class::AlreadyExists, text)
     }
@@ -369,11 +364,11 @@ impl IcechunkVersions {
         storage: Arc<dyn Storage + Send + Sync>,
         objects: ObjectStream<'_>,
         note: CommitNote,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String> {
         let address = self.address.text.as_str();
-        let faulted = |error| fault::repository_error(address, Op::Write, &error);
+        let faulted = |error| fault::repository_error(address, "write", &error);
         let made = Repository::create(storage).execute().await.map_err(faulted);
-        let advise = |error: StoreError| {
+        let advise = |error: Error| {
             if error.class() == Class::AlreadyExists { self.target_exists_error() } else { error }
         };
         let made = made.map_err(advise)?;
@@ -388,7 +383,7 @@ impl IcechunkVersions {
         let mut session = session.write().await;
         let properties: BTreeMap<_, _> = note.properties.into_iter().collect();
         let committed = session.commit(note.message).properties(properties).execute().await;
-        let id = committed.map_err(|error| fault::session_error(address, Op::Publish, &error))?;
+        let id = committed.map_err(|error| fault::session_error(address, "publish", &error))?;
         Ok(id.to_string())
     }
 
@@ -421,8 +416,8 @@ fn publish(
 
 /// Creates a folder for temporary files beside `path`, and a folder in it that a repository is made
 /// in.
-fn create_scratch(path: &std::path::Path) -> Result<(ScratchDir, PathBuf), StoreError> {
-    let faulted = |error| StoreError::io(Op::Write, error);
+fn create_scratch(path: &std::path::Path) -> Result<(ScratchDir, PathBuf)> {
+    let faulted = |error| Error::io("write", error);
     if let Some(above) = path.parent() {
         fs::create_dir_all(above).map_err(faulted)?;
     }
@@ -442,9 +437,7 @@ fn to_committed_version(info: SnapshotInfo) -> CommittedVersion {
 }
 
 /// Returns what icechunk wants to know of S3: from the options, which go before the environment.
-fn s3_options(
-    given: &[(String, String)],
-) -> Result<(S3Options, Option<S3Credentials>), StoreError> {
+fn s3_options(given: &[(String, String)]) -> Result<(S3Options, Option<S3Credentials>)> {
     let mut words: HashMap<String, String> =
         given.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
     let mut take = |names: &[&str]| {
@@ -485,7 +478,7 @@ fn s3_options(
             let text = format!(
                 "storage option: expected one for icechunk in S3 (aws_region, aws_endpoint, aws_access_key_id, aws_secret_access_key, aws_session_token, aws_skip_signature, aws_allow_http), found {name:?}"
             );
-            Err(StoreError::custom(Class::InvalidArgument, Op::Open, text))
+            Err(Error::custom(Class::InvalidArgument, text))
         }
     }
 }

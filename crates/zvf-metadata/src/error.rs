@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString as _};
 use core::fmt;
 
-use zvf_format::{Class, Diagnose, Diagnosis, Expected, FormatError, Found, Hint, Part};
+use zvf_format::{Class, Expected, FormatError, Found, Hint, Part};
 
 /// A document that does not say what it must, and where in it.
 ///
@@ -112,16 +112,6 @@ impl fmt::Display for MetadataError {
 
 // No source: `Display` shows the error inside already.
 impl core::error::Error for MetadataError {}
-
-impl Diagnose for MetadataError {
-    fn diagnosis(&self) -> Diagnosis<'_> {
-        let found: &dyn fmt::Display =
-            if self.text.is_empty() { &self.error.found } else { &self.text };
-        Diagnosis::naming_class(self.class(), "parse", self)
-            .with_values(&self.error.expected, found)
-            .with_hint(self.hint())
-    }
-}
 
 /// The way to a value, on the stack of whoever walks there: nothing is allocated unless it is told.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Endpoint, LinkPolicy};
 use zvf_format::manifest::BlockFragments;
-use zvf_model::{ChunkFragments, ModelError, ObjectManifest};
+use zvf_model::{ChunkFragments, ObjectManifest};
 
 use crate::cells::Target;
 use crate::links::Records;
@@ -17,10 +18,7 @@ use crate::progress::Progress;
 use crate::rows::batches;
 
 /// Writes the bridges of a level, where there are any.
-pub(crate) async fn write(
-    target: &Target<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<(), ModelError> {
+pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let mut records = Records::new(LinkPolicy::new(2, target.reader.key_rank())?);
     for rows in batches(index.slots(), BATCH) {
@@ -53,7 +51,7 @@ pub(crate) async fn write(
 async fn ends(
     target: &Target<'_>,
     manifests: &[ObjectManifest],
-) -> Result<HashMap<ChunkKey, HashMap<u64, (u64, u64)>>, ModelError> {
+) -> Result<HashMap<ChunkKey, HashMap<u64, (u64, u64)>>> {
     let mut blocks_by_chunk: BTreeMap<Vec<i64>, Vec<BlockFragments<'_>>> = BTreeMap::new();
     for manifest in manifests {
         for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
@@ -78,15 +76,18 @@ async fn ends(
 fn fragment_ends(
     fragments: &ChunkFragments,
     blocks: &[BlockFragments<'_>],
-) -> Result<HashMap<u64, (u64, u64)>, ModelError> {
+) -> Result<HashMap<u64, (u64, u64)>> {
     let view = fragments.view()?;
     let mut ends = HashMap::new();
     for number in blocks.iter().flatten() {
         let fragment = view.get(number).ok_or_else(|| {
-            let expected = zvf_format::Expected::AtMost(i128::from(view.len()) - 1);
-            let class = zvf_format::Class::OutOfBounds;
-            ModelError::invalid_value(class, "fragment of an object", expected, number)
-                .with_chunk(fragments.chunk())
+            Error::new(
+                zvf_format::Class::OutOfBounds,
+                "fragment of an object",
+                zvf_format::Expected::AtMost(i128::from(view.len()) - 1),
+                number,
+            )
+            .at_chunk(fragments.chunk())
         })?;
         if let (Some(first), Some(last)) = (fragment.rows().next(), fragment.rows().last()) {
             ends.insert(number, (first, last));

@@ -4,12 +4,13 @@
 //! widths, names of channels.
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{Column, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Object, Token};
-use zvf_model::{BadColumn, LevelReader, ModelError};
+use zvf_model::{BadColumn, LevelReader};
 use zvf_store::{Build, Caching, CellPlan, CellSink, Cells};
 
 use crate::options::Migration;
@@ -61,11 +62,7 @@ impl Target<'_> {
     }
 
     /// Divides `keys` into runs that are read and written at once, each with whether a shard ends with it.
-    pub(crate) fn runs(
-        &self,
-        sink: &CellSink,
-        keys: Vec<ChunkKey>,
-    ) -> Result<Vec<Vec<ChunkKey>>, ModelError> {
+    pub(crate) fn runs(&self, sink: &CellSink, keys: Vec<ChunkKey>) -> Result<Vec<Vec<ChunkKey>>> {
         if self.migration.shard.is_none() {
             return Ok(keys.chunks(COPY_BATCH_CELLS).map(<[ChunkKey]>::to_vec).collect());
         }
@@ -85,7 +82,7 @@ impl Target<'_> {
         below: &str,
         attributes: Object,
         progress: &mut Progress<'_>,
-    ) -> Result<(), ModelError> {
+    ) -> Result<()> {
         let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
         let sink = self.build.cells(&self.path(below), self.plan(&keys, attributes))?;
         for run in self.runs(&sink, keys)? {
@@ -104,21 +101,17 @@ impl Target<'_> {
 }
 
 /// Finishes an array.
-pub(crate) async fn finish(sink: CellSink, progress: &mut Progress<'_>) -> Result<(), ModelError> {
+pub(crate) async fn finish(sink: CellSink, progress: &mut Progress<'_>) -> Result<()> {
     let report = sink.finish(|_| ()).await?;
     progress.done.stored_bytes += report.stored_bytes;
     Ok(())
 }
 
 /// Copies vertices and their fragments, and collects facts about the rows.
-pub(crate) async fn vertices(
-    target: &Target<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<Rows, ModelError> {
+pub(crate) async fn vertices(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<Rows> {
     let node = target.reader.node();
     let from = node.required_cells("vertices").await?;
-    let mut attributes = Vertices::parse(from.attributes().clone())
-        .map_err(|error| ModelError::from(error).with_array(from.path()))?;
+    let mut attributes = Vertices::parse(from.attributes().clone()).at_key(from.path())?;
     let raw = matches!(attributes.encoding, None | Some(Token::Known(CellEncoding::Raw)));
     let standard = Vertices::new(target.reader.dtype(), Vec::new());
     attributes.zv_array = standard.zv_array;
@@ -141,7 +134,7 @@ pub(crate) async fn vertices(
                 let Some(payload) = payload? else { return Ok((*key, 0)) }; // listed, and empty
                 let rows = if raw { count_rows(&payload, stride, (&from, key))? } else { 0 };
                 sink.put(key, payload)?;
-                Ok::<_, ModelError>((*key, rows))
+                Ok::<_, Error>((*key, rows))
             });
             lens.extend(put.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|_| raw));
             progress.cells(keys.len());
@@ -159,33 +152,25 @@ pub(crate) async fn vertices(
 }
 
 /// Returns the number of rows of a cell of positions.
-fn count_rows(
-    payload: &[u8],
-    stride: usize,
-    (cells, key): (&Cells, &ChunkKey),
-) -> Result<u64, ModelError> {
+fn count_rows(payload: &[u8], stride: usize, (cells, key): (&Cells, &ChunkKey)) -> Result<u64> {
     let bytes = payload.len();
     match bytes.checked_div(stride) {
         Some(rows) if rows * stride == bytes => Ok(to_u64(rows)),
         _ => {
-            let error = ModelError::from(BadColumn::Length { bytes, stride });
-            Err(error.with_array(cells.path()).with_chunk(key))
+            let error = Error::from(BadColumn::Length { bytes, stride });
+            Err(error.at_key(cells.path()).at_chunk(key))
         }
     }
 }
 
 /// Returns whether the fragments of each chunk are its rows in order; `lens` are the numbers of rows.
-async fn tiles(
-    target: &Target<'_>,
-    fragments: &Cells,
-    lens: &[(ChunkKey, u64)],
-) -> Result<bool, ModelError> {
+async fn tiles(target: &Target<'_>, fragments: &Cells, lens: &[(ChunkKey, u64)]) -> Result<bool> {
     for some in lens.chunks(COPY_BATCH_CELLS) {
         let keys: Vec<ChunkKey> = some.iter().map(|(key, _)| *key).collect();
         let blobs = fragments.read_many(&keys, Caching::Once).await;
         for (blob, (key, rows)) in blobs.into_iter().zip(some) {
             let Some(blob) = blob? else { return Ok(false) };
-            let place = |error: ModelError| error.with_array(fragments.path()).with_chunk(key);
+            let place = |error: Error| error.at_key(fragments.path()).at_chunk(key);
             if !FragmentIndex::parse(&blob).map_err(|e| place(e.into()))?.tiles(*rows) {
                 return Ok(false);
             }
@@ -199,7 +184,7 @@ pub(crate) async fn copy_other_vertices(
     target: &Target<'_>,
     below: &str,
     progress: &mut Progress<'_>,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let from = target.reader.node().required_cells(below).await?;
     let attributes = from.attributes().clone();
     target.copy(&from, below, attributes, progress).await
@@ -211,7 +196,7 @@ pub(crate) async fn column(
     name: &str,
     of_fragments: bool,
     progress: &mut Progress<'_>,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let reader = target.reader;
     let (family, tag, found) = if of_fragments {
         ("fragment_attributes", "fragment_attribute", reader.fragment_attribute(name).await?)
@@ -222,8 +207,7 @@ pub(crate) async fn column(
     let (Some(found), Some(from)) = (found, reader.node().cells(&below).await?) else {
         return Ok(());
     };
-    let mut attributes = Column::parse(from.attributes().clone())
-        .map_err(|error| ModelError::from(error).with_array(from.path()))?;
+    let mut attributes = Column::parse(from.attributes().clone()).at_key(from.path())?;
     let standard = Column::new(tag, name, found.dtype(), found.width(), Vec::new());
     attributes.zv_array = standard.zv_array;
     attributes.name = attributes.name.or(standard.name);

@@ -23,7 +23,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), zvf_model::ModelError> {
+//! # async fn main() -> zvf_error::Result<()> {
 //! # let old = archives::Unpacked::new("v070_gr3");
 //! # let (old, dir) = (old.path().to_str().unwrap(), tempfile::tempdir().unwrap());
 //! # let new = dir.path().join("new.zarrvectors");

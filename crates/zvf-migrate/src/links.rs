@@ -15,13 +15,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{Fragments, LinkAttribute as Doc, LinkSegment, LinksFamily};
 use zvf_metadata::{GroupDoc, LinkStore, Object};
-use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords, ModelError};
+use zvf_model::{Column, ColumnBuilder, LinkAttribute, LinkRecords};
 use zvf_store::{Caching, CellSink};
 
 use crate::cells::{COPY_BATCH_CELLS, Target, finish};
@@ -82,11 +83,7 @@ impl Records {
     }
 
     /// Adds a record between `ends`, in the order of the old store.
-    pub(crate) fn add(
-        &mut self,
-        ends: &[Endpoint<'_>],
-        order: (usize, u64),
-    ) -> Result<(), ModelError> {
+    pub(crate) fn add(&mut self, ends: &[Endpoint<'_>], order: (usize, u64)) -> Result<()> {
         for placement in self.family.place(ends)? {
             let segment =
                 number(&mut self.segments, &mut self.segment_numbers, placement.offsets());
@@ -103,7 +100,7 @@ impl Records {
         mut self,
         target: &Target<'_>,
         progress: &mut Progress<'_>,
-    ) -> Result<(), ModelError> {
+    ) -> Result<()> {
         self.place_in_order();
         self.write_with(target, &[], false, progress).await
     }
@@ -118,7 +115,7 @@ impl Records {
         values: &[Attribute],
         inside: bool,
         progress: &mut Progress<'_>,
-    ) -> Result<(), ModelError> {
+    ) -> Result<()> {
         let delta = self.family.delta();
         let mut intra_is_there = false;
         for placed in self.placed.chunk_by(|a, b| a.segment == b.segment) {
@@ -155,7 +152,7 @@ impl Records {
         cells: &[(ChunkKey, &[Placed])],
         values: &[Attribute],
         progress: &mut Progress<'_>,
-    ) -> Result<(), ModelError> {
+    ) -> Result<()> {
         let delta = self.family.delta();
         let intra = offsets.are_zero();
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
@@ -165,7 +162,7 @@ impl Records {
             (self.family.body(intra), self.family.row_shape(LinkInteger::I64, intra));
         let segment = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
         let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
-        let array = |path: String, attributes: Object| -> Result<CellSink, ModelError> {
+        let array = |path: String, attributes: Object| -> Result<CellSink> {
             Ok(target.build.cells(&target.path(&path), target.plan(&keys, attributes))?)
         };
         let links = array(format!("links/{delta}/{offsets}"), segment.to_attributes())?;
@@ -189,7 +186,7 @@ impl Records {
                     let rows = cell.iter().flat_map(|at| column.row(at.element));
                     sink.put(key, rows.copied().collect::<Vec<u8>>().into())?;
                 }
-                Ok::<(), ModelError>(())
+                Ok::<(), Error>(())
             })?;
             for sink in [&links].into_iter().chain(columns.iter().map(|(sink, _)| sink)) {
                 run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
@@ -204,7 +201,7 @@ impl Records {
     }
 
     /// Writes the documents of the family.
-    async fn describe(&self, target: &Target<'_>, values: &[Attribute]) -> Result<(), ModelError> {
+    async fn describe(&self, target: &Target<'_>, values: &[Attribute]) -> Result<()> {
         let (family, delta) = (&self.family, self.family.delta());
         let store = match family.store() {
             LinkStorage::Canonical => LinkStore::Canonical,
@@ -234,7 +231,7 @@ pub(crate) async fn write(
     delta: Delta,
     attributes: &[String],
     progress: &mut Progress<'_>,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let Some(old) = target.reader.links(delta).await? else { return Ok(()) };
     // The policy that 0.9 writes for links between levels; their endpoints come in the given order.
     let family = if delta == Delta::SAME { *old.policy() } else { old.policy().with_direction() };
@@ -243,7 +240,7 @@ pub(crate) async fn write(
     for name in attributes {
         let Some(reader) = old.attribute(name).await? else { continue };
         let none = Column::empty(reader.dtype(), reader.width());
-        let rows = ColumnBuilder::empty_like(&none.map_err(ModelError::from)?);
+        let rows = ColumnBuilder::empty_like(&none?);
         let extras = extras(target, name, delta).await?;
         values.push(Values { reader, extras, rows });
     }
@@ -275,17 +272,11 @@ pub(crate) async fn write(
 
 impl Values {
     /// Reads the values of the selected records.
-    async fn read(
-        &mut self,
-        segment: usize,
-        places: &[usize],
-        read: &[LinkRecords],
-    ) -> Result<(), ModelError> {
+    async fn read(&mut self, segment: usize, places: &[usize], read: &[LinkRecords]) -> Result<()> {
         let found = self.reader.values(segment, places, read, Caching::Once).await;
         // Documents may state any width; the row is made only where one is absent.
         let nothing = if found.iter().any(|column| matches!(column, Ok(None))) {
-            rows::absent_row(self.reader.dtype(), self.reader.width())
-                .map_err(|error| error.with_array(self.reader.name()))?
+            rows::absent_row(self.reader.dtype(), self.reader.width()).at_key(self.reader.name())?
         } else {
             Vec::new()
         };
@@ -314,7 +305,7 @@ async fn fragments(
     target: &Target<'_>,
     cells: &[(ChunkKey, &[Placed])],
     progress: &mut Progress<'_>,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let old = target.reader.node().cells("link_fragments").await?;
     let counts: HashMap<ChunkKey, u64> =
         cells.iter().map(|(key, cell)| (*key, to_u64(cell.len()))).collect();
@@ -335,8 +326,7 @@ async fn fragments(
         for (key, blob) in run.iter().zip(blobs) {
             let rows = counts.get(key).copied().unwrap_or(0); // a chunk without links
             let blob = blob?.unwrap_or_default(); // a chunk without groups
-            let blob = append_missing_group(&blob, rows)
-                .map_err(|e| e.with_array("link_fragments").with_chunk(key));
+            let blob = append_missing_group(&blob, rows).at_key("link_fragments").at_chunk(key);
             sink.put(key, blob?.into())?;
         }
         run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
@@ -346,7 +336,7 @@ async fn fragments(
 }
 
 /// Returns the index `blob`, with one more group where it has fewer rows than there are.
-fn append_missing_group(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
+fn append_missing_group(blob: &[u8], rows: u64) -> Result<Vec<u8>> {
     let mut builder = FragmentIndexBuilder::new();
     let mut covered = 0;
     if !blob.is_empty() {
@@ -366,12 +356,11 @@ fn append_missing_group(blob: &[u8], rows: u64) -> Result<Vec<u8>, ModelError> {
 }
 
 /// Returns the members of the old attribute document that new ones keep: units, categories.
-async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object, ModelError> {
+async fn extras(target: &Target<'_>, name: &str, delta: Delta) -> Result<Object> {
     for family in ["link_attributes", "cross_chunk_link_attributes"] {
         let path = format!("{family}/{name}/{delta}");
         if let Some(doc) = target.reader.node().group(&path).await? {
-            let doc =
-                Doc::parse(doc.attributes).map_err(|e| ModelError::from(e).with_array(&path))?;
+            let doc = Doc::parse(doc.attributes).at_key(&path)?;
             let mut extras = doc.extras;
             for gone in ["num_channels", "shard_index"] {
                 extras.shift_remove(gone);

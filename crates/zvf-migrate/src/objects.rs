@@ -1,9 +1,9 @@
 //! Object indexes: any layout becomes manifests by row, with a column of ids.
 
+use zvf_error::{Locate as _, Result};
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::ObjectIndex;
 use zvf_metadata::{Dtype, GroupDoc};
-use zvf_model::ModelError;
 use zvf_store::{DensePlan, RowPlan};
 
 use crate::cells::Target;
@@ -12,10 +12,7 @@ use crate::rows::batches;
 
 /// Writes the object index of a level. An empty row means an object without fragments to old readers and a fault to new
 /// ones: it becomes an empty manifest.
-pub(crate) async fn write(
-    target: &Target<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<(), ModelError> {
+pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> Result<()> {
     let Some(index) = target.reader.objects().await? else { return Ok(()) };
     let build = target.build;
     let mut manifests = build.rows(&target.path("object_index/manifests"), RowPlan::manifests())?;
@@ -39,8 +36,7 @@ pub(crate) async fn write(
     column.finish(|_| ()).await?;
     // Without a document there are no further members to keep.
     let group = target.reader.node().group("object_index").await?.unwrap_or_default();
-    let old = ObjectIndex::parse(group.attributes)
-        .map_err(|error| ModelError::from(error).with_array(index.path()))?;
+    let old = ObjectIndex::parse(group.attributes).at_key(index.path())?;
     let rank = to_u64(target.reader.key_rank());
     let attributes = ObjectIndex {
         extras: old.extras,

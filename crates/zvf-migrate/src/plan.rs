@@ -6,17 +6,18 @@
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_format::{Class, Expected};
 use zvf_metadata::LayoutFamily;
-use zvf_model::{LevelId, LevelReader, ModelError};
-use zvf_store::{Op, Store, StoreError};
+use zvf_model::{LevelId, LevelReader};
+use zvf_store::Store;
 
 /// The changes of a migration, part by part.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_model::ModelError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let old = archives::Unpacked::new("v070_gr3");
 /// # let old = old.path().to_str().unwrap();
 /// let store = zvf_store::Store::open(old, Default::default()).await?;
@@ -101,15 +102,15 @@ impl Plan {
     /// [`Class::Unsupported`] for a store of 0.9 or later and for one that cannot be listed; otherwise when
     /// a document cannot be read.
     #[boxed]
-    pub async fn build(store: &Store) -> Result<Self, ModelError> {
+    pub async fn build(store: &Store) -> Result<Self> {
         let version = store.version().to_string();
         if store.family() == LayoutFamily::C {
-            let expected =
-                Expected::Rule("one before 0.9: zvf shard and zvf recompress write others anew");
-            let class = Class::Unsupported;
-            return Err(
-                StoreError::invalid_value(class, Op::Open, "version", expected, &*version).into()
-            );
+            return Err(Error::new(
+                Class::Unsupported,
+                "version",
+                "one before 0.9: zvf shard and zvf recompress write others anew",
+                quote(&version),
+            ));
         }
         let mut plan =
             Self { store: store.clone(), levels: Vec::new(), extra_kinds: Vec::new(), version };
@@ -165,7 +166,7 @@ impl What {
 }
 
 /// Returns the parts of a level.
-async fn level(reader: &LevelReader) -> Result<Vec<Step>, ModelError> {
+async fn level(reader: &LevelReader) -> Result<Vec<Step>> {
     let node = reader.node();
     let mut steps = Vec::new();
     let mut step = |path: &str, what| {
@@ -216,7 +217,7 @@ async fn level(reader: &LevelReader) -> Result<Vec<Step>, ModelError> {
 }
 
 /// Returns the names of the attributes of the links of one family.
-async fn link_attributes(reader: &LevelReader, delta: Delta) -> Result<Vec<String>, ModelError> {
+async fn link_attributes(reader: &LevelReader, delta: Delta) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for name in reader.link_attribute_names().await?.names {
         for family in ["link_attributes", "cross_chunk_link_attributes"] {
@@ -231,7 +232,7 @@ async fn link_attributes(reader: &LevelReader, delta: Delta) -> Result<Vec<Strin
 }
 
 /// Returns the parts of a geometry outside of the levels.
-async fn plan_extra_kinds(store: &Store, name: &str) -> Result<Vec<Step>, ModelError> {
+async fn plan_extra_kinds(store: &Store, name: &str) -> Result<Vec<Step>> {
     let step = |path: String, what| Step { path, what };
     let mut steps = Vec::new();
     match name {

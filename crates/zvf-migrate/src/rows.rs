@@ -3,11 +3,12 @@
 //! Old stores have a byte for each row that states whether its value is present. New ones use the fill value for absent
 //! rows, which must not occur in a present row: the default of the type where that is unused.
 
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Rows as Doc;
 use zvf_metadata::{Dtype, DtypeKind, FillValue, Object};
-use zvf_model::{ModelError, Parametric, RowAttribute};
+use zvf_model::{Parametric, RowAttribute};
 use zvf_store::{Build, DenseArray, DensePlan, RowPlan, Rows, Store};
 
 /// Writes values by object, or by group.
@@ -17,7 +18,7 @@ pub(crate) async fn values(
     of_groups: bool,
     build: &Build,
     path: &str,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let (dtype, rows) = (values.dtype(), dense.len());
     let mut free = candidates(dtype);
     let usual = free.first().cloned();
@@ -31,10 +32,13 @@ pub(crate) async fn values(
     }
     let fill = match (any_absent, free.first()) {
         (true, None) => {
-            let expected = Expected::Rule("a value that no present row has, to mean absence");
-            let what = "values of the type";
-            let error = ModelError::invalid_value(Class::Unsupported, what, expected, "all in use");
-            return Err(error.with_array(path));
+            let error = Error::new(
+                Class::Unsupported,
+                "values of the type",
+                "a value that no present row has, to mean absence",
+                "all in use",
+            );
+            return Err(error.at_key(path));
         }
         (true, found) => found.cloned(),
         (false, _) => usual.clone(),
@@ -44,8 +48,7 @@ pub(crate) async fn values(
         any_absent || (!of_groups && usual.is_some() && free.first() == usual.as_ref());
     let shape = dense.shape().to_vec();
     let columns = (shape.len() > 1).then_some(u64::from(values.width()));
-    let mut doc = Doc::parse(dense.attributes().clone())
-        .map_err(|error| ModelError::from(error).with_array(path))?;
+    let mut doc = Doc::parse(dense.attributes().clone()).at_key(path)?;
     let name = doc.name.clone().unwrap_or_else(|| values.name().to_owned());
     let new = match of_groups {
         true => Doc::group_attribute(&name, dtype, shape),
@@ -79,7 +82,7 @@ pub(crate) async fn values(
 }
 
 /// Copies rows of variable length.
-pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<(), ModelError> {
+pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<()> {
     let plan = RowPlan { attributes: from.attributes().clone(), ..RowPlan::default() };
     let mut sink = build.rows(path, plan)?;
     for range in batches(from.count().await?, BATCH) {
@@ -92,7 +95,7 @@ pub(crate) async fn rows(from: &Rows, build: &Build, path: &str) -> Result<(), M
 }
 
 /// Copies a table of numbers.
-pub(crate) async fn table(from: &DenseArray, build: &Build, path: &str) -> Result<(), ModelError> {
+pub(crate) async fn table(from: &DenseArray, build: &Build, path: &str) -> Result<()> {
     let columns = from.shape().get(1..).filter(|columns| !columns.is_empty());
     // Compared with the cap of a chunk when the array is begun.
     let columns =
@@ -108,7 +111,7 @@ pub(crate) async fn table(from: &DenseArray, build: &Build, path: &str) -> Resul
 }
 
 /// Writes the names of parametric objects.
-pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<(), ModelError> {
+pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<()> {
     let Some(parametric) = Parametric::open(store).await? else { return Ok(()) };
     let shapes = parametric.shapes().await?;
     let mut attributes = Object::new();
@@ -127,12 +130,15 @@ pub(crate) async fn names(store: &Store, build: &Build, path: &str) -> Result<()
 /// # Errors
 ///
 /// [`Class::LimitExceeded`] when it is larger than any row of a sound store: documents may state any size.
-pub(crate) fn absent_row(dtype: Dtype, width: u32) -> Result<Vec<u8>, ModelError> {
+pub(crate) fn absent_row(dtype: Dtype, width: u32) -> Result<Vec<u8>> {
     let bytes = dtype.size.saturating_mul(width.into()); // compared with the cap
     if bytes > MAX_ABSENT_ROW_BYTES {
-        let (what, expected) =
-            ("bytes of an absent row", Expected::AtMost(MAX_ABSENT_ROW_BYTES.into()));
-        return Err(ModelError::invalid_value(Class::LimitExceeded, what, expected, bytes));
+        return Err(Error::new(
+            Class::LimitExceeded,
+            "bytes of an absent row",
+            Expected::AtMost(MAX_ABSENT_ROW_BYTES.into()),
+            bytes,
+        ));
     }
     let usual = candidates(dtype).into_iter().next();
     let item = usual.map_or_else(|| vec![0; saturating_usize(dtype.size)], |(_, item)| item);

@@ -1,9 +1,10 @@
 //! Running the migration: level by level, part by part, the root document last.
 
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::{GroupDoc, Ome, Root, Version};
-use zvf_model::{LevelReader, ModelError};
+use zvf_model::LevelReader;
 use zvf_store::{Build, CellPlan, Store};
 
 use crate::cells::{Rows, Target};
@@ -27,7 +28,7 @@ impl Plan {
         migration: &Migration,
         build: Build,
         mut on_progress: impl FnMut(&MigrationCounts),
-    ) -> Result<MigrationCounts, ModelError> {
+    ) -> Result<MigrationCounts> {
         build.check_source(&self.store)?;
         let mut done = MigrationCounts::default();
         for planned in &self.levels {
@@ -59,7 +60,7 @@ impl Plan {
         step: &Step,
         build: &Build,
         done: &mut MigrationCounts,
-    ) -> Result<(), ModelError> {
+    ) -> Result<()> {
         let (store, path) = (&self.store, step.path.as_str());
         match &step.what {
             What::Document => {
@@ -106,7 +107,7 @@ async fn level(
     migration: &Migration,
     build: &Build,
     progress: &mut Progress<'_>,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let PlannedLevel { reader, steps } = planned;
     let target = target(reader, migration, build).await?;
     let node = reader.node();
@@ -157,9 +158,8 @@ async fn level(
     let mut meta = node.meta().clone();
     if let Some(rows) = vertices.rows {
         meta.vertex_count = i64::try_from(rows).map_err(|_too_many| {
-            let expected = Expected::AtMost(i64::MAX.into());
-            ModelError::invalid_value(Class::Overflow, "vertex_count", expected, rows)
-                .with_array(node.path().as_str())
+            Error::new(Class::Overflow, "vertex_count", Expected::AtMost(i64::MAX.into()), rows)
+                .at_key(node.path().as_str())
         })?;
     }
     meta.fragments_tile = vertices.tile;
@@ -173,7 +173,7 @@ async fn target<'a>(
     reader: &'a LevelReader,
     migration: &'a Migration,
     build: &'a Build,
-) -> Result<Target<'a>, ModelError> {
+) -> Result<Target<'a>> {
     let [low, high] = &reader.store().root().zarr_vectors.bounds;
     let grid = zvf_format::grid::Grid::from_bounds(low, high, reader.chunk_shape());
     let grid = if reader.key_rank() == reader.axes() {

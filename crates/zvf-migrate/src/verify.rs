@@ -13,11 +13,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::manifest::{Block, BlockFragments};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected};
-use zvf_model::{Groups, LevelReader, Members, ModelError, ObjectIndex, Parametric};
+use zvf_model::{Groups, LevelReader, Members, ObjectIndex, Parametric};
 use zvf_store::{Caching, Store};
 
 use crate::plan::{Plan, What};
@@ -29,7 +30,7 @@ use crate::rows::batches;
 ///
 /// [`Class::CountMismatch`] when numbers differ, [`Class::Checksum`] when contents differ; otherwise when `new` cannot
 /// be read.
-pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<(), ModelError> {
+pub(crate) async fn compare(plan: &Plan, new: &Store) -> Result<()> {
     for planned in &plan.levels {
         let old = &planned.reader;
         let new = LevelReader::open(new, old.level()).await?;
@@ -64,7 +65,7 @@ struct Sums {
 }
 
 impl Sums {
-    async fn vertices(&self, old: &LevelReader, new: &LevelReader) -> Result<(), ModelError> {
+    async fn vertices(&self, old: &LevelReader, new: &LevelReader) -> Result<()> {
         let Ok(before) = rows(old).await else { return Ok(()) };
         self.check_equal(
             Class::CountMismatch,
@@ -74,12 +75,7 @@ impl Sums {
         )
     }
 
-    async fn links(
-        &self,
-        old: &LevelReader,
-        new: &LevelReader,
-        delta: Delta,
-    ) -> Result<(), ModelError> {
+    async fn links(&self, old: &LevelReader, new: &LevelReader, delta: Delta) -> Result<()> {
         let Ok(before) = records_by_width(old, delta).await else { return Ok(()) };
         let after = records_by_width(new, delta).await?;
         for width in before.keys().chain(after.keys()) {
@@ -91,7 +87,7 @@ impl Sums {
         Ok(())
     }
 
-    async fn objects(&self, old: &LevelReader, new: &LevelReader) -> Result<(), ModelError> {
+    async fn objects(&self, old: &LevelReader, new: &LevelReader) -> Result<()> {
         let Ok(old_index) = old.objects().await else { return Ok(()) };
         let new_index = new.objects().await?;
         let slots = |index: &Option<ObjectIndex>| index.as_ref().map_or(0, ObjectIndex::slots);
@@ -105,9 +101,9 @@ impl Sums {
 
     async fn groups(
         &mut self,
-        old: Result<Option<Groups>, ModelError>,
-        new: Result<Option<Groups>, ModelError>,
-    ) -> Result<(), ModelError> {
+        old: Result<Option<Groups>>,
+        new: Result<Option<Groups>>,
+    ) -> Result<()> {
         let Ok(old) = old else { return Ok(()) };
         let new = new?;
         let len = |groups: &Option<Groups>| groups.as_ref().map_or(0, Groups::len);
@@ -118,23 +114,16 @@ impl Sums {
         self.check_equal(Class::Checksum, what, before, members(&new).await?)
     }
 
-    fn check_equal(
-        &self,
-        class: Class,
-        what: &'static str,
-        before: u64,
-        after: u64,
-    ) -> Result<(), ModelError> {
+    fn check_equal(&self, class: Class, what: &'static str, before: u64, after: u64) -> Result<()> {
         if before == after {
             return Ok(());
         }
-        let expected = Expected::Exactly(before.into());
-        Err(ModelError::invalid_value(class, what, expected, after).with_array(&self.path))
+        Err(Error::new(class, what, before, after).at_key(&self.path))
     }
 }
 
 /// Returns the number of rows of vertices.
-async fn rows(level: &LevelReader) -> Result<u64, ModelError> {
+async fn rows(level: &LevelReader) -> Result<u64> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
     let mut total = 0;
     for keys in keys.chunks(CHUNKS) {
@@ -146,10 +135,7 @@ async fn rows(level: &LevelReader) -> Result<u64, ModelError> {
 }
 
 /// Returns the number of records of a family, each counted once, by the number of their ends.
-async fn records_by_width(
-    level: &LevelReader,
-    delta: Delta,
-) -> Result<BTreeMap<usize, u64>, ModelError> {
+async fn records_by_width(level: &LevelReader, delta: Delta) -> Result<BTreeMap<usize, u64>> {
     let mut counts = BTreeMap::new();
     let Some(family) = level.links(delta).await? else { return Ok(counts) };
     for segment in family.segments() {
@@ -167,7 +153,7 @@ async fn records_by_width(
 }
 
 /// Returns a checksum of the positions of all objects, or of all fragments where there is no index.
-async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u64, ModelError> {
+async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u64> {
     let fragments = fragment_sums(level).await?;
     let mut sum = 0_u64;
     let Some(index) = index else {
@@ -197,7 +183,7 @@ fn push_block_sums(
     block: &Block<'_>,
     fragments: &HashMap<ChunkKey, Vec<u64>>,
     parts: &mut Vec<u64>,
-) -> Result<(), ModelError> {
+) -> Result<()> {
     let chunk: Vec<i64> = block.chunk.iter().map(|at| at.get()).collect();
     let chunk = ChunkKey::new(&chunk)?;
     let sums = fragments.get(&chunk).map_or(&[][..], Vec::as_slice);
@@ -223,7 +209,7 @@ fn push_block_sums(
 }
 
 /// Returns a checksum of the positions of each fragment, by its chunk.
-async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>>, ModelError> {
+async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>>> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
     let mut all = HashMap::with_capacity(keys.len());
     for keys in keys.chunks(CHUNKS) {
@@ -248,7 +234,7 @@ async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>
 }
 
 /// Returns a checksum of the members of all groups, in order.
-async fn members(groups: &Groups) -> Result<u64, ModelError> {
+async fn members(groups: &Groups) -> Result<u64> {
     let mut sum = 0;
     for numbers in batches(groups.len(), OBJECTS) {
         let numbers: Vec<u64> = numbers.collect();
@@ -314,17 +300,16 @@ mod tests {
                 "suites/mesh06",
                 None,
                 Some(
-                    "CountMismatch: links of the new store, of as many ends each: expected 4, found 2 \
-                     (in 0)",
+                    "CountMismatch in 0, links of the new store, of as many ends each: expected 4, found 2",
                 ),
             ),
             (
                 "suites/mesh06_refused",
                 None,
-                Some("CountMismatch: vertices of the new store: expected 4, found 3 (in 0)"),
+                Some("CountMismatch in 0, vertices of the new store: expected 4, found 3"),
             ),
             (faces, None, None),
-            (faces, Some("0/vertices/c/0/0/0"), Some("Checksum: checksum of the positions")),
+            (faces, Some("0/vertices/c/0/0/0"), Some("Checksum in 0, checksum of the positions")),
         ] {
             let (_dir, address) = migrate(source).await;
             if let Some(path) = path {

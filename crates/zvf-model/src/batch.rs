@@ -350,6 +350,12 @@ pub enum BadBatch {
     },
 }
 
+impl From<BadBatch> for zvf_error::Error {
+    fn from(error: BadBatch) -> Self {
+        Self::from_cause(zvf_format::Class::CountMismatch, error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use zvf_metadata::Dtype;

@@ -152,9 +152,9 @@ pub enum BadBounds {
     },
 }
 
-impl zvf_format::Diagnose for BadBounds {
-    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
-        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+impl From<BadBounds> for zvf_error::Error {
+    fn from(error: BadBounds) -> Self {
+        Self::from_cause(zvf_format::Class::InvalidArgument, error).with_op("query")
     }
 }
 

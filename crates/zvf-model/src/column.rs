@@ -267,6 +267,12 @@ pub enum BadColumn {
     },
 }
 
+impl From<BadColumn> for zvf_error::Error {
+    fn from(error: BadColumn) -> Self {
+        Self::from_cause(zvf_format::Class::CountMismatch, error)
+    }
+}
+
 /// Returns how many bytes are turned together: a code unit for text, the whole value otherwise.
 const fn unit(dtype: Dtype, size: usize) -> usize {
     match dtype.kind {

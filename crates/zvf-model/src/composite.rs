@@ -7,13 +7,14 @@
 //! ```
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{GeometryIndex, Vertices};
 use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
 use crate::level::CellRows;
-use crate::{Column, LevelReader, ModelError};
+use crate::{Column, LevelReader};
 
 /// One more geometry of a level.
 ///
@@ -43,23 +44,22 @@ impl LevelReader {
     ///
     /// When the index of them, or the documents of their arrays, cannot be used.
     #[boxed]
-    pub async fn geometries(&self) -> Result<Vec<ExtraGeometry>, ModelError> {
+    pub async fn geometries(&self) -> Result<Vec<ExtraGeometry>> {
         let Some(group) = self.node().group(INDEX).await? else { return Ok(Vec::new()) };
         let index = GeometryIndex::parse(group.attributes).map_err(|error| {
-            ModelError::from(error).with_array(format!("{}/{INDEX}", self.node().path()))
+            Error::from(error).at_array(format!("{}/{INDEX}", self.node().path()))
         })?;
         let mut geometries = Vec::with_capacity(index.entries.len());
         for (name, entry) in index.entries {
             let vertices = self.node().required_cells(&entry.array).await?;
-            let place = |error: ModelError| error.with_array(vertices.path());
+            let place = |error: Error| error.at_array(vertices.path());
             let doc =
                 Vertices::parse(vertices.attributes().clone()).map_err(|e| place(e.into()))?;
             let dtype = doc.dtype().map_err(|error| place(error.into()))?;
             let axes = i64::try_from(self.axes()).unwrap_or(i64::MAX); // at most 8
             let width = doc.ndim.unwrap_or(axes);
             let width = u32::try_from(width).ok().filter(|width| *width > 0).ok_or_else(|| {
-                let expected = Expected::AtLeast(1);
-                place(ModelError::invalid_value(Class::BadShape, "ndim", expected, width))
+                place(Error::new(Class::BadShape, "ndim", Expected::AtLeast(1), width))
             })?;
             let links = match entry.links_array.filter(|_| entry.has_links) {
                 Some(array) => self.node().dense(&array).await?,
@@ -84,7 +84,7 @@ impl ExtraGeometry {
     ///
     /// As [`LevelReader::chunks`].
     #[boxed]
-    pub async fn chunks(&self) -> Result<std::sync::Arc<KeyTable>, ModelError> {
+    pub async fn chunks(&self) -> Result<std::sync::Arc<KeyTable>> {
         Ok(self.vertices.presence().await?)
     }
 
@@ -92,16 +92,12 @@ impl ExtraGeometry {
     ///
     /// Each answer has its own fault: a chunk that is absent, or no whole number of rows.
     #[boxed]
-    pub async fn positions(
-        &self,
-        keys: &[ChunkKey],
-        caching: Caching,
-    ) -> Vec<Result<Column, ModelError>> {
+    pub async fn positions(&self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column>> {
         let rows = CellRows { cells: &self.vertices, dtype: self.dtype, width: self.width };
         let columns = rows.read_all(keys, caching).await.into_iter().zip(keys);
         let positions = columns.map(|(column, key)| {
             column?.ok_or_else(|| {
-                crate::level::missing_cell_error().with_array(self.vertices.path()).with_chunk(key)
+                crate::level::missing_cell_error().at_array(self.vertices.path()).at_chunk(key)
             })
         });
         positions.collect()
@@ -113,13 +109,17 @@ impl ExtraGeometry {
     ///
     /// When they cannot be read.
     #[boxed]
-    pub async fn links(&self) -> Result<Option<Column>, ModelError> {
+    pub async fn links(&self) -> Result<Option<Column>> {
         let Some(links) = &self.links else { return Ok(None) };
-        let place = |error: ModelError| error.with_array(links.path());
+        let place = |error: Error| error.at_array(links.path());
         let columns = links.shape().get(1).copied().unwrap_or(1); // one axis: a number in each row
         let width = u32::try_from(columns).map_err(|_too_wide| {
-            let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::invalid_value(Class::LimitExceeded, "columns", expected, columns))
+            place(Error::new(
+                Class::LimitExceeded,
+                "columns",
+                Expected::AtMost(u32::MAX.into()),
+                columns,
+            ))
         })?;
         let column = Column::new(links.dtype(), width, links.read_all().await?);
         column.map(Some).map_err(|error| place(error.into()))

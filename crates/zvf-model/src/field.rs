@@ -156,6 +156,12 @@ pub struct BadCode {
     pub categories: usize,
 }
 
+impl From<BadCode> for zvf_error::Error {
+    fn from(error: BadCode) -> Self {
+        Self::from_cause(zvf_format::Class::OutOfBounds, error)
+    }
+}
+
 /// Returns a category as a value; what JSON cannot tell apart stays text.
 pub(crate) fn category(value: &serde_json::Value) -> Value {
     if let Some(text) = value.as_str() {

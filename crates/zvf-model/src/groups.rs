@@ -12,12 +12,13 @@
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::Groups as Doc;
 use zvf_store::{Listing, Rows, Store};
 
-use crate::{LevelReader, ModelError, ObjectId, RowAttribute};
+use crate::{LevelReader, ObjectId, RowAttribute};
 
 /// The groups of a level, or of the parametric objects of a store; cheap to clone.
 ///
@@ -98,7 +99,7 @@ impl LevelReader {
     ///
     /// When their document does not say what is needed to read them.
     #[boxed]
-    pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
+    pub async fn groups(&self) -> Result<Option<Groups>> {
         self.enclosing_node().rows("groups").await?.map(Groups::new).transpose()
     }
 
@@ -108,7 +109,7 @@ impl LevelReader {
     ///
     /// When its document does not say what is needed to read it.
     #[boxed]
-    pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+    pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>> {
         let array = self.enclosing_node().dense(&format!("group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
@@ -119,20 +120,19 @@ impl LevelReader {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn group_attribute_names(&self) -> Result<Listing, ModelError> {
+    pub async fn group_attribute_names(&self) -> Result<Listing> {
         Ok(self.enclosing_node().children("group_attributes").await?)
     }
 }
 
 impl Groups {
-    pub(crate) fn new(rows: Rows) -> Result<Self, ModelError> {
-        let doc = Doc::parse(rows.attributes().clone())
-            .map_err(|error| ModelError::from(error).with_array(rows.path()))?;
+    pub(crate) fn new(rows: Rows) -> Result<Self> {
+        let doc = Doc::parse(rows.attributes().clone()).at_array(rows.path())?;
         Ok(Self { doc: Arc::new(doc), rows })
     }
 
     /// Returns the groups of parametric objects.
-    pub(crate) async fn open_parametric(store: &Store) -> Result<Option<Self>, ModelError> {
+    pub(crate) async fn open_parametric(store: &Store) -> Result<Option<Self>> {
         store.nodes().rows("parametric/groups").await?.map(Self::new).transpose()
     }
 
@@ -174,14 +174,13 @@ impl Groups {
     /// [`Class::OutOfBounds`] when there is no such group, [`Class::Misaligned`] when its row is no whole
     /// number of ids; otherwise when the rows cannot be read.
     #[boxed]
-    pub async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, ModelError> {
-        let place = |error: ModelError| error.with_array(self.rows.path());
+    pub async fn members(&self, groups: &[u64]) -> Result<Vec<Members>> {
+        let place = |error: Error| error.at_array(self.rows.path());
         if let Some(past) = groups.iter().find(|group| **group >= self.len()) {
-            let expected = Expected::AtMost(i128::from(self.len()) - 1);
-            return Err(place(ModelError::invalid_value(
+            return Err(place(Error::new(
                 Class::OutOfBounds,
                 "group",
-                expected,
+                Expected::AtMost(i128::from(self.len()) - 1),
                 *past,
             )));
         }
@@ -192,11 +191,10 @@ impl Groups {
                 return Ok(Members::Range { start: range.start, stop: range.stop });
             }
             if row.len().checked_rem(8) != Some(0) {
-                let (what, expected) = ("bytes of a group", Expected::MultipleOf(8));
-                return Err(place(ModelError::invalid_value(
+                return Err(place(Error::new(
                     Class::Misaligned,
-                    what,
-                    expected,
+                    "bytes of a group",
+                    Expected::MultipleOf(8),
                     row.len(),
                 )));
             }

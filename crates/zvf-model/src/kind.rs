@@ -97,9 +97,9 @@ pub struct UnknownKind {
     pub token: String,
 }
 
-impl zvf_format::Diagnose for UnknownKind {
-    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
-        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+impl From<UnknownKind> for zvf_error::Error {
+    fn from(error: UnknownKind) -> Self {
+        Self::from_cause(zvf_format::Class::InvalidArgument, error).with_op("query")
     }
 }
 

@@ -7,11 +7,12 @@
 //! ```
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Store};
 
-use crate::{LevelId, LevelReader, LinkFamily, LinkRecords, ModelError};
+use crate::{LevelId, LevelReader, LinkFamily, LinkRecords};
 
 /// The links between a level and another one; cheap to clone.
 ///
@@ -77,16 +78,9 @@ impl LevelReader {
     ///
     /// [`Class::InvalidArgument`] when `delta` is 0; otherwise when a level or its links cannot be opened.
     #[boxed]
-    pub async fn level_links(&self, delta: Delta) -> Result<Option<LevelLinks>, ModelError> {
+    pub async fn level_links(&self, delta: Delta) -> Result<Option<LevelLinks>> {
         if delta == Delta::SAME {
-            let expected = Expected::Rule("another level");
-            let found = "this level";
-            return Err(ModelError::invalid_value(
-                Class::InvalidArgument,
-                "delta",
-                expected,
-                found,
-            ));
+            return Err(Error::new(Class::InvalidArgument, "delta", "another level", "this level"));
         }
         let other = i64::from(self.level().0) + i64::from(delta.0);
         let numbers = self.store().level_numbers();
@@ -109,7 +103,7 @@ impl LevelReader {
     ///
     /// [`Class::BadShape`] when the coarsest level says so too; otherwise when a level cannot be opened.
     #[boxed]
-    pub async fn chain(store: &Store, level: LevelId) -> Result<Vec<Self>, ModelError> {
+    pub async fn chain(store: &Store, level: LevelId) -> Result<Vec<Self>> {
         let mut chain = vec![Self::open(store, level).await?];
         let coarser = store.level_numbers().into_iter().filter(|number| *number > level.0);
         let mut adds = chain.iter().any(|level| level.node().meta().is_additive());
@@ -122,9 +116,13 @@ impl LevelReader {
             chain.push(next);
         }
         if adds {
-            let expected = Expected::Rule("a coarser level that it adds to");
-            let error = ModelError::invalid_value(Class::BadShape, "refinement", expected, "none");
-            return Err(error.with_array(chain[chain.len() - 1].node().path()));
+            let error = Error::new(
+                Class::BadShape,
+                "refinement",
+                "a coarser level that it adds to",
+                "none",
+            );
+            return Err(error.at_array(chain[chain.len() - 1].node().path()));
         }
         Ok(chain)
     }
@@ -144,7 +142,7 @@ impl LevelLinks {
     ///
     /// When links cannot be enumerated or read.
     #[boxed]
-    pub async fn read_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>, ModelError> {
+    pub async fn read_chunks(&self, chunks: &[ChunkKey]) -> Result<Vec<LevelLink>> {
         let mut sorted: Vec<&ChunkKey> = chunks.iter().collect();
         sorted.sort_unstable_by(|a, b| a.cmp_numeric(b));
         let is_requested =

@@ -12,14 +12,12 @@
 //! groups, rowwise                                 groups of objects, and columns with one row for each object or group
 //! levels, composite                               levels that belong together, and several kinds in one level
 //! parametric                                      shapes given by coefficients, headers of other formats
-//! error
 //! ```
 
 mod batch;
 mod bounds;
 mod column;
 mod composite;
-mod error;
 mod field;
 mod groups;
 mod id;
@@ -37,7 +35,6 @@ pub use batch::{BadBatch, Batch, Elements, Part, Parts};
 pub use bounds::{BadBounds, Bounds};
 pub use column::{BadColumn, Column, ColumnBuilder, NativeType};
 pub use composite::ExtraGeometry;
-pub use error::ModelError;
 pub use field::{BadCode, Categories, Field};
 pub use groups::{Groups, Members};
 pub use id::{LevelId, ObjectId};

@@ -10,13 +10,14 @@
 //! ```
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected};
 use zvf_metadata::Object;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 use zvf_store::{DenseArray, Listing, Store};
 
-use crate::{Column, Groups, ModelError, RowAttribute};
+use crate::{Column, Groups, RowAttribute};
 
 /// The parametric objects of a store; cheap to clone.
 ///
@@ -72,10 +73,9 @@ impl Parametric {
     ///
     /// When their documents cannot be used.
     #[boxed]
-    pub async fn open(store: &Store) -> Result<Option<Self>, ModelError> {
+    pub async fn open(store: &Store) -> Result<Option<Self>> {
         let Some(group) = store.nodes().group(GROUP).await? else { return Ok(None) };
-        let types = ParametricTypes::parse(group.attributes)
-            .map_err(|error| ModelError::from(error).with_array(GROUP))?;
+        let types = ParametricTypes::parse(group.attributes).at_array(GROUP)?;
         let objects = store.nodes().dense("parametric/objects").await?;
         Ok(Some(Self { store: store.clone(), types, objects }))
     }
@@ -93,25 +93,27 @@ impl Parametric {
     /// When they cannot be read, a type is no whole number, or `num_objects` or the number of names is
     /// another one than that of the rows.
     #[boxed]
-    pub async fn shapes(&self) -> Result<Vec<Shape>, ModelError> {
+    pub async fn shapes(&self) -> Result<Vec<Shape>> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
-        let place = |error: ModelError| error.with_array(objects.path());
+        let place = |error: Error| error.at_array(objects.path());
         let width = objects.shape().get(1).copied().unwrap_or(1); // one axis: the type without coefficients
         let width = u32::try_from(width).map_err(|_too_wide| {
-            let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::invalid_value(Class::LimitExceeded, "columns", expected, width))
+            place(Error::new(
+                Class::LimitExceeded,
+                "columns",
+                Expected::AtMost(u32::MAX.into()),
+                width,
+            ))
         })?;
         let rows = Column::new(objects.dtype(), width, objects.read_all().await?)
             .map_err(|error| place(error.into()))?;
         let doc = ParametricArray::parse(objects.attributes().clone())
             .map_err(|error| place(error.into()))?;
         if let Some(declared) = doc.num_objects.filter(|declared| *declared != objects.len()) {
-            let expected = Expected::Exactly(objects.len().into());
-            let what = "num_objects, beside the rows";
-            return Err(place(ModelError::invalid_value(
+            return Err(place(Error::new(
                 Class::CountMismatch,
-                what,
-                expected,
+                "num_objects, beside the rows",
+                objects.len(),
                 declared,
             )));
         }
@@ -120,10 +122,13 @@ impl Parametric {
             let mut numbers: Vec<f64> =
                 (0..usize_from_u32(width)).map_while(|c| rows.float(row, c)).collect();
             let type_id = as_integer(numbers.first().copied()).ok_or_else(|| {
-                let expected = Expected::Rule("a whole number");
                 let found = numbers.first().copied().unwrap_or(f64::NAN);
-                let what = "type of a parametric object";
-                place(ModelError::invalid_value(Class::BadTag, what, expected, found))
+                place(Error::new(
+                    Class::BadTag,
+                    "type of a parametric object",
+                    "a whole number",
+                    found,
+                ))
             })?;
             numbers.remove(0);
             while numbers.last().is_some_and(|x| x.is_nan()) {
@@ -149,7 +154,7 @@ impl Parametric {
     ///
     /// When their document cannot be used.
     #[boxed]
-    pub async fn groups(&self) -> Result<Option<Groups>, ModelError> {
+    pub async fn groups(&self) -> Result<Option<Groups>> {
         Groups::open_parametric(&self.store).await
     }
 
@@ -159,7 +164,7 @@ impl Parametric {
     ///
     /// When its document cannot be used.
     #[boxed]
-    pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+    pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>> {
         let array = self.store.nodes().dense(&format!("{GROUP}/object_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
@@ -170,7 +175,7 @@ impl Parametric {
     ///
     /// When its document cannot be used.
     #[boxed]
-    pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+    pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>> {
         let array = self.store.nodes().dense(&format!("{GROUP}/group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
@@ -181,13 +186,13 @@ impl Parametric {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn attribute_names(&self) -> Result<[Listing; 2], ModelError> {
+    pub async fn attribute_names(&self) -> Result<[Listing; 2]> {
         let objects = self.store.nodes().children("parametric/object_attributes").await?;
         Ok([objects, self.store.nodes().children("parametric/group_attributes").await?])
     }
 
     /// Returns one name for each of `count` shapes; empty ones where the store has no names at all.
-    async fn names(&self, count: usize) -> Result<Vec<String>, ModelError> {
+    async fn names(&self, count: usize) -> Result<Vec<String>> {
         let names = match self.store.nodes().group(NAMES).await {
             Ok(Some(_)) => self.joined_names().await?,
             Ok(None) | Err(_) => match self.store.nodes().rows(NAMES).await? {
@@ -203,14 +208,17 @@ impl Parametric {
         if names.len() == count || (count == 0 && names == [""]) {
             return Ok(names);
         }
-        let expected = Expected::Exactly(zvf_format::num::to_u64(count).into());
-        let what = "names of parametric objects";
-        Err(ModelError::invalid_value(Class::CountMismatch, what, expected, names.len())
-            .with_array(NAMES))
+        Err(Error::new(
+            Class::CountMismatch,
+            "names of parametric objects",
+            zvf_format::num::to_u64(count),
+            names.len(),
+        )
+        .at_array(NAMES))
     }
 
     /// Returns the names as the oldest versions keep them.
-    async fn joined_names(&self) -> Result<Option<Vec<String>>, ModelError> {
+    async fn joined_names(&self) -> Result<Option<Vec<String>>> {
         let Some(data) = self.store.nodes().dense("parametric/names/data").await? else {
             return Ok(None);
         };
@@ -225,7 +233,7 @@ impl Parametric {
 ///
 /// When the backend fails.
 #[boxed]
-pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
+pub async fn header_names(store: &Store) -> Result<Listing> {
     Ok(store.nodes().children("headers").await?)
 }
 
@@ -235,7 +243,7 @@ pub async fn header_names(store: &Store) -> Result<Listing, ModelError> {
 ///
 /// When its document cannot be read.
 #[boxed]
-pub async fn header(store: &Store, format: &str) -> Result<Option<Object>, ModelError> {
+pub async fn header(store: &Store, format: &str) -> Result<Option<Object>> {
     let group = store.nodes().group(&format!("headers/{format}")).await?;
     Ok(group.map(|group| group.attributes))
 }
@@ -245,16 +253,10 @@ fn as_integer(number: Option<f64>) -> Option<i64> {
     format!("{number:.0}").parse().ok()
 }
 
-fn text(bytes: &[u8]) -> Result<String, ModelError> {
+fn text(bytes: &[u8]) -> Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_not_utf8| {
-        let expected = Expected::Rule("UTF-8");
-        ModelError::invalid_value(
-            Class::Encoding,
-            "name of a parametric object",
-            expected,
-            "other bytes",
-        )
-        .with_array(NAMES)
+        Error::new(Class::Encoding, "name of a parametric object", "UTF-8", "other bytes")
+            .at_array(NAMES)
     })
 }
 

@@ -14,13 +14,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::DenseArray;
 
-use crate::{Column, ColumnBuilder, Field, ModelError, Value};
+use crate::{Column, ColumnBuilder, Field, Value};
 
 /// One attribute of objects or groups; cheap to clone.
 ///
@@ -73,17 +74,16 @@ pub struct RowValues {
 
 impl RowAttribute {
     /// Creates the attribute called `name` that `array` holds.
-    pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self, ModelError> {
-        let place = |error: ModelError| error.with_array(array.path());
+    pub(crate) fn new(name: &str, array: DenseArray) -> Result<Self> {
+        let place = |error: Error| error.at_array(array.path());
         let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
         let columns = array.shape().get(1..).unwrap_or_default(); // of one axis: one value a row
         let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
         let width = width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
-            let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::invalid_value(
+            place(Error::new(
                 Class::LimitExceeded,
                 "values of a row",
-                expected,
+                Expected::AtMost(u32::MAX.into()),
                 "more",
             ))
         })?;
@@ -140,7 +140,7 @@ impl RowAttribute {
     ///
     /// When the values cannot be read, or are more than the budget.
     #[boxed]
-    pub async fn range(&self, range: std::ops::Range<u64>) -> Result<RowValues, ModelError> {
+    pub async fn range(&self, range: std::ops::Range<u64>) -> Result<RowValues> {
         let stored = range.start.min(self.len())..range.end.min(self.len());
         let bytes = self.inner.array.rows(stored.clone()).await?;
         let mask = self.mask().await?;
@@ -155,7 +155,7 @@ impl RowAttribute {
     ///
     /// As [`range`](Self::range).
     #[boxed]
-    pub async fn rows(&self, rows: &[u64]) -> Result<RowValues, ModelError> {
+    pub async fn rows(&self, rows: &[u64]) -> Result<RowValues> {
         let present: Vec<Option<u64>> =
             rows.iter().map(|row| (*row < self.len()).then_some(*row)).collect();
         let stored: Vec<u64> = present.iter().flatten().copied().collect();
@@ -164,7 +164,7 @@ impl RowAttribute {
         self.values(bytes, &present, mask)
     }
 
-    async fn mask(&self) -> Result<Option<&Bytes>, ModelError> {
+    async fn mask(&self) -> Result<Option<&Bytes>> {
         if self.inner.absence != Absence::Mask {
             return Ok(None);
         }
@@ -178,8 +178,8 @@ impl RowAttribute {
         bytes: Bytes,
         rows: &[Option<u64>],
         mask: Option<&Bytes>,
-    ) -> Result<RowValues, ModelError> {
-        let place = |error: ModelError| error.with_array(self.inner.array.path());
+    ) -> Result<RowValues> {
+        let place = |error: Error| error.at_array(self.inner.array.path());
         let (dtype, width, fill) = (self.dtype(), self.inner.width, self.inner.array.fill());
         let stored = Column::new(dtype, width, bytes).map_err(|error| place(error.into()))?;
         let (mut absent, mut at) = (Vec::new(), 0_usize);

@@ -17,4 +17,4 @@ pub mod encode;
 mod layers;
 
 #[cfg(feature = "store")]
-pub use layers::{LayerForm, LayerSummary, Precomputed, PrecomputedError};
+pub use layers::{LayerForm, LayerSummary, Precomputed};

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use zvf_error::{Error, quote};
+use zvf_format::Class;
+
 /// An error of publishing. It prints as one line without the class, which the layers above add, and without the message
 /// of the operating system, which is its source.
 ///
@@ -109,5 +112,29 @@ impl PublishError {
     /// Returns a function for `map_err` that adds this path.
     pub(crate) fn with_path(path: &str) -> impl Fn(io::Error) -> Self + '_ {
         move |source| Self::IoAt { path: path.to_owned(), source }
+    }
+}
+
+impl From<PublishError> for Error {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are printed as they are")]
+    fn from(error: PublishError) -> Self {
+        let class = match error {
+            PublishError::Io(source) => return Self::io("write", source),
+            PublishError::IoAt { path, source } => return Self::io("write", source).at_key(path),
+            PublishError::Unknown(source) => {
+                return Self::io("publish", source).with_class(Class::CommitUnknown);
+            }
+            PublishError::NoName(found) => {
+                let rule = "a path that ends with a name";
+                return Self::new(Class::InvalidArgument, "path", rule, quote(&found));
+            }
+            PublishError::Busy { .. }
+            | PublishError::Changed { .. }
+            | PublishError::StrayJournal { .. } => Class::Conflict,
+            PublishError::Cancelled => Class::Cancelled,
+            PublishError::Taken { .. } => Class::AlreadyExists,
+            _ => Class::InvalidArgument,
+        };
+        Self::custom(class, format!("store: {error}")).with_op("publish").with_said_cause(error)
     }
 }

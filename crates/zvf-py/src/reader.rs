@@ -11,6 +11,8 @@ use zvf::inspect::{AttributeStats, GroupView, ObjectView, Summary};
 use zvf::render::{ColourBy, Ground, Options, Size};
 use zvf::{Batch, LevelId, ObjectId, OpenOptions, Reader as Native};
 
+use zvf::Error;
+
 use crate::answer::Answer;
 use crate::buffer::Buffer;
 use crate::error::Fault;
@@ -270,7 +272,7 @@ impl Reader {
         view: Option<String>,
         background: Option<String>,
     ) -> PyResult<Job> {
-        let refused = |error: zvf::render::RenderError| crate::error::to_py_error(py, error);
+        let refused = |error: Error| crate::error::to_py_error(py, error);
         let mut options = Options {
             size: Size::new(width, height).map_err(refused)?,
             view: view.map(|view| view.parse()).transpose().map_err(refused)?,
@@ -304,7 +306,7 @@ impl Reader {
     }
 }
 
-type Coming = Box<dyn Stream<Item = Result<Batch, zvf::QueryError>> + Send + Unpin>;
+type Coming = Box<dyn Stream<Item = Result<Batch, Error>> + Send + Unpin>;
 
 enum Stage {
     Pending(Box<(Native, zvf::Query)>),

@@ -13,6 +13,8 @@ use zvf::store::CodecPipeline;
 use zvf::write::{Outside, Schema, WriteOptions, Writer as Native};
 use zvf::{Batch, Bounds, Kind, ObjectId, Parts};
 
+use zvf::Error;
+
 use crate::buffer::{ArrayArgument, FieldArgument, fields};
 use crate::error::{Fault, to_py_error, value_error};
 use crate::runtime::{Job, Outcome, lock, start};
@@ -73,7 +75,7 @@ impl Words {
             ..Axis::space(name)
         });
         let chunk = ChunkShape::new(&self.chunk_shape).map_err(|e| to_py_error(py, e))?;
-        let failed = |error: zvf::write::WriteError| to_py_error(py, error);
+        let failed = |error: Error| to_py_error(py, error);
         let mut schema = Schema::new(kind, axes.collect(), chunk).map_err(failed)?;
         for kind in &self.also {
             schema = schema.with_kind(parse_kind(py, kind)?).map_err(failed)?;

@@ -1,17 +1,18 @@
 //! Batches of a finer level before they are coarsened: rows picked, put together, and labelled with the places they come
 //! from.
 
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, Parts, Value};
 use zvf_query::LOCATION_FIELD;
 
-use crate::PyramidError;
 use crate::carry::Objects;
 use crate::columns::{gather, join};
+use crate::error::unsupported_error;
 use crate::rows::{check_rows, row_number};
 
 /// Returns what of a batch belongs to objects that are kept, or to none.
-pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Batch, PyramidError> {
+pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Batch> {
     let (Some(objects), Some(owners)) = (objects, batch.vertex_objects()) else {
         return Ok(batch.clone());
     };
@@ -28,7 +29,7 @@ pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Ba
 }
 
 /// Returns some rows of a batch, ascending, and the elements between them.
-pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch, PyramidError> {
+pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch> {
     let mut made = Batch::new(batch.kind(), gather(batch.positions(), rows));
     for field in batch.fields() {
         made = made.with_field(field.with_column(gather(&field.column, rows)))?;
@@ -68,9 +69,9 @@ pub(crate) fn count_elements(batch: &Batch) -> u64 {
 }
 
 /// Returns batches of points as one.
-pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
+pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch> {
     let [first, others @ ..] = batches else {
-        return Err(PyramidError::unsupported("points", "some", "none"));
+        return Err(unsupported_error("points", "some", "none"));
     };
     if others.is_empty() {
         return Ok(first.clone());
@@ -95,7 +96,7 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch, PyramidError> {
 }
 
 /// Returns the batch with its fields in the order of these names; others come last.
-pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch, PyramidError> {
+pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
     check_rows(batch.len())?;
     let mut fields: Vec<&Field> = batch.fields().iter().collect();
     let place = |field: &&Field| names.iter().position(|name| **name == *field.name);
@@ -117,7 +118,7 @@ pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch, Pyr
 }
 
 /// Returns chains of several batches as one, by the ids of their objects; none where they have other columns.
-pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidError> {
+pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>> {
     let [first, others @ ..] = batches else { return Ok(None) };
     if others.is_empty() {
         return Ok(Some(first.clone()));
@@ -159,7 +160,7 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>, PyramidErr
 
 /// Returns objects with edges or faces as one batch, one after the other; none where they have other columns. Attributes of
 /// edges and faces come in the order of their names.
-pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>, PyramidError> {
+pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>> {
     let Some(first) = batches.first() else { return Ok(None) };
     check_rows(batches.iter().map(|batch| batch.len()).sum())?;
     if !batches.iter().all(|other| has_same_columns(first, other)) {
@@ -219,7 +220,7 @@ pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
 }
 
 /// Returns the batch without the field of places, and what that says; nothing where it was not asked for.
-pub(crate) fn split_off_places(batch: Batch) -> Result<(Batch, Vec<u64>), PyramidError> {
+pub(crate) fn split_off_places(batch: Batch) -> Result<(Batch, Vec<u64>)> {
     check_rows(batch.len())?;
     let Some(field) = batch.field(LOCATION_FIELD) else { return Ok((batch, Vec::new())) };
     let column = &field.column;

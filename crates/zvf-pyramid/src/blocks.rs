@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{
     f64_from_i64, f64_from_u64, index_u32, round_half_up_u64, saturating_usize, to_u64,
@@ -21,9 +22,9 @@ use zvf_format::num::{
 use zvf_model::{Batch, Bounds, Column, Elements, Kind, LevelReader};
 use zvf_query::region::Region;
 
-use crate::PyramidError;
 use crate::batches::select_rows;
 use crate::columns::{counts, gather};
+use crate::error::{inconsistent_error, unsupported_error};
 use crate::links::LineageWriter;
 use crate::rows::{NONE, chunk_of_place, row_number};
 use crate::shape::Coarsened;
@@ -38,7 +39,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     /// Builds blocks of at most `max_rows` vertices, or of one chunk.
-    pub(crate) async fn build(level: &LevelReader, max_rows: u64) -> Result<Self, PyramidError> {
+    pub(crate) async fn build(level: &LevelReader, max_rows: u64) -> Result<Self> {
         Self::build_in_units(level, max_rows, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
@@ -47,7 +48,7 @@ impl Blocks {
         level: &LevelReader,
         max_rows: u64,
         units: &[i64],
-    ) -> Result<Self, PyramidError> {
+    ) -> Result<Self> {
         let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
         let mut rows = Vec::with_capacity(keys.len());
         for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
@@ -98,27 +99,27 @@ impl Blocks {
     }
 
     /// Returns what lies in block `number`, and a little more, as chunks are computed from rounded numbers.
-    pub(crate) fn region(&self, number: usize) -> Result<Region, PyramidError> {
+    pub(crate) fn region(&self, number: usize) -> Result<Region> {
         self.region_with_margin(number, STRAY_TOLERANCE_CHUNKS)
     }
 
     /// Returns a region that meets the chunks of block `number` and no others.
-    pub(crate) fn chunks(&self, number: usize) -> Result<Region, PyramidError> {
+    pub(crate) fn chunks(&self, number: usize) -> Result<Region> {
         self.region_with_margin(number, -STRAY_TOLERANCE_CHUNKS)
     }
 
-    fn region_with_margin(&self, number: usize, by: f64) -> Result<Region, PyramidError> {
+    fn region_with_margin(&self, number: usize, by: f64) -> Result<Region> {
         region(&self.boxes[number], &self.sizes, by)
     }
 
     /// Returns the block of each place.
-    pub(crate) fn owners(&self, places: &[u64]) -> Result<Vec<u32>, PyramidError> {
+    pub(crate) fn owners(&self, places: &[u64]) -> Result<Vec<u32>> {
         let owner = |place: &u64| {
             let chunk = chunk_of_place(*place);
             let block = self.block_of_chunk.get(usize_from_u32(chunk)).copied();
             block.ok_or_else(|| {
                 let expected = format!("less than {}", self.block_of_chunk.len());
-                PyramidError::inconsistent("chunk that a vertex lies in", expected, chunk)
+                inconsistent_error("chunk that a vertex lies in", expected, chunk)
             })
         };
         places.iter().map(owner).collect()
@@ -126,20 +127,17 @@ impl Blocks {
 }
 
 /// Returns a region that meets the chunks of these sizes from the first to the last corner and no others.
-pub(crate) fn chunks_between(
-    corners: &[Vec<i64>; 2],
-    sizes: &[f64],
-) -> Result<Region, PyramidError> {
+pub(crate) fn chunks_between(corners: &[Vec<i64>; 2], sizes: &[f64]) -> Result<Region> {
     region(corners, sizes, -STRAY_TOLERANCE_CHUNKS)
 }
 
 /// Returns the box of chunks, so much wider on each side, in chunks.
-fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region, PyramidError> {
+fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region> {
     let end = |at: &i64, size: &f64, more: f64| (f64_from_i64(*at) + more) * size;
     let low: Vec<f64> = low.iter().zip(sizes).map(|(at, s)| end(at, s, -by)).collect();
     let high: Vec<f64> = high.iter().zip(sizes).map(|(at, s)| end(at, s, 1.0 + by)).collect();
     let bounds = Bounds::new(&low, &high);
-    let bounds = bounds.map_err(|why| PyramidError::unsupported("chunks", "finite", why))?;
+    let bounds = bounds.map_err(|why| unsupported_error("chunks", "finite", why))?;
     Ok(bounds.into())
 }
 
@@ -222,7 +220,7 @@ impl BlockStitcher {
         (places, owners, fixed): (&[u64], &[u32], &[bool]),
         block: usize,
         lineage: &mut LineageWriter,
-    ) -> Result<u64, PyramidError> {
+    ) -> Result<u64> {
         let coarse = Coarse::new(&made, places, owners, fixed);
         let block = index_u32(block);
         let rows: Vec<u32> =
@@ -275,21 +273,17 @@ impl BlockStitcher {
         Ok(count)
     }
 
-    fn number(&self, place: u64) -> Result<u64, PyramidError> {
+    fn number(&self, place: u64) -> Result<u64> {
         let number = self.numbers.get(&place).map(|(number, _)| *number);
         let expected = "ends that are in a block before";
-        number.ok_or_else(|| PyramidError::unsupported("edges between blocks", expected, "another"))
+        number.ok_or_else(|| unsupported_error("edges between blocks", expected, "another"))
     }
 
     /// Refuses to have lost or doubled a vertex.
-    pub(crate) fn check(&self, vertices: u64, all: bool) -> Result<(), PyramidError> {
+    pub(crate) fn check(&self, vertices: u64, all: bool) -> Result<()> {
         if all && self.taken != vertices {
             let (what, expected) = ("vertices of the blocks", "all of the level");
-            return Err(PyramidError::unsupported(
-                what,
-                expected,
-                format!("{} of {vertices}", self.taken),
-            ));
+            return Err(unsupported_error(what, expected, format!("{} of {vertices}", self.taken)));
         }
         Ok(())
     }
@@ -336,7 +330,7 @@ fn push(
     elements: &Elements,
     some: &[u32],
     ends: &[u64],
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     if some.is_empty() {
         return Ok(());
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::LinksConvention;
@@ -16,6 +17,7 @@ use zvf_write::SpillFolder;
 
 use crate::checkpoint::{Checkpoint, TakeOutcome};
 use crate::cross_level_options::CrossLevelOptions;
+use crate::error::{inconsistent_error, setting_error};
 use crate::level_build::partial_rebuild::PreviousStore;
 use crate::level_build::{self, KindBuild};
 use crate::names::Names;
@@ -26,7 +28,7 @@ use crate::rule::Aggregation;
 use crate::shape::Rules;
 use crate::size::{Size, count_stored_bytes};
 use crate::stale::{Changed, Stale};
-use crate::{Options, PyramidError, additive, levels, links};
+use crate::{Options, additive, levels, links};
 
 /// Gives the store at `address` coarser levels, in place of those it has; `on_level` is called for each as it is
 /// made.
@@ -47,7 +49,7 @@ pub async fn build(
     options: &Options,
     how: &BuildOptions,
     mut on_level: impl FnMut(&LevelReport) + Send,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     let levels_only = |event: PyramidEvent<'_>| {
         if let PyramidEvent::Level(report) = event {
             on_level(report);
@@ -67,7 +69,7 @@ pub async fn build_with_notices(
     options: &Options,
     how: &BuildOptions,
     mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     build_with_checkpoint(address, options, how, &mut EventReporter::new(&mut on_event)).await
 }
 
@@ -78,7 +80,7 @@ async fn build_with_checkpoint(
     options: &Options,
     how: &BuildOptions,
     events: &mut EventReporter<'_>,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     let (how, store) = lock_and_open(address, options, how).await?;
     let checkpoint = Checkpoint::open(address, &store, options).await?;
     let made = replace((address, &store), options, None, (&how, checkpoint.as_ref()), events).await;
@@ -96,7 +98,7 @@ pub(crate) async fn build_from_checkpoint(
     how: &BuildOptions,
     checkpoint: &Checkpoint,
     events: &mut EventReporter<'_>,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     let (how, store) = lock_and_open(address, options, how).await?;
     replace((address, &store), options, None, (&how, Some(checkpoint)), events).await
 }
@@ -108,7 +110,7 @@ pub(crate) async fn build_one_level(
     (build, checkpoint): (&Build, &Checkpoint),
     plan: &PyramidPlan,
     level: u32,
-) -> Result<Option<LevelReport>, PyramidError> {
+) -> Result<Option<LevelReport>> {
     let target = BuildTarget { build, checkpoint: Some(checkpoint), only: Some(level) };
     let (mut made, _root) =
         build_levels(store, target, plan, None, &mut EventReporter::new(&mut |_event| {})).await?;
@@ -123,7 +125,7 @@ pub(crate) async fn build_all_levels(
     (build, checkpoint): (&Build, Option<&Checkpoint>),
     plan: &PyramidPlan,
     events: &mut EventReporter<'_>,
-) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root)> {
     build_levels(store, BuildTarget::new(build, checkpoint), plan, None, events).await
 }
 
@@ -141,7 +143,7 @@ pub async fn refresh(
     stale: &Stale,
     how: &BuildOptions,
     mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     refresh_stale(address, options, stale, how, &mut EventReporter::new(&mut on_event)).await
 }
 
@@ -152,7 +154,7 @@ async fn refresh_stale(
     stale: &Stale,
     how: &BuildOptions,
     events: &mut EventReporter<'_>,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     let (how, store) = lock_and_open(address, options, how).await?;
     replace((address, &store), options, Some(stale), (&how, None), events).await
 }
@@ -162,7 +164,7 @@ async fn lock_and_open(
     address: &str,
     options: &Options,
     how: &BuildOptions,
-) -> Result<(BuildOptions, Store), PyramidError> {
+) -> Result<(BuildOptions, Store)> {
     let how = BuildOptions { lock: Build::lock_target(address, &how.disk)?, ..how.clone() };
     Ok((how, Store::open(address, options.opening()).await?))
 }
@@ -173,7 +175,7 @@ async fn replace(
     stale: Option<&Stale>,
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     events: &mut EventReporter<'_>,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     levels::check_version(store)?;
     let mut plan = PyramidPlan::plan(store, options).await?;
     if let Some(only) = plan.kinds().first().filter(|_| options.additive) {
@@ -201,7 +203,7 @@ async fn replace(
 }
 
 /// Returns whether the store has level 0 and no links of it to others, so that levels are only added to it.
-async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool, PyramidError> {
+async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool> {
     // Without a lock it is no folder of this machine. Whoever put level 0 elsewhere gets a store in one place.
     let in_place = options.lock.as_ref().is_some_and(|lock| {
         let level_0 = std::fs::symlink_metadata(lock.target().join("0"));
@@ -237,7 +239,7 @@ impl<'a> BuildTarget<'a> {
 }
 
 /// Refuses a rule for an attribute that level 0 does not have.
-async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(), PyramidError> {
+async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<()> {
     if rules.is_empty() {
         return Ok(());
     }
@@ -251,11 +253,7 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
         Some((name, _)) => {
             let attribute_names: Vec<String> = names.into_iter().collect();
             let found = format!("{name:?}, where there is {}", attribute_names.join(", "));
-            Err(PyramidError::Setting {
-                what: "a rule",
-                expected: "an attribute of level 0",
-                found,
-            })
+            Err(setting_error("a rule", "an attribute of level 0", found))
         }
     }
 }
@@ -266,7 +264,7 @@ async fn rebuild(
     (build, checkpoint): (&Build, Option<&Checkpoint>),
     plan: &PyramidPlan,
     events: &mut EventReporter<'_>,
-) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root)> {
     let store = Store::open(address, plan.options().opening()).await?;
     let Some(only) = plan.kinds().first() else {
         return Ok((Vec::new(), Root::from_store(&store).finish()));
@@ -288,7 +286,7 @@ async fn build_levels(
     plan: &PyramidPlan,
     stale: Option<&Stale>,
     events: &mut EventReporter<'_>,
-) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root)> {
     let options = plan.options();
     let cross_level = CrossLevelOptions { storage: options.links, depth: options.depth };
     let (kinds, mut kind_names, mut changed) = (plan.kinds(), Vec::new(), Vec::new());
@@ -395,10 +393,7 @@ async fn build_levels(
 }
 
 /// Adds the stored bytes of the level and of each kind of it to the report.
-async fn measure_stored(
-    store: &Store,
-    mut report: LevelReport,
-) -> Result<LevelReport, PyramidError> {
+async fn measure_stored(store: &Store, mut report: LevelReport) -> Result<LevelReport> {
     report.bytes = count_stored_bytes(store, &report.level.to_string()).await?;
     let mut first = report.bytes; // the groups of others lie among its arrays
     for (kind, kind_report) in report.kinds.iter_mut().skip(1) {
@@ -406,7 +401,7 @@ async fn measure_stored(
         let Some(rest) = first.checked_sub(kind_report.bytes) else {
             let expected = format!("at most {first}");
             let found = kind_report.bytes;
-            return Err(PyramidError::inconsistent("bytes of a kind", expected, found));
+            return Err(inconsistent_error("bytes of a kind", expected, found));
         };
         first = rest;
     }

@@ -8,12 +8,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use zvf_error::Result;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Field, LevelReader, ObjectId};
 use zvf_write::KindWriter;
 
-use crate::PyramidError;
 use crate::columns::gather;
+use crate::error::unsupported_error;
 use crate::row_ids::RowIds;
 
 /// The objects of a level.
@@ -28,14 +29,10 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Returns those of `levels`, all that have fragments kept; `None` where none has an index.
-    pub(crate) async fn load(levels: &[LevelReader]) -> Result<Option<Self>, PyramidError> {
+    pub(crate) async fn load(levels: &[LevelReader]) -> Result<Option<Self>> {
         if levels.len() > usize::from(NO_LEVEL) {
             let expected = "at most 255";
-            return Err(PyramidError::unsupported(
-                "levels that add to each other",
-                expected,
-                levels.len(),
-            ));
+            return Err(unsupported_error("levels that add to each other", expected, levels.len()));
         }
         let (mut ids, mut at, mut any) = (RowIds::new(), Vec::new(), false);
         let mut row_of_id: HashMap<i64, usize> = HashMap::new();
@@ -66,7 +63,7 @@ impl Objects {
                     Some(_) => {
                         let expected = "each at one of the levels that add to each other";
                         let found = format!("object {id} at level {} again", level.level().0);
-                        return Err(PyramidError::unsupported("objects", expected, found));
+                        return Err(unsupported_error("objects", expected, found));
                     }
                 }
             }
@@ -175,7 +172,7 @@ impl Objects {
         levels: &[LevelReader],
         source_id: &str,
         mut writer: KindWriter<'_>,
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         let (mut names, mut ids) = (Vec::new(), Vec::with_capacity(levels.len()));
         for level in levels {
             let level_names = level.object_attribute_names().await?.names;
@@ -239,7 +236,7 @@ impl Objects {
         source_id: &str,
         with_old_ids: bool,
         writer: &mut KindWriter<'_>,
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         let new: Vec<ObjectId> =
             self.kept_ids.iter().map(|id| ObjectId(self.new_id(*id))).collect();
         writer.declare_objects(&new);
@@ -253,7 +250,7 @@ impl Objects {
 }
 
 /// Returns the ids of the rows of a level's index; none where it has no index.
-pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds, PyramidError> {
+pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds> {
     let mut all = RowIds::new();
     let Some(index) = level.objects().await? else { return Ok(all) };
     for start in (0..index.slots()).step_by(INDEX_BATCH_ROWS) {
@@ -265,7 +262,7 @@ pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds, PyramidE
 
 /// Returns the ids of objects whose chains are read as they were written: where one run follows another in the same
 /// chunk, reading makes them one.
-pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
+pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>> {
     let Some(index) = level.objects().await? else { return Ok(BTreeSet::new()) };
     let mut whole = Vec::new();
     let note = |manifest: &zvf_model::ObjectManifest| {
@@ -284,7 +281,7 @@ pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i6
 }
 
 /// Returns the ids of objects that have fragments.
-pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>, PyramidError> {
+pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>> {
     let objects = Objects::load(std::slice::from_ref(level)).await?;
     Ok(objects.iter().flat_map(Objects::kept_ids).copied().collect())
 }

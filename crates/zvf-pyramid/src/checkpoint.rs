@@ -27,16 +27,17 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_publish::{Disk, KeyedFolder, hash_file};
 use zvf_store::{Build, Store};
-use zvf_write::{Pairs, WriteError};
+use zvf_write::Pairs;
 
+use crate::Options;
 use crate::built_level::BuiltLevel;
 use crate::report::LevelReport;
 use crate::root::Root;
-use crate::{Options, PyramidError};
 
 /// A level that was made by [`build_level`](crate::build_level), and the folder that it is kept in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Checkpoint {
         address: &str,
         store: &Store,
         options: &Options,
-    ) -> Result<Option<Self>, PyramidError> {
+    ) -> Result<Option<Self>> {
         let Some(folder) = Build::sibling_work_dir(address, FOLDER_SUFFIX)? else {
             return Ok(None);
         };
@@ -126,12 +127,12 @@ impl Checkpoint {
         build: &Build,
         level: u32,
         (kinds, linked): (&[Kind], bool),
-    ) -> Result<TakeOutcome, PyramidError> {
+    ) -> Result<TakeOutcome> {
         let folder = self.level_folder(level).join(level.to_string());
-        let report = match self.read_saved(level).map_err(WriteError::Scratch)? {
+        let report = match self.read_saved(level).map_err(Error::scratch)? {
             Saved::Sound(report) => report,
             saved @ (Saved::Damaged | Saved::Nothing) => {
-                self.remove_level(level).map_err(WriteError::Scratch)?;
+                self.remove_level(level).map_err(Error::scratch)?;
                 let damaged = matches!(saved, Saved::Damaged);
                 return Ok(if damaged { TakeOutcome::Discarded } else { TakeOutcome::Nothing });
             }
@@ -139,7 +140,7 @@ impl Checkpoint {
         let (mut documents, mut parents) = (Vec::new(), Vec::new());
         for (at, kind) in kinds.iter().enumerate() {
             let kind_folder = if at == 0 { folder.clone() } else { folder.join(kind.token()) };
-            let text = fs::read(kind_folder.join(DOCUMENT)).map_err(WriteError::Scratch)?;
+            let text = fs::read(kind_folder.join(DOCUMENT)).map_err(Error::scratch)?;
             documents.push(Document::parse(&text)?);
             if linked {
                 parents.push((*kind, Pairs::open(&self.pairs_path(level, *kind))?));
@@ -155,7 +156,7 @@ impl Checkpoint {
         build: &Build,
         report: &LevelReport,
         parents: &[(Kind, Pairs)],
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         let level = report.level;
         for (kind, parents) in parents {
             parents.save(&self.pairs_path(level, *kind))?;
@@ -172,7 +173,7 @@ impl Checkpoint {
             let name = format!("{level}.json");
             write(&Disk::default(), self.level_folder(level), &name, &record.to_string())
         };
-        Ok(record().map_err(WriteError::Scratch)?)
+        Ok(record().map_err(Error::scratch)?)
     }
 
     /// Reads the record of a level and checks its files against that.

@@ -7,12 +7,13 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Value};
 
-use crate::PyramidError;
 use crate::columns::{counts, floats, gather, put};
+use crate::error::{setting_error, unsupported_error};
 use crate::rows::{NONE, row_number};
 use crate::rule::Aggregation;
 use crate::shape::largest_error::{ErrorLocation, LargestError, compare_points};
@@ -72,14 +73,14 @@ impl Clusters {
     }
 
     /// Returns for each cluster what its vertices stand for: so many vertices of level 0.
-    pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Result<Vec<u64>, PyramidError> {
+    pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Result<Vec<u64>> {
         let weight = |rows: &[u32]| {
             let mut row_weights =
                 rows.iter().map(|row| weights.map_or(1, |weights| weight_of(weights, *row)));
             let sum = row_weights.try_fold(0_u64, u64::checked_add);
             sum.ok_or_else(|| {
                 let (what, expected) = ("vertices that one stands for", "fewer than 2^64");
-                PyramidError::unsupported(what, expected, "more")
+                unsupported_error(what, expected, "more")
             })
         };
         self.par_members().map(weight).collect()
@@ -127,7 +128,7 @@ impl Clusters {
         field: &Field,
         rule: Aggregation,
         weights: Option<&[u64]>,
-    ) -> Result<Option<Field>, PyramidError> {
+    ) -> Result<Option<Field>> {
         rule.check(field)?;
         let column = &field.column;
         let column = match rule {
@@ -153,12 +154,7 @@ impl Clusters {
         gather(column, &rows)
     }
 
-    fn numbers(
-        &self,
-        field: &Field,
-        rule: Aggregation,
-        weights: Option<&[u64]>,
-    ) -> Result<Column, PyramidError> {
+    fn numbers(&self, field: &Field, rule: Aggregation, weights: Option<&[u64]>) -> Result<Column> {
         let column = &field.column;
         let dtype = column.dtype();
         let exact = dtype.kind != DtypeKind::Float && rule != Aggregation::Mean;
@@ -208,7 +204,7 @@ impl Clusters {
     }
 
     /// Computes sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
-    fn aggregate_integers(&self, field: &Field, rule: Aggregation) -> Result<Column, PyramidError> {
+    fn aggregate_integers(&self, field: &Field, rule: Aggregation) -> Result<Column> {
         let column = &field.column;
         let dtype = column.dtype();
         let signed = dtype.kind == DtypeKind::Int;
@@ -239,7 +235,7 @@ impl Clusters {
                 if !(min..=max).contains(&x) {
                     let expected = "a sum that fits in 64 bits: take mean, min or max";
                     let found = format!("{x} for {}", field.name);
-                    return Err(PyramidError::setting("rule of an attribute", expected, found));
+                    return Err(setting_error("rule of an attribute", expected, found));
                 }
                 bytes.extend(x.to_le_bytes().iter().take(size));
             }

@@ -1,11 +1,10 @@
 //! Positions as floats and back, and columns put together.
 
 use bytes::Bytes;
+use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
-
-use crate::PyramidError;
 
 /// Returns all values of a column, row by row; NaN for what is no number.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
@@ -43,7 +42,7 @@ impl Points {
 }
 
 /// Returns values as a column of this type: rounded where it has whole numbers.
-pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column, PyramidError> {
+pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column> {
     let mut bytes = Vec::with_capacity(values.len() * 8);
     for x in values {
         put(&mut bytes, dtype, *x);
@@ -104,7 +103,7 @@ pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
 }
 
 /// Returns whole numbers as a column of 64 bits without a sign.
-pub(crate) fn counts(values: &[u64]) -> Result<Column, PyramidError> {
+pub(crate) fn counts(values: &[u64]) -> Result<Column> {
     let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
     let bytes: Vec<u8> = values.iter().flat_map(|n| n.to_le_bytes()).collect();
     Ok(Column::new(dtype, 1, Bytes::from(bytes))?)

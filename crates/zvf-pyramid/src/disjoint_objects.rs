@@ -14,13 +14,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_u32, saturating_usize, usize_from_u32};
 use zvf_model::{LevelReader, LinkRecords, ObjectIndex, ObjectManifest};
 use zvf_store::{Caching, KeyTable};
 
-use crate::PyramidError;
 use crate::carry::read_row_ids;
 use crate::row_ids::RowIds;
 
@@ -32,7 +32,7 @@ pub(crate) type Sizes = HashMap<i64, u64>;
 pub(crate) async fn measure_objects(
     level: &LevelReader,
     changed: Option<&BTreeSet<i64>>,
-) -> Result<Result<Sizes, &'static str>, PyramidError> {
+) -> Result<Result<Sizes, &'static str>> {
     let Some(index) = level.objects().await? else { return Ok(Err("the level has no objects")) };
     let Some(mut ranges) = Ranges::read(level).await? else {
         return Ok(Err("fragments are not ranges of rows"));
@@ -61,7 +61,7 @@ struct Ranges {
 
 impl Ranges {
     /// Returns those of a level, without owners; `None` where rows are not in ranges that follow each other.
-    async fn read(level: &LevelReader) -> Result<Option<Self>, PyramidError> {
+    async fn read(level: &LevelReader) -> Result<Option<Self>> {
         let table = level.chunks().await?;
         let keys: Vec<ChunkKey> = table.iter().collect();
         let (mut firsts, mut ranges) = (vec![0], Vec::new());
@@ -85,7 +85,7 @@ impl Ranges {
     }
 
     /// Notes the owners of ranges; false where one has two, or a manifest names what is not there.
-    async fn assign_owners(&mut self, index: &ObjectIndex) -> Result<bool, PyramidError> {
+    async fn assign_owners(&mut self, index: &ObjectIndex) -> Result<bool> {
         let mut is_sound = true;
         let claim = |manifest: &ObjectManifest| {
             is_sound = is_sound && self.assign_owner(manifest)?;
@@ -95,7 +95,7 @@ impl Ranges {
         Ok(is_sound)
     }
 
-    fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool, zvf_model::ModelError> {
+    fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool> {
         let row = saturating_u32(manifest.row()); // an index has fewer rows
         for (chunk, fragment) in manifest.references()? {
             let span = self.table.find(&chunk).and_then(|place| self.ranges_of_chunk(place));
@@ -139,11 +139,7 @@ impl Ranges {
     }
 
     /// Returns whether a record of a link joins two objects; of those in or between chunks that are `near`.
-    async fn are_joined(
-        &self,
-        level: &LevelReader,
-        near: Option<&[bool]>,
-    ) -> Result<bool, PyramidError> {
+    async fn are_joined(&self, level: &LevelReader, near: Option<&[bool]>) -> Result<bool> {
         let Some(family) = level.links(Delta::SAME).await? else { return Ok(false) };
         let is_near = |key: &ChunkKey| {
             near.is_none_or(|near| {

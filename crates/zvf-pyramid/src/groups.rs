@@ -5,11 +5,12 @@
 //!
 //! A range may name more ids than memory holds: it stays one, or only its members that are kept are written out.
 
+use zvf_error::{Error, Result};
 use zvf_model::{Field, LevelReader, Members, ObjectId};
 use zvf_write::Writer;
 
-use crate::PyramidError;
 use crate::carry::Objects;
+use crate::error::unsupported_error;
 
 /// A group: its name, and who is in it.
 pub(crate) type Group = (Option<String>, Members);
@@ -18,13 +19,11 @@ pub(crate) type Group = (Option<String>, Members);
 pub(crate) type SpreadGroup = (Option<String>, Vec<Members>);
 
 /// Reads the groups of a level, as they are stored; `None` where it has none.
-pub(crate) async fn read_level_groups(
-    level: &LevelReader,
-) -> Result<Option<Vec<Group>>, PyramidError> {
+pub(crate) async fn read_level_groups(level: &LevelReader) -> Result<Option<Vec<Group>>> {
     let Some(groups) = level.groups().await? else { return Ok(None) };
     if groups.len() > MAX_GROUPS {
         let expected = "at most 134217728";
-        return Err(PyramidError::unsupported("groups of a level", expected, groups.len()));
+        return Err(unsupported_error("groups of a level", expected, groups.len()));
     }
     let mut all = Vec::new();
     for start in (0..groups.len()).step_by(GROUP_BATCH) {
@@ -36,7 +35,7 @@ pub(crate) async fn read_level_groups(
 }
 
 /// Reads the groups of `levels`.
-pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<SpreadGroup>, PyramidError> {
+pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<SpreadGroup>> {
     let mut all: Option<Vec<SpreadGroup>> = None;
     for level in levels {
         let Some(groups) = read_level_groups(level).await? else { continue };
@@ -55,7 +54,7 @@ pub(crate) async fn read_groups(levels: &[LevelReader]) -> Result<Vec<SpreadGrou
 }
 
 /// Returns the attributes of the groups of `levels`.
-pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>, PyramidError> {
+pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>> {
     let mut all: Vec<Field> = Vec::new();
     for level in levels {
         let Some(groups) = level.groups().await? else { continue };
@@ -80,7 +79,7 @@ pub(crate) async fn carry(
     levels: &[LevelReader],
     kinds: &[&Objects],
     writer: &mut Writer,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let others = kinds.iter().any(|kind| kind.changes_groups());
     for (name, members) in read_groups(levels).await? {
         let members = match members.as_slice() {
@@ -134,9 +133,9 @@ fn sort_ids(ids: &mut Vec<i64>) {
     ids.dedup();
 }
 
-fn refuse_mismatch(what: &'static str, found: &str) -> PyramidError {
+fn refuse_mismatch(what: &'static str, found: &str) -> Error {
     let expected = "the same at all levels that add to each other: nothing says which hold";
-    PyramidError::unsupported(what, expected, found)
+    unsupported_error(what, expected, found)
 }
 
 /// Groups whose members are read at once.

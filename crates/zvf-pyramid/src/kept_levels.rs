@@ -16,14 +16,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::{Error, Result};
 use zvf_metadata::Root;
 use zvf_store::{Build, BuildOptions, Key, Store};
-use zvf_write::WriteError;
 
 use crate::checkpoint::{Checkpoint, DOCUMENT, KeptLevel};
+use crate::error::{setting_error, unsupported_error};
 use crate::plan::PyramidPlan;
 use crate::report::{EventReporter, LevelReport, PyramidEvent};
-use crate::{Options, PyramidError, build, levels};
+use crate::{Options, build, levels};
 
 impl KeptLevel {
     /// Returns whether what the folder holds is what was made, byte for byte.
@@ -31,9 +32,9 @@ impl KeptLevel {
     /// # Errors
     ///
     /// When it cannot be read.
-    pub fn is_whole(&self) -> Result<bool, PyramidError> {
+    pub fn is_whole(&self) -> Result<bool> {
         let checkpoint = Checkpoint::with_levels(&self.folder, Vec::new());
-        checkpoint.is_sound(self.level).map_err(|error| WriteError::Scratch(error).into())
+        checkpoint.is_sound(self.level).map_err(Error::scratch)
     }
 
     /// Returns whether the store at `address` holds what was made: every file of it but documents, which name what came
@@ -42,10 +43,10 @@ impl KeptLevel {
     /// # Errors
     ///
     /// When one of them cannot be read.
-    pub fn is_in(&self, address: &str) -> Result<bool, PyramidError> {
+    pub fn is_in(&self, address: &str) -> Result<bool> {
         let checkpoint = Checkpoint::with_levels(&self.folder, Vec::new());
         let store = Path::new(address.strip_prefix("file://").unwrap_or(address));
-        checkpoint.is_in(self.level, store).map_err(|error| WriteError::Scratch(error).into())
+        checkpoint.is_in(self.level, store).map_err(Error::scratch)
     }
 
     /// Copies it, for a build of its own: files that get second names are not those that others read meanwhile.
@@ -80,7 +81,7 @@ pub async fn build_level(
     how: &BuildOptions,
     finer: &[KeptLevel],
     level: u32,
-) -> Result<Option<LevelReport>, PyramidError> {
+) -> Result<Option<LevelReport>> {
     check_divisible(store, options).await?;
     let plan = PyramidPlan::plan(store, options).await?;
     let scratch_store = ScratchStore::begin(store, folder, how).await?;
@@ -94,7 +95,7 @@ pub async fn build_level(
             (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
             made
         }
-        Err(error) => Err(WriteError::Scratch(error).into()),
+        Err(error) => Err(Error::scratch(error).into()),
     };
     scratch_store.remove().await;
     made
@@ -112,8 +113,8 @@ pub async fn build_with_levels(
     how: &BuildOptions,
     kept: &[KeptLevel],
     mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
-) -> Result<Vec<LevelReport>, PyramidError> {
-    fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
+) -> Result<Vec<LevelReport>> {
+    fs::create_dir_all(folder).map_err(Error::scratch)?;
     let checkpoint = Checkpoint::with_levels(folder, kept.to_vec());
     let made = build::build_from_checkpoint(
         address,
@@ -142,7 +143,7 @@ pub async fn build_in_folder(
     how: &BuildOptions,
     kept: &[KeptLevel],
     mut on_event: impl FnMut(PyramidEvent<'_>) + Send,
-) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
+) -> Result<(PathBuf, Vec<LevelReport>)> {
     build_in_scratch_store(
         (store, folder),
         options,
@@ -160,7 +161,7 @@ async fn build_in_scratch_store(
     how: &BuildOptions,
     kept: &[KeptLevel],
     events: &mut EventReporter<'_>,
-) -> Result<(PathBuf, Vec<LevelReport>), PyramidError> {
+) -> Result<(PathBuf, Vec<LevelReport>)> {
     check_divisible(store, options).await?;
     let plan = PyramidPlan::plan(store, options).await?;
     let scratch_store = ScratchStore::begin(store, folder, how).await?;
@@ -210,12 +211,12 @@ pub fn belongs_to_levels(path: &str) -> bool {
 ///
 /// When levels add to each other, or would, or the store is one that cannot get levels.
 #[boxed]
-pub async fn check_divisible(store: &Store, options: &Options) -> Result<(), PyramidError> {
+pub async fn check_divisible(store: &Store, options: &Options) -> Result<()> {
     levels::check_version(store)?;
     levels::check_keys(store).await?;
     if options.additive || store.level(0).await?.meta().is_additive() {
         let expected = "levels that are made one of another";
-        return Err(PyramidError::unsupported(
+        return Err(unsupported_error(
             "levels one by one",
             expected,
             "levels that add to each other",
@@ -233,11 +234,11 @@ struct ScratchStore {
 
 impl ScratchStore {
     /// Begins the scratch store for `store` below `folder`.
-    async fn begin(store: &Store, folder: &Path, how: &BuildOptions) -> Result<Self, PyramidError> {
-        fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
+    async fn begin(store: &Store, folder: &Path, how: &BuildOptions) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(Error::scratch)?;
         let name = folder.join(NAME);
         let Some(name) = name.to_str() else {
-            return Err(PyramidError::setting(
+            return Err(setting_error(
                 "the folder of a level",
                 "a name that is text",
                 name.display(),
@@ -257,7 +258,7 @@ impl ScratchStore {
 
     /// Copies the documents of level 0. They are read through `store`, which may be on an object store:
     /// [`Build::copy_documents`] copies those of the folder that a build adds to.
-    async fn describe_level_0(&self, store: &Store) -> Result<(), PyramidError> {
+    async fn describe_level_0(&self, store: &Store) -> Result<()> {
         let write = |node: &str, text: &[u8]| {
             let node = self.copies.join(node);
             fs::create_dir_all(&node).and_then(|()| fs::write(node.join(DOCUMENT), text))
@@ -265,7 +266,7 @@ impl ScratchStore {
         for (node, text) in store.nodes().documents().await? {
             let is_of_level_0 = node.segments().next() == Some("0");
             if is_of_level_0 && !levels::is_replaced(&node) {
-                write(node.as_str(), &text).map_err(WriteError::Scratch)?;
+                write(node.as_str(), &text).map_err(Error::scratch)?;
             }
         }
         Ok(self.build.hard_link_from(&self.copies.join("0"), "0").await?)
@@ -277,16 +278,16 @@ impl ScratchStore {
         reports: &[LevelReport],
         root: &Root,
         folder: &Path,
-    ) -> Result<PathBuf, PyramidError> {
+    ) -> Result<PathBuf> {
         let built = folder.join(BUILT);
-        fs::create_dir_all(&built).map_err(WriteError::Scratch)?;
+        fs::create_dir_all(&built).map_err(Error::scratch)?;
         let levels = reports.iter().map(|report| report.level);
         for level in [0].into_iter().chain(levels) {
             let name = level.to_string();
             self.build.hard_link_to(&name, &built.join(&name)).await?;
         }
         let root = self.build.declare_attributes(root).print();
-        fs::write(built.join(DOCUMENT), root).map_err(WriteError::Scratch)?;
+        fs::write(built.join(DOCUMENT), root).map_err(Error::scratch)?;
         Ok(built)
     }
 

@@ -3,29 +3,30 @@
 //! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
 //! those that are built take their place in the same step, and none of another generation is left.
 
+use zvf_error::Result;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_metadata::{LayoutFamily, Root};
 use zvf_model::{Kind, LevelReader};
 use zvf_store::{Build, BuildOptions, Key, Store};
 
-use crate::PyramidError;
+use crate::error::unsupported_error;
 
 /// Refuses a store of a version before 0.9, whose layout levels cannot be added to.
-pub(crate) fn check_version(store: &Store) -> Result<(), PyramidError> {
+pub(crate) fn check_version(store: &Store) -> Result<()> {
     if store.family() != LayoutFamily::C {
         let expected = "0.9 or later: copy the store into a new one first";
-        return Err(PyramidError::unsupported("version of the store", expected, store.version()));
+        return Err(unsupported_error("version of the store", expected, store.version()));
     }
     Ok(())
 }
 
 /// Refuses a store whose chunk keys have other components than the position.
-pub(crate) async fn check_keys(store: &Store) -> Result<(), PyramidError> {
+pub(crate) async fn check_keys(store: &Store) -> Result<()> {
     if store.level(0).await?.key_rank() != store.root().axes().len() {
         let (what, expected) =
             ("chunks", "without the values of an attribute or groups in their keys");
-        return Err(PyramidError::unsupported(what, expected, "chunks by an attribute"));
+        return Err(unsupported_error(what, expected, "chunks by an attribute"));
     }
     Ok(())
 }
@@ -34,16 +35,13 @@ pub(crate) async fn check_keys(store: &Store) -> Result<(), PyramidError> {
 ///
 /// Those are Draco streams that do not keep the order. Faces between their chunks cannot be read, so that levels would have
 /// holes; and links `between_levels` cannot name their rows.
-pub(crate) async fn check_order(
-    level: &LevelReader,
-    between_levels: bool,
-) -> Result<(), PyramidError> {
+pub(crate) async fn check_order(level: &LevelReader, between_levels: bool) -> Result<()> {
     if level.keeps_order().await? {
         return Ok(());
     }
     let refused = |expected| {
         let found = "Draco streams with an order of their own";
-        Err(PyramidError::unsupported("vertices of level 0", expected, found))
+        Err(unsupported_error("vertices of level 0", expected, found))
     };
     if level.links(Delta::SAME).await?.is_some_and(|family| !family.is_complete()) {
         return refused(
@@ -64,7 +62,7 @@ pub(crate) fn covered_chunks(
     root: &Root,
     shape: &ChunkShape,
     keys: &[ChunkKey],
-) -> Result<[Vec<i64>; 2], PyramidError> {
+) -> Result<[Vec<i64>; 2]> {
     let [low, high] = &root.zarr_vectors.bounds;
     let grid = Grid::from_bounds(low, high, shape)?;
     let mut first = grid.origin().to_vec();
@@ -80,11 +78,7 @@ pub(crate) fn covered_chunks(
 
 /// Starts the store that will replace the one at `address`, with what stays of that: level 0, and what
 /// belongs to no level.
-pub(crate) async fn begin(
-    address: &str,
-    store: &Store,
-    options: &BuildOptions,
-) -> Result<Build, PyramidError> {
+pub(crate) async fn begin(address: &str, store: &Store, options: &BuildOptions) -> Result<Build> {
     begin_with(address, store, options, is_replaced).await
 }
 
@@ -93,7 +87,7 @@ pub(crate) async fn begin_anew(
     address: &str,
     store: &Store,
     options: &BuildOptions,
-) -> Result<Build, PyramidError> {
+) -> Result<Build> {
     begin_with(address, store, options, |key| level_of(key).is_some()).await
 }
 
@@ -102,7 +96,7 @@ pub(crate) async fn begin_adding(
     address: &str,
     store: &Store,
     options: &BuildOptions,
-) -> Result<Build, PyramidError> {
+) -> Result<Build> {
     check_keys(store).await?;
     let options = BuildOptions { replace: true, adds: true, ..options.clone() };
     let build = Build::begin(address, options).await?;
@@ -115,7 +109,7 @@ async fn begin_with(
     store: &Store,
     options: &BuildOptions,
     goes: fn(&Key) -> bool,
-) -> Result<Build, PyramidError> {
+) -> Result<Build> {
     check_keys(store).await?;
     let options = BuildOptions { replace: true, ..options.clone() };
     let build = Build::begin(address, options).await?;
@@ -124,19 +118,13 @@ async fn begin_with(
 }
 
 /// Publishes what was made, with every attribute declared, or lets go of it.
-pub(crate) async fn publish<T>(
-    build: Build,
-    made: Result<(T, Root), PyramidError>,
-) -> Result<T, PyramidError> {
+pub(crate) async fn publish<T>(build: Build, made: Result<(T, Root)>) -> Result<T> {
     let made = made.map(|(made, root)| (made, build.declare_attributes(&root)));
     publish_with_root(build, made).await
 }
 
 /// Publishes the same with the root as it is.
-pub(crate) async fn publish_with_root<T>(
-    build: Build,
-    made: Result<(T, Root), PyramidError>,
-) -> Result<T, PyramidError> {
+pub(crate) async fn publish_with_root<T>(build: Build, made: Result<(T, Root)>) -> Result<T> {
     match made {
         Ok((made, root)) => {
             build.publish(&root).await?;

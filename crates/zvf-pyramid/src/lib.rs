@@ -55,7 +55,6 @@ mod stale;
 
 pub use build::{build, build_with_notices, refresh};
 pub use checkpoint::KeptLevel;
-pub use error::PyramidError;
 pub use kept_levels::{
     belongs_to_levels, build_in_folder, build_level, build_with_levels, check_divisible,
 };

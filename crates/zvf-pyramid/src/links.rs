@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
@@ -27,9 +28,9 @@ use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline, Store};
 use zvf_write::{KindWriter, LevelWriter, PairSorter, Pairs, SpillFolder};
 
-use crate::PyramidError;
 use crate::carry::Objects;
 use crate::cross_level_options::CrossLevelOptions;
+use crate::error::{inconsistent_error, unsupported_error};
 use crate::levels::covered_chunks;
 use crate::options::RowsHook;
 use crate::rows::{NONE, chunk_of_place, row_of_place};
@@ -66,12 +67,12 @@ impl LineageWriter {
     }
 
     /// Returns what takes in the kind that it is at.
-    pub(crate) fn kind_writer(&mut self) -> Result<KindWriter<'_>, PyramidError> {
+    pub(crate) fn kind_writer(&mut self) -> Result<KindWriter<'_>> {
         Ok(self.writer.writer().kind(self.kind)?)
     }
 
     /// Takes what was made of vertices at `places`; gives the running number of the first.
-    pub(crate) fn take(&mut self, made: &Coarsened, places: &[u64]) -> Result<u64, PyramidError> {
+    pub(crate) fn take(&mut self, made: &Coarsened, places: &[u64]) -> Result<u64> {
         self.rows += to_u64(made.vertex_map.len());
         if let Some(on_rows) = &self.on_rows {
             on_rows.call(self.rows);
@@ -104,7 +105,7 @@ impl LineageWriter {
     pub(crate) async fn finish(
         self,
         edit_level: impl FnMut(Kind, &mut zvf_metadata::LevelDoc),
-    ) -> Result<(zvf_write::Report, Vec<(Kind, Pairs)>), PyramidError> {
+    ) -> Result<(zvf_write::Report, Vec<(Kind, Pairs)>)> {
         let Some(folder) = self.folder else {
             return Ok((self.writer.finish(edit_level).await?, Vec::new()));
         };
@@ -131,7 +132,7 @@ impl LineageWriter {
 }
 
 /// Returns the batch with the ids that its objects have at the level that is made.
-fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch, PyramidError> {
+fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch> {
     let new = |id: ObjectId| ObjectId(objects.new_id(id.0));
     let mut renamed = batch.clone();
     if let Some(owners) = batch.vertex_objects() {
@@ -153,7 +154,7 @@ pub(crate) async fn write(
     steps: Vec<Vec<(Kind, Pairs)>>,
     cross_level: CrossLevelOptions,
     folder: &SpillFolder,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let mut levels = Vec::new();
     for number in 0..=index_u32(steps.len()) {
         let store = if number == 0 { finest } else { store };
@@ -183,7 +184,7 @@ async fn write_kind(
     steps: &[Pairs],
     cross_level: CrossLevelOptions,
     folder: &SpillFolder,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     // What stands for the vertices of each level so many levels up; one level fewer each time.
     let mut ways: Vec<Option<Pairs>> = Vec::new();
     for gap in cross_level.gaps(steps.len()) {
@@ -212,17 +213,13 @@ async fn write_kind(
 }
 
 /// Composes two maps from vertices to coarser vertices.
-fn compose_pairs(
-    below: &Pairs,
-    above: &Pairs,
-    folder: &SpillFolder,
-) -> Result<Pairs, PyramidError> {
+fn compose_pairs(below: &Pairs, above: &Pairs, folder: &SpillFolder) -> Result<Pairs> {
     let mut far = folder.sorter();
     invert_pairs(below, folder)?.merge_join(above, |fine, coarse| far.push(fine, coarse))?;
     Ok(far.finish()?)
 }
 
-fn invert_pairs(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs, PyramidError> {
+fn invert_pairs(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs> {
     let mut turned = folder.sorter();
     pairs.for_each(|a, b| turned.push(b, a))?;
     Ok(turned.finish()?)
@@ -234,7 +231,7 @@ async fn write_family(
     store: &Store,
     (from_level, to_level): (&LevelReader, &LevelReader),
     pairs: &Pairs,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let delta = i64::from(to_level.level().0) - i64::from(from_level.level().0);
     let word = if delta > 0 { format!("+{delta}") } else { delta.to_string() };
     let path = format!("{}/links/{word}", from_level.node().path());
@@ -276,7 +273,7 @@ impl<'a> Cells<'a> {
         (from_level, to_level): (&LevelReader, &LevelReader),
         delta: i64,
         path: &'a str,
-    ) -> Result<Self, PyramidError> {
+    ) -> Result<Self> {
         let keys: Vec<ChunkKey> = from_level.chunks().await?.iter().collect();
         let others: Vec<ChunkKey> = to_level.chunks().await?.iter().collect();
         let root = ChunkShape::new(&store.root().zarr_vectors.chunk_shape)?;
@@ -304,7 +301,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Adds a link; those of one chunk come together.
-    fn push(&mut self, from: u64, to: u64) -> Result<(), PyramidError> {
+    fn push(&mut self, from: u64, to: u64) -> Result<()> {
         let chunk = chunk_of_place(from);
         if chunk != self.chunk {
             self.end_chunk()?;
@@ -318,7 +315,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Puts the cells of a chunk where their offsets say.
-    fn end_chunk(&mut self) -> Result<(), PyramidError> {
+    fn end_chunk(&mut self) -> Result<()> {
         let mut targets: Vec<(u32, Vec<u8>)> = self.rows.drain().collect();
         if targets.is_empty() {
             return Ok(()); // before the first chunk
@@ -327,7 +324,7 @@ impl<'a> Cells<'a> {
             let what = "chunk that a link names";
             let expected = format!("less than {}", keys.len());
             let key = keys.get(usize_from_u32(number)).copied();
-            key.ok_or_else(|| PyramidError::inconsistent(what, expected, number))
+            key.ok_or_else(|| inconsistent_error(what, expected, number))
         };
         let key = chunk(&self.keys, self.chunk)?;
         targets.sort_unstable_by_key(|(target, _)| *target);
@@ -346,7 +343,7 @@ impl<'a> Cells<'a> {
         if self.held > MAX_WAITING_BYTES { self.write_waiting() } else { Ok(()) }
     }
 
-    fn open_sink(&self, offset: &[i64]) -> Result<CellSink, PyramidError> {
+    fn open_sink(&self, offset: &[i64]) -> Result<CellSink> {
         let name = Offsets::new(self.anchor_rank(), &[offset])?;
         let attributes = LinkSegment::new(vec![offset.to_vec()], false, 2, self.delta, Vec::new());
         let [low, high] = self.ends.clone();
@@ -365,12 +362,12 @@ impl<'a> Cells<'a> {
     }
 
     /// Writes the cells that wait.
-    fn write_waiting(&mut self) -> Result<(), PyramidError> {
+    fn write_waiting(&mut self) -> Result<()> {
         let sinks = &self.sinks;
         let put = |(offset, key, rows): (Vec<i64>, ChunkKey, Vec<u8>)| {
             let Some(sink) = sinks.get(&offset) else {
                 let found = format!("{offset:?}");
-                return Err(PyramidError::inconsistent("offset of links", "an open array", found));
+                return Err(inconsistent_error("offset of links", "an open array", found));
             };
             sink.put(&key, ragged::encode(&[&rows], ROW_BYTES, ROWS_PER_LINK)?.into())?;
             Ok(())
@@ -380,7 +377,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Writes what is left; gives the number of links that were written.
-    async fn finish(mut self) -> Result<u64, PyramidError> {
+    async fn finish(mut self) -> Result<u64> {
         self.end_chunk()?;
         self.write_waiting()?;
         let written = self.written;
@@ -392,25 +389,25 @@ impl<'a> Cells<'a> {
 }
 
 /// Returns how far a chunk is from another one.
-pub(crate) fn offset_from(anchor: &ChunkKey, chunk: &ChunkKey) -> Result<Vec<i64>, PyramidError> {
+pub(crate) fn offset_from(anchor: &ChunkKey, chunk: &ChunkKey) -> Result<Vec<i64>> {
     let apart = chunk.components().iter().zip(anchor.components());
     let offset: Option<Vec<i64>> = apart.map(|(to, from)| to.checked_sub(*from)).collect();
     offset.ok_or_else(|| {
         let (what, expected) = ("chunks that are linked", "fewer than 2^63 chunks apart");
-        PyramidError::unsupported(what, expected, format!("{anchor} and {chunk}"))
+        unsupported_error(what, expected, format!("{anchor} and {chunk}"))
     })
 }
 
 /// Refuses two counts of the same thing that differ.
-fn check_same<T: PartialEq + ToString>(
+fn check_same<T: PartialEq + std::fmt::Display>(
     what: &'static str,
     expected: T,
     found: T,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     if expected == found {
         return Ok(());
     }
-    Err(PyramidError::inconsistent(what, expected, found))
+    Err(inconsistent_error(what, expected, found))
 }
 
 /// Returns by how many levels links between `levels` levels go up at most, as the root says it.
@@ -481,7 +478,7 @@ mod tests {
                 Ok(()) => cells.finish().await,
                 Err(error) => Err(error),
             };
-            let to_message = |error: PyramidError| {
+            let to_message = |error: zvf_error::Error| {
                 error.to_string().trim_end_matches("; nothing was changed").to_owned()
             };
             assert_eq!(result.map_err(to_message), expected, "{name}");

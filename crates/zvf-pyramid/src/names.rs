@@ -1,8 +1,7 @@
 //! Names for the attributes that levels get.
 
+use zvf_error::Result;
 use zvf_model::LevelReader;
-
-use crate::PyramidError;
 
 /// Names of attributes that levels get, which no attribute of level 0 has.
 #[derive(Clone, Debug)]
@@ -15,7 +14,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Picks names that nothing of level 0 has.
-    pub(crate) async fn pick_unused(level: &LevelReader) -> Result<Self, PyramidError> {
+    pub(crate) async fn pick_unused(level: &LevelReader) -> Result<Self> {
         let free = |taken: Vec<String>, name: &str, prefix: &str| {
             let mut name = name.to_owned();
             while taken.contains(&name) {

@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-use zvf_write::WriteError;
-
-use crate::PyramidError;
+use zvf_error::{Error, Result};
 
 /// Whether the future that waits for a computation was dropped.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +44,8 @@ struct Shared<T> {
 ///
 /// When there is no thread, and as `compute`.
 pub(crate) async fn offload<T: Send + 'static>(
-    compute: impl FnOnce(&Stop) -> Result<T, PyramidError> + Send + 'static,
-) -> Result<T, PyramidError> {
+    compute: impl FnOnce(&Stop) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let guard = Guard(Stop::default());
     let shared = Arc::new(Mutex::new(Shared { done: None, waker: None }));
     let (theirs, stop) = (Arc::clone(&shared), guard.0.clone());
@@ -60,7 +58,7 @@ pub(crate) async fn offload<T: Send + 'static>(
         }
     };
     let thread = std::thread::Builder::new().name("zvf-pyramid".to_owned()).spawn(run);
-    drop(thread.map_err(WriteError::Scratch)?); // it is waited for below
+    drop(thread.map_err(Error::scratch)?); // it is waited for below
     let done = std::future::poll_fn(|context| {
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         match shared.done.take() {
@@ -88,7 +86,7 @@ mod tests {
     #[tokio::test]
     async fn returns_the_result_of_the_computation() {
         assert!(!offload(|stop| Ok(stop.is_set())).await.unwrap());
-        let error = offload::<u8>(|_| Err(PyramidError::setting("size", "more than 0", 0)));
+        let error = offload::<u8>(|_| Err(crate::error::setting_error("size", "more than 0", 0)));
         assert_eq!(error.await.unwrap_err().to_string(), "size: expected more than 0, found 0");
     }
 

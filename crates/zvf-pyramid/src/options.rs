@@ -5,12 +5,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
+use zvf_error::{Error, Result};
 use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
 use zvf_store::OpenOptions;
 
+use crate::Aggregation;
+use crate::error::setting_error;
 use crate::size::Size;
-use crate::{Aggregation, PyramidError};
 
 /// How levels are made.
 ///
@@ -23,7 +25,7 @@ use crate::{Aggregation, PyramidError};
 /// let options = Options { levels: Some(2), size: Some(0.5), ..Options::default() };
 /// assert_eq!((options.growth, options.method), (None, None));
 /// assert_eq!("simplify".parse::<Method>()?, Method::Simplify);
-/// # Ok::<(), zvf_pyramid::PyramidError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 ///
 /// Serialized, they are all that the levels depend on: two builds of one store with the same text make the same levels.
@@ -192,11 +194,11 @@ impl Options {
     ///
     /// Settings of a kind must fit it; settings of all must fit one of them, and is nothing to those
     /// that it does not fit.
-    pub(crate) fn kind_options(&self, kinds: &[Kind]) -> Result<Vec<Self>, PyramidError> {
+    pub(crate) fn kind_options(&self, kinds: &[Kind]) -> Result<Vec<Self>> {
         self.check()?;
         if let Some((kind, _)) = self.kinds.iter().find(|(kind, _)| !kinds.contains(kind)) {
             let expected = "those of the store";
-            return Err(PyramidError::setting("settings of a kind", expected, kind));
+            return Err(setting_error("settings of a kind", expected, kind));
         }
         let kind_options: Vec<Self> = kinds.iter().map(|kind| self.for_kind(*kind)).collect();
         let mut methods = Vec::new();
@@ -268,7 +270,7 @@ impl Options {
     }
 
     /// Refuses settings that mean nothing for this kind; gives its method.
-    fn check_kind(&self, kind: Kind) -> Result<Method, PyramidError> {
+    fn check_kind(&self, kind: Kind) -> Result<Method> {
         self.check()?;
         let method = self.method.unwrap_or(Method::default_for(kind));
         if !method.fits(kind) {
@@ -284,31 +286,31 @@ impl Options {
     }
 
     /// Refuses values that mean nothing.
-    fn check(&self) -> Result<(), PyramidError> {
+    fn check(&self) -> Result<()> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         if let Some(size) = self.size.filter(|size| !positive(*size)) {
-            return Err(PyramidError::setting("size", "more than 0", size));
+            return Err(setting_error("size", "more than 0", size));
         }
         if let Some(growth) = self.growth.filter(|growth| !(growth.is_finite() && *growth >= 1.0)) {
-            return Err(PyramidError::setting("growth", "1 or more", growth));
+            return Err(setting_error("growth", "1 or more", growth));
         }
         if let Some(keep) = self.keep.filter(|keep| !(positive(*keep) && *keep < 1.0)) {
-            return Err(PyramidError::setting("share to keep", "between 0 and 1", keep));
+            return Err(setting_error("share to keep", "between 0 and 1", keep));
         }
         if !(self.sparsity.is_finite() && self.sparsity >= 1.0) {
-            return Err(PyramidError::setting("sparsity", "1 or more", self.sparsity));
+            return Err(setting_error("sparsity", "1 or more", self.sparsity));
         }
         if let Some(prune) = self.prune.filter(|prune| !positive(*prune)) {
-            return Err(PyramidError::setting("length of branches", "more than 0", prune));
+            return Err(setting_error("length of branches", "more than 0", prune));
         }
         if self.depth < -1 {
-            return Err(PyramidError::setting("depth of links", "-1 or more", self.depth));
+            return Err(setting_error("depth of links", "-1 or more", self.depth));
         }
         if self.chunk_scale == 0 {
-            return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
+            return Err(setting_error("factor of chunks", "1 or more", 0));
         }
         if let Some(levels) = self.levels.filter(|levels| *levels > MAX_LEVELS) {
-            return Err(PyramidError::setting("levels", "20 or fewer", levels));
+            return Err(setting_error("levels", "20 or fewer", levels));
         }
         Ok(())
     }
@@ -450,14 +452,12 @@ impl Serialize for Method {
 }
 
 impl FromStr for Method {
-    type Err = PyramidError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, PyramidError> {
+    fn from_str(text: &str) -> Result<Self> {
         let method = Self::WORDS.iter().find(|(_, word)| *word == text);
         let expected = "cluster, subset, simplify, decimate, collapse or keep";
-        method
-            .map(|(method, _)| *method)
-            .ok_or_else(|| PyramidError::setting("method", expected, text))
+        method.map(|(method, _)| *method).ok_or_else(|| setting_error("method", expected, text))
     }
 }
 
@@ -468,7 +468,7 @@ impl FromStr for Method {
 ///
 /// assert_eq!("largest:mass".parse::<Strategy>()?, Strategy::Largest("mass".to_owned()));
 /// assert_eq!(Strategy::Coverage.to_string(), "coverage");
-/// # Ok::<(), zvf_pyramid::PyramidError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -511,9 +511,9 @@ impl Serialize for Strategy {
 }
 
 impl FromStr for Strategy {
-    type Err = PyramidError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, PyramidError> {
+    fn from_str(text: &str) -> Result<Self> {
         let expected = "random, length, largest:NAME, smallest:NAME, coverage, thinning or groups";
         match text.split_once(':') {
             Some(("largest", name)) => Ok(Self::Largest(name.to_owned())),
@@ -523,19 +523,15 @@ impl FromStr for Strategy {
             None if text == "coverage" => Ok(Self::Coverage),
             None if text == "thinning" => Ok(Self::Thinning),
             None if text == "groups" => Ok(Self::Groups),
-            _ => Err(PyramidError::setting("choice of objects", expected, text)),
+            _ => Err(setting_error("choice of objects", expected, text)),
         }
     }
 }
 
 /// Returns a setting that none of these kinds has a use for.
-fn unused_setting(
-    what: &'static str,
-    expected: &'static str,
-    found: &[(Kind, Method)],
-) -> PyramidError {
+fn unused_setting(what: &'static str, expected: &'static str, found: &[(Kind, Method)]) -> Error {
     let words = found.iter().map(|(kind, method)| format!("{method} of {kind}"));
-    PyramidError::setting(what, expected, words.collect::<Vec<_>>().join(", "))
+    setting_error(what, expected, words.collect::<Vec<_>>().join(", "))
 }
 
 const SIZED: &str = "something to cluster or simplify";

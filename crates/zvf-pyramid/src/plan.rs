@@ -10,6 +10,7 @@ use async_recursion::async_recursion as boxed;
 use std::fmt;
 
 use futures_util::StreamExt as _;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64};
 use zvf_model::{Kind, LevelId, LevelReader};
@@ -19,9 +20,10 @@ use zvf_store::Store;
 use crate::additive::settings::resolve_settings;
 use crate::columns::Points;
 use crate::cross_level_options::CrossLevelOptions;
+use crate::error::unsupported_error;
 use crate::shape::contract::sides;
 use crate::size::{Size, count_stored_bytes};
-use crate::{Method, Options, PyramidError};
+use crate::{Method, Options};
 
 /// The levels to come.
 #[derive(Clone, Debug)]
@@ -90,7 +92,7 @@ pub struct Step {
 
 /// Returns the kinds of a level that can be read alone, the first one first. Geometries that are vertices and links
 /// alone have nothing that a level could be made of.
-pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)>, PyramidError> {
+pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)>> {
     let first = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let mut kinds = vec![(first, level.clone())];
     for kind in level.extra_kinds() {
@@ -111,7 +113,7 @@ impl PyramidPlan {
     ///
     /// When a setting means nothing for this store, or level 0 cannot be read.
     #[boxed]
-    pub async fn plan(store: &Store, options: &Options) -> Result<Self, PyramidError> {
+    pub async fn plan(store: &Store, options: &Options) -> Result<Self> {
         let reader = Reader::new(store.clone());
         // What level 0 shows may be at several levels, where there is one kind.
         let mut chain = Vec::new();
@@ -150,7 +152,7 @@ impl PyramidPlan {
         let asked = |plan: &KindPlan| none || options.settings_of(plan.kind).sparsity.is_some();
         if plans.iter().any(|plan| !plan.indexed && plan.sparsity() > 1.0 && asked(plan)) {
             let expected = "a level with objects, to keep some of them";
-            return Err(PyramidError::unsupported("objects of the store", expected, "none"));
+            return Err(unsupported_error("objects of the store", expected, "none"));
         }
         Ok(Self { kinds: plans, options, all })
     }
@@ -210,9 +212,9 @@ impl KindPlan {
         (kind, levels): (Kind, &[LevelReader]),
         options: Options,
         beside: bool,
-    ) -> Result<Self, PyramidError> {
+    ) -> Result<Self> {
         let Some(level) = levels.first() else {
-            return Err(PyramidError::unsupported("levels of the store", "one or more", "none"));
+            return Err(unsupported_error("levels of the store", "one or more", "none"));
         };
         let (mut of_levels, mut all) = (Vec::with_capacity(levels.len()), Size::default());
         let mut indexed = false;
@@ -342,7 +344,7 @@ impl fmt::Display for Step {
 }
 
 /// Returns how many vertices a level has: as counted, not as its document states.
-async fn count_vertices(level: &LevelReader) -> Result<u64, PyramidError> {
+async fn count_vertices(level: &LevelReader) -> Result<u64> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
     let mut all = 0_u64;
     for keys in keys.chunks(COUNT_BATCH_CHUNKS) {
@@ -359,7 +361,7 @@ async fn measure_spacing(
     level: &LevelReader,
     kind: Kind,
     vertices: u64,
-) -> Result<f64, PyramidError> {
+) -> Result<f64> {
     let found = if kind == Kind::PointCloud {
         let chunk: f64 = level.chunk_shape().sizes().iter().product();
         let volume = chunk * f64_from_u64(to_u64(level.chunks().await?.len()));
@@ -377,7 +379,7 @@ async fn measure_spacing(
 }
 
 /// Returns the mean length of the first edges.
-async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64, PyramidError> {
+async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64> {
     let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None).uncached();
     let query = if kind.has_links() { query } else { query.order(Order::Objects) };
     let mut batches = reader.stream(query);

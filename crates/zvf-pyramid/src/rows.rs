@@ -1,8 +1,9 @@
 //! Numbers of the rows of a batch, in 32 bits; and places of vertices, each the number of a chunk and that of a row in it.
 
+use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_u32, usize_from_u32};
 
-use crate::PyramidError;
+use crate::error::unsupported_error;
 
 /// No cluster, no vertex.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -13,12 +14,12 @@ pub(crate) const fn row_number(at: usize) -> u32 {
 }
 
 /// Refuses so many rows that not all have numbers of 32 bits, the last of which stands for none.
-pub(crate) fn check_rows(rows: usize) -> Result<(), PyramidError> {
+pub(crate) fn check_rows(rows: usize) -> Result<()> {
     if rows < usize_from_u32(NONE) {
         return Ok(());
     }
     let expected = "fewer than 2^32: give objects to vertices, or use the methods of points";
-    Err(PyramidError::unsupported("vertices that are coarsened at once", expected, rows))
+    Err(unsupported_error("vertices that are coarsened at once", expected, rows))
 }
 
 /// Returns the number of the chunk, the upper half of a place.

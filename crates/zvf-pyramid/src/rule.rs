@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zvf_error::{Error, Result};
 use zvf_metadata::DtypeKind;
 use zvf_model::Field;
 
-use crate::PyramidError;
+use crate::error::setting_error;
 
 /// How values become one value. Missing ones (NaN) do not count.
 ///
@@ -16,7 +17,7 @@ use crate::PyramidError;
 /// assert_eq!("mean".parse::<Aggregation>()?, Aggregation::Mean);
 /// assert!("median".parse::<Aggregation>().is_err());
 /// assert_eq!(Aggregation::Drop.to_string(), "drop");
-/// # Ok::<(), zvf_pyramid::PyramidError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -66,13 +67,13 @@ impl Aggregation {
     }
 
     /// Refuses to count with what is no number.
-    pub(crate) fn check(self, field: &Field) -> Result<(), PyramidError> {
+    pub(crate) fn check(self, field: &Field) -> Result<()> {
         let numbers = matches!(self, Self::Mean | Self::Sum | Self::Min | Self::Max);
         let text = field.column.dtype().kind == DtypeKind::Text || field.categories.is_some();
         if numbers && text {
             let expected = "mode, count, first or drop for what is no number";
             let found = format!("{self} for {}", field.name);
-            return Err(PyramidError::setting("rule of an attribute", expected, found));
+            return Err(setting_error("rule of an attribute", expected, found));
         }
         Ok(())
     }
@@ -92,12 +93,12 @@ impl serde::Serialize for Aggregation {
 }
 
 impl FromStr for Aggregation {
-    type Err = PyramidError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, PyramidError> {
+    fn from_str(text: &str) -> Result<Self> {
         let rule = Self::WORDS.iter().find(|(_, word)| *word == text);
         let expected = "mean, sum, mode, count, min, max, first or drop";
         rule.map(|(rule, _)| *rule)
-            .ok_or_else(|| PyramidError::setting("rule of an attribute", expected, text))
+            .ok_or_else(|| setting_error("rule of an attribute", expected, text))
     }
 }

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 
 use futures_util::StreamExt as _;
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Query, Reader};
 
+use crate::Strategy;
 use crate::carry::{Objects, read_row_ids};
 use crate::choose::{self, Candidate};
 use crate::columns::Points;
+use crate::error::setting_error;
 use crate::groups::{self, ids_of};
 use crate::plan::Step;
 use crate::shape::contract::sides;
-use crate::{PyramidError, Strategy};
 
 impl Objects {
     /// Keeps the share of them that `step` says.
@@ -24,7 +26,7 @@ impl Objects {
         kind: Kind,
         step: &Step,
         choice: (&Strategy, u64),
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         let bin = level.bins().map_or(step.bin.clone(), |bins| bins.bin_shape().to_vec());
         let levels = std::slice::from_ref(level);
         self.choose_with_bins((reader, levels), kind, step, choice, &bin).await
@@ -38,7 +40,7 @@ impl Objects {
         step: &Step,
         (strategy, seed): (&Strategy, u64),
         bin: &[f64],
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         if step.sparsity <= 1.0 || self.kept_count() < 2 {
             return Ok(());
         }
@@ -72,7 +74,7 @@ impl Objects {
         levels: &[LevelReader],
         kind: Kind,
         strategy: &Strategy,
-    ) -> Result<Vec<Candidate>, PyramidError> {
+    ) -> Result<Vec<Candidate>> {
         let plain = |id: &i64| Candidate { id: *id, ..Candidate::default() };
         let mut candidates: Vec<Candidate> = self.kept_ids().iter().map(plain).collect();
         match strategy {
@@ -97,7 +99,7 @@ async fn measure_attribute(
     name: &str,
     sign: f64,
     candidates: &mut [Candidate],
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let (mut by_id, mut any) = (HashMap::<i64, f64>::new(), false);
     for level in levels {
         let Some(attribute) = level.object_attribute(name).await? else { continue };
@@ -110,7 +112,7 @@ async fn measure_attribute(
     }
     if !any {
         let expected = "an attribute of objects that there is";
-        return Err(PyramidError::setting("choice of objects", expected, name));
+        return Err(setting_error("choice of objects", expected, name));
     }
     for candidate in candidates {
         candidate.measure = by_id.get(&candidate.id).map_or(f64::NAN, |x| x * sign);
@@ -124,7 +126,7 @@ async fn measure_length(
     levels: &[LevelReader],
     kind: Kind,
     candidates: &mut [Candidate],
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let level = levels.first().map_or(LevelId(0), LevelReader::level);
     let places: HashMap<i64, usize> =
         candidates.iter().enumerate().map(|(at, candidate)| (candidate.id, at)).collect();

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_model::{
-    AttributeReader, ChunkFragments, Kind, LevelReader, LinkAttribute, LinkFamily, ModelError,
-    RowAttribute,
+    AttributeReader, ChunkFragments, Kind, LevelReader, LinkAttribute, LinkFamily, RowAttribute,
 };
 use zvf_store::Listing;
 
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 
 /// One level of a handle.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ type ColumnCache<T> = Mutex<BTreeMap<String, T>>;
 
 impl LevelCache {
     /// Creates an empty cache for an open level.
-    pub(crate) async fn from_level(level: LevelReader) -> Result<Self, ModelError> {
+    pub(crate) async fn from_level(level: LevelReader) -> Result<Self> {
         let binned = level.bins().is_some_and(|bins| bins.count() > 1);
         let has_objects = binned && level.node().group("object_index").await?.is_some();
         Ok(Self {
@@ -47,7 +47,7 @@ impl LevelCache {
     }
 
     /// Returns the chunks with fragments and without vertices; searches them once.
-    pub(crate) async fn stray_fragments(&self) -> Result<&[ChunkFragments], QueryError> {
+    pub(crate) async fn stray_fragments(&self) -> Result<&[ChunkFragments]> {
         let found = self.stray.get_or_try_init(|| self.level.fragments_without_vertices());
         Ok(found.await?)
     }
@@ -67,7 +67,7 @@ impl LevelCache {
         &self,
         name: &str,
         near: Option<&ChunkKey>,
-    ) -> Result<Option<AttributeReader>, QueryError> {
+    ) -> Result<Option<AttributeReader>> {
         if let Some(cached) = find_cached(&self.attributes, name) {
             return Ok(Some(cached));
         }
@@ -90,7 +90,7 @@ impl LevelCache {
         &self,
         name: &str,
         near: Option<&ChunkKey>,
-    ) -> Result<AttributeReader, QueryError> {
+    ) -> Result<AttributeReader> {
         match self.vertex_attribute(name, near).await? {
             Some(found) => Ok(found),
             None => {
@@ -106,7 +106,7 @@ impl LevelCache {
     }
 
     /// Returns what else than vertices has an attribute called `name`.
-    async fn other_scopes(&self, name: &str) -> Result<Vec<&'static str>, QueryError> {
+    async fn other_scopes(&self, name: &str) -> Result<Vec<&'static str>> {
         let level = &self.level;
         let scopes = [
             ("object", level.object_attribute_names().await?),
@@ -118,10 +118,7 @@ impl LevelCache {
     }
 
     /// Returns the attribute of fragments called `name`.
-    pub(crate) async fn fragment_attribute(
-        &self,
-        name: &str,
-    ) -> Result<AttributeReader, QueryError> {
+    pub(crate) async fn fragment_attribute(&self, name: &str) -> Result<AttributeReader> {
         match self.level.fragment_attribute(name).await? {
             Some(found) => Ok(found),
             None => {
@@ -132,7 +129,7 @@ impl LevelCache {
     }
 
     /// Returns the attribute of objects called `name`.
-    pub(crate) async fn object_attribute(&self, name: &str) -> Result<RowAttribute, QueryError> {
+    pub(crate) async fn object_attribute(&self, name: &str) -> Result<RowAttribute> {
         if let Some(cached) = find_cached(&self.object_attribute, name) {
             return Ok(cached);
         }
@@ -150,7 +147,7 @@ impl LevelCache {
         &self,
         family: &LinkFamily,
         name: &str,
-    ) -> Result<Option<LinkAttribute>, QueryError> {
+    ) -> Result<Option<LinkAttribute>> {
         if let Some(cached) = find_cached(&self.link_attribute, name) {
             return Ok(Some(cached));
         }
@@ -162,7 +159,7 @@ impl LevelCache {
         &self,
         family: Option<&LinkFamily>,
         name: &str,
-    ) -> Result<LinkAttribute, QueryError> {
+    ) -> Result<LinkAttribute> {
         let found = match family {
             Some(family) => self.link_attribute(family, name).await?,
             None => None,
@@ -177,7 +174,7 @@ impl LevelCache {
     }
 
     /// Returns the names of the attributes of vertices.
-    pub(crate) async fn names(&self) -> Result<Arc<[String]>, QueryError> {
+    pub(crate) async fn names(&self) -> Result<Arc<[String]>> {
         let lock_names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = lock_names().clone();
         if let Some(names) = cached {

@@ -19,6 +19,7 @@
 //! ```
 
 mod answer;
+mod closest_name;
 #[cfg(feature = "serde")]
 mod data;
 mod error;
@@ -36,7 +37,7 @@ mod select;
 pub use answer::{
     Answer, AttributeStatistics, Counts, Missing, Plan, QueryStats, Statistics, Summary,
 };
-pub use error::{BadQuery, QueryError, QueryErrorKind};
+pub use error::BadQuery;
 pub use mode::{Mode, UnknownMode};
 pub use query::{Columns, LOCATION_FIELD, LevelRule, Order, Query, UnknownIds};
 pub use reader::Reader;

@@ -9,12 +9,13 @@
 use async_recursion::async_recursion as boxed;
 use std::collections::{HashMap, HashSet};
 
+use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelId, LevelLink, LevelReader, ObjectId, VertexRow};
 
 use crate::Reader;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 
 impl Reader {
     /// Returns for each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
@@ -44,10 +45,10 @@ impl Reader {
         from: LevelId,
         to: LevelId,
         rows: &[VertexRow],
-    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
+    ) -> Result<Option<Vec<LevelLink>>> {
         let far = i64::from(to.0) - i64::from(from.0);
         let Ok(far) = i32::try_from(far) else {
-            return Err(QueryError::limit("levels apart", MAX_LEVEL_DISTANCE, far.unsigned_abs()));
+            return Err(Error::limit("levels apart", MAX_LEVEL_DISTANCE, far.unsigned_abs()));
         };
         self.check_rows(kind, from, rows).await?;
         let mut links = match self.follow_links(kind, from, far, rows).await? {
@@ -74,11 +75,7 @@ impl Reader {
     /// When the level has no objects or none of this id, its fragments cannot be read or name rows that are
     /// not there, or the object has more than 10^8 rows.
     #[boxed]
-    pub async fn object_rows(
-        &self,
-        level: LevelId,
-        id: ObjectId,
-    ) -> Result<Vec<VertexRow>, QueryError> {
+    pub async fn object_rows(&self, level: LevelId, id: ObjectId) -> Result<Vec<VertexRow>> {
         let kind = self.find_kind(level, id).await?;
         let level = self.open_level(level, kind).await?;
         let index = level.objects().await?.ok_or(BadQuery::NoObjects)?;
@@ -97,7 +94,7 @@ impl Reader {
             let fragment_rows = fragment.rows_within(view.extent())?;
             let found = to_u64(rows.len()).saturating_add(fragment.len()); // compared with the cap
             if found > MAX_OBJECT_ROWS {
-                return Err(QueryError::limit("rows of an object", MAX_OBJECT_ROWS, found));
+                return Err(Error::limit("rows of an object", MAX_OBJECT_ROWS, found));
             }
             rows.extend(fragment_rows.map(|row| VertexRow { chunk, row }));
         }
@@ -110,7 +107,7 @@ impl Reader {
         kind: Option<Kind>,
         from: LevelId,
         rows: &[VertexRow],
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         let level = self.open_level(from, kind).await?;
         let mut sorted: Vec<&VertexRow> = rows.iter().collect();
         sorted.sort_unstable_by(|a, b| order(a, b));
@@ -133,11 +130,7 @@ impl Reader {
         Ok(())
     }
 
-    async fn open_level(
-        &self,
-        level: LevelId,
-        kind: Option<Kind>,
-    ) -> Result<LevelReader, QueryError> {
+    async fn open_level(&self, level: LevelId, kind: Option<Kind>) -> Result<LevelReader> {
         match kind {
             Some(kind) => self.level_of_kind(level, kind).await,
             None => self.level(level).await,
@@ -151,7 +144,7 @@ impl Reader {
         from: LevelId,
         far: i32,
         rows: &[VertexRow],
-    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
+    ) -> Result<Option<Vec<LevelLink>>> {
         let level = self.open_level(from, kind).await?;
         let Some(family) = level.level_links(Delta(far)).await? else { return Ok(None) };
         let requested_rows: HashSet<&VertexRow> = rows.iter().collect();
@@ -170,7 +163,7 @@ impl Reader {
         from: LevelId,
         to: LevelId,
         rows: &[VertexRow],
-    ) -> Result<Option<Vec<LevelLink>>, QueryError> {
+    ) -> Result<Option<Vec<LevelLink>>> {
         let up = to > from;
         let (mut at, mut all) = (from, Vec::new());
         all.extend(rows.iter().map(|row| LevelLink { row: *row, linked_row: *row }));

@@ -72,9 +72,9 @@ pub struct UnknownMode {
     pub word: String,
 }
 
-impl zvf_format::Diagnose for UnknownMode {
-    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
-        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+impl From<UnknownMode> for zvf_error::Error {
+    fn from(error: UnknownMode) -> Self {
+        Self::from_cause(zvf_format::Class::InvalidArgument, error).with_op("query")
     }
 }
 

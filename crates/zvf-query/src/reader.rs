@@ -12,12 +12,13 @@ use std::time::Instant;
 use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _};
 #[cfg(target_arch = "wasm32")]
 use web_time::Instant; // the clock of std panics in a browser
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_model::{Batch, Kind, LevelId, LevelReader, ObjectId};
 use zvf_store::Store;
 
 use crate::answer::{Answer, Counts, Plan, Statistics};
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::level_cache::LevelCache;
 use crate::query::Query;
 use crate::run;
@@ -53,7 +54,7 @@ impl Reader {
     ///
     /// When there is no such level, or it cannot be read.
     #[boxed]
-    pub async fn level(&self, level: LevelId) -> Result<LevelReader, QueryError> {
+    pub async fn level(&self, level: LevelId) -> Result<LevelReader> {
         Ok(self.level_cache(level, None).await?.level.clone())
     }
 
@@ -63,11 +64,7 @@ impl Reader {
     ///
     /// As [`level`](Self::level), and when the level holds no such kind.
     #[boxed]
-    pub async fn level_of_kind(
-        &self,
-        level: LevelId,
-        kind: Kind,
-    ) -> Result<LevelReader, QueryError> {
+    pub async fn level_of_kind(&self, level: LevelId, kind: Kind) -> Result<LevelReader> {
         let cache = self.level_cache(level, Some(kind)).await?;
         cache.kind(Some(kind))?;
         Ok(cache.level.clone())
@@ -79,11 +76,7 @@ impl Reader {
     ///
     /// When the level or an index of objects cannot be read.
     #[boxed]
-    pub async fn find_kind(
-        &self,
-        level: LevelId,
-        id: ObjectId,
-    ) -> Result<Option<Kind>, QueryError> {
+    pub async fn find_kind(&self, level: LevelId, id: ObjectId) -> Result<Option<Kind>> {
         let level_reader = self.level(level).await?;
         let extra: Vec<Kind> = level_reader.extra_kinds().collect();
         let first = level_reader.kinds().first().copied().filter(|_| !extra.is_empty());
@@ -104,7 +97,7 @@ impl Reader {
     ///
     /// When the query makes no sense of this store, or what describes the level cannot be read.
     #[boxed]
-    pub async fn plan(&self, query: &Query) -> Result<Plan, QueryError> {
+    pub async fn plan(&self, query: &Query) -> Result<Plan> {
         let mut contexts = run::contexts(self, query).await?.into_iter();
         let Some(first) = contexts.next() else { return Err(BadQuery::NoLevel.into()) };
         let mut plan = first.plan().await?;
@@ -121,7 +114,7 @@ impl Reader {
     ///
     /// As [`plan`](Self::plan).
     #[boxed]
-    pub async fn chunks(&self, query: &Query) -> Result<Vec<ChunkKey>, QueryError> {
+    pub async fn chunks(&self, query: &Query) -> Result<Vec<ChunkKey>> {
         let mut chunks = Vec::new();
         let contexts = run::contexts(self, query).await?;
         for context in &contexts {
@@ -141,7 +134,7 @@ impl Reader {
     /// When the query makes no sense of this store, something cannot be read, or the answer has more than
     /// 10^8 rows or 4 GiB.
     #[boxed]
-    pub async fn run(&self, query: &Query) -> Result<Answer, QueryError> {
+    pub async fn run(&self, query: &Query) -> Result<Answer> {
         let (start, before) = (Instant::now(), self.store.io_stats());
         let contexts = run::contexts(self, query).await?;
         let mut answer = run::collect_all(&contexts).await?;
@@ -161,10 +154,7 @@ impl Reader {
     ///
     /// When the query makes no sense of this store, or what describes the level cannot be read.
     #[boxed]
-    pub async fn run_numbered(
-        &self,
-        query: &Query,
-    ) -> Result<Option<run::NumberedAnswer>, QueryError> {
+    pub async fn run_numbered(&self, query: &Query) -> Result<Option<run::NumberedAnswer>> {
         run::run_numbered(self, query).await
     }
 
@@ -186,7 +176,7 @@ impl Reader {
     ///
     /// As [`run`](Self::run); the cap on rows holds only for kinds with elements.
     #[boxed]
-    pub async fn count(&self, query: &Query) -> Result<Counts, QueryError> {
+    pub async fn count(&self, query: &Query) -> Result<Counts> {
         let counts = run::count(self, query).await?;
         self.store.check_maps()?;
         Ok(counts)
@@ -199,11 +189,7 @@ impl Reader {
     ///
     /// When there is no such level or kind, or something of it cannot be read.
     #[boxed]
-    pub async fn statistics(
-        &self,
-        level: LevelId,
-        kind: Option<Kind>,
-    ) -> Result<Statistics, QueryError> {
+    pub async fn statistics(&self, level: LevelId, kind: Option<Kind>) -> Result<Statistics> {
         self.statistics_with_progress(level, kind, &mut |_vertices| {}).await
     }
 
@@ -218,7 +204,7 @@ impl Reader {
         level: LevelId,
         kind: Option<Kind>,
         on_progress: &mut (dyn FnMut(u64) + Send),
-    ) -> Result<Statistics, QueryError> {
+    ) -> Result<Statistics> {
         let statistics = run::statistics(self, level, kind, on_progress).await?;
         self.store.check_maps()?;
         Ok(statistics)
@@ -234,10 +220,7 @@ impl Reader {
     ///
     /// Where a query cannot be answered in parts without saying the same vertex twice (edges and faces
     /// whose vertices are in several batches), the vertex comes again.
-    pub fn stream(
-        &self,
-        query: Query,
-    ) -> impl Stream<Item = Result<Batch, QueryError>> + Send + Unpin + use<> {
+    pub fn stream(&self, query: Query) -> impl Stream<Item = Result<Batch>> + Send + Unpin + use<> {
         let batches = run::stream(self.clone(), query);
         Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
     }
@@ -247,7 +230,7 @@ impl Reader {
         &self,
         level: LevelId,
         kind: Option<Kind>,
-    ) -> Result<Arc<LevelCache>, QueryError> {
+    ) -> Result<Arc<LevelCache>> {
         let levels = || self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = levels().get(&(level, None)).cloned();
         let base = match cached {

@@ -1,9 +1,10 @@
 //! Objects found by their id or by the value of an attribute, for people who look for one.
 
+use zvf_error::Result;
 use zvf_format::num::checked_usize;
 use zvf_model::{Kind, LevelId, LevelReader, ObjectId, ObjectIndex, Value};
 
-use crate::{QueryError, Reader};
+use crate::Reader;
 
 /// An object that a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Reader {
     /// # Errors
     ///
     /// When an index or an attribute cannot be read.
-    pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<FoundObject>, QueryError> {
+    pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<FoundObject>> {
         let text = text.trim();
         let numbers = self.store().level_numbers();
         let Some(first) = numbers.first().map(|number| LevelId(*number)) else {
@@ -71,7 +72,7 @@ async fn search_values(
     kind: Kind,
     (text, limit): (&str, usize),
     found: &mut Vec<FoundObject>,
-) -> Result<(), QueryError> {
+) -> Result<()> {
     let lowered = text.to_lowercase();
     for name in level.object_attribute_names().await?.names {
         let Some(attribute) = level.object_attribute(&name).await? else { continue };

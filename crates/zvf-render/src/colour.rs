@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{f64_from_u64, to_u64};
 
-use crate::error::RenderError;
+use crate::error::setting_error;
 
 /// Red, green and blue.
 pub type Rgb = [u8; 3];
@@ -19,7 +20,7 @@ pub type Rgb = [u8; 3];
 /// assert_eq!(map.colour(0.0), [0, 0, 0]);
 /// assert_eq!(map.colour(1.0), [255, 255, 255]);
 /// assert_eq!(map.colour(7.0), [255, 255, 255]); // beyond the end is the end
-/// # Ok::<(), zvf_render::RenderError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -82,13 +83,12 @@ impl fmt::Display for ColourMap {
 }
 
 impl FromStr for ColourMap {
-    type Err = RenderError;
+    type Err = Error;
 
-    fn from_str(word: &str) -> Result<Self, RenderError> {
+    fn from_str(word: &str) -> Result<Self> {
         let colour_map = Self::ALL.iter().copied().find(|map| map.word() == word);
-        colour_map.ok_or_else(|| {
-            RenderError::setting("colour map", "viridis, magma, grey or coolwarm", word)
-        })
+        colour_map
+            .ok_or_else(|| setting_error("colour map", "viridis, magma, grey or coolwarm", word))
     }
 }
 

@@ -26,7 +26,6 @@ mod size;
 mod view;
 
 pub use colour::{ColourMap, Rgb};
-pub use error::RenderError;
 pub use options::{ColourBy, Ground, Options};
 pub use picture::Picture;
 pub use render::render;

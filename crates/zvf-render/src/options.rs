@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zvf_error::{Error, Result};
 use zvf_model::Bounds;
 
 use crate::colour::{ColourMap, Rgb};
-use crate::error::RenderError;
+use crate::error::setting_error;
 use crate::size::Size;
 use crate::view::View;
 
@@ -23,7 +24,7 @@ use crate::view::View;
 ///     ..Options::default()
 /// };
 /// assert_eq!(options.size.to_string(), "320x200");
-/// # Ok::<(), zvf_render::RenderError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
@@ -101,16 +102,16 @@ impl Default for Ground {
 }
 
 impl FromStr for Ground {
-    type Err = RenderError;
+    type Err = Error;
 
-    fn from_str(word: &str) -> Result<Self, RenderError> {
+    fn from_str(word: &str) -> Result<Self> {
         match word {
             "white" => Ok(Self::WHITE),
             "black" => Ok(Self::BLACK),
             "transparent" => Ok(Self::Transparent),
             _ => {
                 let expected = "white, black or transparent";
-                Err(RenderError::setting("ground", expected, format!("{word:?}")))
+                Err(setting_error("ground", expected, format!("{word:?}")))
             }
         }
     }

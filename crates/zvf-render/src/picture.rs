@@ -4,9 +4,11 @@ use std::io::{self, Write};
 
 use png::{BitDepth, ColorType, Compression, Encoder};
 
+use zvf_error::{Error, Result};
+
 use crate::canvas::{Canvas, Pixel};
 use crate::colour::{ColourMap, Rgb, UNKNOWN, round_u8, shade_colour};
-use crate::error::RenderError;
+use crate::error::write_error;
 use crate::ink::{Ink, Meaning};
 use crate::options::{Ground, Options};
 use crate::paint::Drawn;
@@ -127,14 +129,14 @@ impl Picture {
     /// # Errors
     ///
     /// When `out` does not take the bytes.
-    pub fn write_png(&self, out: impl Write) -> Result<(), RenderError> {
+    pub fn write_png(&self, out: impl Write) -> Result<()> {
         let mut encoder = Encoder::new(out, self.size.width, self.size.height);
         encoder.set_color(if self.transparent { ColorType::Rgba } else { ColorType::Rgb });
         encoder.set_depth(BitDepth::Eight);
         encoder.set_compression(Compression::Balanced);
-        let mut file = encoder.write_header().map_err(as_io)?;
-        file.write_image_data(&self.bytes).map_err(as_io)?;
-        file.finish().map_err(as_io)?;
+        let mut file = encoder.write_header().map_err(encoding_error)?;
+        file.write_image_data(&self.bytes).map_err(encoding_error)?;
+        file.finish().map_err(encoding_error)?;
         Ok(())
     }
 }
@@ -180,9 +182,9 @@ fn is_drawn(pixel: &Pixel) -> bool {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "whatever else there is goes into the error")]
-fn as_io(error: png::EncodingError) -> io::Error {
-    match error {
+fn encoding_error(error: png::EncodingError) -> Error {
+    write_error(match error {
         png::EncodingError::IoError(error) => error,
         other => io::Error::other(other),
-    }
+    })
 }

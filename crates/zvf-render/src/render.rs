@@ -2,12 +2,13 @@
 
 use async_recursion::async_recursion as boxed;
 use futures_util::StreamExt as _;
+use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, to_u64};
 use zvf_model::{Kind, LevelReader};
 use zvf_query::{Columns, Plan, Query, Reader};
 
 use crate::canvas::Canvas;
-use crate::error::RenderError;
+use crate::error::setting_error;
 use crate::ink::{Meaning, Source};
 use crate::options::{ColourBy, Options};
 use crate::paint::{Drawn, Painter};
@@ -24,11 +25,7 @@ use crate::view::{Camera, View};
 ///
 /// When an option is invalid for this store, the query cannot be answered, or its attribute does not exist.
 #[boxed]
-pub async fn render(
-    reader: &Reader,
-    query: &Query,
-    options: &Options,
-) -> Result<Picture, RenderError> {
+pub async fn render(reader: &Reader, query: &Query, options: &Options) -> Result<Picture> {
     let plan = reader.plan(query).await?;
     let level = reader.level(plan.level).await?;
     let axes = axes(options, level.axes())?;
@@ -58,11 +55,7 @@ fn with_columns(query: Query, source: &Source, kind: Kind) -> Query {
     }
 }
 
-async fn source(
-    options: &Options,
-    plan: &Plan,
-    level: &LevelReader,
-) -> Result<Source, RenderError> {
+async fn source(options: &Options, plan: &Plan, level: &LevelReader) -> Result<Source> {
     Ok(match &options.colour {
         ColourBy::Plain => Source::Plain,
         ColourBy::Object => Source::Object,
@@ -76,7 +69,7 @@ async fn source(
 }
 
 /// Returns the axes that are drawn.
-fn axes(options: &Options, axis_count: usize) -> Result<[Option<usize>; 3], RenderError> {
+fn axes(options: &Options, axis_count: usize) -> Result<[Option<usize>; 3]> {
     let chosen: Vec<usize> = match &options.axes {
         Some(axes) => axes.clone(),
         None => (0..axis_count.min(3)).collect(),
@@ -89,17 +82,13 @@ fn axes(options: &Options, axis_count: usize) -> Result<[Option<usize>; 3], Rend
         && (first == second || (third.is_some() && (third == first || third == second)));
     if chosen.is_empty() || chosen.len() > 3 || !in_store || twice {
         let expected = "one to three different axes of the store";
-        return Err(RenderError::setting("axes", expected, format!("{chosen:?} of {axis_count}")));
+        return Err(setting_error("axes", expected, format!("{chosen:?} of {axis_count}")));
     }
     Ok(drawn)
 }
 
 /// Returns the camera for the requested bounds, or those of the store.
-fn camera(
-    reader: &Reader,
-    options: &Options,
-    axes: [Option<usize>; 3],
-) -> Result<Camera, RenderError> {
+fn camera(reader: &Reader, options: &Options, axes: [Option<usize>; 3]) -> Result<Camera> {
     let [low, high] = match &options.bounds {
         Some(bounds) => [bounds.low(), bounds.high()],
         None => reader.store().root().zarr_vectors.bounds.each_ref().map(Vec::as_slice),

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
 
-use crate::error::RenderError;
+use crate::error::setting_error;
 
 /// The size of a picture in pixels, at least one and at most 16 384 on a side.
 ///
@@ -14,7 +15,7 @@ use crate::error::RenderError;
 ///
 /// assert_eq!("640x480".parse::<Size>()?, Size::new(640, 480)?);
 /// assert_eq!("640".parse::<Size>()?, Size::new(640, 640)?);
-/// # Ok::<(), zvf_render::RenderError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -28,13 +29,13 @@ impl Size {
     /// # Errors
     ///
     /// When there are none, or too many.
-    pub fn new(width: u32, height: u32) -> Result<Self, RenderError> {
+    pub fn new(width: u32, height: u32) -> Result<Self> {
         let fits = |pixels| (1..=MAX_PIXELS).contains(&pixels);
         if fits(width) && fits(height) {
             return Ok(Self { width, height });
         }
         let expected = "1 to 16384 pixels a side";
-        Err(RenderError::setting("size", expected, format!("{width}x{height}")))
+        Err(setting_error("size", expected, format!("{width}x{height}")))
     }
 
     /// Returns the pixels from left to right.
@@ -73,12 +74,12 @@ impl fmt::Display for Size {
 }
 
 impl FromStr for Size {
-    type Err = RenderError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, RenderError> {
+    fn from_str(text: &str) -> Result<Self> {
         let (width, height) = text.split_once('x').unwrap_or((text, text));
         let pixels = width.trim().parse().ok().zip(height.trim().parse().ok());
-        let wrong = || RenderError::setting("size", "pixels such as 640x480", format!("{text:?}"));
+        let wrong = || setting_error("size", "pixels such as 640x480", format!("{text:?}"));
         let (width, height) = pixels.ok_or_else(wrong)?;
         Self::new(width, height)
     }

@@ -14,7 +14,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::RenderError;
+use zvf_error::{Error, Result};
+
+use crate::error::setting_error;
 use crate::size::Size;
 
 /// A viewpoint.
@@ -24,7 +26,7 @@ use crate::size::Size;
 ///
 /// assert_eq!("top".parse::<View>()?, View::TOP);
 /// assert_eq!("30,20".parse::<View>()?, View { turn: 30.0, lift: 20.0 });
-/// # Ok::<(), zvf_render::RenderError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
@@ -62,9 +64,9 @@ impl fmt::Display for View {
 }
 
 impl FromStr for View {
-    type Err = RenderError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, RenderError> {
+    fn from_str(text: &str) -> Result<Self> {
         if let Some((_, view)) = Self::NAMED.iter().find(|(name, _)| *name == text) {
             return Ok(*view);
         }
@@ -73,7 +75,7 @@ impl FromStr for View {
         let angles = text.split_once(',').and_then(|(turn, lift)| degrees(turn).zip(degrees(lift)));
         let expected = "top, front, side, corner or two angles in degrees such as 30,20";
         let (turn, lift) =
-            angles.ok_or_else(|| RenderError::setting("view", expected, format!("{text:?}")))?;
+            angles.ok_or_else(|| setting_error("view", expected, format!("{text:?}")))?;
         Ok(Self { turn, lift })
     }
 }
@@ -95,7 +97,7 @@ impl Camera {
         view: View,
         size: Size,
         margin: f64,
-    ) -> Result<Self, RenderError> {
+    ) -> Result<Self> {
         let ((sin, cos), (sin_lift, cos_lift)) = (sin_cos(view.turn), sin_cos(view.lift));
         let right = [cos, sin, 0.0];
         let towards = [sin * cos_lift, -cos * cos_lift, sin_lift];
@@ -116,7 +118,7 @@ impl Camera {
         if !finite || scale.is_nan() || scale <= 0.0 {
             let expected = "a finite box, its lowest corner first";
             let found = format!("{low:?} to {high:?}");
-            return Err(RenderError::setting("bounds", expected, found));
+            return Err(setting_error("bounds", expected, found));
         }
         let middle = [width / 2.0, height / 2.0];
         Ok(Self { rows: [right, up, towards], centre, scale, middle })

@@ -13,13 +13,14 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, ChunkPath, MAX_WIDTH, Offsets};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::encode_cell;
 use zvf_metadata::{ArrayDoc, CodecSpec, Node, Ome};
-use zvf_store::{Cells, Store, StoreError};
+use zvf_store::{Cells, Store};
 use zvf_validate::Finding;
 
 use crate::change::Change;
@@ -42,7 +43,7 @@ pub(crate) async fn repair_finding(
     name: &str,
     finding: &Finding,
     documents: &mut Documents,
-) -> Result<Repair, StoreError> {
+) -> Result<Repair> {
     let node = finding.path.strip_suffix("/zarr.json").unwrap_or(&finding.path);
     let node = if node == "zarr.json" { "" } else { node };
     let done = match (finding.rule.id, finding.subject.as_str()) {
@@ -88,7 +89,7 @@ async fn set(
     finding: &Finding,
     node: &str,
     keys: &[&str],
-) -> Result<bool, StoreError> {
+) -> Result<bool> {
     let Some(right) = finding.right else { return Ok(false) };
     let found = finding.found.clone();
     documents
@@ -105,11 +106,7 @@ async fn set(
 }
 
 /// Lists the keys that are listed and possible, and the cells that are stored and not empty.
-async fn list(
-    store: &Store,
-    finding: &Finding,
-    documents: &mut Documents,
-) -> Result<bool, StoreError> {
+async fn list(store: &Store, finding: &Finding, documents: &mut Documents) -> Result<bool> {
     let path = &finding.path;
     // A list that does not fit the grid may be right, and the grid wrong; a lost cell stays listed.
     let guess = finding.expected.starts_with("a chunk of the grid") || finding.found == "none";
@@ -147,7 +144,7 @@ async fn list(
 }
 
 /// Opens the array of chunks at `path`.
-async fn cells(store: &Store, path: &str) -> Result<Option<Cells>, StoreError> {
+async fn cells(store: &Store, path: &str) -> Result<Option<Cells>> {
     let Some((level, name)) = path.split_once('/') else { return Ok(None) };
     let Ok(level) = level.parse() else { return Ok(None) };
     store.level(level).await?.cells(name).await
@@ -158,7 +155,7 @@ async fn remove_missing_names(
     store: &Store,
     level: &str,
     documents: &mut Documents,
-) -> Result<bool, StoreError> {
+) -> Result<bool> {
     let children = store.nodes().children(level).await?;
     if !children.complete {
         return Ok(false);
@@ -176,11 +173,7 @@ async fn remove_missing_names(
 }
 
 /// Adds a token to `format_capabilities`.
-async fn token(
-    store: &Store,
-    finding: &Finding,
-    documents: &mut Documents,
-) -> Result<bool, StoreError> {
+async fn token(store: &Store, finding: &Finding, documents: &mut Documents) -> Result<bool> {
     let token = finding.expected.clone();
     documents
         .change(store, "", finding.rule.id, |node| {
@@ -196,7 +189,7 @@ async fn token(
 }
 
 /// Adds the node by which generic tools recognise the store.
-async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<bool, StoreError> {
+async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<bool> {
     let levels: Vec<String> = store.level_numbers().iter().map(ToString::to_string).collect();
     let names = levels.iter().map(String::as_str);
     let value = Ome::new(Ome::store_name(name), store.root().axes(), names).to_value();
@@ -209,7 +202,7 @@ async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<boo
 }
 
 /// Creates the index of link fragments of a level: one range over all links of each chunk, on the grid of the links.
-async fn link_fragments(store: &Store, path: &str) -> Result<Repair, StoreError> {
+async fn link_fragments(store: &Store, path: &str) -> Result<Repair> {
     // A level, or a further kind of geometry in it.
     let Some((level, _)) = path.rsplit_once('/') else { return Ok(Repair::Left) };
     let (number, extra_kind) = level.split_once('/').unwrap_or((level, ""));

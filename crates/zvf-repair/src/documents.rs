@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use zvf_error::Result;
 use zvf_metadata::{Node, Object};
-use zvf_store::{Store, StoreError};
+use zvf_store::Store;
 
 /// The changed documents, by node.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ impl Documents {
         path: &str,
         rule: &'static str,
         change: impl FnOnce(&mut Node) -> Option<String>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         if !self.changed.contains_key(path) {
             let Some(node) = store.nodes().node(path).await? else { return Ok(false) };
             let (before, after) = (Node::clone(&node), Node::clone(&node));

@@ -26,7 +26,6 @@ mod plan;
 mod remote;
 
 pub use change::Change;
-pub use error::RepairError;
 pub use local::{apply_local, apply_local_on};
 pub use place::Place;
 pub use plan::{Plan, plan};

@@ -12,11 +12,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use zvf_error::Result;
 use zvf_metadata::Node;
 use zvf_publish::{CommitGate, Disk, FolderUpdate, TargetLock, count_records};
 
 use crate::change::Change;
-use crate::error::RepairError;
+use crate::error::{changed_error, has_journal_error, io_error};
 use crate::plan::Plan;
 
 /// Applies `plan` to the store in the folder `root`; returns the folder of the old objects, when something was
@@ -24,10 +25,10 @@ use crate::plan::Plan;
 ///
 /// # Errors
 ///
-/// [`RepairError::HasJournal`] for a store that is edited; [`RepairError::Changed`] when an object changed since the
+/// Of class `InvalidArgument` for a store that is edited; `Conflict` when an object changed since the
 /// plan was made; before any replacement, unless it changed during the repair. `Conflict` while another command changes
-/// the store; [`RepairError::Io`] when a file cannot be read or written.
-pub fn apply_local(root: &Path, plan: &Plan) -> Result<Option<PathBuf>, RepairError> {
+/// the store; `Io` when a file cannot be read or written.
+pub fn apply_local(root: &Path, plan: &Plan) -> Result<Option<PathBuf>> {
     apply_local_on(&Disk::default(), root, plan, &CommitGate::default())
 }
 
@@ -42,11 +43,11 @@ pub fn apply_local_on(
     root: &Path,
     plan: &Plan,
     gate: &CommitGate,
-) -> Result<Option<PathBuf>, RepairError> {
+) -> Result<Option<PathBuf>> {
     let lock = TargetLock::acquire(disk, root)?;
     let root = lock.target().to_owned();
-    if count_records(&root).map_err(RepairError::io("journal"))? > 0 {
-        return Err(RepairError::HasJournal);
+    if count_records(&root).map_err(io_error("journal"))? > 0 {
+        return Err(has_journal_error());
     }
     for change in &plan.changes {
         check(&root, change)?;
@@ -65,29 +66,24 @@ pub fn apply_local_on(
 }
 
 /// Returns whether the object is unchanged since the plan was made.
-fn check(root: &Path, change: &Change) -> Result<(), RepairError> {
-    let changed = || RepairError::Changed { path: change.path.clone() };
+fn check(root: &Path, change: &Change) -> Result<()> {
+    let changed = || changed_error(&change.path);
     match (fs::read(root.join(&change.path)), &change.before) {
         (Ok(bytes), Some(before)) if Node::parse(&bytes).as_ref() == Ok(before) => Ok(()),
         (Ok(_), _) => Err(changed()),
         (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound => Err(changed()),
-        (Err(error), _) => Err(RepairError::io(&change.path)(error)),
+        (Err(error), _) => Err(io_error(&change.path)(error)),
     }
 }
 
 /// Copies the replaced objects to a new folder next to the store.
-fn keep(
-    disk: &Disk,
-    root: &Path,
-    plan: &Plan,
-    update: &FolderUpdate,
-) -> Result<Option<PathBuf>, RepairError> {
+fn keep(disk: &Disk, root: &Path, plan: &Plan, update: &FolderUpdate) -> Result<Option<PathBuf>> {
     let replaced: Vec<&Change> = plan.changes.iter().filter(|c| c.before.is_some()).collect();
     if replaced.is_empty() {
         return Ok(None);
     }
-    let folder = make_folder(disk, root).map_err(RepairError::io("repair"))?;
+    let folder = make_folder(disk, root).map_err(io_error("repair"))?;
     for change in replaced {
         update.back_up(&change.path, &folder)?;
     }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_error::Result;
 use zvf_publish::{CommitGate, Disk};
 use zvf_store::{Backend, OpenOptions, Store};
 
-use crate::error::RepairError;
+use crate::error::nothing_beside_error;
 use crate::local::apply_local_on;
 use crate::plan::Plan;
 use crate::remote::apply_remote;
@@ -28,7 +29,7 @@ use crate::remote::apply_remote;
 /// # // Without the backend there is no place.
 /// # let place = place.or_else(|_| Place::from_address("memory:///data/brain.zarrvectors", &Default::default()));
 /// assert_eq!(place?.name(), "brain.zarrvectors");
-/// # Ok::<(), zvf_repair::RepairError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Place(Kind, CommitGate);
@@ -49,13 +50,13 @@ impl Place {
     /// # Errors
     ///
     /// When `address` is neither, the backend is read-only, or the store is a whole bucket, which has no sibling path.
-    pub fn from_address(address: &str, options: &OpenOptions) -> Result<Self, RepairError> {
+    pub fn from_address(address: &str, options: &OpenOptions) -> Result<Self> {
         let Some(Backend { store, prefix, .. }) = Store::backend(address, options)? else {
             return Ok(Self(Kind::Folder(folder(address)), CommitGate::default()));
         };
         let parts: Vec<_> = prefix.parts().collect();
         let Some((last, above)) = parts.split_last() else {
-            return Err(RepairError::NothingBeside);
+            return Err(nothing_beside_error());
         };
         let kept = above.iter().cloned().collect::<Path>().join(format!("{}.zvf", last.as_ref()));
         Ok(Self(Kind::Backend { store, prefix, kept }, CommitGate::default()))
@@ -95,7 +96,7 @@ impl Place {
     ///
     /// As [`apply_local_on`] and [`apply_remote`].
     #[boxed]
-    pub async fn apply(&self, plan: &Plan) -> Result<Option<String>, RepairError> {
+    pub async fn apply(&self, plan: &Plan) -> Result<Option<String>> {
         match &self.0 {
             Kind::Folder(path) => {
                 let kept = apply_local_on(&Disk::default(), path, plan, &self.1)?;

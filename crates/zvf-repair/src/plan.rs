@@ -4,8 +4,9 @@ use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use zvf_error::Result;
 use zvf_format::num::to_u64;
-use zvf_store::{Store, StoreError};
+use zvf_store::Store;
 use zvf_validate::{Finding, Observer, Options, Report, Severity, validate};
 
 use crate::actions::{Repair, repair_finding};
@@ -16,7 +17,7 @@ use crate::documents::{Documents, text};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
 /// let plan = zvf_repair::plan(&store, "three").await?;
@@ -52,13 +53,13 @@ impl Plan {
 ///
 /// When the store cannot be fetched.
 #[boxed(?Send)]
-pub async fn plan(store: &Store, name: &str) -> Result<Plan, StoreError> {
+pub async fn plan(store: &Store, name: &str) -> Result<Plan> {
     let options = Options { max_findings: MAX_FINDINGS, ..Options::default() };
     let report = validate(store, &options, &Observer::default()).await?;
     plan_from_report(store, name, report).await
 }
 
-async fn plan_from_report(store: &Store, name: &str, report: Report) -> Result<Plan, StoreError> {
+async fn plan_from_report(store: &Store, name: &str, report: Report) -> Result<Plan> {
     let (mut documents, mut made, mut left) = (Documents::default(), Vec::new(), Vec::new());
     let all = report.count(Severity::Error) + report.count(Severity::Warning);
     let more = all - to_u64(report.findings.len());

@@ -16,12 +16,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{
-    Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion,
+    ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
+use zvf_error::{Error, Result};
 use zvf_metadata::Node;
 
 use crate::change::Change;
-use crate::error::RepairError;
+use crate::error::{backend_error, changed_error, has_journal_error, no_conditional_put_error};
 use crate::plan::Plan;
 
 /// Applies `plan` to the store below `prefix`; returns the place of the old objects, `repair-N` below `kept`, which
@@ -29,7 +30,7 @@ use crate::plan::Plan;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_repair::RepairError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// use object_store::memory::InMemory;
 /// use zvf_repair::{Plan, apply_remote};
 ///
@@ -42,16 +43,16 @@ use crate::plan::Plan;
 ///
 /// # Errors
 ///
-/// [`RepairError::Changed`] when an object changed since the plan was made, before any replacement if it changed before
-/// the repair; [`RepairError::NoConditionalPut`] when the backend does not support conditions, before any replacement;
-/// [`RepairError::Backend`] when it fails.
+/// Of class `Conflict` when an object changed since the plan was made, before any replacement if it changed before
+/// the repair; `Unsupported` when the backend does not support conditions, before any replacement;
+/// `Unavailable` when it fails.
 #[boxed]
 pub async fn apply_remote(
     store: &dyn ObjectStore,
     prefix: &Path,
     kept: &Path,
     plan: &Plan,
-) -> Result<Option<Path>, RepairError> {
+) -> Result<Option<Path>> {
     if plan.is_empty() {
         return Ok(None);
     }
@@ -70,16 +71,16 @@ pub async fn apply_remote(
 }
 
 /// Refuses a store with a journal, whose changes are commits.
-async fn refuse_journal(store: &dyn ObjectStore, kept: &Path) -> Result<(), RepairError> {
+async fn refuse_journal(store: &dyn ObjectStore, kept: &Path) -> Result<()> {
     let log = store.list_with_delimiter(Some(&kept.clone().join("log"))).await;
     match log.map_err(|source| to_repair_error("log", source))?.objects.is_empty() {
         true => Ok(()),
-        false => Err(RepairError::HasJournal),
+        false => Err(has_journal_error()),
     }
 }
 
 /// Creates the place of the old objects, with the plan in it, and checks that the backend supports conditions.
-async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path, RepairError> {
+async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path> {
     let text = Bytes::from(words(plan));
     for n in 1..MAX_KEPT_REPAIRS {
         let place = kept.clone().join(format!("repair-{n}"));
@@ -87,7 +88,10 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
         let path = file.to_string();
         match put(store, &file, &text, PutMode::Create).await {
             Ok(()) => {}
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => continue,
+            Err(
+                object_store::Error::AlreadyExists { .. }
+                | object_store::Error::Precondition { .. },
+            ) => continue,
             Err(source) => return Err(to_repair_error(&path, source)),
         }
         let again = put(store, &file, &text, PutMode::Create).await;
@@ -95,19 +99,22 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
         let stale = put(store, &file, &text, PutMode::Update(stale)).await;
         for heeded in [again, stale] {
             match heeded {
-                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
+                Err(
+                    object_store::Error::AlreadyExists { .. }
+                    | object_store::Error::Precondition { .. },
+                ) => {}
                 Err(source) if !is_transient(&source) => {
                     return Err(to_repair_error(&path, source));
                 }
                 Ok(()) | Err(_) => {
                     drop(store.delete(&file).await); // the file has no use
-                    return Err(RepairError::NoConditionalPut { path });
+                    return Err(no_conditional_put_error(path));
                 }
             }
         }
         return Ok(place);
     }
-    Err(RepairError::Changed { path: kept.to_string() })
+    Err(changed_error(&kept))
 }
 
 /// Returns the condition under which an object is replaced, after it was compared and copied.
@@ -116,20 +123,20 @@ async fn compare_and_back_up(
     prefix: &Path,
     place: &Path,
     change: &Change,
-) -> Result<PutMode, RepairError> {
+) -> Result<PutMode> {
     let found = read(store, &join(prefix, &change.path), &change.path).await?;
     let Some(before) = &change.before else {
         return match found {
             None => Ok(PutMode::Create),
-            Some(_) => Err(RepairError::Changed { path: change.path.clone() }),
+            Some(_) => Err(changed_error(&change.path)),
         };
     };
     let fits = found.filter(|(bytes, _)| Node::parse(bytes).as_ref() == Ok(before));
     let Some((bytes, version)) = fits else {
-        return Err(RepairError::Changed { path: change.path.clone() });
+        return Err(changed_error(&change.path));
     };
     if version.e_tag.is_none() && version.version.is_none() {
-        return Err(RepairError::NoConditionalPut { path: change.path.clone() });
+        return Err(no_conditional_put_error(&change.path));
     }
     let copy = join(place, &change.path);
     let copied = put(store, &copy, &bytes, PutMode::Overwrite).await;
@@ -143,7 +150,7 @@ async fn replace(
     place: &Path,
     change: &Change,
     mode: PutMode,
-) -> Result<(), RepairError> {
+) -> Result<()> {
     let options = PutOptions { mode, ..PutOptions::default() };
     let (mut tries, mut doubt) = (0_u32, false);
     loop {
@@ -172,7 +179,7 @@ async fn put(
     place: &Path,
     bytes: &Bytes,
     mode: PutMode,
-) -> Result<(), Error> {
+) -> object_store::Result<()> {
     let options = PutOptions { mode, ..PutOptions::default() };
     let mut tries = 0_u32;
     loop {
@@ -193,7 +200,7 @@ async fn read(
     store: &dyn ObjectStore,
     place: &Path,
     path: &str,
-) -> Result<Option<(Bytes, UpdateVersion)>, RepairError> {
+) -> Result<Option<(Bytes, UpdateVersion)>> {
     let mut tries = 0_u32;
     loop {
         let got = match store.get(place).await {
@@ -203,7 +210,7 @@ async fn read(
                     UpdateVersion { e_tag: meta.e_tag.clone(), version: meta.version.clone() };
                 got.bytes().await.map(|bytes| Some((bytes, version)))
             }
-            Err(Error::NotFound { .. }) => Ok(None),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         };
         match got {
@@ -235,12 +242,15 @@ fn join(prefix: &Path, path: &str) -> Path {
 }
 
 /// Returns whether the same request may succeed later, and may have been carried out.
-fn is_transient(error: &Error) -> bool {
-    matches!(error, Error::Generic { .. })
+fn is_transient(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::Generic { .. })
 }
 
-fn is_condition(error: &Error) -> bool {
-    matches!(error, Error::Precondition { .. } | Error::AlreadyExists { .. })
+fn is_condition(error: &object_store::Error) -> bool {
+    matches!(
+        error,
+        object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. }
+    )
 }
 
 /// Waits after a number of attempts, at most [`TRIES`].
@@ -248,14 +258,17 @@ async fn pause(tries: u32) {
     tokio::time::sleep(FIRST_PAUSE * 2_u32.pow(tries)).await;
 }
 
-fn to_repair_error(path: &str, source: Error) -> RepairError {
+fn to_repair_error(path: &str, source: object_store::Error) -> Error {
     let path = path.to_owned();
-    if is_condition(&source) || matches!(source, Error::NotFound { .. }) {
-        RepairError::Changed { path }
-    } else if matches!(source, Error::NotImplemented { .. } | Error::NotSupported { .. }) {
-        RepairError::NoConditionalPut { path }
+    if is_condition(&source) || matches!(source, object_store::Error::NotFound { .. }) {
+        changed_error(path)
+    } else if matches!(
+        source,
+        object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }
+    ) {
+        no_conditional_put_error(path)
     } else {
-        RepairError::Backend { path, source }
+        backend_error(path, source)
     }
 }
 

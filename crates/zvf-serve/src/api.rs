@@ -11,6 +11,8 @@ use serde_json::json;
 use zvf::inspect::{GroupView, ObjectView, Summary};
 use zvf::{LevelId, LevelReader, Plan, Reader};
 
+use zvf::Error;
+
 use crate::answer::{Answer, json_answer};
 use crate::api_request::{ApiRequest, resolve_groups};
 use crate::picture;
@@ -174,7 +176,7 @@ async fn open_kinds(
             _ => return Err(Refusal::bad_request(format!("there is no field {name:?}"))),
         }
     }
-    let refuse = |error: zvf::QueryError| store.refuse(&error.into());
+    let refuse = |error: Error| store.refuse(&error);
     let first = reader.level(LevelId(number)).await.map_err(refuse)?;
     let kinds: Vec<zvf::Kind> =
         first.kinds().first().copied().into_iter().chain(first.extra_kinds()).collect();
@@ -200,7 +202,7 @@ async fn read_objects(
             "more than {max_objects} objects in one request"
         )));
     }
-    let refuse = |error: zvf::Error| store.refuse(&error);
+    let refuse = |error: Error| store.refuse(&error);
     let mut views = Vec::new();
     for level in &levels {
         let Some(index) = level.objects().await.map_err(|error| refuse(error.into()))? else {
@@ -269,7 +271,7 @@ async fn list_keys(
         }
     }
     let reader = store.reader().await?;
-    let refuse = |error: zvf::StoreError| store.refuse(&error.into());
+    let refuse = |error: Error| store.refuse(&error);
     if !reader.store().can_list() {
         return Ok(json!({"keys": null, "sizes": null, "folders": null}));
     }

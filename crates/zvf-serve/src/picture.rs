@@ -6,6 +6,8 @@ use hyper::StatusCode;
 use zvf::render::{ColourBy, Options, Size, View, render};
 use zvf::{LevelRule, Mode};
 
+use zvf::Error;
+
 use crate::answer::{Answer, empty_body, full_body, new_answer};
 use crate::api_request::{ApiRequest, resolve_groups};
 use crate::query_fields::{parse_box, parse_query, too_many_rows};
@@ -39,7 +41,7 @@ pub(crate) async fn answer_picture(
     let (store, max_rows) = (Arc::clone(&request.store), state.limits.max_rows);
     let png = run_blocking(state, held, async move {
         let (reader, parsed) = resolve_groups(&store, parsed).await?;
-        let refuse = |error: zvf::Error| store.refuse(&error);
+        let refuse = |error: Error| store.refuse(&error);
         if !parsed.is_limited {
             let plan = reader.plan(&parsed.query).await.map_err(|error| refuse(error.into()))?;
             if plan.rows > max_rows {
@@ -63,18 +65,15 @@ fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Optio
         };
         match name.as_str() {
             "size" => {
-                options.size =
-                    value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?
+                options.size = value.parse().map_err(|error: Error| wrong(&error.sentence()))?
             }
             "view" => options.view = Some(parse_view(value).map_err(|error| wrong(&error))?),
             "colour" => options.colour = parse_colour(value),
             "colormap" => {
-                options.map =
-                    value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?
+                options.map = value.parse().map_err(|error: Error| wrong(&error.sentence()))?
             }
             "background" => {
-                options.ground =
-                    value.parse().map_err(|error: zvf::render::RenderError| wrong(&error))?
+                options.ground = value.parse().map_err(|error: Error| wrong(&error.sentence()))?
             }
             _ => {
                 let width: u32 =
@@ -94,10 +93,10 @@ fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Optio
 }
 
 fn default_size() -> Result<Size, Refusal> {
-    Size::new(DEFAULT_SIDE, DEFAULT_SIDE).map_err(|error| Refusal::bad_request(error.to_string()))
+    Size::new(DEFAULT_SIDE, DEFAULT_SIDE).map_err(|error| Refusal::bad_request(error.sentence()))
 }
 
-fn parse_view(text: &str) -> Result<View, zvf::render::RenderError> {
+fn parse_view(text: &str) -> Result<View, Error> {
     text.parse()
 }
 

@@ -1,16 +1,14 @@
 //! `/precomputed/<name>/...`: a store in Neuroglancer's precomputed formats, generated on request; and `/v/zvf/`, the
 //! client from a folder, on the same origin.
 
-use std::error::Error as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Value as Json, json};
-use zvf::format::join_causes;
+use zvf::format::Class;
 use zvf::format::num::saturating_usize;
-use zvf_precomputed::PrecomputedError;
 
 use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
 use crate::data::{answer_file, choose_sent_part, file_answer};
@@ -69,17 +67,13 @@ async fn list_layers(store: &ServedStore) -> Result<Json, Refusal> {
 }
 
 /// Converts an error of a store, or a limit of the formats.
-fn refuse(store: &ServedStore, error: PrecomputedError) -> Refusal {
-    match error {
-        PrecomputedError::Query(error) => store.refuse(&error.into()),
-        PrecomputedError::Model(error) => store.refuse(&error.into()),
-        PrecomputedError::TooLarge { .. } => {
+fn refuse(store: &ServedStore, error: zvf::Error) -> Refusal {
+    match (error.op(), error.class()) {
+        ("convert", Class::LimitExceeded) => {
             Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "LimitExceeded", error.to_string())
         }
-        error => {
-            let message = join_causes(&error, error.source());
-            Refusal::new(StatusCode::NOT_FOUND, "Unsupported", message)
-        }
+        ("convert", _) => Refusal::new(StatusCode::NOT_FOUND, "Unsupported", error.to_string()),
+        _ => store.refuse(&error),
     }
 }
 

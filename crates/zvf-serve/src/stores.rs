@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use zvf::Error;
 use zvf::store::{Backend, Versions};
 use zvf::{Key, OpenOptions, Reader, Store};
 use zvf_precomputed::Precomputed;
@@ -32,7 +33,7 @@ impl ServedStore {
         name: String,
         options: &OpenOptions,
         limits: &Limits,
-    ) -> Result<Self, zvf::Error> {
+    ) -> Result<Self, Error> {
         let (reader, bytes) = match Store::versions(address, options)? {
             Some(versions) => open_latest(&*versions, options).await?,
             None => (zvf::open(address, options.clone()).await?, open_bytes(address, options)?),
@@ -105,7 +106,7 @@ impl ServedStore {
     }
 
     /// Converts an error of this store, without its address.
-    pub(crate) fn refuse(&self, error: &zvf::Error) -> Refusal {
+    pub(crate) fn refuse(&self, error: &Error) -> Refusal {
         Refusal::from_error(error, &self.address, &self.name)
     }
 
@@ -119,20 +120,20 @@ impl ServedStore {
 async fn open_latest(
     versions: &dyn Versions,
     options: &OpenOptions,
-) -> Result<(Reader, Bytestore), zvf::Error> {
+) -> Result<(Reader, Bytestore), Error> {
     let Backend { store, prefix, .. } = versions.open(&versions.latest_version().await?).await?;
     let opened = Store::from_object_store(Arc::clone(&store), &prefix, options.clone()).await?;
     Ok((Reader::new(opened), Bytestore::Remote { objects: store, prefix }))
 }
 
 /// Opens the files of a store.
-fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, zvf::Error> {
+fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, Error> {
     if let Some(backend) = Store::backend_for_reading(address, options)? {
         return Ok(Bytestore::Remote { objects: backend.store, prefix: backend.prefix });
     }
     let path = address.strip_prefix("file://").unwrap_or(address);
     let opened = LocalRoot::new(Path::new(path));
-    let opened = opened.map_err(|error| zvf::StoreError::io(zvf::store::Op::Open, error))?;
+    let opened = opened.map_err(|error| Error::io("open", error))?;
     Ok(Bytestore::Local(opened))
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use datafusion::error::DataFusionError;
 use serde_json::json;
+use zvf::Error;
 use zvf::exit_code;
 use zvf::format::Class;
 
@@ -101,7 +102,7 @@ impl From<zvf::publish::PublishError> for Fault {
     fn from(error: zvf::publish::PublishError) -> Self {
         match error {
             zvf::publish::PublishError::Io(error) => error.into(),
-            other => zvf::Error::from(zvf::StoreError::from(other)).into(),
+            other => Error::from(other).into(),
         }
     }
 }

@@ -5,15 +5,16 @@
 //! cargo run -p zvf-store --example codecs -- codecs.zarrvectors
 //! ```
 
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, Dtype, FillValue, GroupDoc, Root, ZarrVectors};
 use zvf_store::{
     BloscCompressor, BloscSettings, BloscShuffle, Build, BuildOptions, CellPlan, CodecPipeline,
-    DensePlan, RowPlan, StoreError,
+    DensePlan, RowPlan,
 };
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), StoreError> {
+async fn main() -> Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "codecs.zarrvectors".to_owned());
     let build =
         Build::begin(&address, BuildOptions { replace: true, ..Default::default() }).await?;

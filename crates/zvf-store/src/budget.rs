@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 
-use crate::error::{Op, StoreError};
 use crate::options::OpenOptions;
 
 /// The limits of one handle; cheap to clone, clones share them.
@@ -24,7 +24,7 @@ use crate::options::OpenOptions;
 /// use zvf_store::{Budget, OpenOptions};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// let options = OpenOptions { budget_bytes: 3 << 20, cache_bytes: 1 << 20, ..Default::default() };
 /// let budget = Budget::new(&options);
 /// let held = budget.reserve(1 << 20).await?;
@@ -59,7 +59,7 @@ impl Budget {
     /// # Errors
     ///
     /// `LimitExceeded` when `bytes` is more than the budget can ever give.
-    pub async fn reserve(&self, bytes: u64) -> Result<Reservation, StoreError> {
+    pub async fn reserve(&self, bytes: u64) -> Result<Reservation> {
         self.check(bytes)?;
         Ok(Reservation { _permit: take(&self.bytes, units(bytes)).await })
     }
@@ -70,7 +70,7 @@ impl Budget {
     ///
     /// As [`reserve`](Self::reserve).
     #[cfg(any(feature = "local", test))]
-    pub(crate) fn try_reserve(&self, bytes: u64) -> Result<Option<Reservation>, StoreError> {
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Result<Option<Reservation>> {
         self.check(bytes)?;
         let permit = Arc::clone(&self.bytes).try_acquire_many_owned(units(bytes)).ok();
         Ok(permit.map(|permit| Reservation { _permit: Some(permit) }))
@@ -94,9 +94,9 @@ impl Budget {
     }
 
     /// Checks that `bytes` could ever be held.
-    pub(crate) fn check(&self, bytes: u64) -> Result<(), StoreError> {
+    pub(crate) fn check(&self, bytes: u64) -> Result<()> {
         if bytes > self.max_bytes {
-            return Err(StoreError::limit(Op::Read, "bytes of one read", self.max_bytes, bytes));
+            return Err(Error::limit("bytes of one read", self.max_bytes, bytes));
         }
         Ok(())
     }

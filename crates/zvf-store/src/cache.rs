@@ -14,10 +14,10 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::watch;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 
-use crate::error::{Op, StoreError};
 use crate::sync::{Mutex, MutexGuard};
 
 /// One thing that can be kept: an array and a slot of it, both numbered by the handle.
@@ -27,7 +27,7 @@ type Slot = (u32, u64);
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
 /// use zvf_format::key::ChunkKey;
@@ -67,7 +67,7 @@ pub(crate) struct Cache {
 }
 
 /// What a fetch gives for one slot; `None` when there is nothing there.
-pub(crate) type Answer = Result<Option<Bytes>, StoreError>;
+pub(crate) type Answer = Result<Option<Bytes>>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -317,10 +317,13 @@ fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
     }
 }
 
-fn too_few_error(expected: usize, found: usize) -> StoreError {
-    let expected = Expected::AtLeast(to_u64(expected).into());
-    let (class, found) = (Class::CountMismatch, zvf_format::Found::from(found));
-    StoreError::invalid_value(class, Op::Read, "answers of a batch", expected, found)
+fn too_few_error(expected: usize, found: usize) -> Error {
+    Error::new(
+        Class::CountMismatch,
+        "answers of a batch",
+        Expected::AtLeast(to_u64(expected).into()),
+        found,
+    )
 }
 
 const ENTRY_OVERHEAD_BYTES: u64 = 128;
@@ -339,7 +342,7 @@ mod tests {
     /// Returns the content of a slot: absent every tenth, an error at 13, otherwise its number.
     fn slot_content(slot: Option<u64>) -> Answer {
         match slot.unwrap() {
-            13 => Err(StoreError::limit(Op::Read, "thirteen", 1, 13)),
+            13 => Err(Error::limit("thirteen", 1, 13)),
             n if n % 10 == 0 => Ok(None),
             n => Ok(Some(Bytes::from(n.to_string().into_bytes()))),
         }

@@ -27,11 +27,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, Node};
 
-use crate::error::{Change, Op, StoreError};
+use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::source::{Get, GetAnswer, HeldFile, PartialRead, Source, Version};
 
@@ -91,11 +92,7 @@ impl Fingerprint {
 
 impl Docs {
     /// Returns the document of the node under `key`.
-    pub(crate) async fn node(
-        &self,
-        source: &Source,
-        key: &Key,
-    ) -> Result<Option<Arc<Node>>, StoreError> {
+    pub(crate) async fn node(&self, source: &Source, key: &Key) -> Result<Option<Arc<Node>>> {
         let whole = async { fetch(source, key).await.map(Doc::Whole) };
         match self.slot(key).get_or_try_init(|| whole).await? {
             Doc::Whole(cached) => Ok(cached.as_ref().map(|cached| Arc::clone(&cached.node))),
@@ -104,11 +101,7 @@ impl Docs {
     }
 
     /// Returns the document of the node under `key`, or its outline while the rest is not read.
-    pub(crate) async fn outline(
-        &self,
-        source: &Source,
-        key: &Key,
-    ) -> Result<NodeOutline, StoreError> {
+    pub(crate) async fn outline(&self, source: &Source, key: &Key) -> Result<NodeOutline> {
         Ok(match self.slot(key).get_or_try_init(|| begin(source, key)).await? {
             Doc::Whole(cached) => {
                 NodeOutline::Node(cached.as_ref().map(|cached| Arc::clone(&cached.node)))
@@ -128,7 +121,7 @@ impl Docs {
     /// Returns whether every document that was read is still the same, in the same file: a folder that changes places
     /// with another may bring the same documents with other cells. A presence list that was not requested is not read
     /// for this while its file was not written to.
-    pub(crate) async fn is_unchanged(&self, source: &Source) -> Result<bool, StoreError> {
+    pub(crate) async fn is_unchanged(&self, source: &Source) -> Result<bool> {
         let docs: Vec<(Key, Doc)> = {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots
@@ -149,7 +142,7 @@ impl Docs {
             };
             read.push((key, cached.map(|cached| (cached.print, cached.version))));
         }
-        let gets: Result<Vec<Get>, StoreError> =
+        let gets: Result<Vec<Get>> =
             read.iter().map(|(key, _)| Ok(Get::object(document(key)?))).collect();
         for (now, (_, before)) in source.read_many(&gets?).await.into_iter().zip(&read) {
             let same = match (now?, before) {
@@ -177,7 +170,7 @@ impl Docs {
 }
 
 /// Returns the key of the document of a node.
-pub(crate) fn document(key: &Key) -> Result<Key, StoreError> {
+pub(crate) fn document(key: &Key) -> Result<Key> {
     key.child("zarr.json")
 }
 
@@ -188,24 +181,24 @@ impl Outline {
     }
 
     /// Returns the whole document.
-    pub(crate) async fn node(&self) -> Result<Arc<Node>, StoreError> {
+    pub(crate) async fn node(&self) -> Result<Arc<Node>> {
         Ok(Arc::clone(&self.load().await?.node))
     }
 
     /// Returns whether no more than the outline was read, and the file is the one that it was read from, as it was.
-    async fn is_untouched(&self, source: &Source) -> Result<bool, StoreError> {
+    async fn is_untouched(&self, source: &Source) -> Result<bool> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(file) = file.filter(|_| self.whole.get().is_none()) else { return Ok(false) };
         let now = source.begin(&self.document, LONG_BYTES, END_BYTES).await?;
         Ok(matches!(now, PartialRead::Ends(_, _, now) if now.version() == file.version()))
     }
 
-    async fn load(&self) -> Result<&CachedDoc, StoreError> {
+    async fn load(&self) -> Result<&CachedDoc> {
         self.whole.get_or_try_init(|| self.read_whole()).await
     }
 
-    async fn read_whole(&self) -> Result<CachedDoc, StoreError> {
-        let changed = || StoreError::from_change(Change::Version).with_key(&self.document);
+    async fn read_whole(&self) -> Result<CachedDoc> {
+        let changed = || object_replaced_error().at_key(&self.document);
         // The file is released once this was done.
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let file = file.ok_or_else(changed)?;
@@ -213,16 +206,13 @@ impl Outline {
         match &*cached.node {
             Node::Array(doc) if doc.has_outline(&self.doc) => {}
             Node::Array(_) | Node::Group(_) => {
-                let expected = Expected::Rule("one list of keys, without anything between them");
-                let (class, found) = (Class::BadTag, "other values amid them");
-                return Err(StoreError::invalid_value(
-                    class,
-                    Op::Parse,
+                return Err(Error::new(
+                    Class::BadTag,
                     "nonempty_chunks",
-                    expected,
-                    found,
+                    "one list of keys, without anything between them",
+                    "other values amid them",
                 )
-                .with_key(&self.document));
+                .at_key(&self.document));
             }
         }
         drop(self.file.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -231,7 +221,7 @@ impl Outline {
 }
 
 /// Returns the document under `key`, or its outline where it is long.
-async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
+async fn begin(source: &Source, key: &Key) -> Result<Doc> {
     let document = document(key)?;
     let got = match source.begin(&document, LONG_BYTES, END_BYTES).await? {
         PartialRead::Whole(got) => got,
@@ -249,14 +239,14 @@ async fn begin(source: &Source, key: &Key) -> Result<Doc, StoreError> {
     Ok(Doc::Whole(got.map(|got| parse(&got.bytes, got.version, &document)).transpose()?))
 }
 
-async fn fetch(source: &Source, key: &Key) -> Result<Option<CachedDoc>, StoreError> {
+async fn fetch(source: &Source, key: &Key) -> Result<Option<CachedDoc>> {
     let document = document(key)?;
     let got = source.read_many(&[Get::object(document.clone())]).await.pop().unwrap_or(Ok(None))?;
     got.map(|got| parse(&got.bytes, got.version, &document)).transpose()
 }
 
-fn parse(text: &Bytes, version: Version, document: &Key) -> Result<CachedDoc, StoreError> {
-    let node = Node::parse(text).map_err(|error| StoreError::from(error).with_key(document))?;
+fn parse(text: &Bytes, version: Version, document: &Key) -> Result<CachedDoc> {
+    let node = Node::parse(text).at_key(document)?;
     let print = Fingerprint::compute(text);
     let text = matches!(node, Node::Group(_)).then(|| text.clone());
     Ok(CachedDoc { node: Arc::new(node), print, version, text })

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 
 use crate::budget::Budget;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::{MappedFile, Reopened};
@@ -31,7 +31,7 @@ use crate::source::{Backend, Get, GetAnswer, IoStats, Place, Remote, Source, Ver
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// use zvf_store::RangedFile;
 ///
 /// let file = RangedFile::from_bytes(b"0123456789".as_slice().into());
@@ -84,7 +84,7 @@ impl RangedFile {
     ///
     /// When it is no longer the file that was mapped.
     #[cfg(all(unix, feature = "map"))]
-    pub fn from_map(file: MappedFile) -> Result<Self, StoreError> {
+    pub fn from_map(file: MappedFile) -> Result<Self> {
         let whole = Bytes::from_owner(file.view(0, file.len())?);
         Ok(Self(Body::Mapped { file, whole }))
     }
@@ -96,7 +96,7 @@ impl RangedFile {
     /// [`Class::NotFound`] when it is not there; otherwise when `address` is no path or URL of a file, or
     /// the backend fails.
     #[boxed]
-    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         match Place::parse(address)? {
             Place::Directory(path) => Self::open_path(&path, options).await,
             Place::Remote(scheme, url, path) => {
@@ -108,10 +108,7 @@ impl RangedFile {
     }
 
     /// Opens the file of this machine at `path`.
-    pub(crate) async fn open_path(
-        path: &std::path::Path,
-        options: &OpenOptions,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn open_path(path: &std::path::Path, options: &OpenOptions) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str());
         let key = Key::root().child(name.unwrap_or_default())?; // refuses a path without a name
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -120,7 +117,7 @@ impl RangedFile {
     }
 
     /// Returns the file that has the name by now; `None` when it is this one, which it is always for one in memory.
-    pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>, StoreError> {
+    pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>> {
         match &self.0 {
             Body::Held(_) => Ok(None),
             #[cfg(all(unix, feature = "map"))]
@@ -148,16 +145,12 @@ impl RangedFile {
         store: Arc<dyn ObjectStore>,
         path: &Path,
         options: &OpenOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let backend = Backend::from_caller(store, path.clone(), options);
         Self::from_backend(backend, Budget::new(options), options).await
     }
 
-    async fn from_backend(
-        backend: Backend,
-        budget: Budget,
-        options: &OpenOptions,
-    ) -> Result<Self, StoreError> {
+    async fn from_backend(backend: Backend, budget: Budget, options: &OpenOptions) -> Result<Self> {
         let path = backend.prefix.clone();
         let (folder, name) = match path.as_ref().rsplit_once('/') {
             Some((folder, name)) => (Path::from(folder), name),
@@ -167,14 +160,14 @@ impl RangedFile {
         Self::begin(Source::Remote(remote), Key::root().child(name)?).await
     }
 
-    async fn begin(source: Source, key: Key) -> Result<Self, StoreError> {
+    async fn begin(source: Source, key: Key) -> Result<Self> {
         let mut gets = vec![Get::suffix(key.clone(), TAIL_BYTES)];
         // Both at once: on a network each further round costs more than the bytes.
         gets.extend(source.is_remote().then(|| Get::prefix(key.clone(), HEAD_BYTES)));
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(None));
         let Some(GetAnswer { bytes: tail, size, version }) = next()? else {
-            return Err(StoreError::missing(&key, "this file was asked for"));
+            return Err(Error::missing(&key, "this file was asked for"));
         };
         let head = next()?.map(|got| got.bytes).unwrap_or_default(); // read later where it is not at hand
         Ok(Self(Body::Source { source, key, size, version, head, tail }))
@@ -213,7 +206,7 @@ impl RangedFile {
     /// Each answer has its own fault: `Truncated` past the end of the file, `FileChanged` when it is not
     /// the file that was opened, otherwise what the backend says.
     #[boxed]
-    pub async fn read_many(&self, ranges: &[Range<u64>]) -> Vec<Result<Bytes, StoreError>> {
+    pub async fn read_many(&self, ranges: &[Range<u64>]) -> Vec<Result<Bytes>> {
         let (source, key, version, [head, tail]) = match &self.0 {
             Body::Source { source, key, version, head, tail, .. } => {
                 (source, key, version, [head, tail])
@@ -241,19 +234,19 @@ impl RangedFile {
         let mut answers = source.read_many(&gets).await.into_iter();
         let answer = |range: &Range<u64>| {
             if !asked(range) {
-                return read_empty(size, range).map_err(|error| error.with_key(key));
+                return read_empty(size, range).at_key(key);
             }
             if in_head(range) {
-                return part(head, range).map_err(|error| error.with_key(key));
+                return part(head, range).at_key(key);
             }
             if in_tail(range) {
                 let near = range.start - first..range.end - first;
-                return part(tail, &near).map_err(|error| error.with_key(key));
+                return part(tail, &near).at_key(key);
             }
             match answers.next() {
                 Some(Ok(Some(got))) => Ok(got.bytes),
                 Some(Err(error)) => Err(error),
-                Some(Ok(None)) | None => Err(StoreError::missing(key, "this file was opened")),
+                Some(Ok(None)) | None => Err(Error::missing(key, "this file was opened")),
             }
         };
         ranges.iter().map(answer).collect()
@@ -265,7 +258,7 @@ impl RangedFile {
     ///
     /// As for each answer of [`read_many`](Self::read_many).
     #[boxed]
-    pub async fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+    pub async fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let answer = self.read_many(&[range]).await.pop();
         answer.unwrap_or_else(|| Err(past_end_error(0, 0)))
     }
@@ -276,7 +269,7 @@ impl RangedFile {
     /// # Errors
     ///
     /// `FileChanged`: what was made of its bytes is to be discarded.
-    pub fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<()> {
         #[cfg(all(unix, feature = "map"))]
         if let Body::Mapped { file, .. } = &self.0 {
             return file.check();
@@ -296,22 +289,21 @@ impl RangedFile {
     }
 }
 
-fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes, StoreError> {
+fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {
     read_empty(to_u64(whole.len()), range)?; // inside
     Ok(whole.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 
 /// Returns no bytes, when `range` lies in a file of `size` bytes.
-fn read_empty(size: u64, range: &Range<u64>) -> Result<Bytes, StoreError> {
+fn read_empty(size: u64, range: &Range<u64>) -> Result<Bytes> {
     if range.start > range.end || range.end > size {
-        return Err(past_end_error(size, range.end).with_span(range.start, range.end));
+        return Err(past_end_error(size, range.end).at_span(range.start, range.end));
     }
     Ok(Bytes::new())
 }
 
-fn past_end_error(size: u64, end: u64) -> StoreError {
-    let expected = Expected::AtLeast(end.into());
-    StoreError::invalid_value(Class::Truncated, Op::Read, "size", expected, Found::from(size))
+fn past_end_error(size: u64, end: u64) -> Error {
+    Error::new(Class::Truncated, "size", Expected::AtLeast(end.into()), size)
 }
 
 /// What opening reads of the end: the footer of most containers, and all of a small one.

@@ -3,7 +3,7 @@
 use async_recursion::async_recursion as boxed;
 use std::path::Path;
 
-use crate::error::StoreError;
+use zvf_error::Result;
 pub use zvf_publish::{Call, Disk};
 
 /// Begins a store in the directory `path`, with every call to the system going through `disk`.
@@ -16,7 +16,7 @@ pub async fn build_on(
     disk: Disk,
     path: &Path,
     options: crate::BuildOptions,
-) -> Result<crate::Build, StoreError> {
+) -> Result<crate::Build> {
     crate::Build::in_folder(path.to_owned(), crate::BuildOptions { disk, ..options }).await
 }
 
@@ -32,7 +32,7 @@ pub async fn join_on(
     path: &Path,
     work: &Path,
     options: crate::BuildOptions,
-) -> Result<crate::Build, StoreError> {
+) -> Result<crate::Build> {
     let options = crate::BuildOptions { disk, ..options };
     crate::Build::join_folder(path.to_owned(), work.to_owned(), options).await
 }

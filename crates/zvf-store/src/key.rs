@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// let level = Key::root().child("0")?;
 /// assert_eq!(level.join("vertices/c/3/1/0")?.to_string(), "0/vertices/c/3/1/0");
 /// assert!(level.child("..").is_err());
-/// # Ok::<(), zvf_store::StoreError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);

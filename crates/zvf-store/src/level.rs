@@ -5,10 +5,10 @@
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
-use zvf_format::{Class, Expected, Found};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_metadata::{GroupDoc, LevelDoc, Node};
 
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows};
 use crate::node::{self, Listing, Opened};
@@ -17,7 +17,7 @@ use crate::node::{self, Listing, Opened};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
 /// let level = store.level(0).await?;
@@ -36,29 +36,21 @@ pub struct LevelNode {
 }
 
 impl LevelNode {
-    pub(crate) async fn open(opened: &Arc<Opened>, number: u32) -> Result<Self, StoreError> {
+    pub(crate) async fn open(opened: &Arc<Opened>, number: u32) -> Result<Self> {
         Self::open_at(opened, Key::root().child(&number.to_string())?, number).await
     }
 
     /// Returns the group at `key` as level `number`.
-    async fn open_at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self, StoreError> {
+    async fn open_at(opened: &Arc<Opened>, key: Key, number: u32) -> Result<Self> {
         let group = match opened.shared.node(&key).await?.as_deref() {
             Some(Node::Group(group)) => group.clone(),
-            None => return Err(StoreError::missing(&key, "this level was asked for")),
+            None => return Err(Error::missing(&key, "this level was asked for")),
             Some(Node::Array(_)) => {
-                let (expected, found) = (Expected::Rule("a group"), Found::Text("an array"));
-                return Err(StoreError::invalid_value(
-                    Class::BadTag,
-                    Op::Parse,
-                    "node",
-                    expected,
-                    found,
-                )
-                .with_key(&key));
+                return Err(Error::new(Class::BadTag, "node", "a group", "an array").at_key(&key));
             }
         };
         let meta = LevelDoc::from_group(group).map_err(|error| {
-            StoreError::from(error).with_key(&key.child("zarr.json").unwrap_or(key.clone()))
+            Error::from(error).at_key(&key.child("zarr.json").unwrap_or(key.clone()))
         })?;
         Ok(Self { opened: Arc::clone(opened), key, number, meta: Arc::new(meta) })
     }
@@ -96,7 +88,7 @@ impl LevelNode {
     /// When the document is not one of an array of chunks, or describes a layout that this layer does
     /// not know. A codec that is unknown shows when chunks are read.
     #[boxed]
-    pub async fn cells(&self, name: &str) -> Result<Option<Cells>, StoreError> {
+    pub async fn cells(&self, name: &str) -> Result<Option<Cells>> {
         node::cells(&self.opened, &self.child_key(name)?, self.key_rank()).await
     }
 
@@ -106,10 +98,10 @@ impl LevelNode {
     ///
     /// As for `cells`, and [`Class::NotFound`] when there is no such array.
     #[boxed]
-    pub async fn required_cells(&self, name: &str) -> Result<Cells, StoreError> {
+    pub async fn required_cells(&self, name: &str) -> Result<Cells> {
         let cells = self.cells(name).await?;
         cells.map_or_else(
-            || Err(StoreError::missing(&self.child_key(name)?, "a level needs this array")),
+            || Err(Error::missing(&self.child_key(name)?, "a level needs this array")),
             Ok,
         )
     }
@@ -122,7 +114,7 @@ impl LevelNode {
     /// When the document is not one of an array of rows, or names a layout that this layer does not
     /// know.
     #[boxed]
-    pub async fn rows(&self, name: &str) -> Result<Option<Rows>, StoreError> {
+    pub async fn rows(&self, name: &str) -> Result<Option<Rows>> {
         node::rows(&self.opened, &self.child_key(name)?).await
     }
 
@@ -133,7 +125,7 @@ impl LevelNode {
     ///
     /// When the document is not one of items of one size.
     #[boxed]
-    pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>, StoreError> {
+    pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>> {
         node::dense(&self.opened, &self.child_key(name)?).await
     }
 
@@ -144,7 +136,7 @@ impl LevelNode {
     ///
     /// When the node is an array, or its document cannot be read.
     #[boxed]
-    pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>, StoreError> {
+    pub async fn group(&self, name: &str) -> Result<Option<GroupDoc>> {
         node::group(&self.opened.shared, &self.child_key(name)?).await
     }
 
@@ -157,7 +149,7 @@ impl LevelNode {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn children(&self, name: &str) -> Result<Listing, StoreError> {
+    pub async fn children(&self, name: &str) -> Result<Listing> {
         node::children(&self.opened.shared, &self.child_key(name)?).await
     }
 
@@ -167,12 +159,12 @@ impl LevelNode {
     ///
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
     #[boxed]
-    pub async fn geometry(&self, name: &str) -> Result<Self, StoreError> {
+    pub async fn geometry(&self, name: &str) -> Result<Self> {
         Self::open_at(&self.opened, self.child_key(name)?, self.number).await
     }
 
     /// Returns the key of `name` below this level; an empty name is the level itself.
-    fn child_key(&self, name: &str) -> Result<Key, StoreError> {
+    fn child_key(&self, name: &str) -> Result<Key> {
         if name.is_empty() { Ok(self.key.clone()) } else { self.key.join(name) }
     }
 }

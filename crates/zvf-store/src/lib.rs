@@ -24,7 +24,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), zvf_store::StoreError> {
+//! # async fn main() -> zvf_error::Result<()> {
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 //! use zvf_store::{Caching, OpenOptions, Store};
 //!
@@ -91,7 +91,6 @@ pub use build::{
 };
 pub use cache::Caching;
 pub use codec::{CodecPipeline, Partial};
-pub use error::{Op, Seen, StoreError};
 pub use file::RangedFile;
 pub use key::Key;
 pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows};

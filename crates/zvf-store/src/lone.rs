@@ -13,15 +13,15 @@ use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Found};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Node};
 
 use crate::budget::Budget;
 use crate::cache::Caching;
 use crate::codec::{Caps, Coding, Packing, swap, untranspose};
 use crate::docs::Docs;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Shards, ZarrArray, fill_item};
 use crate::options::OpenOptions;
@@ -31,7 +31,7 @@ use crate::source::Source;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let store = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// use zvf_store::LoneArray;
 ///
@@ -66,17 +66,14 @@ impl LoneArray {
     /// is unknown, or a chunk is more than the budget; when it cannot
     /// be read.
     #[boxed]
-    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         let budget = Budget::new(options);
         let source = Source::find(address, &budget, options).await?;
         let (key, docs) = (Key::root(), Docs::default());
         let node = docs.node(&source, &key).await?.ok_or_else(|| {
-            let expected = Expected::Rule("a document of an array");
-            StoreError::invalid_value(Class::NotFound, Op::Open, "zarr.json", expected, "none")
+            Error::new(Class::NotFound, "zarr.json", "a document of an array", "none")
         })?;
-        let refused = |what, rule, found| {
-            StoreError::invalid_value(Class::BadTag, Op::Open, what, Expected::Rule(rule), found)
-        };
+        let refused = |what, rule, found| Error::new(Class::BadTag, what, rule, found);
         let Node::Array(doc) = &*node else {
             return Err(refused("node", "an array", Found::Text("a group")));
         };
@@ -85,14 +82,14 @@ impl LoneArray {
         };
         let coding = Coding::from_doc(doc)?;
         let Packing::Items { big_endian, order } = coding.packing else {
-            return Err(StoreError::unsupported(Op::Decode, "codec of numbers", "vlen-bytes"));
+            return Err(Error::unsupported("codec of numbers", "vlen-bytes"));
         };
         let shards = Shards::from_doc(doc, coding.index)?;
         let items = doc.inner_chunk_shape().iter().copied();
         let chunk_bytes = items.fold(dtype.size, u64::saturating_mul); // a claim, above every limit then
         if chunk_bytes > budget.max_bytes() {
             let max = budget.max_bytes();
-            return Err(StoreError::limit(Op::Open, "bytes of a chunk", max, chunk_bytes));
+            return Err(Error::limit("bytes of a chunk", max, chunk_bytes));
         }
         let fill = fill_item(doc.fill_value.fill(), dtype);
         let names = doc.chunk_key_encoding;
@@ -127,15 +124,13 @@ impl LoneArray {
     ///
     /// When one cannot be read, or does not decode to what the shape says.
     #[boxed]
-    pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>> {
         let Inner { source, array, chunk_bytes, .. } = &*self.0;
         let read =
             array.chunks(source, wanted, Caps::from_chunk_len(*chunk_bytes), Caching::Keep).await;
         let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
             if to_u64(bytes.len()) != *chunk_bytes {
-                let (what, expected) = ("bytes", Expected::Exactly((*chunk_bytes).into()));
-                let (class, found) = (Class::CountMismatch, Found::from(bytes.len()));
-                let error = StoreError::invalid_value(class, Op::Decode, what, expected, found);
+                let error = Error::new(Class::CountMismatch, "bytes", *chunk_bytes, bytes.len());
                 return Err(place.locate_error(error));
             }
             Ok(self.to_c_order(bytes))

@@ -35,10 +35,11 @@ mod store;
 
 use bytes::Bytes;
 use memmap2::{Mmap, MmapOptions};
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Found};
 
-use crate::error::{Change, Op, StoreError};
+use crate::error::object_replaced_error;
 use crate::signal::{MAX_WATCHED, Watch};
 
 /// A file of which every byte is an address; cheap to clone.
@@ -86,9 +87,9 @@ impl MappedFile {
     /// When the file cannot be opened or mapped, or is not a regular file; `LimitExceeded` when the process
     /// has as many maps as it can have.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
-    pub unsafe fn map(path: &Path) -> Result<Self, StoreError> {
+    pub unsafe fn map(path: &Path) -> Result<Self> {
         let max = to_u64(MAX_WATCHED);
-        let full = || StoreError::limit(Op::Open, "mapped files at once", max, max + 1);
+        let full = || Error::limit("mapped files at once", max, max + 1);
         Self::open(path, Promise::OfCaller)?.ok_or_else(full)
     }
 
@@ -112,12 +113,12 @@ impl MappedFile {
     /// # Errors
     ///
     /// When the file cannot be opened, or is not a regular file.
-    pub fn map_if_immutable(path: &Path) -> Result<Option<Self>, StoreError> {
+    pub fn map_if_immutable(path: &Path) -> Result<Option<Self>> {
         Self::open(path, Promise::WhereImmutable)
     }
 
-    fn open(path: &Path, promise: Promise) -> Result<Option<Self>, StoreError> {
-        let io = |error| StoreError::io(Op::Open, error);
+    fn open(path: &Path, promise: Promise) -> Result<Option<Self>> {
+        let io = |error| Error::io("open", error);
         let path = std::path::absolute(path).map_err(io)?;
         let file = File::open(&path).map_err(io)?;
         promise.map_as(file, Some(path))
@@ -125,9 +126,9 @@ impl MappedFile {
 
     /// Returns the file that has the name by now, mapped under the same promise; `None` when it is this one still,
     /// or the name is not known.
-    pub(crate) fn reopen(&self) -> Result<Option<Reopened>, StoreError> {
+    pub(crate) fn reopen(&self) -> Result<Option<Reopened>> {
         let Some(path) = &self.0.path else { return Ok(None) };
-        let io = |error| StoreError::io(Op::Open, error);
+        let io = |error| Error::io("open", error);
         if self.0.stamp.is_same(&FileStamp::from_metadata(&std::fs::metadata(path).map_err(io)?)) {
             return Ok(None);
         }
@@ -148,7 +149,7 @@ impl MappedFile {
     }
 
     /// Checks whether this is still the file that was mapped.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.0.check()
     }
 
@@ -158,7 +159,7 @@ impl MappedFile {
     ///
     /// `Truncated` when the file is shorter than that; `FileChanged` when it is not the file that was
     /// mapped any more, before or after the bytes were copied.
-    pub fn read(&self, start: u64, len: u64) -> Result<Bytes, StoreError> {
+    pub fn read(&self, start: u64, len: u64) -> Result<Bytes> {
         let view = self.view(start, len)?;
         let bytes = Bytes::copy_from_slice(&view);
         self.0.check()?;
@@ -171,15 +172,17 @@ impl MappedFile {
     /// # Errors
     ///
     /// As [`read`](Self::read), for a change before.
-    pub fn view(&self, start: u64, len: u64) -> Result<View, StoreError> {
+    pub fn view(&self, start: u64, len: u64) -> Result<View> {
         self.0.check()?;
         let end = start.checked_add(len).filter(|end| *end <= self.len());
         let Some(end) = end else {
-            let expected = Expected::Rule("one that holds the bytes asked for");
-            let size = Found::from(self.len());
-            let error =
-                StoreError::invalid_value(Class::Truncated, Op::Read, "size", expected, size);
-            return Err(error.with_span(start, start.saturating_add(len))); // as far as one can say it
+            let error = Error::new(
+                Class::Truncated,
+                "size",
+                "one that holds the bytes asked for",
+                Found::from(self.len()),
+            );
+            return Err(error.at_span(start, start.saturating_add(len))); // as far as one can say it
         };
         let (start, end) = (saturating_usize(start), saturating_usize(end)); // inside the map
         Ok(View { file: Arc::clone(&self.0), start, end })
@@ -205,16 +208,16 @@ pub(crate) enum Promise {
 
 impl Promise {
     /// Returns the memory of a file; `None` when it must or can only be read.
-    pub(crate) fn map(self, file: File) -> Result<Option<MappedFile>, StoreError> {
+    pub(crate) fn map(self, file: File) -> Result<Option<MappedFile>> {
         self.map_as(file, None)
     }
 
     #[expect(unsafe_code, reason = "maps what was promised or shown not to change")]
-    fn map_as(self, file: File, path: Option<PathBuf>) -> Result<Option<MappedFile>, StoreError> {
-        let io = |error| StoreError::io(Op::Open, error);
+    fn map_as(self, file: File, path: Option<PathBuf>) -> Result<Option<MappedFile>> {
+        let io = |error| Error::io("open", error);
         let about = file.metadata().map_err(io)?;
         if !about.is_file() {
-            return Err(StoreError::unsupported(Op::Open, "kind of file", "not a regular file"));
+            return Err(Error::unsupported("kind of file", "not a regular file"));
         }
         if matches!(self, Self::WhereImmutable) && !immutable::is_closed_to_writers(&file, &about) {
             return Ok(None);
@@ -251,11 +254,11 @@ impl fmt::Debug for MappedFile {
 
 impl Inner {
     /// Checks whether this is still the file that was mapped.
-    fn check(&self) -> Result<(), StoreError> {
-        let about = self.file.metadata().map_err(|error| StoreError::io(Op::Read, error))?;
+    fn check(&self) -> Result<()> {
+        let about = self.file.metadata().map_err(|error| Error::io("read", error))?;
         let hit = self.map.as_ref().and_then(|map| map.watch.as_ref()).is_some_and(Watch::was_hit);
         if hit || !self.stamp.is_same(&FileStamp::from_metadata(&about)) {
-            return Err(StoreError::from_change(Change::Version));
+            return Err(object_replaced_error());
         }
         Ok(())
     }
@@ -325,8 +328,8 @@ impl FileStamp {
     }
 }
 
-fn too_large_error(size: u64) -> StoreError {
-    StoreError::limit(Op::Open, "bytes of a mapped file", to_u64(usize::MAX), size)
+fn too_large_error(size: u64) -> Error {
+    Error::limit("bytes of a mapped file", to_u64(usize::MAX), size)
 }
 
 #[cfg(test)]
@@ -348,7 +351,7 @@ pub(crate) mod tests {
     }
 
     #[expect(unsafe_code, reason = "tests change files only where that is what is tested")]
-    fn try_mapped(path: &Path) -> Result<MappedFile, StoreError> {
+    fn try_mapped(path: &Path) -> Result<MappedFile> {
         // SAFETY: the file belongs to one test, which reads no byte that it changes in place.
         unsafe { MappedFile::map(path) }
     }

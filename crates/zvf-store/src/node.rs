@@ -16,11 +16,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_metadata::{GroupDoc, LayoutFamily, Node, Object};
 
 use crate::docs::NodeOutline;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Cells, CellsCore, DenseArray, DenseCore, Rows, RowsCore, chunk_folder};
 use crate::notice::Notice;
@@ -66,11 +66,7 @@ pub struct Entries {
 }
 
 /// Returns the chunks of the array under `key`, whose keys have `rank` components in families A and B.
-pub(crate) async fn cells(
-    opened: &Opened,
-    key: &Key,
-    rank: usize,
-) -> Result<Option<Cells>, StoreError> {
+pub(crate) async fn cells(opened: &Opened, key: &Key, rank: usize) -> Result<Option<Cells>> {
     let shared = &opened.shared;
     if let Some(core) = find_opened(&opened.cells, key) {
         return Ok(Some(Cells::new(shared, core)));
@@ -106,7 +102,7 @@ pub(crate) async fn cells(
 }
 
 /// Returns the rows under `key`, or the manifests of the object index there.
-pub(crate) async fn rows(opened: &Opened, key: &Key) -> Result<Option<Rows>, StoreError> {
+pub(crate) async fn rows(opened: &Opened, key: &Key) -> Result<Option<Rows>> {
     let shared = &opened.shared;
     if let Some(core) = find_opened(&opened.rows, key) {
         return Ok(Some(Rows::new(shared, core)));
@@ -129,21 +125,17 @@ pub(crate) async fn rows(opened: &Opened, key: &Key) -> Result<Option<Rows>, Sto
     Ok(Some(Rows::new(shared, keep_first(&opened.rows, key, core))))
 }
 
-async fn manifests(
-    shared: &Arc<Shared>,
-    key: &Key,
-    group: &GroupDoc,
-) -> Result<RowsCore, StoreError> {
+async fn manifests(shared: &Arc<Shared>, key: &Key, group: &GroupDoc) -> Result<RowsCore> {
     let key = key.child("manifests")?;
     match shared.node(&key).await?.as_deref() {
-        None => Err(StoreError::missing(&key, "the object index names this layout")),
+        None => Err(Error::missing(&key, "the object index names this layout")),
         Some(Node::Array(doc)) => RowsCore::from_array(shared, &key, doc, &group.attributes),
         Some(Node::Group(_)) => Err(wrong_node_error(&key, "an array", "a group")),
     }
 }
 
 /// Returns the items under `key`.
-pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArray>, StoreError> {
+pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArray>> {
     let shared = &opened.shared;
     if let Some(core) = find_opened(&opened.dense, key) {
         return Ok(Some(DenseArray::new(shared, core)));
@@ -157,7 +149,7 @@ pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArra
 }
 
 /// Returns the document of the group under `key`; an empty one where families A and B leave it out.
-pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>, StoreError> {
+pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>> {
     match shared.node(key).await?.as_deref() {
         Some(Node::Group(doc)) => Ok(Some(doc.clone())),
         Some(Node::Array(_)) => Err(wrong_node_error(key, "a group", "an array")),
@@ -167,7 +159,7 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
 }
 
 /// Returns the names below `key`. Without a listing: the attributes that the root declares and that have a node.
-pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing, StoreError> {
+pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing> {
     if shared.source.can_list() {
         // Chunks lie below arrays only: below a group, the same name is any name.
         let node = shared.node(key).await?;
@@ -208,7 +200,7 @@ fn declared_attributes(shared: &Shared, key: &Key) -> BTreeSet<String> {
 }
 
 /// Returns whether families A and B have a group here that they wrote no document for.
-async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool, StoreError> {
+async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool> {
     if shared.family == LayoutFamily::C || !shared.source.can_list() {
         return Ok(false);
     }
@@ -240,14 +232,13 @@ fn keep_first<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key, core: T) -> Ar
     Arc::clone(opened.entry(key.clone()).or_insert_with(|| Arc::new(core)))
 }
 
-fn unknown_layout_error(key: &Key, layout: &serde_json::Value) -> StoreError {
+fn unknown_layout_error(key: &Key, layout: &serde_json::Value) -> Error {
     let name = layout.as_str().unwrap_or("another value");
-    StoreError::unsupported(Op::Parse, "layout", name).with_key(key)
+    Error::unsupported("layout", name).at_key(key)
 }
 
-fn wrong_node_error(key: &Key, rule: &'static str, found: &'static str) -> StoreError {
-    let (expected, found) = (Expected::Rule(rule), zvf_format::Found::Text(found));
-    StoreError::invalid_value(Class::BadTag, Op::Parse, "node", expected, found).with_key(key)
+fn wrong_node_error(key: &Key, rule: &'static str, found: &'static str) -> Error {
+    Error::new(Class::BadTag, "node", rule, found).at_key(key)
 }
 
 /// Layouts of an object index whose manifests are rows.

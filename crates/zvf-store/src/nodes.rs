@@ -10,9 +10,9 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use zvf_error::{Error, Result};
 use zvf_metadata::{GroupDoc, Node};
 
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows};
 use crate::node::{self, Entries, Listing};
@@ -24,7 +24,7 @@ use crate::versions::ObjectStream;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// use zvf_store::{OpenOptions, Store};
 ///
@@ -56,7 +56,7 @@ impl<'a> Nodes<'a> {
     ///
     /// When the node is an array, or its document cannot be read.
     #[boxed]
-    pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>, StoreError> {
+    pub async fn group(&self, path: &str) -> Result<Option<GroupDoc>> {
         node::group(self.store.shared_state(), &Key::root().join(path)?).await
     }
 
@@ -66,7 +66,7 @@ impl<'a> Nodes<'a> {
     ///
     /// As [`LevelNode::rows`](crate::LevelNode::rows).
     #[boxed]
-    pub async fn rows(&self, path: &str) -> Result<Option<Rows>, StoreError> {
+    pub async fn rows(&self, path: &str) -> Result<Option<Rows>> {
         node::rows(self.store.opened_state(), &Key::root().join(path)?).await
     }
 
@@ -76,7 +76,7 @@ impl<'a> Nodes<'a> {
     ///
     /// As [`LevelNode::dense`](crate::LevelNode::dense).
     #[boxed]
-    pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>, StoreError> {
+    pub async fn dense(&self, path: &str) -> Result<Option<DenseArray>> {
         node::dense(self.store.opened_state(), &Key::root().join(path)?).await
     }
 
@@ -86,7 +86,7 @@ impl<'a> Nodes<'a> {
     ///
     /// When the document cannot be read.
     #[boxed]
-    pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>, StoreError> {
+    pub async fn node(&self, path: &str) -> Result<Option<Arc<Node>>> {
         self.store.shared_state().node(&parse_path(path)?).await
     }
 
@@ -97,10 +97,10 @@ impl<'a> Nodes<'a> {
     /// [`Class::Unsupported`](zvf_format::Class::Unsupported) when the backend cannot list,
     /// [`Class::LimitExceeded`](zvf_format::Class::LimitExceeded) past ten million objects; otherwise when it fails.
     #[boxed]
-    pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>, StoreError> {
+    pub async fn objects(&self, path: &str) -> Result<Vec<(Key, u64)>> {
         let key = parse_path(path)?;
         if !self.store.shared_state().source.can_list() {
-            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+            return Err(Error::unsupported("enumeration without", "a listing"));
         }
         self.store.shared_state().source.list(&key).await
     }
@@ -111,7 +111,7 @@ impl<'a> Nodes<'a> {
     /// # Errors
     ///
     /// As [`objects`](Self::objects); in the stream, when an object cannot be read.
-    pub async fn stream_objects(&self) -> Result<ObjectStream<'a>, StoreError> {
+    pub async fn stream_objects(&self) -> Result<ObjectStream<'a>> {
         let (store, listed) = (self.store, self.objects("").await?);
         let mut keys: Vec<Key> = listed.into_iter().map(|(key, _)| key).collect();
         let depth = |key: &Key| key.as_str().matches('/').count();
@@ -120,7 +120,7 @@ impl<'a> Nodes<'a> {
         let read = stream::iter(batches).then(move |keys| async move {
             let objects = store.stored_objects(&keys).await?;
             let named = keys.into_iter().map(|key| key.as_str().to_owned()).zip(objects);
-            Ok::<_, StoreError>(stream::iter(named.map(Ok)))
+            Ok::<_, Error>(stream::iter(named.map(Ok)))
         });
         Ok(read.try_flatten().boxed())
     }
@@ -131,7 +131,7 @@ impl<'a> Nodes<'a> {
     ///
     /// As [`LevelNode::cells`](crate::LevelNode::cells).
     #[boxed]
-    pub async fn cells(&self, path: &str) -> Result<Option<Cells>, StoreError> {
+    pub async fn cells(&self, path: &str) -> Result<Option<Cells>> {
         self.store.cells_at(&parse_path(path)?).await
     }
 
@@ -142,7 +142,7 @@ impl<'a> Nodes<'a> {
     ///
     /// As [`objects`](Self::objects), and when a document cannot be read.
     #[boxed]
-    pub async fn documents(&self) -> Result<Vec<(Key, Bytes)>, StoreError> {
+    pub async fn documents(&self) -> Result<Vec<(Key, Bytes)>> {
         let objects = self.objects("").await?;
         let mut documents = Vec::new();
         for (object, _) in objects {
@@ -169,7 +169,7 @@ impl<'a> Nodes<'a> {
     ///
     /// As [`LevelNode::children`](crate::LevelNode::children).
     #[boxed]
-    pub async fn children(&self, path: &str) -> Result<Listing, StoreError> {
+    pub async fn children(&self, path: &str) -> Result<Listing> {
         node::children(self.store.shared_state(), &parse_path(path)?).await
     }
 
@@ -180,7 +180,7 @@ impl<'a> Nodes<'a> {
     /// # Errors
     ///
     /// [`Class::Unsupported`](zvf_format::Class::Unsupported) when the backend cannot list; otherwise when it fails.
-    pub async fn files(&self, path: &str) -> Result<Vec<String>, StoreError> {
+    pub async fn files(&self, path: &str) -> Result<Vec<String>> {
         Ok(self.entries(path).await?.files)
     }
 
@@ -190,10 +190,10 @@ impl<'a> Nodes<'a> {
     ///
     /// As [`files`](Self::files).
     #[boxed]
-    pub async fn entries(&self, path: &str) -> Result<Entries, StoreError> {
+    pub async fn entries(&self, path: &str) -> Result<Entries> {
         let key = parse_path(path)?;
         if !self.store.shared_state().source.can_list() {
-            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+            return Err(Error::unsupported("enumeration without", "a listing"));
         }
         let children = self.store.shared_state().source.children(&key).await?;
         let (folders, files): (Vec<_>, Vec<_>) =
@@ -204,7 +204,7 @@ impl<'a> Nodes<'a> {
 }
 
 /// Returns the key of a path that may be empty.
-fn parse_path(path: &str) -> Result<Key, StoreError> {
+fn parse_path(path: &str) -> Result<Key> {
     let root = Key::root();
     if path.is_empty() { Ok(root) } else { root.join(path) }
 }

@@ -18,7 +18,7 @@ use crate::key::Key;
 ///     notice.to_string(),
 ///     "0/vertices does not record which chunks it has: they were listed",
 /// );
-/// # Ok::<(), zvf_store::StoreError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -13,10 +13,11 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
+use zvf_error::Result;
 use zvf_format::Class;
 
 use crate::budget::Budget;
-use crate::error::{Change, StoreError};
+use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::source::remote::{Created, Until};
@@ -26,7 +27,7 @@ use crate::source::{Backend, Remote};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// use std::sync::Arc;
 /// use object_store::memory::InMemory;
 /// use zvf_store::{Objects, OpenOptions};
@@ -72,7 +73,7 @@ impl Objects {
     /// # Errors
     ///
     /// When `key` is none.
-    pub fn until(&self, other: &Self, key: &str) -> Result<Self, StoreError> {
+    pub fn until(&self, other: &Self, key: &str) -> Result<Self> {
         let until = Some((other.remote.clone(), Key::root().join(key)?));
         Ok(Self { until, ..self.clone() })
     }
@@ -83,7 +84,7 @@ impl Objects {
     ///
     /// When the backend cannot be asked.
     #[boxed]
-    pub async fn read(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
+    pub async fn read(&self, key: &str) -> Result<Option<Bytes>> {
         self.remote.read(&Key::root().join(key)?).await
     }
 
@@ -93,10 +94,7 @@ impl Objects {
     ///
     /// When the backend cannot be asked, or the object changes without a pause.
     #[boxed]
-    pub async fn read_versioned(
-        &self,
-        key: &str,
-    ) -> Result<Option<(Bytes, SeenVersion)>, StoreError> {
+    pub async fn read_versioned(&self, key: &str) -> Result<Option<(Bytes, SeenVersion)>> {
         let key = Key::root().join(key)?;
         for _ in 0..READ_TRIES {
             let Some(before) = self.remote.head(&key).await? else { return Ok(None) };
@@ -110,7 +108,7 @@ impl Objects {
                 return Ok(Some((bytes, SeenVersion(before))));
             }
         }
-        Err(StoreError::from_change(Change::Version).with_key(&key))
+        Err(object_replaced_error().at_key(&key))
     }
 
     /// Returns whether there is an object.
@@ -119,7 +117,7 @@ impl Objects {
     ///
     /// When the backend cannot be asked.
     #[boxed]
-    pub async fn exists(&self, key: &str) -> Result<bool, StoreError> {
+    pub async fn exists(&self, key: &str) -> Result<bool> {
         Ok(self.remote.head(&Key::root().join(key)?).await?.is_some())
     }
 
@@ -129,7 +127,7 @@ impl Objects {
     ///
     /// When the backend cannot be asked.
     #[boxed]
-    pub async fn head(&self, key: &str) -> Result<Option<(u64, SystemTime)>, StoreError> {
+    pub async fn head(&self, key: &str) -> Result<Option<(u64, SystemTime)>> {
         let meta = self.remote.head(&Key::root().join(key)?).await?;
         Ok(meta.map(|meta| (meta.size, meta.last_modified.into())))
     }
@@ -140,7 +138,7 @@ impl Objects {
     ///
     /// When the backend cannot be listed.
     #[boxed]
-    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>, StoreError> {
+    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         self.remote.list_all(&prefix_key(prefix)?).await
     }
 
@@ -150,7 +148,7 @@ impl Objects {
     ///
     /// When the backend cannot be listed.
     #[boxed]
-    pub async fn children(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+    pub async fn children(&self, prefix: &str) -> Result<Vec<String>> {
         let children = self.remote.children(&prefix_key(prefix)?).await?;
         Ok(children.into_iter().map(|child| child.name).collect())
     }
@@ -161,7 +159,7 @@ impl Objects {
     ///
     /// [`CommitUnknown`](zvf_format::Class::CommitUnknown) when it may have been put; otherwise when it was not.
     #[boxed]
-    pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool, StoreError> {
+    pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<bool> {
         match self.remote.create(&Key::root().join(key)?, bytes, self.until.as_ref()).await {
             Ok(Created::Guarded | Created::Looked) => Ok(true),
             Err(error) if error.class() == Class::AlreadyExists => Ok(false),
@@ -175,7 +173,7 @@ impl Objects {
     ///
     /// When the backend refuses.
     #[boxed]
-    pub async fn put(&self, key: &str, bytes: &Bytes) -> Result<(), StoreError> {
+    pub async fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
         self.remote.put(&Key::root().join(key)?, std::slice::from_ref(bytes)).await
     }
 
@@ -186,7 +184,7 @@ impl Objects {
     /// When the file cannot be read, or the backend refuses.
     #[cfg(not(target_arch = "wasm32"))]
     #[boxed]
-    pub async fn upload(&self, from: &std::path::Path, key: &str) -> Result<(), StoreError> {
+    pub async fn upload(&self, from: &std::path::Path, key: &str) -> Result<()> {
         self.remote.put_file(&Key::root().join(key)?, from).await
     }
 
@@ -194,7 +192,7 @@ impl Objects {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// use std::sync::Arc;
     /// use object_store::memory::InMemory;
     /// use zvf_store::{Objects, OpenOptions};
@@ -212,7 +210,7 @@ impl Objects {
     /// [`NotFound`](zvf_format::Class::NotFound) when there is none; otherwise when the backend refuses.
     #[cfg(not(target_arch = "wasm32"))]
     #[boxed]
-    pub async fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    pub async fn copy(&self, from: &str, to: &str) -> Result<()> {
         self.remote.copy(&Key::root().join(from)?, &Key::root().join(to)?).await
     }
 
@@ -227,7 +225,7 @@ impl Objects {
         key: &str,
         bytes: &Bytes,
         seen: &SeenVersion,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let until = self.until.as_ref();
         self.remote.replace(&Key::root().join(key)?, bytes, &seen.0, until).await
     }
@@ -238,9 +236,8 @@ impl Objects {
     ///
     /// When the backend refuses.
     #[boxed]
-    pub async fn remove(&self, keys: &[String]) -> Result<(), StoreError> {
-        let keys: Result<Vec<Key>, StoreError> =
-            keys.iter().map(|key| Key::root().join(key)).collect();
+    pub async fn remove(&self, keys: &[String]) -> Result<()> {
+        let keys: Result<Vec<Key>> = keys.iter().map(|key| Key::root().join(key)).collect();
         self.remote.remove(&keys?).await
     }
 
@@ -248,7 +245,7 @@ impl Objects {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// use std::sync::Arc;
     /// use object_store::memory::InMemory;
     /// use zvf_store::{Objects, OpenOptions};
@@ -267,11 +264,10 @@ impl Objects {
     ///
     /// When the backend cannot be listed, or refuses.
     #[boxed]
-    pub async fn remove_below(&self, prefix: &str) -> Result<(), StoreError> {
+    pub async fn remove_below(&self, prefix: &str) -> Result<()> {
         let above = prefix_key(prefix)?;
         let listed = self.remote.list_all(&above).await?;
-        let keys: Result<Vec<Key>, StoreError> =
-            listed.iter().map(|(key, _bytes)| above.join(key)).collect();
+        let keys: Result<Vec<Key>> = listed.iter().map(|(key, _bytes)| above.join(key)).collect();
         let keys = keys?;
         if keys.is_empty() { Ok(()) } else { self.remote.remove(&keys).await }
     }
@@ -283,7 +279,7 @@ impl Objects {
     ///
     /// When the object cannot be put at all.
     #[boxed]
-    pub async fn probe(&self, key: &str) -> Result<bool, StoreError> {
+    pub async fn probe(&self, key: &str) -> Result<bool> {
         let (key, bytes) = (Key::root().join(key)?, Bytes::from_static(b"probe\n"));
         if self.remote.read(&key).await?.is_none() {
             self.remote.put(&key, std::slice::from_ref(&bytes)).await?;
@@ -308,7 +304,7 @@ impl Objects {
 const NO_TAG: &str = "\"00000000000000000000000000000000\"";
 
 /// Returns the key of a prefix; the root where it is empty.
-fn prefix_key(prefix: &str) -> Result<Key, StoreError> {
+fn prefix_key(prefix: &str) -> Result<Key> {
     if prefix.is_empty() { Ok(Key::root()) } else { Key::root().join(prefix) }
 }
 

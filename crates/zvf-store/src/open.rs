@@ -19,13 +19,13 @@ use std::sync::atomic::AtomicU32;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{LayoutFamily, Node, Root, Version};
 
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::docs::{Docs, NodeOutline};
-use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
 use crate::layout::{Cells, DenseArray, Rows, SharedTables};
@@ -46,7 +46,7 @@ use crate::versions::Versions;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// use zvf_store::{OpenOptions, Store};
 ///
@@ -70,7 +70,7 @@ impl Store {
     /// When there is no store, its root document cannot be used, its version is older than 0.6 or
     /// contradicts what is stored, it requires an unknown capability, or the backend fails.
     #[boxed]
-    pub async fn open(address: &str, options: OpenOptions) -> Result<Self, StoreError> {
+    pub async fn open(address: &str, options: OpenOptions) -> Result<Self> {
         if Place::parse(address)?.is_pack() {
             let file = RangedFile::open(address, &options).await?;
             return Self::open_pack(file, options).await;
@@ -94,7 +94,7 @@ impl Store {
     ///
     /// As [`open`](Self::open), and when the file is no `.tet` file, or not one of a packed store.
     #[boxed]
-    pub async fn open_pack(file: RangedFile, options: OpenOptions) -> Result<Self, StoreError> {
+    pub async fn open_pack(file: RangedFile, options: OpenOptions) -> Result<Self> {
         let budget = Budget::new(&options);
         let pack = Pack::open(file, budget.max_bytes()).await?;
         Self::begin(Source::Pack(pack), budget, options).await
@@ -124,7 +124,7 @@ impl Store {
     /// # Errors
     ///
     /// `FileChanged`, naming the file: what was made of its bytes is to be discarded.
-    pub fn check_maps(&self) -> Result<(), StoreError> {
+    pub fn check_maps(&self) -> Result<()> {
         self.shared_state().source.check()
     }
 
@@ -141,7 +141,7 @@ impl Store {
     /// # Errors
     ///
     /// When `address` is neither a path nor a URL that is known.
-    pub fn needs_runtime(address: &str) -> Result<bool, StoreError> {
+    pub fn needs_runtime(address: &str) -> Result<bool> {
         source::needs_runtime(address)
     }
 
@@ -163,14 +163,14 @@ impl Store {
     /// let backend = Store::backend("memory:///data/a.zarrvectors", &options)?.expect("a URL");
     /// assert_eq!(backend.prefix.as_ref(), "data/a.zarrvectors");
     /// assert!(Store::backend("data/a.zarrvectors", &options)?.is_none());
-    /// # Ok::<(), zvf_store::StoreError>(())
+    /// # Ok::<(), zvf_error::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// When `address` is neither a path nor a URL that is known, a storage option is none of its backend, or
     /// the backend can only be read: plain HTTP.
-    pub fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>, StoreError> {
+    pub fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
         source::backend(address, options)
     }
 
@@ -180,10 +180,7 @@ impl Store {
     /// # Errors
     ///
     /// When `address` is neither a path nor a URL that is known, or a storage option is none of its backend.
-    pub fn backend_for_reading(
-        address: &str,
-        options: &OpenOptions,
-    ) -> Result<Option<Backend>, StoreError> {
+    pub fn backend_for_reading(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
         source::backend_for_reading(address, options)
     }
 
@@ -193,10 +190,7 @@ impl Store {
     /// # Errors
     ///
     /// When `address` is neither a path nor a URL that is known, or no hook of `options` knows the repository.
-    pub fn versions(
-        address: &str,
-        options: &OpenOptions,
-    ) -> Result<Option<Arc<dyn Versions>>, StoreError> {
+    pub fn versions(address: &str, options: &OpenOptions) -> Result<Option<Arc<dyn Versions>>> {
         source::versions(address, options)
     }
 
@@ -210,7 +204,7 @@ impl Store {
         store: Arc<dyn ObjectStore>,
         prefix: &Path,
         options: OpenOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         if source::url::is_pack(prefix) {
             let file = RangedFile::from_object_store(store, prefix, &options).await?;
             return Self::open_pack(file, options).await;
@@ -225,7 +219,7 @@ impl Store {
         source: Source,
         budget: Budget,
         options: OpenOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let source = source.at_head(false, &options).await?;
         let docs = Docs::default();
         let top = Key::root();
@@ -287,11 +281,7 @@ impl Store {
     }
 
     /// Compares the family of the version with the node that the vertices are.
-    async fn check_structure(
-        &self,
-        vertices: &Key,
-        node: Option<NodeOutline>,
-    ) -> Result<(), StoreError> {
+    async fn check_structure(&self, vertices: &Key, node: Option<NodeOutline>) -> Result<()> {
         let mut checked = (vertices.clone(), node);
         let first = self.level_numbers().first().map(u32::to_string);
         if let Some(first) = first.filter(|first| first != FIRST_LEVEL) {
@@ -320,8 +310,7 @@ impl Store {
         });
         let found = if is { "one array" } else { "a group of arrays" };
         let found = format!("{found} in a store of version {}", self.version());
-        Err(StoreError::invalid_value(Class::BadTag, Op::Open, "layout", expected, &*found)
-            .with_key(&key))
+        Err(Error::new(Class::BadTag, "layout", expected, quote(&found)).at_key(&key))
     }
 
     /// Returns the root document.
@@ -368,11 +357,11 @@ impl Store {
     ///
     /// [`Class::Unsupported`] when the backend cannot list; otherwise when it fails.
     #[boxed]
-    pub async fn list_levels(&self) -> Result<Vec<u32>, StoreError> {
+    pub async fn list_levels(&self) -> Result<Vec<u32>> {
         let root = Key::root();
         if !self.shared_state().source.can_list() {
             self.shared_state().notices.add(Notice::CannotEnumerate { key: root });
-            return Err(StoreError::unsupported(Op::List, "enumeration without", "a listing"));
+            return Err(Error::unsupported("enumeration without", "a listing"));
         }
         let listing = node::children(self.shared_state(), &root).await?;
         let mut numbers: Vec<u32> =
@@ -387,7 +376,7 @@ impl Store {
     ///
     /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
     #[boxed]
-    pub async fn level(&self, number: u32) -> Result<LevelNode, StoreError> {
+    pub async fn level(&self, number: u32) -> Result<LevelNode> {
         LevelNode::open(&self.opened, number).await
     }
 
@@ -410,7 +399,7 @@ impl Store {
     }
 
     /// Returns the cells of the array at `key`; `None` when there is none.
-    pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>, StoreError> {
+    pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>> {
         node::cells(&self.opened, key, 0).await
     }
 
@@ -423,12 +412,12 @@ impl Store {
     }
 
     /// Returns some objects as they are, in their order.
-    pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>, StoreError> {
+    pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
         let answers = self.shared_state().source.read_many(&gets).await.into_iter().zip(keys);
         let objects = answers.map(|(got, key)| {
-            let got = got.map_err(|error| error.with_key(key))?;
-            got.map(|got| got.bytes).ok_or_else(|| StoreError::missing(key, "it was listed"))
+            let got = got.at_key(key)?;
+            got.map(|got| got.bytes).ok_or_else(|| Error::missing(key, "it was listed"))
         });
         objects.collect()
     }
@@ -475,7 +464,7 @@ impl Store {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn read_object(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
+    pub async fn read_object(&self, key: &Key) -> Result<Option<Bytes>> {
         let read = self.shared_state().source.read_many(&[Get::object(key.clone())]).await.pop();
         Ok(read.unwrap_or(Ok(None))?.map(|got| got.bytes))
     }
@@ -488,7 +477,7 @@ impl Store {
     ///
     /// When the journal cannot be read, or the store can no longer be opened.
     #[boxed]
-    pub async fn follow_commits(&self) -> Result<Option<Self>, StoreError> {
+    pub async fn follow_commits(&self) -> Result<Option<Self>> {
         match self.shared_state().source.journaled() {
             Some(journaled) if journaled.is_behind().await? => self.revalidate().await,
             Some(_) | None => Ok(None),
@@ -508,7 +497,7 @@ impl Store {
     ///
     /// When a document cannot be read, or the store can no longer be opened.
     #[boxed]
-    pub async fn revalidate(&self) -> Result<Option<Self>, StoreError> {
+    pub async fn revalidate(&self) -> Result<Option<Self>> {
         let mut left = MAX_OPEN_ATTEMPTS;
         loop {
             left -= 1;
@@ -520,7 +509,7 @@ impl Store {
         }
     }
 
-    async fn revalidate_once(&self) -> Result<Option<Self>, StoreError> {
+    async fn revalidate_once(&self) -> Result<Option<Self>> {
         let (shared, options) = (self.shared_state(), self.options.clone());
         let source = if let Source::Pack(pack) = &shared.source {
             match pack.reopen(&options).await? {
@@ -551,7 +540,7 @@ impl Store {
 }
 
 /// Returns the root document and the family of its version, or why the store cannot be used.
-fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreError> {
+fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily)> {
     let document = crate::docs::document(&Key::root())?;
     match node.as_deref() {
         Some(Node::Group(group)) => {
@@ -560,21 +549,19 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily), StoreErro
                 let family = root.zarr_vectors.zv_version.require_family()?;
                 Ok((root, family))
             });
-            root.map_err(|error| StoreError::from(error).with_key(&document))
+            root.at_key(&document)
         }
         Some(Node::Array(_)) => {
-            let (expected, found) =
-                (Expected::Rule("the group of a store"), zvf_format::Found::Text("an array"));
-            Err(StoreError::invalid_value(Class::BadTag, Op::Open, "node", expected, found)
-                .with_key(&document))
+            Err(Error::new(Class::BadTag, "node", "the group of a store", "an array")
+                .at_key(&document))
         }
-        None => Err(StoreError::missing(&document, "every store starts with it")),
+        None => Err(Error::missing(&document, "every store starts with it")),
     }
 }
 
 /// Returns whether a fault says that a document is bad, rather than that it could not be fetched.
-fn is_content_fault(error: &StoreError) -> bool {
-    error.op() == Op::Parse
+fn is_content_fault(error: &Error) -> bool {
+    error.op() == "parse"
 }
 
 /// Returns the number of a level, as its group is called.

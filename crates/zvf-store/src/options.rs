@@ -5,9 +5,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zvf_format::{Class, Expected, Found};
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 
-use crate::error::{Op, Seen, StoreError};
 use crate::key::Key;
 use crate::versions::{Versions, refuse_unknown};
 
@@ -57,7 +57,7 @@ impl OpenOptions {
     }
 
     /// Returns what `address` names, as the hook says.
-    pub(crate) fn open_versions(&self, address: &str) -> Result<Arc<dyn Versions>, StoreError> {
+    pub(crate) fn open_versions(&self, address: &str) -> Result<Arc<dyn Versions>> {
         match &self.versions {
             Some(hook) => hook.0(address, self),
             None => Err(refuse_unknown(address)),
@@ -143,10 +143,10 @@ impl fmt::Debug for RetryHook {
 ///
 /// ```
 /// use zvf_format::Class;
-/// use zvf_store::{Op, OpenOptions, Store, StoreError, VersionsHook};
+/// use zvf_store::{OpenOptions, Store, VersionsHook};
 ///
 /// let hook = VersionsHook::new(|address, _options| {
-///     Err(StoreError::custom(Class::NotFound, Op::Open, format!("{address}: no repository")))
+///     Err(Error::custom(Class::NotFound, format!("{address}: no repository")))
 /// });
 /// let options = OpenOptions { versions: Some(hook), ..OpenOptions::default() };
 /// let error = Store::versions("other+file:///data", &options).unwrap_err();
@@ -155,17 +155,13 @@ impl fmt::Debug for RetryHook {
 #[derive(Clone)]
 pub struct VersionsHook(Arc<OpenVersions>);
 
-type OpenVersions =
-    dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError> + Send + Sync;
+type OpenVersions = dyn Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>> + Send + Sync;
 
 impl VersionsHook {
     /// Returns a hook that calls `open` with an address.
     #[must_use]
     pub fn new(
-        open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>, StoreError>
-        + Send
-        + Sync
-        + 'static,
+        open: impl Fn(&str, &OpenOptions) -> Result<Arc<dyn Versions>> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(open))
     }
@@ -204,7 +200,7 @@ impl fmt::Debug for VersionsHook {
 /// let options = OpenOptions { timeouts, ..OpenOptions::default() };
 /// # assert_eq!(options.timeouts.max_tries(), 2);
 /// assert!(Timeouts::BATCH.with_total(Duration::ZERO).is_err());
-/// # Ok::<(), zvf_store::StoreError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -293,7 +289,7 @@ impl Timeouts {
     /// # Errors
     ///
     /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_connect(self, connect: Duration) -> Result<Self, StoreError> {
+    pub fn with_connect(self, connect: Duration) -> Result<Self> {
         Ok(Self { connect: check_wait("connect", connect)?, ..self })
     }
 
@@ -303,7 +299,7 @@ impl Timeouts {
     /// # Errors
     ///
     /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_first_byte(self, first_byte: Duration) -> Result<Self, StoreError> {
+    pub fn with_first_byte(self, first_byte: Duration) -> Result<Self> {
         Ok(Self { first_byte: check_wait("first_byte", first_byte)?, ..self })
     }
 
@@ -313,7 +309,7 @@ impl Timeouts {
     /// # Errors
     ///
     /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_request(self, request: Duration) -> Result<Self, StoreError> {
+    pub fn with_request(self, request: Duration) -> Result<Self> {
         Ok(Self { request: check_wait("request", request)?, ..self })
     }
 
@@ -322,10 +318,10 @@ impl Timeouts {
     /// # Errors
     ///
     /// `InvalidArgument` when it is zero: such a body never ends.
-    pub fn with_min_bytes_per_second(self, bytes: u64) -> Result<Self, StoreError> {
+    pub fn with_min_bytes_per_second(self, bytes: u64) -> Result<Self> {
         match NonZeroU64::new(bytes) {
             Some(min_bytes_per_second) => Ok(Self { min_bytes_per_second, ..self }),
-            None => Err(refuse_timeout("min_bytes_per_second", "at least 1", Found::from(0_u64))),
+            None => Err(refuse_timeout("min_bytes_per_second", "at least 1", 0)),
         }
     }
 
@@ -334,10 +330,10 @@ impl Timeouts {
     /// # Errors
     ///
     /// `InvalidArgument` when it is zero: then nothing would be sent.
-    pub fn with_max_tries(self, tries: u32) -> Result<Self, StoreError> {
+    pub fn with_max_tries(self, tries: u32) -> Result<Self> {
         match NonZeroU32::new(tries) {
             Some(max_tries) => Ok(Self { max_tries, ..self }),
-            None => Err(refuse_timeout("max_tries", "at least 1", Found::from(0_u64))),
+            None => Err(refuse_timeout("max_tries", "at least 1", 0)),
         }
     }
 
@@ -346,7 +342,7 @@ impl Timeouts {
     /// # Errors
     ///
     /// `InvalidArgument` when it is longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_max_pause(self, max_pause: Duration) -> Result<Self, StoreError> {
+    pub fn with_max_pause(self, max_pause: Duration) -> Result<Self> {
         let max_pause = match max_pause.is_zero() {
             true => max_pause,
             false => check_wait("max_pause", max_pause)?,
@@ -359,7 +355,7 @@ impl Timeouts {
     /// # Errors
     ///
     /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_total(self, total: Duration) -> Result<Self, StoreError> {
+    pub fn with_total(self, total: Duration) -> Result<Self> {
         Ok(Self { total: check_wait("total", total)?, ..self })
     }
 
@@ -387,18 +383,18 @@ impl Default for Timeouts {
     }
 }
 
-fn check_wait(name: &'static str, wait: Duration) -> Result<Duration, StoreError> {
+fn check_wait(name: &'static str, wait: Duration) -> Result<Duration> {
     match !wait.is_zero() && wait <= Timeouts::MAX_WAIT {
         true => Ok(wait),
         false => {
             let rule = "more than nothing and at most 365 days";
-            Err(refuse_timeout(name, rule, &*format!("{wait:?}")))
+            Err(refuse_timeout(name, rule, quote(&format!("{wait:?}"))))
         }
     }
 }
 
-fn refuse_timeout(name: &'static str, rule: &'static str, found: impl Into<Seen>) -> StoreError {
-    StoreError::invalid_value(Class::InvalidArgument, Op::Open, name, Expected::Rule(rule), found)
+fn refuse_timeout(name: &'static str, rule: &'static str, found: impl fmt::Display) -> Error {
+    Error::new(Class::InvalidArgument, name, rule, found)
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

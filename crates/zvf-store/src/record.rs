@@ -23,7 +23,7 @@ use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_format::num::{checked_usize, to_u64};
 
-use crate::error::{Op, StoreError};
+use zvf_error::{Error, Result};
 use crate::key::Key;
 
 /// The version of journals that is written. Version 2 added accepted bytes, epochs with the name of
@@ -39,14 +39,14 @@ pub const RECENT_COMMITS: u64 = 32;
 /// # Errors
 ///
 /// [`Unsupported`](Class::Unsupported) when the mark is another number, or none.
-pub fn check_journal_mark(mark: &Json) -> Result<(), StoreError> {
+pub fn check_journal_mark(mark: &Json) -> Result<()> {
     if mark.is_null() || mark.as_u64().is_some_and(|number| number <= JOURNAL_VERSION) {
         return Ok(());
     }
     let text = format!(
         "zarr.json: expected a journal of version {JOURNAL_VERSION} or earlier, found {mark}; a newer zvf wrote it: use that one"
     );
-    Err(StoreError::custom(Class::Unsupported, Op::Open, text))
+    Err(Error::custom(Class::Unsupported, text))
 }
 
 /// One record of the log.
@@ -130,9 +130,9 @@ impl CommitRecord {
     /// # Errors
     ///
     /// When it is damaged, or has keys or members that this version cannot read.
-    pub fn parse(seq: u64, whole: &Bytes) -> Result<Self, StoreError> {
+    pub fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
         let error = |class, what: &str| {
-            StoreError::custom(class, Op::Open, format!("log/{seq:020}: {what}"))
+            Error::custom(class, format!("log/{seq:020}: {what}"))
         };
         let damaged = || error(Class::Checksum, DAMAGED);
         let text = std::str::from_utf8(whole).map_err(|_bad| damaged())?;
@@ -239,9 +239,9 @@ impl StagedSpan {
     /// # Errors
     ///
     /// When the file is too short, or has other bytes there.
-    pub fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes, StoreError> {
+    pub fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes> {
         let error = |class, text: String| {
-            Err(StoreError::custom(class, Op::Read, format!("{staged}: {text}")))
+            Err(Error::custom(class, format!("{staged}: {text}")))
         };
         let to = u128::from(self.offset) + u128::from(self.len);
         let span = checked_usize(self.offset).zip(usize::try_from(to).ok());

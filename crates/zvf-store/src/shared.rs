@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::{LayoutFamily, Node, Root};
 
@@ -12,7 +13,6 @@ use crate::budget::Budget;
 use crate::cache::{Answer, Cache, Caching, Keep};
 use crate::codec::Caps;
 use crate::docs::{Docs, NodeOutline};
-use crate::error::StoreError;
 use crate::key::Key;
 use crate::layout::SharedTables;
 use crate::notice::Notices;
@@ -39,12 +39,12 @@ impl Shared {
     }
 
     /// Returns the document of the node under `key`.
-    pub(crate) async fn node(&self, key: &Key) -> Result<Option<Arc<Node>>, StoreError> {
+    pub(crate) async fn node(&self, key: &Key) -> Result<Option<Arc<Node>>> {
         self.docs.node(&self.source, key).await
     }
 
     /// Returns the same, or no more than its outline where it is long.
-    pub(crate) async fn outline(&self, key: &Key) -> Result<NodeOutline, StoreError> {
+    pub(crate) async fn outline(&self, key: &Key) -> Result<NodeOutline> {
         self.docs.outline(&self.source, key).await
     }
 

@@ -15,9 +15,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use serde_json::{Map, Value as Json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
-use crate::error::{Op, StoreError};
 use crate::source::Backend;
 
 /// The place that an address names in a repository of versions. Nothing is looked at before it is asked.
@@ -31,28 +31,28 @@ pub trait Versions: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// When there is no repository, or it has no such version; the error says which there are.
-    async fn latest_version(&self) -> Result<String, StoreError>;
+    async fn latest_version(&self) -> Result<String>;
 
     /// Opens the objects of a version.
     ///
     /// # Errors
     ///
     /// When there is no such version.
-    async fn open(&self, version: &str) -> Result<Backend, StoreError>;
+    async fn open(&self, version: &str) -> Result<Backend>;
 
     /// Returns a version and those it came from, newest first.
     ///
     /// # Errors
     ///
     /// When there is no such version.
-    async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>, StoreError>;
+    async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>>;
 
     /// Returns the keys of the store that may differ between a version and one that came from it.
     ///
     /// # Errors
     ///
     /// When the later one did not come from the earlier.
-    async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>, StoreError>;
+    async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>>;
 
     /// Commits changes of the version `base`, all or nothing; the id of the new version.
     ///
@@ -65,7 +65,7 @@ pub trait Versions: fmt::Debug + Send + Sync {
         base: &str,
         changes: BTreeMap<String, Option<Bytes>>,
         note: CommitNote,
-    ) -> Result<String, StoreError>;
+    ) -> Result<String>;
 
     /// Makes a new repository that holds these objects as one version; its id. The document of an array comes before its
     /// chunks.
@@ -73,15 +73,11 @@ pub trait Versions: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// `AlreadyExists` when there is something; the first fault of the stream, and then nothing is made.
-    async fn create(
-        &self,
-        objects: ObjectStream<'_>,
-        note: CommitNote,
-    ) -> Result<String, StoreError>;
+    async fn create(&self, objects: ObjectStream<'_>, note: CommitNote) -> Result<String>;
 }
 
 /// Objects by key, one after the other.
-pub type ObjectStream<'a> = BoxStream<'a, Result<(String, Bytes), StoreError>>;
+pub type ObjectStream<'a> = BoxStream<'a, Result<(String, Bytes)>>;
 
 /// What a commit says of itself.
 #[derive(Clone, Debug, Default)]
@@ -106,15 +102,15 @@ pub struct CommittedVersion {
 }
 
 /// Refuses to write single objects, naming what does it.
-pub(crate) fn refuse_writing(address: &str) -> StoreError {
+pub(crate) fn refuse_writing(address: &str) -> Error {
     let text = format!(
         "{address}: a repository of versions is changed by whole commits, which this does not make; change it with \"zvf edit\", or write to a folder and copy that with \"zvf convert\""
     );
-    StoreError::custom(Class::Unsupported, Op::Open, text)
+    Error::custom(Class::Unsupported, text)
 }
 
 /// Refuses an address, as nobody knows its repository.
-pub(crate) fn refuse_unknown(address: &str) -> StoreError {
+pub(crate) fn refuse_unknown(address: &str) -> Error {
     let scheme = address.split_once(':').map_or(address, |(scheme, _)| scheme);
     let feature = scheme.split_once('+').map_or(scheme, |(feature, _)| feature);
     let text = match feature {
@@ -123,5 +119,5 @@ pub(crate) fn refuse_unknown(address: &str) -> StoreError {
         ),
         _ => format!("scheme {scheme:?}: expected one that zvf knows"),
     };
-    StoreError::custom(Class::Unsupported, Op::Open, text)
+    Error::custom(Class::Unsupported, text)
 }

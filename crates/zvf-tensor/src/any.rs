@@ -13,14 +13,15 @@
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use zvf_b2nd::{Axes, BlockGeometry, Partition};
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::{LoneArray, OpenOptions, RangedFile};
-use zvf_tet::{MemoryBudget, TensorDtype};
+use zvf_tet::{EscapedName, MemoryBudget, TensorDtype};
 
 use crate::b2nd::BlockArray;
-use crate::error::TensorError;
+use crate::error::request_error;
 use crate::memory::Memory;
 use crate::slice::Slice;
 use crate::tet::TensorFile;
@@ -29,7 +30,7 @@ use crate::tet::TensorFile;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/b2_seed_2d_i4.b2nd");
 /// use zvf_tensor::{AnyArray, Memory};
 ///
@@ -56,11 +57,7 @@ impl AnyArray {
     ///
     /// When nothing is there, its form is unknown, a dataset has to be named, or it cannot be read.
     #[boxed]
-    pub async fn open(
-        address: &str,
-        dataset: Option<&str>,
-        options: &OpenOptions,
-    ) -> Result<Self, TensorError> {
+    pub async fn open(address: &str, dataset: Option<&str>, options: &OpenOptions) -> Result<Self> {
         let missing = match RangedFile::open(address, options).await {
             Ok(file) => {
                 let front = file.read(0..file.len().min(4)).await?;
@@ -88,7 +85,7 @@ impl AnyArray {
     /// # Errors
     ///
     /// When there is no such dataset, or several and none is named, or its type is unknown.
-    pub fn from_tet(file: TensorFile, dataset: Option<&str>) -> Result<Self, TensorError> {
+    pub fn from_tet(file: TensorFile, dataset: Option<&str>) -> Result<Self> {
         let tensor = match dataset {
             Some(name) => file.tensor(name)?,
             None => {
@@ -96,13 +93,16 @@ impl AnyArray {
                 let only = tensors.next().filter(|_| tensors.len() == 0);
                 only.ok_or_else(|| {
                     let rule = "the name of one, where a file has none or several";
-                    TensorError::request("dataset", rule, names_in(&file).as_str())
+                    request_error("dataset", rule, names_in(&file).as_str())
                 })?
             }
         };
         let geometry = tensor.dataset().geometry();
-        let element =
-            geometry.map_err(|e| TensorError::from(e).with_dataset(tensor.name()))?.element();
+        let element = geometry
+            .map_err(|e| {
+                Error::from(e).within(format_args!("dataset {}", EscapedName(tensor.name())))
+            })?
+            .element();
         let name = tensor.name().into();
         Ok(Self(Form::Tet { file, name, element }))
     }
@@ -118,12 +118,16 @@ impl AnyArray {
     /// # Errors
     ///
     /// When it has more than 16 axes, or a chunk of it is 2 GiB or more.
-    pub fn from_zarr(array: LoneArray) -> Result<Self, TensorError> {
+    pub fn from_zarr(array: LoneArray) -> Result<Self> {
         let (doc, dtype) = (array.document(), array.dtype());
         let inner = doc.inner_chunk_shape();
         let size = u32::try_from(dtype.size).map_err(|_too_large| {
-            let (class, expected) = (Class::Overflow, Expected::AtMost(u32::MAX.into()));
-            TensorError::invalid_value(class, "bytes of an item", expected, Found::from(dtype.size))
+            Error::new(
+                Class::Overflow,
+                "bytes of an item",
+                Expected::AtMost(u32::MAX.into()),
+                dtype.size,
+            )
         })?;
         let geometry = BlockGeometry::new(Partition::new(&doc.shape, inner, inner)?, size)?;
         Ok(Self(Form::Zarr { array, geometry: Box::new(geometry) }))
@@ -210,12 +214,7 @@ impl AnyArray {
     /// When the box does not fit the array; `LimitExceeded` when it is more than `memory` allows; otherwise when
     /// a chunk is damaged or cannot be read.
     #[boxed]
-    pub async fn read(
-        &self,
-        start: &[u64],
-        stop: &[u64],
-        memory: &Memory,
-    ) -> Result<Bytes, TensorError> {
+    pub async fn read(&self, start: &[u64], stop: &[u64], memory: &Memory) -> Result<Bytes> {
         // An array without items has no box that a form could read.
         if self.shape().contains(&0) && stop == self.shape() {
             return Ok(Bytes::new());
@@ -240,16 +239,15 @@ async fn zarr_box(
     start: &[u64],
     stop: &[u64],
     memory: &Memory,
-) -> Result<Vec<u8>, TensorError> {
+) -> Result<Vec<u8>> {
     let selection = geometry.select(start, stop)?;
     let (bytes, max_bytes) = (selection.bytes(), memory.limit(MemoryBudget::DEFAULT));
     if bytes > max_bytes {
-        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
-        return Err(TensorError::invalid_value(
-            class,
+        return Err(Error::new(
+            Class::LimitExceeded,
             "bytes of a selection",
-            expected,
-            Found::from(bytes),
+            Expected::AtMost(max_bytes.into()),
+            bytes,
         ));
     }
     // Bytes within the limit of memory: where one is no `usize`, memory for them cannot be had.
@@ -277,11 +275,14 @@ async fn zarr_box(
 }
 
 /// Returns the coordinate of a chunk; no chunk may be left out of an array.
-pub(crate) fn chunk_coordinate(geometry: &BlockGeometry, number: u64) -> Result<Axes, TensorError> {
+pub(crate) fn chunk_coordinate(geometry: &BlockGeometry, number: u64) -> Result<Axes> {
     geometry.chunk_coordinate(number).ok_or_else(|| {
-        let expected = Expected::AtMost(i128::from(geometry.chunk_count()) - 1);
-        let (class, what) = (Class::OutOfBounds, "number of a chunk");
-        TensorError::invalid_value(class, what, expected, Found::from(number))
+        Error::new(
+            Class::OutOfBounds,
+            "number of a chunk",
+            Expected::AtMost(i128::from(geometry.chunk_count()) - 1),
+            number,
+        )
     })
 }
 

@@ -110,7 +110,7 @@ impl Value for u64 {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/one_f32_1d.tet");
 /// # use zvf_tensor::{Memory, Slice, TensorFile};
 /// let file = TensorFile::open(path, &Default::default()).await?;
@@ -160,7 +160,7 @@ impl Array {
 /// Elements of a file in place. Keeps the file mapped.
 ///
 /// ```
-/// # fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/one_f32_1d.tet");
 /// # let bytes = std::fs::read(path).unwrap();
 /// use zvf_tensor::{Slice, TensorFile};

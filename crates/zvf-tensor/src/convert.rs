@@ -18,15 +18,17 @@ use std::path::Path;
 use bytes::Bytes;
 use zvf_b2nd::{BlockGeometry, Filter, FilterSlot, Partition};
 use zvf_blosc::{Blosc2Settings, Compressor, Shuffle};
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, usize_from_u32};
-use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue};
 use zvf_publish::CommitGate;
 use zvf_store::{BloscSettings, Build, BuildOptions, CodecPipeline, count_shard_cells};
+use zvf_tet::EscapedName;
 
 use crate::any::{AnyArray, TEXT_UNIT, chunk_coordinate, element_of};
 use crate::b2nd::{BlockFile, NewBlocks};
-use crate::error::TensorError;
+use crate::error::request_error;
 use crate::memory::Memory;
 use crate::pause::pause;
 use crate::publish::AtomicTensorFile;
@@ -131,7 +133,7 @@ impl Default for ConvertOptions {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/b2_seed_2d_i4.b2nd");
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let out = dir.path().join("seed.zarr");
@@ -158,7 +160,7 @@ pub async fn convert(
     form: ArrayForm,
     options: &ConvertOptions,
     on_progress: impl FnMut(u64, u64),
-) -> Result<(), TensorError> {
+) -> Result<()> {
     match form {
         ArrayForm::Tet => {
             let named = [(options.dataset.clone(), array.clone())];
@@ -181,7 +183,7 @@ pub async fn gather(
     path: &Path,
     options: &ConvertOptions,
     mut on_progress: impl FnMut(u64, u64),
-) -> Result<(), TensorError> {
+) -> Result<()> {
     let compression = match options.compressor {
         None => Compression::None,
         Some(Compressor::Zstd) => Compression::Zstd(options.level.clamp(1, 9).into()),
@@ -192,7 +194,8 @@ pub async fn gather(
         let dtype = array.dtype().ok_or_else(|| untyped_error(array))?;
         let Some(element) = element_of(dtype) else {
             let found = dtype.to_string();
-            return Err(unsupported_error("a type of .tet files", &found).with_dataset(name));
+            return Err(unsupported_error("a type of .tet files", &found)
+                .within(format_args!("dataset {}", EscapedName(name))));
         };
         let chunk: Vec<u64> =
             options.chunk_shape.as_deref().unwrap_or(array.chunk_shape()).to_vec();
@@ -229,7 +232,7 @@ async fn to_blocks(
     form: ArrayForm,
     options: &ConvertOptions,
     mut on_progress: impl FnMut(u64, u64),
-) -> Result<(), TensorError> {
+) -> Result<()> {
     let (chunk, block) = cut(array, options);
     let mut new = NewBlocks::new(array.shape(), &chunk, &block, array.item_size())?;
     let shuffle = match options.shuffle {
@@ -277,14 +280,14 @@ async fn to_zarr(
     address: &str,
     options: &ConvertOptions,
     mut on_progress: impl FnMut(u64, u64),
-) -> Result<(), TensorError> {
+) -> Result<()> {
     let dtype = array.dtype().ok_or_else(|| untyped_error(array))?;
     let (chunk, block) = cut(array, options);
     let per: Vec<u64> =
         chunk.iter().zip(&block).map(|(chunk, block)| chunk.div_ceil((*block).max(1))).collect();
     let shard = per.iter().zip(&block).map(|(n, block)| n.checked_mul(*block));
     let shard: Vec<u64> = shard.collect::<Option<_>>().ok_or_else(|| {
-        TensorError::request("chunk shape", "whole blocks below 2^64 items", "a larger one")
+        request_error("chunk shape", "whole blocks below 2^64 items", "a larger one")
     })?;
     let geometry =
         BlockGeometry::new(Partition::new(array.shape(), &shard, &block)?, array.item_size())?;
@@ -429,13 +432,13 @@ fn to_little_endian(items: Bytes, dtype: Option<Dtype>) -> Bytes {
     bytes.into()
 }
 
-fn untyped_error(array: &AnyArray) -> TensorError {
+fn untyped_error(array: &AnyArray) -> Error {
     let found = array.numpy_dtype().unwrap_or_else(|| format!("{} bytes", array.item_size()));
     unsupported_error("items that are numbers or text", &found)
 }
 
-fn unsupported_error(rule: &'static str, found: &str) -> TensorError {
-    TensorError::invalid_value(Class::Unsupported, "conversion", Expected::Rule(rule), found)
+fn unsupported_error(rule: &'static str, found: &str) -> Error {
+    Error::new(Class::Unsupported, "conversion", rule, quote(found))
 }
 
 /// The bytes of a computed block.

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), zvf_tensor::TensorError> {
+//! # async fn main() -> Result<(), zvf_error::Error> {
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
 //! use zvf_tensor::{Memory, Slice, TensorFile};
 //!
@@ -52,7 +52,7 @@ pub use b2nd::{
     BlockArray, BlockEdit, BlockFile, BlockValues, BlockWriter, Constant, EditCounts, NewBlocks,
 };
 pub use convert::{ArrayForm, ConvertOptions, convert, gather};
-pub use error::TensorError;
+pub use error::violated_rule;
 pub use memory::Memory;
 pub use pack::{PackCounts, PackOptions, UnpackCounts, pack, unpack};
 pub use publish::AtomicTensorFile;

@@ -5,12 +5,10 @@
 use std::fs::File;
 use std::path::Path;
 
+use zvf_error::{Error, Result};
 use zvf_publish::{
     AtomicFile, CommitGate, Disk, FileOptions, PublishError, StagingDir, StagingOptions, TargetLock,
 };
-use zvf_store::StoreError;
-
-use crate::error::TensorError;
 
 /// A file under construction.
 ///
@@ -39,7 +37,7 @@ impl AtomicTensorFile {
     ///
     /// `AlreadyExists` when something is there and is not to be replaced; otherwise when the folder cannot be
     /// written.
-    pub fn create(path: &Path, replace: bool) -> Result<Self, TensorError> {
+    pub fn create(path: &Path, replace: bool) -> Result<Self> {
         Self::create_gated(path, replace, &CommitGate::default())
     }
 
@@ -48,11 +46,7 @@ impl AtomicTensorFile {
     /// # Errors
     ///
     /// As [`create`](Self::create).
-    pub fn create_gated(
-        path: &Path,
-        replace: bool,
-        gate: &CommitGate,
-    ) -> Result<Self, TensorError> {
+    pub fn create_gated(path: &Path, replace: bool, gate: &CommitGate) -> Result<Self> {
         let options = FileOptions { replace, gate: gate.clone(), ..FileOptions::default() };
         Ok(Self(AtomicFile::create(&Disk::default(), path, options).map_err(publish_error)?))
     }
@@ -68,7 +62,7 @@ impl AtomicTensorFile {
     ///
     /// When it cannot be synced, something took the name, what is replaced was changed meanwhile (`Conflict`), or the
     /// name cannot be given.
-    pub fn publish(self) -> Result<(), TensorError> {
+    pub fn publish(self) -> Result<()> {
         self.0.publish().map_err(publish_error)
     }
 }
@@ -84,7 +78,7 @@ impl NewFolder {
         replace: bool,
         marker: &'static str,
         gate: &CommitGate,
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self> {
         let gate = gate.clone();
         let options =
             StagingOptions { replace, replace_file: true, gate, ..StagingOptions::new(marker) };
@@ -101,13 +95,13 @@ impl NewFolder {
     }
 
     /// Renames it to its path.
-    pub(crate) fn publish(self) -> Result<(), TensorError> {
+    pub(crate) fn publish(self) -> Result<()> {
         self.0.publish().map_err(publish_error)
     }
 }
 
-fn publish_error(error: PublishError) -> TensorError {
-    StoreError::from(error).into()
+fn publish_error(error: PublishError) -> Error {
+    Error::from(error).into()
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
+use zvf_error::{Error, Result};
 use zvf_tet::AxisSlice;
 
-use crate::error::TensorError;
+use crate::error::request_error;
 
 /// A selection of a tensor.
 ///
@@ -24,7 +25,7 @@ use crate::error::TensorError;
 /// assert_eq!(slice.cuts().len(), 3);
 /// assert_eq!(slice.cuts()[2].stop, Some(Bound::Index(4)));
 /// assert_eq!(Slice::from_json(r#"[{"start":1,"stop":7,"step":2},{},{"start":3,"stop":4}]"#)?, slice);
-/// # Ok::<(), zvf_tensor::TensorError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
@@ -93,7 +94,7 @@ impl Slice {
     ///
     /// When it is not a list of objects with the keys `start`, `stop`, `step`, `start_label` and
     /// `stop_label`, or an axis has a number and a label for one end.
-    pub fn from_json(text: &str) -> Result<Self, TensorError> {
+    pub fn from_json(text: &str) -> Result<Self> {
         let axes: Vec<Map<String, Value>> =
             serde_json::from_str(text).map_err(|_not_json| slice_error(JSON, text))?;
         axes.iter().map(Cut::from_json).collect::<Result<_, _>>().map(|cuts| Self { cuts })
@@ -110,16 +111,17 @@ impl Slice {
         &self,
         shape: &[u64],
         label: impl Fn(usize, &str) -> Option<u64>,
-    ) -> Result<Vec<AxisSlice>, TensorError> {
+    ) -> Result<Vec<AxisSlice>> {
         if self.cuts.is_empty() {
             return Ok(shape.iter().map(|&extent| AxisSlice::all(extent)).collect());
         }
         if self.cuts.len() != shape.len() {
-            let expected =
-                zvf_format::Expected::Exactly(zvf_format::num::to_u64(shape.len()).into());
-            let (class, found) =
-                (zvf_format::Class::InvalidArgument, zvf_format::Found::from(self.cuts.len()));
-            return Err(TensorError::invalid_value(class, "axes of a slice", expected, found));
+            return Err(Error::new(
+                zvf_format::Class::InvalidArgument,
+                "axes of a slice",
+                zvf_format::num::to_u64(shape.len()),
+                self.cuts.len(),
+            ));
         }
         let place = |axis: usize, bound: &Option<Bound>, default: u64| match bound {
             None => Ok(default),
@@ -140,13 +142,13 @@ impl Slice {
 }
 
 impl Cut {
-    fn from_json(axis: &Map<String, Value>) -> Result<Self, TensorError> {
+    fn from_json(axis: &Map<String, Value>) -> Result<Self> {
         let mut cut = Self::default();
         for (key, value) in axis {
             let number = || value.as_u64().ok_or_else(|| slice_error("a whole number", key));
             let label = || {
                 let text = value.as_str().ok_or_else(|| slice_error("a text", key))?;
-                Ok::<_, TensorError>(Bound::Label(text.into()))
+                Ok::<_, Error>(Bound::Label(text.into()))
             };
             let slot = match key.as_str() {
                 "start" => cut.start.replace(Bound::Index(number()?)),
@@ -166,7 +168,7 @@ impl Cut {
         Ok(cut)
     }
 
-    fn from_text(text: &str) -> Result<Self, TensorError> {
+    fn from_text(text: &str) -> Result<Self> {
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();
         match parts.as_slice() {
             [at] => {
@@ -191,15 +193,15 @@ impl Cut {
 }
 
 impl FromStr for Slice {
-    type Err = TensorError;
+    type Err = Error;
 
     /// Parses the form of the command line.
-    fn from_str(text: &str) -> Result<Self, TensorError> {
+    fn from_str(text: &str) -> Result<Self> {
         text.split(',').map(Cut::from_text).collect::<Result<_, _>>().map(|cuts| Self { cuts })
     }
 }
 
-fn bound(text: &str) -> Result<Option<Bound>, TensorError> {
+fn bound(text: &str) -> Result<Option<Bound>> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -209,8 +211,8 @@ fn bound(text: &str) -> Result<Option<Bound>, TensorError> {
     text.parse().map(|at| Some(Bound::Index(at))).map_err(|_not_a_number| slice_error(TEXT, text))
 }
 
-fn slice_error(rule: &'static str, found: &str) -> TensorError {
-    TensorError::request("slice", rule, found)
+fn slice_error(rule: &'static str, found: &str) -> Error {
+    request_error("slice", rule, found)
 }
 
 const TEXT: &str = "start:stop:step for each axis";

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use zvf_error::Error;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, FormatError};
 use zvf_metadata::MetadataError;
-use zvf_store::StoreError;
 
 use crate::rule::{Rule, Severity};
 use crate::rules::consistency::{C2, C33};
@@ -16,7 +16,7 @@ use crate::rules::structure::S17;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
 /// use zvf_validate::{Observer, Options, validate};
@@ -149,11 +149,7 @@ impl Finding {
     }
 
     /// Returns what the store layer could not read, under the rule that fits best, or `rule`.
-    pub(crate) fn from_store(
-        rule: &'static Rule,
-        path: impl fmt::Display,
-        error: &StoreError,
-    ) -> Self {
+    pub(crate) fn from_store(rule: &'static Rule, path: impl fmt::Display, error: &Error) -> Self {
         let rule = if error.class() == Class::Checksum {
             &C33
         } else if error.class() == Class::Unsupported && rule.id == C2.id {
@@ -162,17 +158,17 @@ impl Finding {
             rule
         };
         let path = error.key().map_or_else(|| path.to_string(), str::to_owned);
-        if let Some(error) = error.metadata() {
+        if let Some(error) = error.cause_as::<MetadataError>() {
             return Self::from_metadata(rule, path, error);
         }
-        let subject = match error.format() {
+        let subject = match error.cause_as::<FormatError>() {
             Some(format) => format!("{}, {}", format.part, format.field),
-            None => error.subject().unwrap_or("object").to_owned(),
+            None => error.what().unwrap_or("object").to_owned(),
         };
-        let expected = error.expected().unwrap_or_else(|| expected_text(error.class()).to_owned());
-        let found = error.found().unwrap_or_else(|| error.class().name().to_owned());
+        let expected = error.expected().unwrap_or_else(|| expected_text(error.class()));
+        let found = error.found().unwrap_or_else(|| error.class().name());
         let mut finding = Self::new(rule, path).with_details(subject, expected, found);
-        finding.offset = error.format().map(|format| format.offset);
+        finding.offset = error.cause_as::<FormatError>().map(|format| format.offset);
         finding
     }
 }
@@ -276,7 +272,7 @@ impl fmt::Display for Finding {
 }
 
 /// Returns whether a fault is one of what is stored, and so a finding; the others are of who stores it.
-pub(crate) fn is_content(error: &StoreError) -> bool {
+pub(crate) fn is_content(error: &Error) -> bool {
     let class = error.class();
     class.is_damage() || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)
 }
@@ -305,7 +301,7 @@ mod tests {
 
     #[test]
     fn faults_of_the_store_keep_their_location() {
-        let absent = StoreError::missing(&Key::root().join("0/a").unwrap(), "it must be");
+        let absent = Error::missing(&Key::root().join("0/a").unwrap(), "it must be");
         assert!(is_content(&absent));
         assert_eq!(
             Finding::from_store(&C2, "0", &absent).to_string(),

@@ -10,23 +10,24 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_store::{Cells, StoreError};
+use zvf_store::Cells;
 
 use crate::parts::{Share, Stage, Work};
 use crate::pool::run_on_pool;
 use crate::stop::Stop;
 
 /// The result of reading a cell.
-pub(crate) type Cell = Result<Option<Bytes>, StoreError>;
+pub(crate) type Cell = Result<Option<Bytes>>;
 
 /// Checks the items of a scan that are this process's: reads them batch by batch, checks each batch on the pool, and passes
 /// the results to `take`, in order. Results of other processes come from their records.
 pub(crate) async fn scan<P, T>(
     (work, stage, path): (&Work, Stage, &str),
     count: usize,
-    read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,
+    read: impl AsyncFn(Range<usize>) -> Result<(P, u64)>,
     check: impl Fn(P) -> T + Send + Sync + 'static,
     mut take: impl FnMut(Range<usize>, T) -> Result<(), Stop>,
 ) -> Result<(), Stop>
@@ -51,7 +52,7 @@ where
 /// Reads batches of items, checks each on the pool, and passes the results to `take`, in order.
 async fn batches<P, T>(
     things: Range<usize>,
-    read: impl AsyncFn(Range<usize>) -> Result<(P, u64), StoreError>,
+    read: impl AsyncFn(Range<usize>) -> Result<(P, u64)>,
     check: impl Fn(P) -> T + Send + Sync + 'static,
     mut take: impl AsyncFnMut(Range<usize>, T) -> Result<(), Stop>,
 ) -> Result<(), Stop>
@@ -92,10 +93,7 @@ where
 }
 
 /// Returns the cells `keys` of each of `arrays`, and how many bytes they hold together.
-pub(crate) async fn read(
-    arrays: &[&Cells],
-    keys: &[ChunkKey],
-) -> Result<(Vec<Vec<Cell>>, u64), StoreError> {
+pub(crate) async fn read(arrays: &[&Cells], keys: &[ChunkKey]) -> Result<(Vec<Vec<Cell>>, u64)> {
     let cells = join_all(arrays.iter().map(|array| array.read_raw_many(keys))).await;
     let held = cells.iter().flatten().flatten().flatten();
     let bytes = held.map(|bytes| to_u64(bytes.len())).sum::<u64>();

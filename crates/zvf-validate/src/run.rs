@@ -15,8 +15,9 @@
 //! Only faults of the backend end it with an error; what is stored cannot.
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::Result;
 use zvf_metadata::{Capability, GeometryType, Token};
-use zvf_store::{Store, StoreError};
+use zvf_store::Store;
 
 use crate::level::LevelState;
 use crate::options::{Observer, Options};
@@ -38,7 +39,7 @@ use crate::{
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// use zvf_store::Store;
 /// use zvf_validate::{Observer, Options, validate};
@@ -56,17 +57,13 @@ use crate::{
 /// When something cannot be fetched: the backend fails or refuses. What is stored is never an error, but a
 /// finding.
 #[boxed(?Send)]
-pub async fn validate(
-    store: &Store,
-    options: &Options,
-    observer: &Observer,
-) -> Result<Report, StoreError> {
+pub async fn validate(store: &Store, options: &Options, observer: &Observer) -> Result<Report> {
     Validation::new(store, options, observer, Work::Whole).into_report().await
 }
 
 impl Validation {
     /// Runs it, and returns all that was found.
-    pub(crate) async fn into_report(mut self) -> Result<Report, StoreError> {
+    pub(crate) async fn into_report(mut self) -> Result<Report> {
         let complete = match self.run_checks().await {
             Ok(()) => true,
             Err(Stop::Cancelled) => false,
@@ -86,7 +83,7 @@ impl Validation {
     }
 
     /// Runs it for what is recorded on the way; returns false when it was stopped.
-    pub(crate) async fn into_records(mut self) -> Result<bool, StoreError> {
+    pub(crate) async fn into_records(mut self) -> Result<bool> {
         match self.run_checks().await {
             Ok(()) => Ok(true),
             Err(Stop::Cancelled) => Ok(false),

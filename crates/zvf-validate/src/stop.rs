@@ -1,16 +1,16 @@
 //! Why a validation ends before its end: it was cancelled, or the backend failed.
 
-use zvf_store::StoreError;
+use zvf_error::Error;
 
 /// Why a validation ends before its end.
 #[derive(Debug)]
 pub(crate) enum Stop {
     Cancelled,
-    Store(Box<StoreError>),
+    Store(Box<Error>),
 }
 
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
         Self::Store(Box::new(error))
     }
 }

@@ -67,7 +67,7 @@ pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>,
             Ok(node) => node,
             Err(error) => {
                 // A document that parses and lacks what a level needs is one of level 2.
-                let about = error.subject().is_some_and(|path| path.starts_with(BLOCK));
+                let about = error.what().is_some_and(|path| path.starts_with(BLOCK));
                 let empty = about && lacks_attributes(run, &path).await;
                 let rule = if empty {
                     &S7

@@ -1,8 +1,10 @@
 //! Stores that do not open: the one thing that is known of them, as a finding.
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_store::{OpenOptions, Store, StoreError};
+use zvf_metadata::MetadataError;
+use zvf_store::{OpenOptions, Store};
 
 use crate::finding::{Finding, is_content};
 use crate::findings::Findings;
@@ -18,7 +20,7 @@ use crate::run::validate;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// use zvf_validate::{Observer, Options, validate_at};
 ///
@@ -38,7 +40,7 @@ pub async fn validate_at(
     open: OpenOptions,
     options: &Options,
     observer: &Observer,
-) -> Result<Report, StoreError> {
+) -> Result<Report> {
     match Store::open(address, open).await {
         Ok(store) => validate(&store, options, observer).await,
         Err(error) => report_unopened(error, options),
@@ -63,7 +65,7 @@ pub async fn validate_at(
 /// # Errors
 ///
 /// Returns the error if it is not about the stored data: the place does not exist, or the backend fails.
-pub fn report_unopened(error: StoreError, options: &Options) -> Result<Report, StoreError> {
+pub fn report_unopened(error: Error, options: &Options) -> Result<Report> {
     if !is_content(&error) || error.class() == Class::NotFound && error.key().is_none() {
         return Err(error);
     }
@@ -79,8 +81,8 @@ pub fn report_unopened(error: StoreError, options: &Options) -> Result<Report, S
 }
 
 /// Returns the rule that keeps the store from opening.
-fn rule(error: &StoreError) -> &'static Rule {
-    let subject = error.subject().unwrap_or_default(); // what has no subject is about none of these
+fn rule(error: &Error) -> &'static Rule {
+    let subject = error.what().unwrap_or_default(); // what has no subject is about none of these
     let subject = subject.strip_prefix("attributes.").unwrap_or(subject);
     if error.class() == Class::NotFound {
         return &S1;
@@ -88,7 +90,7 @@ fn rule(error: &StoreError) -> &'static Rule {
     if subject == "layout" {
         return &S12;
     }
-    if error.metadata().is_none() || error.class() == Class::Truncated {
+    if error.cause_as::<MetadataError>().is_none() || error.class() == Class::Truncated {
         return &S1;
     }
     let starts = |path: &str| subject.starts_with(path);

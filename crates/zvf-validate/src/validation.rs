@@ -1,6 +1,7 @@
 //! The state of a validation in progress: its options and findings.
 
-use zvf_store::{Store, StoreError};
+use zvf_error::Error;
+use zvf_store::Store;
 
 use crate::finding::Finding;
 use crate::findings::Findings;
@@ -85,7 +86,7 @@ impl Validation {
         &mut self,
         rule: &'static Rule,
         path: &str,
-        error: &StoreError,
+        error: &Error,
     ) -> Result<(), Stop> {
         if !crate::finding::is_content(error) {
             return Err(error.clone().into());

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_model::{ChunkFragments, LevelReader};
 
-use crate::error::WasmError;
 use crate::neighbours::StoredRow;
 
 /// Two vertices that are joined.
@@ -19,7 +19,7 @@ pub(crate) type Step = [StoredRow; 2];
 pub(crate) async fn find_steps(
     level: &LevelReader,
     chunks: &[(u32, ChunkKey)],
-) -> Result<(Vec<Step>, bool), WasmError> {
+) -> Result<(Vec<Step>, bool)> {
     let keys: Vec<ChunkKey> = chunks.iter().map(|(_, key)| *key).collect();
     let mut is_complete = true;
     let mut ends: HashMap<(Vec<i64>, u64), [StoredRow; 2]> = HashMap::new();
@@ -62,10 +62,7 @@ type FarSteps = (ChunkKey, Vec<(StoredRow, u64)>);
 type Place = (ChunkKey, u64);
 
 /// Finds from which fragment in `keys` objects go on to which.
-async fn find_jumps(
-    level: &LevelReader,
-    keys: &[ChunkKey],
-) -> Result<Vec<(Place, Place)>, WasmError> {
+async fn find_jumps(level: &LevelReader, keys: &[ChunkKey]) -> Result<Vec<(Place, Place)>> {
     let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
     let Some(owners) = level.owners(keys, None).await? else { return Ok(Vec::new()) };
     let mut rows: Vec<u64> = owners.chunks.iter().flat_map(|chunk| chunk.rows()).collect();
@@ -79,7 +76,7 @@ async fn find_jumps(
 }
 
 /// Finds the rows that steps into other chunks lead to.
-async fn follow(level: &LevelReader, far: Vec<FarSteps>) -> Result<Vec<Step>, WasmError> {
+async fn follow(level: &LevelReader, far: Vec<FarSteps>) -> Result<Vec<Step>> {
     let keys: Vec<ChunkKey> = far.iter().map(|(key, _)| *key).collect();
     let table = level.chunks().await?;
     let mut steps = Vec::new();
@@ -96,7 +93,7 @@ async fn follow(level: &LevelReader, far: Vec<FarSteps>) -> Result<Vec<Step>, Wa
 }
 
 /// Returns the first rows of a fragment, and whether these are all; none where there is no such fragment.
-fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<(Vec<u32>, bool), WasmError> {
+fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<(Vec<u32>, bool)> {
     let view = fragments.view()?;
     let Some(fragment) = view.get(number) else { return Ok((Vec::new(), true)) };
     let rows = fragment.rows().take(MAX_FRAGMENT_ROWS).map(|row| u32::try_from(row).ok());

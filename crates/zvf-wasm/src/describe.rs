@@ -2,19 +2,20 @@
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 use zvf_model::{Categories, Kind, LevelId, LevelReader, Value};
 use zvf_query::Reader;
 
-use crate::error::WasmError;
+use crate::error::{error_to_json, request_error};
 
 /// Axes, bounds, kinds with their levels, attributes and groups. A level that cannot be read is named under `faults`.
 ///
 /// # Errors
 ///
 /// When no level can be read.
-pub async fn describe_store(reader: &Reader) -> Result<Json, WasmError> {
+pub async fn describe_store(reader: &Reader) -> Result<Json> {
     let root = reader.store().root();
     let numbers = reader.store().level_numbers();
     let opened = join_all(numbers.iter().map(|number| reader.level(LevelId(*number)))).await;
@@ -24,8 +25,8 @@ pub async fn describe_store(reader: &Reader) -> Result<Json, WasmError> {
         match level {
             Ok(level) => add_level(reader, level, &mut kinds, &mut faults).await,
             Err(error) => {
-                let error = WasmError::from(error);
-                faults.push(json!({"level": number, "error": error.to_json()}));
+                let error = Error::from(error);
+                faults.push(json!({"level": number, "error": error_to_json(&error)}));
                 first_fault.get_or_insert(error);
             }
         }
@@ -73,7 +74,7 @@ async fn add_level(
         match reader.level_of_kind(number, kind).await {
             Ok(level) => found.push((kind, level)),
             Err(error) => {
-                let error = WasmError::from(error).to_json();
+                let error = error_to_json(&error.into());
                 faults.push(json!({"level": number.0, "kind": kind.token(), "error": error}));
             }
         }
@@ -86,7 +87,7 @@ async fn add_level(
     }
 }
 
-async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmError> {
+async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json> {
     let (mut described, mut attributes) = (Vec::with_capacity(levels.len()), Vec::new());
     let mut objects = Json::Null;
     for level in levels {
@@ -112,7 +113,7 @@ async fn describe_kind(kind: Kind, levels: &[LevelReader]) -> Result<Json, WasmE
 }
 
 /// Lists the attributes of vertices and objects, by the names that cells take.
-async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>, WasmError> {
+async fn describe_attributes(level: &LevelReader) -> Result<Vec<Json>> {
     let mut list = Vec::new();
     for name in level.attribute_names().await?.names {
         if let Some(attribute) = level.attribute(&name).await? {
@@ -143,7 +144,7 @@ fn describe_attribute(
     json!({"scope": scope, "name": name, "key": key, "dtype": dtype, "width": width, "categories": categories})
 }
 
-async fn describe_groups(level: &LevelReader) -> Result<Json, WasmError> {
+async fn describe_groups(level: &LevelReader) -> Result<Json> {
     let Some(groups) = level.groups().await? else { return Ok(Json::Null) };
     let count = groups.len().min(MAX_GROUPS);
     let list: Vec<Json> = (0..count)
@@ -164,12 +165,12 @@ pub async fn describe_cells(
     reader: &Reader,
     level: LevelId,
     kind: Kind,
-) -> Result<(usize, Vec<i32>), WasmError> {
+) -> Result<(usize, Vec<i32>)> {
     let level = reader.level_of_kind(level, kind).await?;
     let axes = level.axes();
     let table = level.chunks().await?;
     if table.len() > MAX_CELLS {
-        return Err(WasmError::Request(format!("the level has more than {MAX_CELLS} chunks")));
+        return Err(request_error(format!("the level has more than {MAX_CELLS} chunks")));
     }
     let mut keys: Vec<&[i64]> =
         table.rows().filter_map(|key| key.get(key.len().checked_sub(axes)?..)).collect();
@@ -178,7 +179,7 @@ pub async fn describe_cells(
     let mut cells = Vec::with_capacity(keys.len() * axes);
     for at in keys.into_iter().flatten() {
         let at = i32::try_from(*at);
-        cells.push(at.map_err(|_error| WasmError::Request("a chunk lies too far out".to_owned()))?);
+        cells.push(at.map_err(|_error| request_error("a chunk lies too far out"))?);
     }
     Ok((axes, cells))
 }

@@ -11,11 +11,12 @@ use js_sys::{
 use object_store::path::Path;
 use serde_json::json;
 use wasm_bindgen::prelude::*;
+use zvf_error::Error;
 use zvf_model::{Kind, LevelId, ObjectId};
 use zvf_query::Reader;
 use zvf_store::{OpenOptions, Store};
 
-use crate::error::WasmError;
+use crate::error::{error_to_json, request_error};
 use crate::source::{PageStore, Source};
 use crate::{
     Cell, CellRequest, Question, count_rows, describe_cells, describe_group, describe_object,
@@ -185,19 +186,17 @@ pub fn memory_bytes() -> f64 {
     bytes.and_then(|bytes| bytes.as_f64()).unwrap_or(f64::NAN)
 }
 
-fn fault(error: WasmError) -> JsValue {
-    JsValue::from_str(&error.to_json().to_string())
+fn fault(error: Error) -> JsValue {
+    JsValue::from_str(&error_to_json(&error).to_string())
 }
 
 fn parse_kind(token: &str) -> Result<Kind, JsValue> {
-    token
-        .parse()
-        .map_err(|error: zvf_model::UnknownKind| fault(WasmError::Request(error.to_string())))
+    token.parse().map_err(|error: zvf_model::UnknownKind| fault(request_error(error.to_string())))
 }
 
 fn parse_id(text: &str) -> Result<ObjectId, JsValue> {
     let id = text.parse().map(ObjectId);
-    id.map_err(|_error| fault(WasmError::Request("an id is a whole number".to_owned())))
+    id.map_err(|_error| fault(request_error("an id is a whole number")))
 }
 
 fn cell_object(cell: &Cell) -> Object {

@@ -32,7 +32,7 @@ mod thin;
 
 pub use cell::{Attribute, Cell, NO_OBJECT};
 pub use describe::{describe_cells, describe_store};
-pub use error::WasmError;
+pub use error::error_to_json;
 #[cfg(target_arch = "wasm32")]
 pub use js::{StoreHandle, memory_bytes, open_store};
 pub use load::load_cell;

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use futures_util::TryStreamExt as _;
+use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Bounds, Column, LevelReader, ObjectId};
@@ -16,7 +17,7 @@ use zvf_store::KeyTable;
 
 use crate::bridges;
 use crate::cell::{Attribute, Cell, NO_OBJECT};
-use crate::error::WasmError;
+use crate::error::request_error;
 use crate::neighbours::{FarRow, StoredRow, chunk_query, find_elements, read_far};
 use crate::request::{CellRequest, cell_query, with_condition};
 use crate::thin::{hash_row, sample_objects, thin_cell};
@@ -26,7 +27,7 @@ use crate::thin::{hash_row, sample_objects, thin_cell};
 /// # Errors
 ///
 /// When the store, the level or the kind is not there, an attribute is unknown, or the chunk cannot be read.
-pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, WasmError> {
+pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
     let level = reader.level_of_kind(request.level, request.kind).await?;
     let (inside, low) = query_box(request, &level)?;
     let table = level.chunks().await?;
@@ -84,7 +85,7 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell, W
 }
 
 /// Returns those of `columns` that the level has: coarser ones often lack some, and are drawn without.
-async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<String>, WasmError> {
+async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<String>> {
     let mut found = Vec::with_capacity(columns.len());
     for column in columns {
         let is_known = match column.strip_prefix("object.") {
@@ -100,16 +101,16 @@ async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<St
 
 /// Returns where the query for a chunk looks, and the corner of the chunk: a box of no extent in the middle meets no
 /// other chunk.
-fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<f64>), WasmError> {
+fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<f64>)> {
     let sizes = level.chunk_shape().sizes();
     if request.cell.len() != sizes.len() {
-        return Err(WasmError::Request(format!("cell: expected {} numbers", sizes.len())));
+        return Err(request_error(format!("cell: expected {} numbers", sizes.len())));
     }
     let corner = |at: &i64, size: &f64| zvf_format::num::f64_from_i64(*at) * size;
     let low: Vec<f64> = request.cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
     let centre: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size / 2.0).collect();
     let bounds = Bounds::new(&centre, &centre);
-    Ok((bounds.map_err(|error| WasmError::Request(format!("cell: {error}")))?, low))
+    Ok((bounds.map_err(|error| request_error(format!("cell: {error}")))?, low))
 }
 
 #[derive(Clone, Copy)]
@@ -187,7 +188,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds what a batch holds; a vertex that came before is not added again.
-    fn push(&mut self, batch: &Batch) -> Result<(), WasmError> {
+    fn push(&mut self, batch: &Batch) -> Result<()> {
         let stored = stored_rows(batch);
         let names_rows = self.names_rows;
         let mut placed = Vec::with_capacity(batch.len());
@@ -259,7 +260,7 @@ impl<'a> Builder<'a> {
         position
     }
 
-    fn push_attributes(&mut self, batch: &Batch, rows: &[usize]) -> Result<(), WasmError> {
+    fn push_attributes(&mut self, batch: &Batch, rows: &[usize]) -> Result<()> {
         for attribute in &mut self.attributes {
             let bare = attribute.name.strip_prefix("link.").unwrap_or(&attribute.name);
             let Some(field) = batch.field(&attribute.name).or_else(|| batch.field(bare)) else {

@@ -2,11 +2,12 @@
 
 use futures_util::TryStreamExt as _;
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_model::{Bounds, Kind, LevelId, Members, ObjectId};
 use zvf_query::{Columns, FoundObject, Query, Reader};
 
 use crate::describe::{count_json, new_object, row_json, value_json};
-use crate::error::WasmError;
+use crate::error::request_error;
 use crate::request::Question;
 
 /// Returns how many vertices, parts and elements the answer to a question has.
@@ -14,7 +15,7 @@ use crate::request::Question;
 /// # Errors
 ///
 /// When the question makes no sense of the store, or something cannot be read.
-pub async fn count_rows(reader: &Reader, question: &Question) -> Result<Json, WasmError> {
+pub async fn count_rows(reader: &Reader, question: &Question) -> Result<Json> {
     let counts = reader.count(&question.0).await?;
     Ok(json!({"level": counts.level.0, "kind": counts.kind.token(), "vertices": counts.vertices,
         "parts": counts.parts, "elements": counts.elements, "complete": counts.complete}))
@@ -25,7 +26,7 @@ pub async fn count_rows(reader: &Reader, question: &Question) -> Result<Json, Wa
 /// # Errors
 ///
 /// As [`count_rows`].
-pub async fn plan_query(reader: &Reader, question: &Question) -> Result<Json, WasmError> {
+pub async fn plan_query(reader: &Reader, question: &Question) -> Result<Json> {
     let plan = reader.plan(&question.0).await?;
     Ok(
         json!({"level": plan.level.0, "kind": plan.kind.token(), "chunks": plan.chunks, "cells": plan.cells,
@@ -45,13 +46,13 @@ pub async fn describe_object(
     level: LevelId,
     id: ObjectId,
     has_bounds: bool,
-) -> Result<Json, WasmError> {
+) -> Result<Json> {
     let opened = reader.level_of_kind(level, kind).await?;
     let Some(index) = opened.objects().await? else {
-        return Err(WasmError::Request("the level has no objects".to_owned()));
+        return Err(request_error("the level has no objects"));
     };
     let Some(row) = index.find(&[id]).await?.first().copied().flatten() else {
-        return Err(WasmError::Request(format!("there is no object {id} at level {level}")));
+        return Err(request_error(format!("there is no object {id} at level {level}")));
     };
     let query = Query::all().of_objects([id]).of_kind(kind).at_level(level).columns(Columns::None);
     let bounds = if has_bounds { vertex_box(reader, query).await? } else { None };
@@ -69,7 +70,7 @@ pub async fn describe_object(
 }
 
 /// Returns the box of the vertices of an answer.
-async fn vertex_box(reader: &Reader, query: Query) -> Result<Option<[Vec<f64>; 2]>, WasmError> {
+async fn vertex_box(reader: &Reader, query: Query) -> Result<Option<[Vec<f64>; 2]>> {
     let mut found: Option<[Vec<f64>; 2]> = None;
     let mut batches = reader.stream(query);
     while let Some(batch) = batches.try_next().await? {
@@ -98,9 +99,9 @@ pub async fn describe_vertex(
     level: LevelId,
     position: &[f64],
     object: Option<ObjectId>,
-) -> Result<Json, WasmError> {
+) -> Result<Json> {
     let bounds = Bounds::new(position, position)
-        .map_err(|error| WasmError::Request(format!("position: {error}")))?;
+        .map_err(|error| request_error(format!("position: {error}")))?;
     let mut query =
         Query::all().in_region(bounds).mode(zvf_query::Mode::Crop).of_kind(kind).at_level(level);
     query = query.columns(Columns::All).with_owners();
@@ -123,7 +124,7 @@ pub async fn describe_vertex(
             );
         }
     }
-    Err(WasmError::Request("there is no vertex at this position".to_owned()))
+    Err(request_error("there is no vertex at this position"))
 }
 
 /// Finds objects whose id is `text`, or one of whose attributes has the value `text`; at most 100.
@@ -131,7 +132,7 @@ pub async fn describe_vertex(
 /// # Errors
 ///
 /// When an index or an attribute cannot be read.
-pub async fn search_objects(reader: &Reader, text: &str) -> Result<Json, WasmError> {
+pub async fn search_objects(reader: &Reader, text: &str) -> Result<Json> {
     let found = reader.search(text, MAX_FOUND).await?;
     let describe = |found_object: FoundObject| {
         let (kind, id) = (found_object.kind.token(), found_object.object.0.to_string());
@@ -149,14 +150,14 @@ pub async fn search_objects(reader: &Reader, text: &str) -> Result<Json, WasmErr
 /// # Errors
 ///
 /// When there is no such group, or it cannot be read.
-pub async fn describe_group(reader: &Reader, group: u64) -> Result<Json, WasmError> {
+pub async fn describe_group(reader: &Reader, group: u64) -> Result<Json> {
     let numbers = reader.store().level_numbers();
     let first = numbers.first().map_or(LevelId(0), |number| LevelId(*number));
     let Some(groups) = reader.level(first).await?.groups().await? else {
-        return Err(WasmError::Request("the store has no groups".to_owned()));
+        return Err(request_error("the store has no groups"));
     };
     if group >= groups.len() {
-        return Err(WasmError::Request(format!("there is no group {group}")));
+        return Err(request_error(format!("there is no group {group}")));
     }
     Ok(match groups.members(&[group]).await?.pop() {
         Some(Members::Range { start, stop }) => {

@@ -3,10 +3,11 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "numbers and texts are taken, nothing else")]
 
 use serde_json::{Map, Value};
+use zvf_error::{Error, Result};
 use zvf_model::{Bounds, Kind, LevelId, ObjectId};
 use zvf_query::{Columns, Mode, Order, Query, UnknownIds};
 
-use crate::error::WasmError;
+use crate::error::request_error;
 
 /// Which chunk is wanted, and what of it.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ impl CellRequest {
     /// # Errors
     ///
     /// When a field is missing or of another type.
-    pub fn parse(text: &str) -> Result<Self, WasmError> {
+    pub fn parse(text: &str) -> Result<Self> {
         let fields = parse_object(text)?;
         let cell = require_field(&fields, "cell")?
             .as_array()
@@ -74,7 +75,7 @@ impl Question {
     /// # Errors
     ///
     /// When a field is of another type, or the condition does not parse.
-    pub fn parse(text: &str) -> Result<Self, WasmError> {
+    pub fn parse(text: &str) -> Result<Self> {
         let fields = parse_object(text)?;
         let mut query = Query::all().columns(Columns::None).unknown_ids(UnknownIds::Skip);
         if let Some(kind) = fields.get("kind") {
@@ -117,7 +118,7 @@ pub(crate) fn cell_query(
     request: &CellRequest,
     columns: Vec<String>,
     inside: Bounds,
-) -> Result<Query, WasmError> {
+) -> Result<Query> {
     let mut query = Query::all()
         .in_region(inside)
         .mode(Mode::Cells)
@@ -134,47 +135,47 @@ pub(crate) fn cell_query(
 }
 
 /// Adds the condition of a request to a question.
-pub(crate) fn with_condition(query: Query, request: &CellRequest) -> Result<Query, WasmError> {
+pub(crate) fn with_condition(query: Query, request: &CellRequest) -> Result<Query> {
     match &request.condition {
         Some(condition) => Ok(query.filter(parse_condition(condition)?)),
         None => Ok(query),
     }
 }
 
-pub(crate) fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate, WasmError> {
+pub(crate) fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate> {
     text.parse().map_err(|error: zvf_query::predicate::BadPredicate| {
-        WasmError::Request(format!("where: {error}"))
+        request_error(format!("where: {error}"))
     })
 }
 
-pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, WasmError> {
+pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>> {
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) | Err(_) => Err(field_error("the request", "an object of JSON")),
     }
 }
 
-fn require_field<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a Value, WasmError> {
+fn require_field<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a Value> {
     fields.get(name).ok_or_else(|| field_error(name, "to be there"))
 }
 
-fn parse_kind(value: &Value) -> Result<Kind, WasmError> {
+fn parse_kind(value: &Value) -> Result<Kind> {
     let token = value.as_str().unwrap_or_default();
-    token.parse().map_err(|error: zvf_model::UnknownKind| WasmError::Request(error.to_string()))
+    token.parse().map_err(|error: zvf_model::UnknownKind| request_error(error.to_string()))
 }
 
-fn parse_level(value: &Value) -> Result<LevelId, WasmError> {
+fn parse_level(value: &Value) -> Result<LevelId> {
     let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
     number.map(LevelId).ok_or_else(|| field_error("level", "a number"))
 }
 
-fn parse_limit(value: &Value) -> Result<u32, WasmError> {
+fn parse_limit(value: &Value) -> Result<u32> {
     let limit = value.as_u64().and_then(|limit| u32::try_from(limit).ok());
     limit.filter(|limit| *limit > 0).ok_or_else(|| field_error("limit", "a number above 0"))
 }
 
 /// Parses an id: a decimal string, because numbers of JavaScript end at 2^53.
-pub(crate) fn parse_id(value: &Value) -> Result<ObjectId, WasmError> {
+pub(crate) fn parse_id(value: &Value) -> Result<ObjectId> {
     let number = match value {
         Value::String(text) => text.parse().ok(),
         other => other.as_i64(),
@@ -191,6 +192,6 @@ fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn field_error(name: &str, expected: &str) -> WasmError {
-    WasmError::Request(format!("{name}: expected {expected}"))
+fn field_error(name: &str, expected: &str) -> Error {
+    request_error(format!("{name}: expected {expected}"))
 }

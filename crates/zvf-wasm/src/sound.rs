@@ -1,13 +1,14 @@
 //! Whether one chunk is sound: what drawing it relies on, checked strictly.
 
 use serde_json::{Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
-use zvf_model::{Kind, LevelId, ModelError};
+use zvf_model::{Kind, LevelId};
 use zvf_query::Reader;
 use zvf_store::Caching;
 
-use crate::error::WasmError;
+use crate::error::{error_to_json, request_error};
 
 /// Lists what is wrong with the chunk at `cell` of a level: its vertices, its fragments and its attributes. An empty list
 /// says that nothing was found.
@@ -20,12 +21,12 @@ pub async fn validate_cell(
     level: LevelId,
     kind: Kind,
     cell: &[i64],
-) -> Result<Json, WasmError> {
+) -> Result<Json> {
     let level = reader.level_of_kind(level, kind).await?;
     let table = level.chunks().await?;
     let keys: Vec<ChunkKey> = table.iter().filter(|key| key.components().ends_with(cell)).collect();
     if keys.is_empty() {
-        return Err(WasmError::Request("there is no such chunk".to_owned()));
+        return Err(request_error("there is no such chunk"));
     }
     let mut findings = Vec::new();
     for key in &keys {
@@ -34,10 +35,7 @@ pub async fn validate_cell(
         let fragments = level.fragments(single_key).await.pop();
         let rows = positions.and_then(|rows| note(rows, &mut findings)).map(|rows| rows.len());
         if let Some(fragments) = fragments.and_then(|found| note(found, &mut findings)) {
-            note(
-                FragmentIndex::parse_strict(fragments.blob()).map_err(ModelError::from),
-                &mut findings,
-            );
+            note(FragmentIndex::parse_strict(fragments.blob()).map_err(Error::from), &mut findings);
             if let Some(rows) = rows {
                 note(fragments.check_rows(zvf_format::num::to_u64(rows)), &mut findings);
             }
@@ -54,6 +52,6 @@ pub async fn validate_cell(
 }
 
 /// Returns the value, or notes a finding.
-fn note<T>(checked: Result<T, ModelError>, findings: &mut Vec<Json>) -> Option<T> {
-    checked.map_err(|error| findings.push(WasmError::from(error).to_json())).ok()
+fn note<T>(checked: Result<T>, findings: &mut Vec<Json>) -> Option<T> {
+    checked.map_err(|error| findings.push(error_to_json(&error.into()))).ok()
 }

@@ -96,9 +96,9 @@ async fn finds_objects_and_reports_faults() {
     assert_eq!(object["id"], id.to_string());
     assert!(object["bounds"][0].is_array(), "{object}");
     let result = zvf_wasm::validate_cell(&reader, LevelId(0), Kind::Streamline, &[9, 9, 9]).await;
-    assert_eq!(result.unwrap_err().to_json()["class"], "InvalidArgument");
+    assert_eq!(zvf_wasm::error_to_json(&result.unwrap_err())["class"], "InvalidArgument");
     let error = CellRequest::parse("{\"kind\": \"voxels\", \"level\": 0, \"cell\": []}");
-    assert_eq!(error.unwrap_err().to_json()["class"], "InvalidArgument");
+    assert_eq!(zvf_wasm::error_to_json(&error.unwrap_err())["class"], "InvalidArgument");
     let one_axis = "{\"kind\": \"streamline\", \"level\": 0, \"cell\": [0]}";
     let request = CellRequest::parse(one_axis).unwrap();
     assert!(zvf_wasm::load_cell(&reader, &request).await.is_err(), "the store has more axes");

@@ -14,9 +14,10 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 
-use crate::WriteError;
+use crate::error::task_error;
 use crate::spill_folder::SpillFolder;
 use crate::stages::{Output, open};
 use crate::stop::StopFlag;
@@ -24,7 +25,7 @@ use crate::stop::StopFlag;
 /// Takes blocks in any order.
 ///
 /// ```
-/// use zvf_write::{Block, SpillFolder, WriteError};
+/// use zvf_write::{Block, SpillFolder};
 ///
 /// let mut sorter = SpillFolder::new(None, 1 << 20).block_sorter();
 /// sorter.push((7, 1), &[b"b"])?;
@@ -33,7 +34,7 @@ use crate::stop::StopFlag;
 /// assert_eq!(blocks.next()?, Some(Block { key: (7, 0), bytes: b"aa" }));
 /// assert_eq!(blocks.next()?, Some(Block { key: (7, 1), bytes: b"b" }));
 /// assert_eq!(blocks.next()?, None);
-/// # Ok::<(), WriteError>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]
 pub struct BlockSorter {
@@ -100,11 +101,11 @@ impl BlockSorter {
     /// # Errors
     ///
     /// `TooMuch` for a block of 2^31 bytes or more, and when the scratch folder fails.
-    pub fn push(&mut self, key: (u64, u64), parts: &[&[u8]]) -> Result<(), WriteError> {
+    pub fn push(&mut self, key: (u64, u64), parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let (max, found) = (u64::from(MAX_BLOCK), to_u64(length));
         if found > max {
-            return Err(WriteError::TooMuch { what: "bytes of a block", max, found });
+            return Err(Error::limit("bytes of a block", max, found));
         }
         let full = to_u64(self.bytes.len() + length + self.held.len() * size_of::<BlockEntry>());
         if full > self.folder.memory().min(max) && !self.held.is_empty() {
@@ -122,7 +123,7 @@ impl BlockSorter {
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn finish(mut self) -> Result<Blocks, WriteError> {
+    pub fn finish(mut self) -> Result<Blocks> {
         if self.runs.0.is_empty() {
             self.held.par_sort_by_key(|held| held.key);
             return Ok(Blocks(Source::Memory { bytes: self.bytes, held: self.held, next: 0 }));
@@ -132,7 +133,7 @@ impl BlockSorter {
         Ok(Blocks(Source::Files { merge: Merge::open(&runs.0)?, _runs: runs, _folder: folder }))
     }
 
-    fn spill(&mut self) -> Result<(), WriteError> {
+    fn spill(&mut self) -> Result<()> {
         self.held.par_sort_by_key(|held| held.key);
         let mut out = Output::create(self.folder.next_path("blocks")?, &StopFlag::default())?;
         let path = out.path().to_owned();
@@ -165,7 +166,7 @@ impl BlockEntry {
     }
 }
 
-fn write_block(out: &mut Output, block: Block<'_>) -> Result<(), WriteError> {
+fn write_block(out: &mut Output, block: Block<'_>) -> Result<()> {
     for word in [block.key.0, block.key.1, to_u64(block.bytes.len())] {
         out.write(&word.to_le_bytes())?;
     }
@@ -179,7 +180,7 @@ impl Blocks {
     ///
     /// When the scratch folder fails.
     #[expect(clippy::should_implement_trait, reason = "the block is lent until the next call")]
-    pub fn next(&mut self) -> Result<Option<Block<'_>>, WriteError> {
+    pub fn next(&mut self) -> Result<Option<Block<'_>>> {
         match &mut self.0 {
             Source::Files { merge, .. } => merge.next(),
             Source::Memory { bytes, held, next } => {
@@ -208,7 +209,7 @@ struct RunReader {
 }
 
 impl Merge {
-    fn open(paths: &[PathBuf]) -> Result<Self, WriteError> {
+    fn open(paths: &[PathBuf]) -> Result<Self> {
         let runs: Vec<RunReader> =
             paths.iter().map(|path| RunReader::open(path)).collect::<Result<_, _>>()?;
         let mut merge = Self { runs, heads: BinaryHeap::new(), last: None };
@@ -218,14 +219,14 @@ impl Merge {
         Ok(merge)
     }
 
-    fn advance(&mut self, number: usize) -> Result<(), WriteError> {
+    fn advance(&mut self, number: usize) -> Result<()> {
         if let Some(key) = self.runs[number].read()? {
             self.heads.push(std::cmp::Reverse((key, number)));
         }
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<Block<'_>>, WriteError> {
+    fn next(&mut self) -> Result<Option<Block<'_>>> {
         if let Some(last) = self.last.take() {
             self.advance(last)?;
         }
@@ -236,32 +237,32 @@ impl Merge {
 }
 
 impl RunReader {
-    fn open(path: &Path) -> Result<Self, WriteError> {
+    fn open(path: &Path) -> Result<Self> {
         let file = open(path)?;
-        let unread_bytes = file.metadata().map_err(WriteError::Scratch)?.len();
+        let unread_bytes = file.metadata().map_err(Error::scratch)?.len();
         Ok(Self { file: BufReader::with_capacity(BUFFER, file), unread_bytes, block: Vec::new() })
     }
 
     /// Reads the next block; gives its numbers, when there is one.
-    fn read(&mut self) -> Result<Option<(u64, u64)>, WriteError> {
+    fn read(&mut self) -> Result<Option<(u64, u64)>> {
         if self.unread_bytes == 0 {
             return Ok(None);
         }
         let mut front = [[0; 8]; 3];
-        self.file.read_exact(front.as_flattened_mut()).map_err(WriteError::Scratch)?;
+        self.file.read_exact(front.as_flattened_mut()).map_err(Error::scratch)?;
         let [a, b, length] = front.map(u64::from_le_bytes);
         let after_front = self.unread_bytes.saturating_sub(24); // 0 if the file grew since
         let limit = after_front.min(MAX_BLOCK.into());
         if length > limit {
-            return Err(WriteError::Task {
-                task: "blocks in the scratch folder".to_owned(),
-                expected: format!("a block of at most {limit} bytes"),
-                found: length.to_string(),
-            });
+            return Err(task_error(
+                "blocks in the scratch folder".to_owned(),
+                format!("a block of at most {limit} bytes"),
+                length.to_string(),
+            ));
         }
         self.unread_bytes = after_front - length;
         self.block.resize(saturating_usize(length), 0);
-        self.file.read_exact(&mut self.block).map_err(WriteError::Scratch)?;
+        self.file.read_exact(&mut self.block).map_err(Error::scratch)?;
         Ok(Some((a, b)))
     }
 }

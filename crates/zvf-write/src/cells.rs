@@ -6,6 +6,7 @@
 //! Not here: which rows a chunk has (`stages::merged_slices`), how a payload is framed, coded and stored (`zvf-store`).
 
 use rayon::prelude::*;
+use zvf_error::{Error, Result};
 use zvf_format::fragment::{FragmentIndex, FragmentIndexBuilder};
 use zvf_format::grid::Grid;
 use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
@@ -13,7 +14,6 @@ use zvf_metadata::arrays::{Column as ColumnAttributes, Fragments, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, Object, path_segment};
 use zvf_store::{Build, CellPlan, CellSink, CodecPipeline};
 
-use crate::WriteError;
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::{Attribute, ColumnEncoding};
 use crate::draco::{DracoPlan, DracoPositions};
@@ -78,7 +78,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns how vertices of this type become Draco streams, where they do.
-    fn draco(&self, dtype: Dtype) -> Result<Option<DracoPlan>, WriteError> {
+    fn draco(&self, dtype: Dtype) -> Result<Option<DracoPlan>> {
         let plan = |(draco, chunk): &(DracoPositions, Vec<f64>)| {
             DracoPlan::new(*draco, dtype, chunk, &self.low, &self.high)
         };
@@ -91,17 +91,17 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns an array of cells.
-    pub(crate) fn cells(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
+    pub(crate) fn cells(&self, name: &str, attributes: Object) -> Result<CellSink> {
         self.array(name, attributes, self.codecs.clone())
     }
 
     /// Returns an array of cells that are always read whole, and so can have a checksum.
-    pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
+    pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink> {
         self.array(name, attributes, self.with_checksum(self.index_codecs.clone()))
     }
 
     /// Returns an array of cells that name vertices or objects.
-    pub(crate) fn numbers(&self, name: &str, attributes: Object) -> Result<CellSink, WriteError> {
+    pub(crate) fn numbers(&self, name: &str, attributes: Object) -> Result<CellSink> {
         self.array(name, attributes, self.index_codecs.clone())
     }
 
@@ -110,12 +110,7 @@ impl<'a> Frame<'a> {
         if self.compat { codecs } else { codecs.with_crc32c() }
     }
 
-    fn array(
-        &self,
-        name: &str,
-        attributes: Object,
-        codecs: CodecPipeline,
-    ) -> Result<CellSink, WriteError> {
+    fn array(&self, name: &str, attributes: Object, codecs: CodecPipeline) -> Result<CellSink> {
         let plan = CellPlan {
             rank: self.table.rank(),
             low: self.low.clone(),
@@ -128,7 +123,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Refuses to go on once the caller wants no more.
-    pub(crate) fn check_stop(&self) -> Result<(), WriteError> {
+    pub(crate) fn check_stop(&self) -> Result<()> {
         self.stop.check()
     }
 
@@ -138,8 +133,8 @@ impl<'a> Frame<'a> {
         &self,
         chunks: &[u32],
         sinks: &[&CellSink],
-        put: impl Fn(u32) -> Result<T, WriteError> + Sync,
-    ) -> Result<Vec<T>, WriteError> {
+        put: impl Fn(u32) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         let put = |chunk| self.check_stop().and_then(|()| put(chunk));
         if self.shard.is_none() {
             return chunks.par_iter().map(|chunk| put(*chunk)).collect();
@@ -154,7 +149,7 @@ impl<'a> Frame<'a> {
             }
             Ok(part)
         });
-        let parts: Vec<Vec<T>> = parts.collect::<Result<_, WriteError>>()?;
+        let parts: Vec<Vec<T>> = parts.collect::<Result<_>>()?;
         Ok(parts.into_iter().flatten().collect())
     }
 }
@@ -164,7 +159,7 @@ pub(crate) fn extent(
     table: &ChunkTable,
     bounds: &[Vec<f64>; 2],
     schema: &Schema,
-) -> Result<[Vec<i64>; 2], WriteError> {
+) -> Result<[Vec<i64>; 2]> {
     let [low, high] = bounds;
     let grid = Grid::from_bounds(low, high, schema.bins.chunk_shape())?;
     let grid = match &schema.by_attribute {
@@ -220,7 +215,7 @@ impl Arrays {
         frame: &Frame<'_>,
         layout: Layout<'_>,
         meaning: &Meaning<'_>,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let draco = frame.draco(layout.positions)?;
         let vertices = Vertices::new(layout.positions, Vec::new());
         let vertices = match draco {
@@ -241,7 +236,7 @@ impl Arrays {
                 let path = format!("{folder}/{}", path_segment(&attribute.name));
                 Ok((frame.cells(&path, column.to_attributes())?, encoding))
             });
-            sinks.collect::<Result<Vec<_>, WriteError>>()
+            sinks.collect::<Result<Vec<_>>>()
         };
         Ok(Self {
             draco,
@@ -265,13 +260,13 @@ impl Arrays {
         chunk: u32,
         rows: ChunkRows,
         meaning: Meaning<'_>,
-    ) -> Result<(Vec<Group>, u64), WriteError> {
+    ) -> Result<(Vec<Group>, u64)> {
         let key = frame.table.key(chunk)?;
         let ChunkRows { positions, fields, groups, .. } = rows;
         let total = groups.iter().map(|group| group.count).sum::<u64>();
         let max = u64::from(u32::MAX) - 1; // rows are numbered with 32 bits
         if total > max {
-            return Err(WriteError::TooMuch { what: "rows of a chunk", max, found: total });
+            return Err(Error::limit("rows of a chunk", max, total));
         }
         let mut bytes = to_u64(positions.len());
         let mut put = |sink: &CellSink, payload: bytes::Bytes| {
@@ -317,7 +312,7 @@ impl Arrays {
 }
 
 /// Returns the fragments of a chunk: one for each group, or one for each bin.
-fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> {
+fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
     let Meaning::Bins(bins) = meaning else {
         for group in groups {
@@ -337,7 +332,7 @@ fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>, WriteError> 
 }
 
 /// Encodes an index, and checks that it reads back.
-pub(crate) fn encode_checked(index: FragmentIndexBuilder) -> Result<Vec<u8>, WriteError> {
+pub(crate) fn encode_checked(index: FragmentIndexBuilder) -> Result<Vec<u8>> {
     let blob = index.encode();
     FragmentIndex::parse_strict(&blob)?;
     Ok(blob)

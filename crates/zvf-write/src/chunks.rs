@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 
-use crate::WriteError;
+use crate::error::task_error;
 
 /// Keys and their numbers.
 #[derive(Debug)]
@@ -38,14 +39,13 @@ impl ChunkTable {
     }
 
     /// Returns the number of the chunk `key`.
-    pub(crate) fn number(&mut self, key: &[i64]) -> Result<u32, WriteError> {
+    pub(crate) fn number(&mut self, key: &[i64]) -> Result<u32> {
         if let Some(number) = self.numbers.get(key) {
             return Ok(*number);
         }
         let next = self.len();
         if to_u64(next) >= MAX_CHUNKS {
-            let (what, max) = ("chunks of a level", MAX_CHUNKS);
-            return Err(WriteError::TooMuch { what, max, found: max + 1 });
+            return Err(Error::limit("chunks of a level", MAX_CHUNKS, MAX_CHUNKS + 1));
         }
         let number = index_u32(next);
         self.keys.extend_from_slice(key);
@@ -59,14 +59,16 @@ impl ChunkTable {
     }
 
     /// Returns the number of a chunk that must be there; fast where it is `next` or a little above.
-    pub(crate) fn find_from(&self, next: u32, key: &[i64]) -> Result<u32, WriteError> {
+    pub(crate) fn find_from(&self, next: u32, key: &[i64]) -> Result<u32> {
         (next..next.saturating_add(NEAR_CHUNKS)) // numbers end there
             .find(|number| self.components(*number) == key)
             .or_else(|| self.find(key))
-            .ok_or_else(|| WriteError::Task {
-                task: "lists of chunks".to_owned(),
-                expected: "only chunks of the merged lists".to_owned(),
-                found: format!("chunk {key:?}"),
+            .ok_or_else(|| {
+                task_error(
+                    "lists of chunks".to_owned(),
+                    "only chunks of the merged lists".to_owned(),
+                    format!("chunk {key:?}"),
+                )
             })
     }
 
@@ -76,7 +78,7 @@ impl ChunkTable {
     }
 
     /// Returns the key of chunk `number`.
-    pub(crate) fn key(&self, number: u32) -> Result<ChunkKey, WriteError> {
+    pub(crate) fn key(&self, number: u32) -> Result<ChunkKey> {
         Ok(ChunkKey::new(self.components(number))?)
     }
 

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::arrays::Dictionary;
 use zvf_metadata::{AttributeSpec, Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Kind, Value};
 
-use crate::WriteError;
-use crate::error::count_u32;
+use crate::error::{code_error, count_u32, unfit_error};
 
 /// What is known of one column.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Attribute {
     }
 
     /// Returns the attribute that another process told of, without its texts.
-    pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self, WriteError> {
+    pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self> {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let categories = record.categories.as_ref();
         let (dtype, width) = (record.dtype.parse::<Dtype>()?, record.width);
@@ -122,7 +122,7 @@ impl Attribute {
     }
 
     /// Adds the texts of another process. Returns the code here of each.
-    pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Result<Vec<u32>, WriteError> {
+    pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Result<Vec<u32>> {
         let merged = self.texts.get_or_insert_default();
         texts.iter().map(|text| merged.code(text.clone())).collect()
     }
@@ -136,23 +136,23 @@ impl Attribute {
     }
 
     /// Returns a column without rows.
-    pub(crate) fn empty(&self) -> Result<Column, WriteError> {
+    pub(crate) fn empty(&self) -> Result<Column> {
         self.own_column(Bytes::new())
     }
 
     /// Returns rows as a column; texts are codes.
-    pub(crate) fn own_column(&self, bytes: Bytes) -> Result<Column, WriteError> {
+    pub(crate) fn own_column(&self, bytes: Bytes) -> Result<Column> {
         let (dtype, width) =
             if self.texts.is_some() { (code_type(4), 1) } else { (self.dtype, self.width) };
         Ok(Column::new(dtype, width, bytes)?)
     }
 
     /// Returns the column of this attribute in another batch, as it is kept until cells are written.
-    pub(crate) fn take(&mut self, kind: Kind, field: &Field) -> Result<Column, WriteError> {
+    pub(crate) fn take(&mut self, kind: Kind, field: &Field) -> Result<Column> {
         let column = &field.column;
         let unfit = |expected: &dyn ToString, found: &dyn ToString| {
             let what = format!("the attribute {:?}", &*self.name);
-            WriteError::unfit(kind, what, expected.to_string(), found.to_string())
+            unfit_error(kind, what, expected.to_string(), found.to_string())
         };
         if let Some(texts) = &mut self.texts
             && column.dtype().kind == DtypeKind::Text
@@ -168,7 +168,7 @@ impl Attribute {
             return Err(unfit(&"of the categories of the first batch", &"others"));
         }
         if let Some(categories) = &field.categories {
-            let bad_code = |code| WriteError::Code { name: self.name.to_string(), code };
+            let bad_code = |code| code_error(self.name.to_string(), code);
             categories.check(column).map_err(bad_code)?;
         }
         Ok(column.clone())
@@ -189,7 +189,7 @@ impl Attribute {
 }
 
 impl Texts {
-    fn code(&mut self, text: String) -> Result<u32, WriteError> {
+    fn code(&mut self, text: String) -> Result<u32> {
         let next = count_u32("texts of an attribute", self.codes.len())?;
         Ok(*self.codes.entry(text).or_insert(next))
     }
@@ -201,7 +201,7 @@ impl Texts {
         texts.into_iter().map(|(text, _)| text).collect()
     }
 
-    fn encode(&mut self, column: &Column) -> Result<Column, WriteError> {
+    fn encode(&mut self, column: &Column) -> Result<Column> {
         let mut codes = Vec::with_capacity(column.len() * 4);
         for row in 0..column.len() {
             let Value::Text(text) = column.value(row, 0) else { continue };
@@ -277,7 +277,7 @@ pub(crate) fn json(value: &Value) -> Json {
 }
 
 /// Returns the values of a column in place of the codes: for arrays that cannot say what codes stand for.
-pub(crate) fn decode_texts(field: &Field) -> Result<Column, WriteError> {
+pub(crate) fn decode_texts(field: &Field) -> Result<Column> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
     let units = texts.iter().map(|text| text.chars().count()).fold(1, usize::max);
@@ -286,7 +286,7 @@ pub(crate) fn decode_texts(field: &Field) -> Result<Column, WriteError> {
     let (width, mut bytes) = (usize_from_u32(field.column.width()), Vec::new());
     for row in 0..field.column.len() {
         for c in 0..width {
-            let bad_code = |code| WriteError::Code { name: field.name.to_string(), code };
+            let bad_code = |code| code_error(field.name.to_string(), code);
             let value = field.value(row, c).map_err(bad_code)?;
             let text = if value == Value::Null { String::new() } else { value.to_string() };
             bytes.extend_from_slice(&utf32(&text, size));

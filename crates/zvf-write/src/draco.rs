@@ -5,10 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 use zvf_draco::{Encoder, Quantization};
+use zvf_error::Result;
 use zvf_format::num::{ceil_f32, f64_from_i64, floor_f32};
 use zvf_metadata::Dtype;
 
-use crate::WriteError;
+use crate::error::setting_error;
 
 /// How vertices become Draco streams.
 ///
@@ -41,19 +42,19 @@ impl DracoPlan {
         chunk: &[f64],
         low: &[i64],
         high: &[i64],
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let what = "axes of Draco streams";
         let (Ok(chunk), Ok(low), Ok(high)) =
             (<[f64; 3]>::try_from(chunk), <[i64; 3]>::try_from(low), <[i64; 3]>::try_from(high))
         else {
-            return Err(WriteError::setting(what, "3, in chunks by place alone", chunk.len()));
+            return Err(setting_error(what, "3, in chunks by place alone", chunk.len()));
         };
         if dtype != Dtype::FLOAT32 {
-            return Err(WriteError::setting("positions of Draco streams", "float32", dtype));
+            return Err(setting_error("positions of Draco streams", "float32", dtype));
         }
         let Some(bits) = positions.bits else { return Ok(Self { grid: None, chunk }) };
         if !(1..=30).contains(&bits) {
-            return Err(WriteError::setting("bits of Draco streams", "1 to 30", bits));
+            return Err(setting_error("bits of Draco streams", "1 to 30", bits));
         }
         let corner = |n: i64, axis: usize| f64_from_i64(n) * chunk[axis];
         let origin = [0, 1, 2].map(|axis| floor_f32(corner(low[axis], axis)));
@@ -65,11 +66,11 @@ impl DracoPlan {
     }
 
     /// Returns the stream of the positions of a chunk.
-    pub(crate) fn encode(&self, bytes: &[u8], key: &[i64]) -> Result<Vec<u8>, WriteError> {
+    pub(crate) fn encode(&self, bytes: &[u8], key: &[i64]) -> Result<Vec<u8>> {
         let positions: Vec<f32> =
             bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
         let wrong = |fault: zvf_draco::DracoError| {
-            WriteError::setting("positions of Draco streams", fault.expected, fault.found)
+            setting_error("positions of Draco streams", fault.expected, fault.found)
         };
         let mut encoder = Encoder::new(&positions).map_err(wrong)?;
         if let Some(grid) = self.grid {

@@ -3,11 +3,12 @@
 //!
 //! Not here: where their ends are (`stages::join`), and the cells (`stages::link_cells`).
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Column, ColumnBuilder, Field, Kind, Value};
 
-use crate::WriteError;
 use crate::columns::Attribute;
+use crate::error::unfit_error;
 use crate::schema::Schema;
 
 /// All elements so far.
@@ -34,7 +35,7 @@ impl Elements {
         width: usize,
         vertices: impl ExactSizeIterator<Item = u64>,
         fields: &[Field],
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let kind = schema.kind;
         check_width(kind, width)?;
         if self.width == 0 {
@@ -46,13 +47,13 @@ impl Elements {
                 fields.iter().map(|field| ColumnBuilder::empty_like(&field.column)).collect();
         }
         if width != self.width {
-            return Err(WriteError::unfit(kind, "an element", self.width, width));
+            return Err(unfit_error(kind, "an element", self.width, width));
         }
         let count = vertices.len() / width;
         let max = u64::from(u32::MAX);
         let found = to_u64(self.len() + count);
         if found >= max {
-            return Err(WriteError::TooMuch { what: "elements of a store", max, found });
+            return Err(Error::limit("elements of a store", max, found));
         }
         let what = "an element attribute";
         let taken = take_columns(kind, &mut self.attributes, fields, count, what)?;
@@ -73,7 +74,7 @@ impl Elements {
     }
 
     /// Forgets all elements, but not what they are.
-    pub(crate) fn clear(&mut self) -> Result<(), WriteError> {
+    pub(crate) fn clear(&mut self) -> Result<()> {
         self.vertices.clear();
         self.columns = crate::level_columns::new_builders(&self.attributes)?;
         Ok(())
@@ -103,25 +104,25 @@ pub(crate) fn take_columns(
     fields: &[Field],
     rows: usize,
     what: &str,
-) -> Result<Vec<Column>, WriteError> {
+) -> Result<Vec<Column>> {
     let is_unknown =
         |field: &&Field| attributes.iter().all(|attribute| attribute.name != field.name);
     if let Some(field) = fields.iter().find(is_unknown) {
         let names: Vec<&str> = attributes.iter().map(|attribute| &*attribute.name).collect();
         let expected = format!("one of the first batch ({})", names.join(", "));
-        return Err(WriteError::unfit(kind, what, expected, format!("{:?}", &*field.name)));
+        return Err(unfit_error(kind, what, expected, format!("{:?}", &*field.name)));
     }
     let mut columns = Vec::with_capacity(attributes.len());
     for attribute in attributes {
         let mut named = fields.iter().filter(|field| field.name == attribute.name);
         let (Some(field), None) = (named.next(), named.next()) else {
             let expected = format!("{:?}, once, as in the first batch", &*attribute.name);
-            return Err(WriteError::unfit(kind, what, expected, "none or several"));
+            return Err(unfit_error(kind, what, expected, "none or several"));
         };
         if field.column.len() != rows {
             let what = format!("{what} {:?}", &*field.name);
             let expected = format!("of {rows} rows");
-            return Err(WriteError::unfit(kind, what, expected, field.column.len()));
+            return Err(unfit_error(kind, what, expected, field.column.len()));
         }
         columns.push(attribute.take(kind, field)?);
     }
@@ -129,7 +130,7 @@ pub(crate) fn take_columns(
 }
 
 /// Returns running numbers of vertices in a column of integers.
-pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError> {
+pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>> {
     let width = usize_from_u32(rows.width());
     let places = (0..rows.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
     let number = |(row, c)| match rows.value(row, c) {
@@ -138,13 +139,13 @@ pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>, WriteError>
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => None,
     };
     let unfit =
-        |(row, c)| WriteError::unfit(kind, "an element", "numbers of vertices", rows.value(row, c));
+        |(row, c)| unfit_error(kind, "an element", "numbers of vertices", rows.value(row, c));
     places.map(|at| number(at).ok_or_else(|| unfit(at))).collect()
 }
 
 /// Refuses elements of a width that the kind does not have.
-pub(crate) fn check_width(kind: Kind, width: usize) -> Result<(), WriteError> {
-    let unfit = |expected: &str| Err(WriteError::unfit(kind, "an element", expected, width));
+pub(crate) fn check_width(kind: Kind, width: usize) -> Result<()> {
+    let unfit = |expected: &str| Err(unfit_error(kind, "an element", expected, width));
     if kind == Kind::Skeleton {
         return crate::types::tree::check_width(width);
     }

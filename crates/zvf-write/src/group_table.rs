@@ -1,9 +1,9 @@
 //! The groups of a level that is written by other means than a [`Writer`](crate::Writer).
 
+use zvf_error::Result;
 use zvf_model::{Field, Kind, Members};
 use zvf_store::Build;
 
-use crate::WriteError;
 use crate::geometry_path::GeometryPath;
 use crate::objects::Objects;
 
@@ -47,7 +47,7 @@ impl GroupTable {
     /// # Errors
     ///
     /// When an attribute has another number of rows than there are groups, or an array cannot be written.
-    pub async fn write(&self, build: &Build, kind: Kind, level: u32) -> Result<(), WriteError> {
+    pub async fn write(&self, build: &Build, kind: Kind, level: u32) -> Result<()> {
         self.objects.write_groups(build, GeometryPath::level(level), kind).await
     }
 }

@@ -15,12 +15,14 @@
 //!
 //! Reading and writing one kind is in `ingest`, publishing in `writer`.
 
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::arrays::{GeometryEntry, GeometryIndex};
 use zvf_metadata::{GroupDoc, LevelDoc};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use zvf_store::Build;
 
+use crate::error::{setting_error, two_kinds_error};
 use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::ingest::Ingest;
@@ -29,7 +31,7 @@ use crate::objects::Objects;
 use crate::stages::Outcome;
 use crate::stages::{Ids, KWayMerge, for_each_place};
 use crate::stop::StopFlag;
-use crate::{Report, Schema, WriteError, WriteOptions};
+use crate::{Report, Schema, WriteOptions};
 
 /// The kinds of a store on their way into a level.
 #[derive(Debug)]
@@ -84,14 +86,14 @@ impl Kinds {
     }
 
     /// Returns the writer for geometry of `kind`.
-    pub(crate) fn writer(&mut self, kind: Kind) -> Result<KindWriter<'_>, WriteError> {
+    pub(crate) fn writer(&mut self, kind: Kind) -> Result<KindWriter<'_>> {
         let all: Vec<Kind> =
             std::iter::once(&self.first).chain(&self.others).map(kind_of).collect();
         if all.contains(&kind) {
             return Ok(self.writer_for_kind(kind));
         }
         let names: Vec<&str> = all.iter().map(|kind| kind.token()).collect();
-        Err(WriteError::setting("the kind", names.join(" or "), kind))
+        Err(setting_error("the kind", names.join(" or "), kind))
     }
 
     /// Writes level `number`; `edit_level` may change its documents. Calls `placed` with the locations of vertices,
@@ -101,8 +103,8 @@ impl Kinds {
         build: &Build,
         number: u32,
         mut edit_level: impl FnMut(Kind, &mut LevelDoc),
-        mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
-    ) -> Result<Outcome, WriteError> {
+        mut placed: impl FnMut(Kind, u64, u32, u32) -> Result<()>,
+    ) -> Result<Outcome> {
         let Self { first, others, groups, .. } = self;
         let (kind, stop) = (first.schema.kind, first.stop_flag());
         let mut level =
@@ -145,8 +147,8 @@ async fn finish(
     build: &Build,
     geometry: GeometryPath,
     edit_level: &mut impl FnMut(Kind, &mut LevelDoc),
-    placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<(), WriteError>,
-) -> Result<Outcome, WriteError> {
+    placed: &mut impl FnMut(Kind, u64, u32, u32) -> Result<()>,
+) -> Result<Outcome> {
     let kind = ingest.schema.kind;
     let (scratch, stop) = (ingest.scratch(), ingest.stop_flag()); // the scratch folder may hold the locations
     let outcome = ingest.finish(build, geometry, |level| edit_level(kind, level)).await?;
@@ -196,7 +198,7 @@ impl KindWriter<'_> {
     /// # Errors
     ///
     /// As [`Writer::push`](crate::Writer::push).
-    pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
+    pub fn push(&mut self, batch: &Batch) -> Result<()> {
         self.push_with_parts(batch, &[])
     }
 
@@ -205,7 +207,7 @@ impl KindWriter<'_> {
     /// # Errors
     ///
     /// As [`Writer::push_with_parts`](crate::Writer::push_with_parts).
-    pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<(), WriteError> {
+    pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<()> {
         self.ingest.next = self.next.as_deref().copied();
         self.ingest.push(batch, parts)?;
         if let (Some(next), Some(found)) = (self.next.as_deref_mut(), self.ingest.next) {
@@ -223,7 +225,7 @@ impl KindWriter<'_> {
     /// # Errors
     ///
     /// As [`Writer::push_elements`](crate::Writer::push_elements).
-    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
+    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<()> {
         self.ingest.push_elements(vertices, fields)
     }
 
@@ -238,7 +240,7 @@ impl KindWriter<'_> {
     /// # Errors
     ///
     /// As [`Writer::object_fields`](crate::Writer::object_fields).
-    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
+    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
         self.reserve_ids(ids.iter().copied());
         self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)?;
         self.ingest.relieve()
@@ -261,17 +263,14 @@ impl KindWriter<'_> {
 }
 
 /// Refuses an id that objects of two kinds have.
-fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<(), WriteError> {
+fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<()> {
     let walks = all.iter().map(|(kind, ids)| Ok((*kind, ids.read(stop)?)));
-    let mut walks: Vec<(Kind, KWayMerge)> = walks.collect::<Result<_, WriteError>>()?;
+    let mut walks: Vec<(Kind, KWayMerge)> = walks.collect::<Result<_>>()?;
     while let Some(id) = walks.iter().filter_map(|(_, walk)| walk.head_number()).min() {
         let mut holders = walks.iter_mut().filter(|(_, walk)| walk.head_number() == Some(id));
         let (first, second) = (holders.next(), holders.next());
         if let (Some((first_kind, _)), Some((second_kind, _))) = (&first, second) {
-            return Err(WriteError::TwoKinds {
-                object: ObjectId(id),
-                kinds: [*first_kind, *second_kind],
-            });
+            return Err(two_kinds_error(ObjectId(id), [*first_kind, *second_kind]));
         }
         if let Some((_, walk)) = first {
             walk.advance()?;
@@ -281,7 +280,7 @@ fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<(), WriteError> {
 }
 
 /// Returns the index entry of a kind beside the first.
-fn entry(kind: Kind, report: &Report) -> Result<GeometryEntry, WriteError> {
+fn entry(kind: Kind, report: &Report) -> Result<GeometryEntry> {
     Ok(GeometryEntry {
         array: format!("{kind}/vertices"),
         vertex_count: vertex_count(report.vertices)?,

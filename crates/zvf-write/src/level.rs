@@ -1,14 +1,15 @@
 //! What a level and its root say of it: bounds, kind, convention of links, and the document of the level.
 
+use zvf_error::{Error, Result};
 use zvf_metadata::{GeometryType, LevelDoc, LinksConvention, Vocabulary};
 use zvf_model::Kind;
 use zvf_store::Build;
 
+use crate::Outside;
 use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::level_columns::Columns;
 use crate::schema::Schema;
-use crate::{Outside, WriteError};
 
 /// Returns the bounds that the store will say, given the corners of the box around its vertices.
 pub(crate) fn bounds(
@@ -51,7 +52,7 @@ impl LevelDescription<'_> {
         build: &Build,
         geometry: GeometryPath,
         edit_level: impl FnOnce(&mut LevelDoc),
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let mut level = LevelDoc { level: geometry.number().into(), ..self.level()? };
         // The root has the convention of the first kind.
         let kind_convention =
@@ -62,7 +63,7 @@ impl LevelDescription<'_> {
     }
 
     /// Makes its document.
-    fn level(&self) -> Result<LevelDoc, WriteError> {
+    fn level(&self) -> Result<LevelDoc> {
         let mut level = LevelDoc::new(0);
         level.vertex_count = vertex_count(self.vertices)?;
         let attributes = self.columns.is_some_and(|columns| !columns.vertex.is_empty());
@@ -93,11 +94,9 @@ impl LevelDescription<'_> {
 /// # Errors
 ///
 /// `TooMuch` above 2^63 - 1.
-pub(crate) fn vertex_count(vertices: u64) -> Result<i64, WriteError> {
-    i64::try_from(vertices).map_err(|_too_many| WriteError::TooMuch {
-        what: "vertices of a level",
-        max: i64::MAX.cast_unsigned(),
-        found: vertices,
+pub(crate) fn vertex_count(vertices: u64) -> Result<i64> {
+    i64::try_from(vertices).map_err(|_too_many| {
+        Error::limit("vertices of a level", i64::MAX.cast_unsigned(), vertices)
     })
 }
 

@@ -3,10 +3,10 @@
 //! Not here: one attribute (`columns`), and where columns are stored (`cells`).
 
 use serde::{Deserialize, Serialize};
+use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::{Column, ColumnBuilder};
 
-use crate::WriteError;
 use crate::cells::Layout;
 use crate::columns::{Attribute, AttributeRecord, row_bytes};
 
@@ -23,9 +23,9 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Returns the columns that another process told of, without texts.
-    pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self, WriteError> {
+    pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self> {
         let attributes = |records: &[AttributeRecord]| {
-            records.iter().map(Attribute::from_record).collect::<Result<_, WriteError>>()
+            records.iter().map(Attribute::from_record).collect::<Result<_>>()
         };
         let positions = record.positions.parse::<Dtype>()?;
         Column::empty(positions, width)?; // a row fits in memory
@@ -66,7 +66,7 @@ impl Columns {
     }
 
     /// Returns positions, given their bytes.
-    pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column, WriteError> {
+    pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column> {
         Ok(Column::new(self.positions, self.width, bytes)?)
     }
 
@@ -99,7 +99,7 @@ pub(crate) enum Grouping {
 }
 
 /// Returns empty builders of columns of the same types.
-pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>, WriteError> {
+pub(crate) fn new_builders(attributes: &[Attribute]) -> Result<Vec<ColumnBuilder>> {
     let empty = attributes.iter().map(|attribute| {
         let column: Column = attribute.empty()?;
         Ok(ColumnBuilder::empty_like(&column))

@@ -66,7 +66,6 @@ mod writer;
 
 pub use blocks::{Block, BlockSorter, Blocks};
 pub use draco::DracoPositions;
-pub use error::WriteError;
 pub use group_table::GroupTable;
 pub use kinds::KindWriter;
 pub use options::{Outside, WriteOptions};

@@ -7,6 +7,7 @@
 //!
 //! Not here: which record goes where (`zvf_format::link`), and the cells (`stages::link_cells`).
 
+use zvf_error::Result;
 use zvf_format::key::Offsets;
 use zvf_format::link::{LinkPolicy, LinkStorage};
 use zvf_format::num::to_u64;
@@ -14,7 +15,6 @@ use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
 use zvf_metadata::{CellEncoding, GroupDoc, LinkStore, path_segment};
 use zvf_store::CellSink;
 
-use crate::WriteError;
 use crate::cells::Frame;
 use crate::columns::{Attribute, ColumnEncoding};
 
@@ -26,12 +26,7 @@ pub(crate) struct Links {
 
 impl Links {
     /// Returns links of `width` ends in chunks of so many axes.
-    pub(crate) fn new(
-        width: usize,
-        rank: usize,
-        directed: bool,
-        store: LinkStore,
-    ) -> Result<Self, WriteError> {
+    pub(crate) fn new(width: usize, rank: usize, directed: bool, store: LinkStore) -> Result<Self> {
         let family = LinkPolicy::new(width, rank)?;
         let family = if directed { family.with_direction() } else { family };
         let family = family.with_storage(match store {
@@ -53,7 +48,7 @@ impl Links {
         columns: &[Attribute],
         logical: u64,
         physical: u64,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let width = to_u64(self.family.link_width());
         let store = match self.family.store() {
             LinkStorage::Canonical => LinkStore::Canonical,
@@ -82,7 +77,7 @@ impl Links {
         offsets: &Offsets,
         columns: &[Attribute],
         with_columns: bool,
-    ) -> Result<Segment, WriteError> {
+    ) -> Result<Segment> {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
         let width = to_u64(self.family.link_width());
         let has_perm = self.family.has_perm(offsets.are_zero());
@@ -102,7 +97,7 @@ impl Links {
         offsets: &Offsets,
         columns: &[Attribute],
         segment: &mut Segment,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let steps: Vec<Vec<i64>> = offsets.iter().map(<[i64]>::to_vec).collect();
         for attribute in columns {
             let encoding = attribute.encoding();

@@ -9,14 +9,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_error::Result;
 use zvf_format::num::{i64s_to_le, saturating_usize, to_u64};
 use zvf_metadata::arrays::{GroupRange, Groups as GroupAttributes, Rows};
 use zvf_metadata::{Dtype, DtypeKind, FillValue, path_segment};
 use zvf_model::{Field, Kind, Members, ObjectId};
 use zvf_store::{Build, DensePlan, RowPlan};
 
-use crate::WriteError;
 use crate::columns::decode_texts;
+use crate::error::unfit_error;
 use crate::geometry_path::GeometryPath;
 use crate::id_runs::IdRuns;
 
@@ -55,18 +56,13 @@ impl Objects {
     }
 
     /// Takes attributes of these objects.
-    pub(crate) fn fields(
-        &mut self,
-        kind: Kind,
-        ids: &[ObjectId],
-        fields: &[Field],
-    ) -> Result<(), WriteError> {
+    pub(crate) fn fields(&mut self, kind: Kind, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
         let ids: Arc<[i64]> = ids.iter().map(|id| id.0).collect();
         for field in fields {
             if field.column.len() != ids.len() {
                 let what = format!("the object attribute {:?}", &*field.name);
                 let expected = format!("of {} rows", ids.len());
-                return Err(WriteError::unfit(kind, what, expected, field.column.len()));
+                return Err(unfit_error(kind, what, expected, field.column.len()));
             }
             let field = field.with_column(decode_texts(field)?);
             self.fields.push((ids.clone(), field));
@@ -97,7 +93,7 @@ impl Objects {
         build: &Build,
         geometry: GeometryPath,
         kind: Kind,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         if self.groups.is_empty() {
             return Ok(());
         }
@@ -133,7 +129,7 @@ impl Objects {
             if to_u64(column.len()) != count {
                 let what = format!("the group attribute {:?}", &*field.name);
                 let expected = format!("of {count} rows");
-                return Err(WriteError::unfit(kind, what, expected, column.len()));
+                return Err(unfit_error(kind, what, expected, column.len()));
             }
             let (dtype, width) = (column.dtype(), column.width());
             let shape = [count].into_iter().chain((width != 1).then_some(width.into())).collect();
@@ -155,7 +151,7 @@ impl Objects {
 pub(crate) fn common_type<'a>(
     kind: Kind,
     fields: impl Iterator<Item = &'a Field>,
-) -> Result<(Dtype, u32), WriteError> {
+) -> Result<(Dtype, u32)> {
     let mut found: Option<(Dtype, u32)> = None;
     for field in fields {
         let (dtype, width) = (field.column.dtype(), field.column.width());
@@ -171,7 +167,7 @@ pub(crate) fn common_type<'a>(
             Some((common, w)) => {
                 let what = format!("the object attribute {:?}", &*field.name);
                 let say = |dtype: Dtype, width: u32| format!("{dtype} × {width}");
-                return Err(WriteError::unfit(kind, what, say(common, w), say(dtype, width)));
+                return Err(unfit_error(kind, what, say(common, w), say(dtype, width)));
             }
         };
     }

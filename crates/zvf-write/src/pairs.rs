@@ -8,9 +8,9 @@
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 
-use crate::WriteError;
 use crate::spill_folder::SpillFolder;
 use crate::stages::{ExternalSorter, KWayMerge, Output, StepOutput, number_u64, sort_key_u64};
 use crate::stop::StopFlag;
@@ -58,7 +58,7 @@ impl PairSorter {
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn push(&mut self, a: u64, b: u64) -> Result<(), WriteError> {
+    pub fn push(&mut self, a: u64, b: u64) -> Result<()> {
         self.count += 1;
         if let Some((sorter, _)) = &mut self.spilled {
             return sorter.push(&[&sort_key_u64(a), &sort_key_u64(b)]);
@@ -82,7 +82,7 @@ impl PairSorter {
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn finish(mut self) -> Result<Pairs, WriteError> {
+    pub fn finish(mut self) -> Result<Pairs> {
         let count = self.count;
         let Some((sorter, path)) = self.spilled else {
             // One number is compared faster than two.
@@ -99,7 +99,7 @@ impl Pairs {
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
-    /// use zvf_write::{SpillFolder, Pairs, WriteError};
+    /// use zvf_write::{SpillFolder, Pairs};
     ///
     /// let mut pairs = SpillFolder::new(None, 1 << 20).sorter();
     /// pairs.push(7, 1)?;
@@ -107,7 +107,7 @@ impl Pairs {
     /// let (pairs, mut found) = (Pairs::open(&dir.path().join("pairs"))?, Vec::new());
     /// pairs.for_each(|a, b| {
     ///     found.push((a, b));
-    ///     Ok::<_, WriteError>(())
+    ///     Ok::<_, Error>(())
     /// })?;
     /// assert_eq!((pairs.len(), found), (1, vec![(7, 1)]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -116,7 +116,7 @@ impl Pairs {
     /// # Errors
     ///
     /// When the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<(), WriteError> {
+    pub fn save(&self, path: &Path) -> Result<()> {
         let mut out = Output::create(path.to_owned(), &StopFlag::default())?;
         self.for_each(|a, b| {
             out.write(&sort_key_u64(a))?;
@@ -130,8 +130,8 @@ impl Pairs {
     /// # Errors
     ///
     /// When the file is not there.
-    pub fn open(path: &Path) -> Result<Self, WriteError> {
-        let size = std::fs::metadata(path).map_err(WriteError::Scratch)?.len();
+    pub fn open(path: &Path) -> Result<Self> {
+        let size = std::fs::metadata(path).map_err(Error::scratch)?.len();
         let count = size / PAIR;
         Ok(Self { storage: PairStorage::Saved(path.to_owned()), count })
     }
@@ -153,7 +153,7 @@ impl Pairs {
     /// # Errors
     ///
     /// When the scratch folder fails, and as `visit`.
-    pub fn for_each<E: From<WriteError>>(
+    pub fn for_each<E: From<Error>>(
         &self,
         mut visit: impl FnMut(u64, u64) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -171,7 +171,7 @@ impl Pairs {
     /// # Errors
     ///
     /// When the scratch folder fails, and as `visit`.
-    pub fn merge_join<E: From<WriteError>>(
+    pub fn merge_join<E: From<Error>>(
         &self,
         other: &Self,
         mut visit: impl FnMut(u64, u64) -> Result<(), E>,
@@ -193,7 +193,7 @@ impl Pairs {
     /// Reads them one after the other.
     ///
     /// ```
-    /// use zvf_write::{SpillFolder, WriteError};
+    /// use zvf_write::SpillFolder;
     ///
     /// let mut sorter = SpillFolder::new(None, 1 << 20).sorter();
     /// sorter.push(7, 1)?;
@@ -202,13 +202,13 @@ impl Pairs {
     /// assert_eq!(reader.head(), Some((7, 1)));
     /// reader.advance()?;
     /// assert_eq!(reader.head(), None);
-    /// # Ok::<(), WriteError>(())
+    /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn read(&self) -> Result<PairReader<'_>, WriteError> {
+    pub fn read(&self) -> Result<PairReader<'_>> {
         let from = match &self.storage {
             PairStorage::Held(held) => PairCursor::Held(held.iter()),
             PairStorage::File(PairFile { path, .. }) | PairStorage::Saved(path) => {
@@ -254,7 +254,7 @@ impl PairReader<'_> {
     /// # Errors
     ///
     /// When the scratch folder fails.
-    pub fn advance(&mut self) -> Result<(), WriteError> {
+    pub fn advance(&mut self) -> Result<()> {
         self.head = match &mut self.from {
             PairCursor::Held(pairs) => pairs.next().copied(),
             PairCursor::File(merge) => {
@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    type Result<T> = std::result::Result<T, WriteError>;
+    type Result<T> = std::result::Result<T, Error>;
 
     fn sort_pairs(memory: u64, input: &[(u64, u64)]) -> Pairs {
         let mut sorter = SpillFolder::new(None, memory).sorter();

@@ -2,12 +2,13 @@
 //!
 //! They lie outside the levels, in `parametric`.
 
+use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, index_u32, to_u64};
 use zvf_metadata::arrays::{ParametricArray, ParametricType, ParametricTypes};
 use zvf_metadata::{Dtype, DtypeKind, GroupDoc};
 use zvf_store::{Build, DensePlan, RowPlan};
 
-use crate::WriteError;
+use crate::error::setting_error;
 
 /// Shapes by type, with names.
 ///
@@ -18,7 +19,7 @@ use crate::WriteError;
 /// shapes.add(ShapeTable::SPHERE, "ball", &[0.0, 0.0, 0.0, 2.5])?;
 /// assert!(shapes.add(ShapeTable::SPHERE, "flat", &[1.0]).is_err());
 /// assert_eq!(shapes.len(), 1);
-/// # Ok::<(), zvf_write::WriteError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ShapeTable {
@@ -70,14 +71,9 @@ impl ShapeTable {
     /// # Errors
     ///
     /// When there is no such type, or it has another number of coefficients.
-    pub fn add(
-        &mut self,
-        type_id: u32,
-        name: &str,
-        coefficients: &[f64],
-    ) -> Result<(), WriteError> {
+    pub fn add(&mut self, type_id: u32, name: &str, coefficients: &[f64]) -> Result<()> {
         let Some(shape_type) = self.types.find(type_id.into()) else {
-            return Err(WriteError::setting("the type of a shape", "one that was added", type_id));
+            return Err(setting_error("the type of a shape", "one that was added", type_id));
         };
         if shape_type.coefficients.len() != coefficients.len() {
             let expected = format!(
@@ -86,7 +82,7 @@ impl ShapeTable {
                 shape_type.coefficients.join(", ")
             );
             let what = "coefficients of a shape";
-            return Err(WriteError::setting(what, expected, coefficients.len()));
+            return Err(setting_error(what, expected, coefficients.len()));
         }
         self.shapes.push((type_id, name.to_owned(), coefficients.to_vec()));
         Ok(())
@@ -105,7 +101,7 @@ impl ShapeTable {
     }
 
     /// Writes the group `parametric`.
-    pub(crate) async fn write(&self, build: &Build) -> Result<(), WriteError> {
+    pub(crate) async fn write(&self, build: &Build) -> Result<()> {
         let group = GroupDoc::new(self.types.to_attributes());
         build.group("parametric", &group).await?;
         let longest = self.shapes.iter().map(|(.., c)| c.len()).fold(0, usize::max);

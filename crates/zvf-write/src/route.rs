@@ -8,11 +8,11 @@
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use zvf_error::{Error, Result};
 use zvf_format::grid::Bins;
 use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Column, NativeType};
 
-use crate::WriteError;
 use crate::chunks::ChunkTable;
 
 /// The number of every row's chunk, and its bin there.
@@ -32,7 +32,7 @@ pub(crate) fn route(
     bins: &Bins,
     by_bin: bool,
     table: &mut ChunkTable,
-) -> Result<Routes, WriteError> {
+) -> Result<Routes> {
     if let Some(values) = positions.as_slice::<f32>() {
         return axes(values, leading, bins, by_bin, table);
     }
@@ -61,7 +61,7 @@ fn axes<T: NativeType + Into<f64> + Sync>(
     bins: &Bins,
     by_bin: bool,
     table: &mut ChunkTable,
-) -> Result<Routes, WriteError> {
+) -> Result<Routes> {
     match bins.chunk_shape().axes() {
         1 => assign::<T, 1>(values, leading, bins, by_bin, table),
         2 => assign::<T, 2>(values, leading, bins, by_bin, table),
@@ -82,7 +82,7 @@ fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     bins: &Bins,
     by_bin: bool,
     table: &mut ChunkTable,
-) -> Result<Routes, WriteError> {
+) -> Result<Routes> {
     let (rows, _) = values.as_chunks::<D>();
     let mut numbers = Vec::with_capacity(rows.len());
     let mut in_bins = vec![0; if by_bin { rows.len() } else { 0 }];
@@ -128,7 +128,7 @@ pub(crate) struct Segment {
 }
 
 /// Appends the number of each row's chunk, given the components of all: `table.rank()` a row.
-fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Result<(), WriteError> {
+fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Result<()> {
     let rank = table.rank();
     let rows = keys.chunks_exact(rank);
     let Some(lines) = Lines::from_chunks(keys, rank) else {
@@ -252,7 +252,7 @@ impl Lines {
         cell_numbers: &mut [u32],
         table: &mut ChunkTable,
         numbers: &mut Vec<u32>,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let rank = table.rank();
         let first = numbers.len();
         let lines = chunks.par_chunks_exact(rank);
@@ -285,12 +285,12 @@ enum CellNumbers {
 }
 
 /// Refuses a batch with more rows than places are counted in.
-pub(crate) fn check_rows(rows: usize) -> Result<(), WriteError> {
+pub(crate) fn check_rows(rows: usize) -> Result<()> {
     let max = u64::from(u32::MAX);
     if to_u64(rows) < max {
         return Ok(());
     }
-    Err(WriteError::TooMuch { what: "rows of one batch", max, found: to_u64(rows) })
+    Err(Error::limit("rows of one batch", max, to_u64(rows)))
 }
 
 #[cfg(test)]

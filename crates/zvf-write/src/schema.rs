@@ -8,13 +8,14 @@
 //! [`WriteOptions`]: crate::WriteOptions
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_metadata::{AttributeSpec, AttributeSpecs, Axis, LinkStore, Object};
 use zvf_model::{Bounds, Kind, Value};
 use zvf_store::CodecPipeline;
 
-use crate::WriteError;
 use crate::draco::DracoPositions;
+use crate::error::setting_error;
 
 /// What a store will hold.
 ///
@@ -59,14 +60,14 @@ impl Schema {
     /// # Errors
     ///
     /// When there are not as many axes as the chunk has, or two have one name.
-    pub fn new(kind: Kind, axes: Vec<Axis>, chunk: ChunkShape) -> Result<Self, WriteError> {
+    pub fn new(kind: Kind, axes: Vec<Axis>, chunk: ChunkShape) -> Result<Self> {
         if axes.len() != chunk.axes() {
-            return Err(WriteError::setting("axes", chunk.axes().to_string(), axes.len()));
+            return Err(setting_error("axes", chunk.axes().to_string(), axes.len()));
         }
         let mut names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
         names.sort_unstable();
         if let Some([twice, _]) = names.array_windows().find(|[a, b]| a == b) {
-            return Err(WriteError::setting("names of axes", "each once", twice));
+            return Err(setting_error("names of axes", "each once", twice));
         }
         Ok(Self {
             kind,
@@ -111,9 +112,9 @@ impl Schema {
     /// # Errors
     ///
     /// When the schema has the kind already.
-    pub fn with_kind(mut self, kind: Kind) -> Result<Self, WriteError> {
+    pub fn with_kind(mut self, kind: Kind) -> Result<Self> {
         if self.kinds().any(|other| other == kind) {
-            return Err(WriteError::setting("kinds", "each once", kind));
+            return Err(setting_error("kinds", "each once", kind));
         }
         if kind == Kind::Mesh {
             let first = std::mem::replace(&mut self.kind, kind);
@@ -129,7 +130,7 @@ impl Schema {
     /// # Errors
     ///
     /// When a chunk is not a whole number of them.
-    pub fn with_bins(self, bin: &[f64]) -> Result<Self, WriteError> {
+    pub fn with_bins(self, bin: &[f64]) -> Result<Self> {
         Ok(Self { bins: Bins::new(self.bins.chunk_shape(), bin)?, binned: true, ..self })
     }
 
@@ -139,13 +140,13 @@ impl Schema {
     /// # Errors
     ///
     /// When there are not as many axes, or a bound is infinite.
-    pub fn with_bounds(self, bounds: Bounds) -> Result<Self, WriteError> {
+    pub fn with_bounds(self, bounds: Bounds) -> Result<Self> {
         if bounds.axes() != self.axes.len() {
-            return Err(WriteError::setting("bounds", self.axes.len().to_string(), bounds.axes()));
+            return Err(setting_error("bounds", self.axes.len().to_string(), bounds.axes()));
         }
         let mut corners = bounds.low().iter().chain(bounds.high());
         if let Some(infinite) = corners.find(|x| !x.is_finite()) {
-            return Err(WriteError::setting("bounds", "finite corners", infinite));
+            return Err(setting_error("bounds", "finite corners", infinite));
         }
         Ok(Self { bounds: Some(bounds), ..self })
     }
@@ -156,16 +157,16 @@ impl Schema {
     /// # Errors
     ///
     /// When there is no value, or one is there twice.
-    pub fn with_bin_attribute(self, name: &str, values: Vec<Value>) -> Result<Self, WriteError> {
+    pub fn with_bin_attribute(self, name: &str, values: Vec<Value>) -> Result<Self> {
         let twice = values
             .iter()
             .enumerate()
             .find(|(i, value)| values.iter().take(*i).any(|before| before == *value));
         if let Some((_, value)) = twice {
-            return Err(WriteError::setting("values of the binned attribute", "each once", value));
+            return Err(setting_error("values of the binned attribute", "each once", value));
         }
         if values.is_empty() {
-            return Err(WriteError::setting("values of the binned attribute", "one or more", 0));
+            return Err(setting_error("values of the binned attribute", "one or more", 0));
         }
         Ok(Self { by_attribute: Some((name.to_owned(), values)), ..self })
     }
@@ -215,12 +216,12 @@ impl Schema {
     ///
     /// When there is another number of axes, an axis has no cells, or a shard more than
     /// [`MAX_SHARD_CELLS`](zvf_store::MAX_SHARD_CELLS). Say [`Schema::with_bin_attribute`] first.
-    pub fn with_shard_shape(self, cells: &[u64]) -> Result<Self, WriteError> {
+    pub fn with_shard_shape(self, cells: &[u64]) -> Result<Self> {
         if cells.len() != self.key_rank() {
-            return Err(WriteError::setting("shard", self.key_rank().to_string(), cells.len()));
+            return Err(setting_error("shard", self.key_rank().to_string(), cells.len()));
         }
         if cells.contains(&0) {
-            return Err(WriteError::setting("shard", "at least 1 cell on each axis", 0));
+            return Err(setting_error("shard", "at least 1 cell on each axis", 0));
         }
         zvf_store::count_shard_cells(cells)?;
         Ok(Self { shard: Some(cells.to_vec()), ..self })

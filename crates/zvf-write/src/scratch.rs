@@ -10,7 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::WriteError;
+use zvf_error::{Error, Result};
+
 use crate::stages::temporary_path;
 
 /// The folder for what does not fit in memory, made when it is first needed.
@@ -35,11 +36,11 @@ impl Scratch {
     }
 
     /// Returns the folder.
-    pub(crate) fn folder(&self) -> Result<PathBuf, WriteError> {
+    pub(crate) fn folder(&self) -> Result<PathBuf> {
         let folder = match self.folder.get() {
             Some(folder) => folder,
             None => {
-                let made = Folder::make(&self.parent).map_err(WriteError::Scratch)?;
+                let made = Folder::make(&self.parent).map_err(Error::scratch)?;
                 self.folder.get_or_init(|| made)
             }
         };
@@ -47,7 +48,7 @@ impl Scratch {
     }
 
     /// Returns what the names of some files in it begin with.
-    pub(crate) fn stem(&self, what: &str, number: usize) -> Result<PathBuf, WriteError> {
+    pub(crate) fn stem(&self, what: &str, number: usize) -> Result<PathBuf> {
         Ok(self.folder()?.join(format!("{what}-{number}")))
     }
 }

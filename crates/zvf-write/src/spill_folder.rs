@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::WriteError;
+use zvf_error::Result;
+
 use crate::scratch::Scratch;
 
 /// Where pairs are put aside.
 ///
 /// ```
-/// use zvf_write::{SpillFolder, WriteError};
+/// use zvf_write::SpillFolder;
 ///
 /// let folder = SpillFolder::new(None, 1 << 20);
 /// let mut pairs = folder.sorter();
@@ -22,10 +23,10 @@ use crate::scratch::Scratch;
 /// let (pairs, names, mut found) = (pairs.finish()?, names.finish()?, Vec::new());
 /// pairs.merge_join(&names, |b, name| {
 ///     found.push((b, name));
-///     Ok::<_, WriteError>(())
+///     Ok::<_, Error>(())
 /// })?;
 /// assert_eq!((pairs.len(), found), (3, vec![(0, 70), (1, 70)]));
-/// # Ok::<(), WriteError>(())
+/// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct SpillFolder {
@@ -48,7 +49,7 @@ impl SpillFolder {
     }
 
     /// Returns where the next file of a list goes.
-    pub(crate) fn next_path(&self, what: &str) -> Result<PathBuf, WriteError> {
+    pub(crate) fn next_path(&self, what: &str) -> Result<PathBuf> {
         self.scratch.stem(what, self.next.fetch_add(1, Ordering::Relaxed))
     }
 }

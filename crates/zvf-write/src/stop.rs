@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::WriteError;
+use zvf_error::Result;
+
+use crate::error::stopped_error;
 
 /// Whether the caller wants no more; without a flag it always does.
 #[derive(Clone, Debug, Default)]
@@ -19,9 +21,9 @@ impl StopFlag {
     }
 
     /// Refuses to go on once the flag is set.
-    pub(crate) fn check(&self) -> Result<(), WriteError> {
+    pub(crate) fn check(&self) -> Result<()> {
         match &self.0 {
-            Some(flag) if flag.load(Ordering::Relaxed) => Err(WriteError::Stopped),
+            Some(flag) if flag.load(Ordering::Relaxed) => Err(stopped_error()),
             _ => Ok(()),
         }
     }

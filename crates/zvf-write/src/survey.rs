@@ -12,14 +12,16 @@
 
 use std::fmt;
 
+use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_format::num::{f64_from_u64, to_u64, trunc_u64};
 use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds, Kind};
 use zvf_store::fit_shard_shape;
 
+use crate::Schema;
+use crate::error::{setting_error, unfit_error};
 use crate::extent::Extent;
-use crate::{Schema, WriteError};
 
 /// What was seen of the data.
 ///
@@ -59,11 +61,11 @@ impl Survey {
     /// # Errors
     ///
     /// When its positions have another number of axes.
-    pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
+    pub fn push(&mut self, batch: &Batch) -> Result<()> {
         let width = zvf_format::num::usize_from_u32(batch.positions().width());
         if width != self.axes {
             let expected = format!("{} coordinates", self.axes);
-            return Err(WriteError::unfit(self.kind, "a position", expected, width));
+            return Err(unfit_error(self.kind, "a position", expected, width));
         }
         self.extent.add(batch.positions());
         self.vertices += to_u64(batch.len());
@@ -91,12 +93,12 @@ impl Survey {
     /// # Errors
     ///
     /// When nothing was seen, or `bytes` is 0.
-    pub fn plan(&self, bytes: u64) -> Result<Plan, WriteError> {
+    pub fn plan(&self, bytes: u64) -> Result<Plan> {
         let Some(bounds) = self.bounds() else {
-            return Err(WriteError::setting("the layout", "vertices to derive it from", "none"));
+            return Err(setting_error("the layout", "vertices to derive it from", "none"));
         };
         if bytes == 0 {
-            return Err(WriteError::setting("bytes of a chunk", "at least 1", bytes));
+            return Err(setting_error("bytes of a chunk", "at least 1", bytes));
         }
         let vertices = f64_from_u64(self.vertices.max(1));
         let vertex_bytes = f64_from_u64(self.bytes) / vertices;
@@ -200,7 +202,7 @@ impl Plan {
     /// # Errors
     ///
     /// When there is another number of axes.
-    pub fn schema(&self, axes: Vec<Axis>) -> Result<Schema, WriteError> {
+    pub fn schema(&self, axes: Vec<Axis>) -> Result<Schema> {
         let mut schema = Schema::new(self.kind, axes, self.chunk)?.with_bounds(self.bounds)?;
         if let Some(bins) = self.bins {
             let bin: Vec<f64> = self.chunk.sizes().iter().map(|side| side / bins).collect();

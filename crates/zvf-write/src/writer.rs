@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
 use object_store::ObjectStore;
+use zvf_error::{Error, Result};
 use zvf_metadata::{
     Capability, CrossChunkStrategy, Dataset, GroupDoc, LevelDoc, Object, ObjectIndexConvention,
     Ome, Root, Version, ZarrVectors,
@@ -20,7 +21,7 @@ use crate::kinds::{KindWriter, Kinds};
 use crate::level::{convention, geometry_type};
 use crate::parametric::ShapeTable;
 use crate::stages::Outcome;
-use crate::{Report, Schema, WriteError, WriteOptions};
+use crate::{Report, Schema, WriteOptions};
 
 /// Writes one store.
 ///
@@ -71,11 +72,7 @@ impl Writer {
     ///
     /// When a store exists there already, or the place cannot be written to.
     #[boxed]
-    pub async fn create(
-        address: &str,
-        schema: Schema,
-        options: WriteOptions,
-    ) -> Result<Self, WriteError> {
+    pub async fn create(address: &str, schema: Schema, options: WriteOptions) -> Result<Self> {
         let build = Build::begin(address, options.build.clone()).await?;
         Ok(Self::from_build(build, address, schema, &options))
     }
@@ -91,7 +88,7 @@ impl Writer {
         prefix: &str,
         schema: Schema,
         options: WriteOptions,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let build = Build::in_object_store(store, prefix, options.build.clone()).await?;
         Ok(Self::from_build(build, prefix, schema, &options))
     }
@@ -115,7 +112,7 @@ impl Writer {
     ///
     /// When the batch does not match the schema and the first batch, a vertex lies outside the declared bounds, an
     /// object of a skeleton is no tree, or the scratch folder fails.
-    pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
+    pub fn push(&mut self, batch: &Batch) -> Result<()> {
         self.push_with_parts(batch, &[])
     }
 
@@ -129,13 +126,13 @@ impl Writer {
     /// use zvf_format::grid::ChunkShape;
     /// use zvf_metadata::{Axis, Dtype};
     /// use zvf_model::{Batch, Column, Kind};
-    /// use zvf_write::{Schema, WriteError, Writer};
+    /// use zvf_write::{Schema, Writer};
     ///
     /// let schema = Schema::new(Kind::PointCloud, Axis::spatial(1).unwrap(), ChunkShape::new(&[10.0])?)?;
     /// let mut writer = Writer::create(&address, schema, Default::default()).await?;
     /// let batches = [1.0_f32, 12.0].map(|x| {
     ///     let positions = Column::new(Dtype::FLOAT32, 1, x.to_le_bytes().to_vec().into())?;
-    ///     Ok::<_, WriteError>(Batch::new(Kind::PointCloud, positions))
+    ///     Ok::<_, Error>(Batch::new(Kind::PointCloud, positions))
     /// });
     /// writer.push_stream(futures_util::stream::iter(batches)).await?;
     /// assert_eq!(writer.finish().await?.chunks, 2);
@@ -146,7 +143,7 @@ impl Writer {
     /// # Errors
     ///
     /// The first that the stream yields, and as [`Writer::push`].
-    pub async fn push_stream<E: From<WriteError>>(
+    pub async fn push_stream<E: From<Error>>(
         &mut self,
         batches: impl Stream<Item = Result<Batch, E>>,
     ) -> Result<(), E> {
@@ -162,7 +159,7 @@ impl Writer {
     /// # Errors
     ///
     /// As [`Writer::push`], and when a field does not have one row for each part.
-    pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<(), WriteError> {
+    pub fn push_with_parts(&mut self, batch: &Batch, parts: &[Field]) -> Result<()> {
         self.kinds.writer_for_kind(batch.kind()).push_with_parts(batch, parts)
     }
 
@@ -174,7 +171,7 @@ impl Writer {
     ///
     /// When the column does not hold vertex numbers, or the attributes are not those of the first elements.
     /// [`Writer::finish`] reports vertex numbers that were never pushed.
-    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
+    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<()> {
         self.kinds.first_writer().push_elements(vertices, fields)
     }
 
@@ -189,7 +186,7 @@ impl Writer {
     /// # Errors
     ///
     /// When a field has another number of rows than there are ids.
-    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
+    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
         self.kinds.first_writer().object_fields(ids, fields)
     }
 
@@ -203,7 +200,7 @@ impl Writer {
     /// # Errors
     ///
     /// When the schema does not name it.
-    pub fn kind(&mut self, kind: Kind) -> Result<KindWriter<'_>, WriteError> {
+    pub fn kind(&mut self, kind: Kind) -> Result<KindWriter<'_>> {
         self.kinds.writer(kind)
     }
 
@@ -234,7 +231,7 @@ impl Writer {
     /// When an element names a vertex that was never pushed, an object of a skeleton has several roots, an id is shared
     /// by objects of two kinds, or the store cannot be written. Then there is no store.
     #[boxed]
-    pub async fn finish(self) -> Result<Report, WriteError> {
+    pub async fn finish(self) -> Result<Report> {
         let Self { build, kinds, shapes, headers, name, compat } = self;
         let outcome = kinds.finish(&build, 0, |_, _| {}, |_, _, _, _| Ok(())).await?;
         if let Some(shapes) = shapes {
@@ -303,10 +300,7 @@ impl LevelWriter {
     /// # Errors
     ///
     /// As [`Writer::finish`].
-    pub async fn finish(
-        self,
-        edit_level: impl FnMut(Kind, &mut LevelDoc),
-    ) -> Result<Report, WriteError> {
+    pub async fn finish(self, edit_level: impl FnMut(Kind, &mut LevelDoc)) -> Result<Report> {
         let Writer { build, kinds, .. } = self.writer;
         let outcome = kinds.finish(&build, self.level, edit_level, |_, _, _, _| Ok(())).await?;
         Ok(outcome.report)
@@ -330,8 +324,8 @@ impl LevelWriter {
     pub async fn finish_placed(
         self,
         edit_level: impl FnMut(Kind, &mut LevelDoc),
-        placed: &mut (dyn FnMut(Kind, u64, u32, u32) -> Result<(), WriteError> + Send),
-    ) -> Result<Report, WriteError> {
+        placed: &mut (dyn FnMut(Kind, u64, u32, u32) -> Result<()> + Send),
+    ) -> Result<Report> {
         let Writer { build, kinds, .. } = self.writer;
         Ok(kinds.finish(&build, self.level, edit_level, placed).await?.report)
     }

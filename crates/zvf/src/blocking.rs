@@ -15,6 +15,7 @@ use tokio::task::coop::unconstrained;
 use zvf_store::{OpenOptions, Store};
 
 use crate::Error;
+use crate::error::{no_runtime_error, would_block_error};
 
 /// What waits: nothing for a local store, a runtime for a remote one.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ impl BlockingRuntime {
             .thread_name("zvf")
             .enable_all()
             .build();
-        let runtime = Owned(Some(built.map_err(Error::no_runtime_error)?));
+        let runtime = Owned(Some(built.map_err(no_runtime_error)?));
         Ok(Self { runtime: Some(Arc::new(runtime)) })
     }
 
@@ -213,7 +214,7 @@ impl Reader {
 /// Refuses to wait on a thread that a runtime is using.
 fn refuse_inside() -> Result<(), Error> {
     match Handle::try_current() {
-        Ok(_) => Err(Error::would_block_error()),
+        Ok(_) => Err(would_block_error()),
         Err(_) => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use zvf_publish::{Disk, FileLock, hidden_sibling, resolve_target};
-use zvf_store::{Build, Op, StoreError};
+use zvf_store::Build;
 
 use crate::Error;
 
@@ -181,8 +181,8 @@ fn is_old_name(name: &str, inside: bool) -> bool {
     if inside { temporary.is_some() } else { packed || answered }
 }
 
-fn to_store_error(error: io::Error) -> StoreError {
-    StoreError::io(Op::Write, error)
+fn to_store_error(error: io::Error) -> Error {
+    Error::io("write", error)
 }
 
 const INGEST: &str = "ingest";

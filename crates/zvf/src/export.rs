@@ -19,16 +19,18 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use zvf_convert::read::{ElementHeader, Group, Header, Piece};
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
 };
-use zvf_query::{NumberedAnswer, NumberedPart, Query, QueryError, Reader};
+use zvf_query::{NumberedAnswer, NumberedPart, Query, Reader};
 use zvf_store::Store;
 
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// What a store answers, ready for any format.
 ///
@@ -71,7 +73,7 @@ enum Stage {
     /// All vertices at once.
     Held(Batch),
     /// A batch that is there, and those behind it.
-    Streamed(Option<Batch>, BoxStream<'static, Result<Batch, QueryError>>),
+    Streamed(Option<Batch>, BoxStream<'static, Result<Batch>>),
     /// A part that is there, and those behind it.
     Numbered(Option<NumberedPart>, Box<NumberedAnswer>),
     /// The elements of a part whose vertices came.
@@ -283,14 +285,14 @@ fn numbers_column(elements: &Elements) -> Result<Column, Error> {
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
         let row = i64::try_from(*row).map_err(|_large| {
-            Error::bad_request("the answer", "fewer than 2^63 vertices", "more")
+            bad_request_error("the answer", "fewer than 2^63 vertices", "more")
         })?;
         bytes.extend_from_slice(&row.to_le_bytes());
     }
     let width = u32::try_from(elements.width())
-        .map_err(|_wide| Error::bad_request("the answer", "elements of fewer vertices", "2^32"))?;
+        .map_err(|_wide| bad_request_error("the answer", "elements of fewer vertices", "2^32"))?;
     Column::new(Dtype::INT64, width, bytes.into())
-        .map_err(|error| Error::bad_request("the answer", "whole rows", &error.to_string()))
+        .map_err(|error| bad_request_error("the answer", "whole rows", &error.to_string()))
 }
 
 /// Reads the first batch of an answer without edges and faces, and returns it with the stream of those behind it.
@@ -353,7 +355,7 @@ fn tidy(batch: Batch) -> Result<Batch, Error> {
 }
 
 fn zvf_query_error(error: zvf_model::BadBatch) -> Error {
-    Error::bad_request("the answer", "columns of one length", &error.to_string())
+    bad_request_error("the answer", "columns of one length", &error.to_string())
 }
 
 /// Returns those of `ids` that the index knows, and what is said of them; nothing where there is no index.

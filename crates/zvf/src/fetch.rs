@@ -19,9 +19,10 @@ use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::Value as Json;
 use zvf_format::num::saturating_usize;
-use zvf_store::{Op, OpenOptions, Store, StoreError};
+use zvf_store::{OpenOptions, Store};
 
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// Copies the precomputed folder at `address`, a URL with or without `precomputed://` before it, to `folder`, which is there
 /// and empty. Returns the number of bytes.
@@ -38,7 +39,7 @@ pub async fn fetch_precomputed(
 ) -> Result<u64, Error> {
     let address = address.strip_prefix("precomputed://").unwrap_or(address);
     let Some(backend) = Store::backend_for_reading(address, options)? else {
-        return Err(Error::bad_request("the address", "a URL", address));
+        return Err(bad_request_error("the address", "a URL", address));
     };
     let mut source = Source {
         can_list: !address.starts_with("http:") && !address.starts_with("https:"),
@@ -82,7 +83,7 @@ impl Source {
     #[boxed]
     async fn copy_folder(&mut self, below: &str, parent_ids: &[String]) -> Result<(), Error> {
         let Some(info) = self.copy_json(&join(below, "info")).await? else {
-            return Err(Error::bad_request("the address", "a folder with a file info", "none"));
+            return Err(bad_request_error("the address", "a folder with a file info", "none"));
         };
         let text = |key: &str| info.get(key).and_then(Json::as_str).map(str::to_owned);
         let mut segments = parent_ids.to_vec();
@@ -176,7 +177,7 @@ impl Source {
         let bits = sharding.and_then(|spec| spec.get("shard_bits")).and_then(Json::as_u64);
         let Some(bits) = bits.filter(|bits| *bits <= MAX_SHARD_BITS) else {
             let found = bits.map_or_else(|| "none".to_owned(), |bits| bits.to_string());
-            return Err(Error::bad_request("shard_bits over HTTP", "0 to 16", &found));
+            return Err(bad_request_error("shard_bits over HTTP", "0 to 16", &found));
         };
         let digits = saturating_usize(bits.div_ceil(4).max(1)); // 4 at most
         let names = (0..1_u64 << bits).map(|n| join(below, &format!("{n:0digits$x}.shard")));
@@ -196,11 +197,7 @@ impl Source {
             let (key, bytes) = read?;
             let Some(bytes) = bytes else { continue };
             self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-                Error::bad_request(
-                    "the folder",
-                    "fewer bytes than are allowed to be copied",
-                    "more",
-                )
+                bad_request_error("the folder", "fewer bytes than are allowed to be copied", "more")
             })?;
             let path = self.folder.join(&key);
             if let Some(parent) = path.parent() {
@@ -221,7 +218,7 @@ impl Source {
         let parsed = serde_json::from_slice(&text);
         parsed
             .map(Some)
-            .map_err(|error| Error::bad_request("a document", "JSON", &format!("{key}, {error}")))
+            .map_err(|error| bad_request_error("a document", "JSON", &format!("{key}, {error}")))
     }
 }
 
@@ -235,7 +232,7 @@ async fn read_object(
         !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0'])
     });
     if !is_below {
-        return Err(Error::bad_request("a key", "a name below the folder", key));
+        return Err(bad_request_error("a key", "a name below the folder", key));
     }
     let path = key.split('/').fold(prefix.clone(), |path, part| path.join(part));
     match store.get(&path).await {
@@ -253,7 +250,7 @@ fn cells(level: &Json) -> Result<Vec<String>, Error> {
     let count = shape.iter().try_fold(1_u64, |all, cells| all.checked_mul(*cells));
     if shape.is_empty() || count.is_none_or(|count| count > MAX_CELLS) {
         let expected = "a grid of at most a million cells over HTTP";
-        return Err(Error::bad_request("grid_shape", expected, &format!("{shape:?}")));
+        return Err(bad_request_error("grid_shape", expected, &format!("{shape:?}")));
     }
     let mut names = vec![String::new()];
     for cells in shape {
@@ -282,7 +279,7 @@ fn ids(properties: &Json) -> Vec<String> {
 fn check_ids_known(segments: &[String]) -> Result<(), Error> {
     if segments.is_empty() {
         let expected = "segment properties or shards, which tell the ids: HTTP lists nothing";
-        return Err(Error::bad_request("the folder", expected, "neither"));
+        return Err(bad_request_error("the folder", expected, "neither"));
     }
     Ok(())
 }
@@ -292,11 +289,11 @@ fn join(below: &str, name: &str) -> String {
 }
 
 fn read_error(error: object_store::Error) -> Error {
-    StoreError::io(Op::Read, std::io::Error::other(error)).into()
+    Error::io("read", std::io::Error::other(error)).into()
 }
 
 fn write_error(error: std::io::Error) -> Error {
-    StoreError::io(Op::Write, error).into()
+    Error::io("write", error).into()
 }
 
 /// Objects that are asked for at the same time.

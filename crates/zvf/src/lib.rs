@@ -60,7 +60,6 @@ pub mod blob;
 pub mod blocking;
 #[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod clean;
-mod closest_name;
 #[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
 mod error;
@@ -78,11 +77,11 @@ pub mod leftovers;
 pub mod tasks;
 
 use async_recursion::async_recursion as boxed;
-pub use error::Error;
 pub use exit_code::exit_code;
 pub use zvf_b2nd as b2nd;
 #[cfg(feature = "edit")]
 pub use zvf_edit as edit;
+pub use zvf_error::{Error, join_causes};
 pub use zvf_format as format;
 pub use zvf_metadata as metadata;
 pub use zvf_model as model;
@@ -92,7 +91,7 @@ pub use zvf_model::{
 };
 pub use zvf_publish as publish;
 pub use zvf_store as store;
-pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, StoreError, Timeouts};
+pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, Timeouts};
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
@@ -105,8 +104,7 @@ pub use zvf_query as query;
 #[cfg(feature = "query")]
 pub use zvf_query::{
     Answer, AttributeStatistics, BadQuery, Columns, Counts, FoundObject, LevelRule, Missing, Mode,
-    Order, Plan, Query, QueryError, QueryStats, Reader, Statistics, Summary, UnknownIds, predicate,
-    region,
+    Order, Plan, Query, QueryStats, Reader, Statistics, Summary, UnknownIds, predicate, region,
 };
 #[cfg(feature = "render")]
 pub use zvf_render as render;

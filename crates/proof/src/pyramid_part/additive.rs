@@ -8,8 +8,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use zvf_format::Class;
 use zvf_model::{Batch, Kind, LevelId, LevelReader};
-use zvf_pyramid::{Options, PyramidError, build};
+use zvf_pyramid::{Options, build};
 use zvf_query::{Query, Reader};
 use zvf_store::BuildOptions;
 
@@ -50,8 +51,8 @@ pub(super) async fn build_additive_levels(
             std::fs::write(folder.join(format!("{}.json", case.id)), about.to_string())?;
         }
         // Such as points without objects, or edges between objects: nothing was written.
-        Err(PyramidError::Unsupported { what, expected, .. }) => {
-            report.skip(format!("{what}: {expected}"));
+        Err(error) if error.class() == Class::Unsupported => {
+            report.skip(error.sentence());
             let after = read_contents(&address).await?;
             report.check("refused", after == before, "the store is not what it was");
             std::fs::remove_dir_all(&path)?;

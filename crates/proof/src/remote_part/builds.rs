@@ -10,10 +10,11 @@
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, GroupDoc, Root, ZarrVectors};
-use zvf_store::{Build, BuildOptions, Caching, CellPlan, Store, StoreError};
+use zvf_store::{Build, BuildOptions, Caching, CellPlan, Store};
 
 use super::open_options;
 use super::services::Service;
@@ -65,13 +66,13 @@ async fn abandon_build(report: &mut Report, service: &Service) -> anyhow::Result
     Ok(())
 }
 
-async fn begin_build(service: &Service, prefix: &str) -> Result<Build, StoreError> {
+async fn begin_build(service: &Service, prefix: &str) -> Result<Build> {
     let options = BuildOptions { store: open_options(service), ..BuildOptions::default() };
     Build::begin(&service.address(prefix), options).await
 }
 
 /// Builds generation `g`.
-async fn build_generation(service: &Service, prefix: &str, g: u8) -> Result<(), StoreError> {
+async fn build_generation(service: &Service, prefix: &str, g: u8) -> Result<()> {
     let build = begin_build(service, prefix).await?;
     write_generation(&build, g).await?;
     let mut block = ZarrVectors::new(vec![1.0], [vec![0.0], vec![1.0]]);
@@ -84,7 +85,7 @@ async fn build_generation(service: &Service, prefix: &str, g: u8) -> Result<(), 
 }
 
 /// Writes everything except the root document.
-async fn write_generation(build: &Build, g: u8) -> Result<(), StoreError> {
+async fn write_generation(build: &Build, g: u8) -> Result<()> {
     let level = serde_json::json!({"zarr_vectors_level":
         {"level": 0, "vertex_count": 0, "arrays_present": ["vertices"]}});
     build.group("0", &GroupDoc::new(level.as_object().cloned().unwrap_or_default())).await?;

@@ -28,13 +28,12 @@ use clap::ValueEnum;
 use futures_util::TryStreamExt as _;
 use object_store::ObjectStore;
 use tokio::runtime::{Builder, Runtime};
+use zvf_error::Error;
 use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Kind};
-use zvf_store::{
-    Arrange, Build, BuildOptions, CodecPipeline, OpenOptions, Rearrangement, Store, StoreError,
-};
+use zvf_store::{Arrange, Build, BuildOptions, CodecPipeline, OpenOptions, Rearrangement, Store};
 use zvf_write::{Schema, WriteOptions, Writer as StoreWriter};
 
 use crate::build;
@@ -101,7 +100,7 @@ impl Writer {
             }
             Self::Migrate => {
                 let old = unpack_store(["v060_gr3", "v070_gr3"], g);
-                let of_model = |error: zvf_model::ModelError| (error.class(), error.to_string());
+                let of_model = |error: Error| (error.class(), error.to_string());
                 let plan = zvf_migrate::Plan::build(&old.open().await).await.map_err(of_model)?;
                 let build =
                     Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
@@ -172,7 +171,7 @@ fn unpack_store(ids: [&str; 2], g: u64) -> Unpacked {
 }
 
 /// Writes a number of points that depends on the generation.
-async fn write_points(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), zvf_write::WriteError> {
+async fn write_points(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), Error> {
     let shape = ChunkShape::new(&[2.0; 2])?;
     let schema = Schema::new(Kind::PointCloud, Axis::spatial(2).unwrap_or_default(), shape)?;
     let options = WriteOptions { build: build_options(), ..WriteOptions::default() };
@@ -191,7 +190,7 @@ async fn join_build(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, (
     joined.map_err(describe_error)
 }
 
-fn describe_error(error: StoreError) -> (Class, String) {
+fn describe_error(error: Error) -> (Class, String) {
     (error.class(), error.to_string())
 }
 

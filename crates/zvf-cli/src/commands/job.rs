@@ -16,6 +16,8 @@ use zvf::export::Export;
 use zvf::format::num::to_u64;
 use zvf::publish::{Disk, StagingDir, StagingOptions, TargetLock};
 
+use zvf::Error;
+
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
@@ -54,7 +56,7 @@ impl Job {
     ) -> anyhow::Result<Outcome> {
         let mut losses: Vec<Loss> = Vec::new();
         for source in &sources {
-            losses.extend(write::find_losses(&source.header, format).map_err(zvf::Error::from)?);
+            losses.extend(write::find_losses(&source.header, format).map_err(Error::from)?);
         }
         losses.dedup();
         let losses = texts(&losses);
@@ -95,7 +97,7 @@ impl Job {
             let replace = self.overwrite;
             let marker = format.capabilities().marker;
             let options_of = StagingOptions { replace, gate, ..StagingOptions::new(marker) };
-            let failed = |error| zvf::Error::from(zvf::StoreError::from(error));
+            let failed = |error| Error::from(error);
             let lock = TargetLock::acquire(&Disk::default(), path).map_err(failed)?;
             let staging = StagingDir::begin(lock, options_of).map_err(failed)?;
             let target = Target::folder(staging.path());
@@ -135,13 +137,13 @@ impl Job {
         options: &WriteOptions,
     ) -> anyhow::Result<(Report, Vec<String>)> {
         let place = || format!("cannot write {}", self.output);
-        let writer = write::open(format, target, options).map_err(zvf::Error::from);
+        let writer = write::open(format, target, options).map_err(Error::from);
         let mut writer = writer.with_context(place)?;
         let progress = session.progress("converting");
         let mut notes = Vec::new();
         for source in sources {
             let Source { header, mut pieces, bytes } = source;
-            writer.begin(&header).map_err(zvf::Error::from).with_context(place)?;
+            writer.begin(&header).map_err(Error::from).with_context(place)?;
             let mut vertices = 0_u64;
             let expected = pieces.expected_vertices(&header);
             while let Some(piece) = pieces.next().await {
@@ -149,7 +151,7 @@ impl Job {
                 if let Piece::Vertices(batch) = &piece {
                     vertices += to_u64(batch.len());
                 }
-                writer.write(piece).map_err(zvf::Error::from).with_context(place)?;
+                writer.write(piece).map_err(Error::from).with_context(place)?;
                 match (expected, &bytes) {
                     (Some(total), _) => {
                         progress.advance("", vertices, total.max(vertices), "vertices");
@@ -168,7 +170,7 @@ impl Job {
             }
             notes.extend(pieces.notes());
         }
-        let report = writer.finish().map_err(zvf::Error::from).with_context(place)?;
+        let report = writer.finish().map_err(Error::from).with_context(place)?;
         drop(progress);
         Ok((report, notes))
     }
@@ -237,9 +239,9 @@ enum Pieces {
 }
 
 impl Pieces {
-    async fn next(&mut self) -> Option<Result<Piece, zvf::Error>> {
+    async fn next(&mut self) -> Option<Result<Piece, Error>> {
         match self {
-            Self::Files(reader) => reader.next().map(|piece| piece.map_err(zvf::Error::from)),
+            Self::Files(reader) => reader.next().map(|piece| piece.map_err(Error::from)),
             Self::Store(export) => export.next().await.transpose(),
         }
     }

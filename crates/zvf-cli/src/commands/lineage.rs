@@ -5,12 +5,14 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
+use zvf::format::Class;
 use zvf::format::key::ChunkKey;
 use zvf::format::num::{checked_usize, to_u64, usize_from_u32};
-use zvf::format::{Class, Expected};
-use zvf::model::{Kind, LevelLink, ModelError, VertexRow};
+use zvf::model::{Kind, LevelLink, VertexRow};
 use zvf::store::Caching;
 use zvf::{LevelId, LevelReader, ObjectId, Reader};
+
+use zvf::Error;
 
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
@@ -63,14 +65,14 @@ impl Lineage {
         let kind = self.kind(&reader, from).await?;
         let mut rows = self.vertices.clone();
         for id in &self.objects {
-            rows.extend(reader.object_rows(from, ObjectId(*id)).await.map_err(zvf::Error::from)?);
+            rows.extend(reader.object_rows(from, ObjectId(*id)).await.map_err(Error::from)?);
         }
         let from_level = level(&reader, kind, from).await?;
         for at in &self.vertices {
             check_row(&from_level, at).await?;
         }
         let links =
-            reader.find_related_of_kind(kind, from, to, &rows).await.map_err(zvf::Error::from)?;
+            reader.find_related_of_kind(kind, from, to, &rows).await.map_err(Error::from)?;
         let Some(links) = links else {
             let text = format!("the store has no links from level {from} to level {to}");
             return Err(Usage::new(text)
@@ -110,8 +112,7 @@ impl Lineage {
     async fn kind(&self, reader: &Reader, level: LevelId) -> anyhow::Result<Option<Kind>> {
         let mut kind = self.kind;
         for id in &self.objects {
-            let object_kind =
-                reader.find_kind(level, ObjectId(*id)).await.map_err(zvf::Error::from)?;
+            let object_kind = reader.find_kind(level, ObjectId(*id)).await.map_err(Error::from)?;
             if let (Some(object_kind), Some(kind)) = (object_kind, kind)
                 && object_kind != kind
             {
@@ -133,13 +134,13 @@ async fn level(
         Some(kind) => reader.level_of_kind(number, kind).await,
         None => reader.level(number).await,
     };
-    Ok(level.map_err(zvf::Error::from)?)
+    Ok(level.map_err(Error::from)?)
 }
 
 /// Refuses a row that its chunk does not have.
 async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
-    let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
+    let column = column.context("a chunk without an answer")?.map_err(Error::from)?;
     let rows = to_u64(column.len());
     if at.row < rows {
         return Ok(());
@@ -158,16 +159,15 @@ struct End {
 
 async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
-    let column = column.context("a chunk without an answer")?.map_err(zvf::Error::from)?;
+    let column = column.context("a chunk without an answer")?.map_err(Error::from)?;
     let axes = 0..usize_from_u32(column.width());
     let position = checked_usize(at.row)
         .and_then(|row| axes.map(|axis| column.float(row, axis)).collect::<Option<Vec<f64>>>());
     let position = position.ok_or_else(|| {
-        let expected = Expected::Rule("a row of the chunk");
-        ModelError::invalid_value(Class::OutOfBounds, "row that a link names", expected, at.row)
-            .with_chunk(&at.chunk)
+        Error::new(Class::OutOfBounds, "row that a link names", "a row of the chunk", at.row)
+            .at_chunk(&at.chunk)
     });
-    Ok(End { at: *at, position: position.map_err(zvf::Error::from)? })
+    Ok(End { at: *at, position: position.map_err(Error::from)? })
 }
 
 impl End {

@@ -23,6 +23,8 @@ use zvf::pyramid::{
 };
 use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 
+use zvf::Error;
+
 use crate::commands::in_place::InPlace;
 use crate::commands::is_remote_url;
 use crate::commands::nested;
@@ -232,7 +234,7 @@ impl Pyramid {
             beside::build(session, address, (&options, &how), on_event).await.with_context(place)?
         } else {
             let built = self.build_in_place(address, (&options, &how), on_event).await;
-            (built.map_err(zvf::Error::from).with_context(place)?, None)
+            (built.map_err(Error::from).with_context(place)?, None)
         };
         drop((progress, options));
         let store = self.new.as_ref().unwrap_or(&self.store);
@@ -248,7 +250,7 @@ impl Pyramid {
         address: &str,
         (options, how): (&Options, &BuildOptions),
         on_event: impl FnMut(PyramidEvent<'_>) + Send,
-    ) -> Result<Vec<LevelReport>, zvf::pyramid::PyramidError> {
+    ) -> Result<Vec<LevelReport>, Error> {
         #[cfg(feature = "reference")]
         if self.is_reference() {
             return zvf::pyramid::build_reference(address, &self.as_reference(), how).await;
@@ -353,27 +355,26 @@ impl Pyramid {
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {new}");
         let as_it_is = Rearrangement { shards: Arrange::Keep, codecs: None };
-        Rearrangement::check(&store).map_err(zvf::Error::from).with_context(failed)?;
+        Rearrangement::check(&store).map_err(Error::from).with_context(failed)?;
         let options = BuildOptions {
             replace: self.overwrite,
             store: session.options(Timeouts::BATCH),
             gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
-        let build = Build::begin(new, options).await.map_err(zvf::Error::from);
+        let build = Build::begin(new, options).await.map_err(Error::from);
         let progress = session.progress("copying");
         let on_progress =
             |moved: &RearrangeCounts| progress.count(moved.cells, format!("{} cells", moved.cells));
         let copied = as_it_is.apply(&store, build.with_context(failed)?, on_progress).await;
-        copied.map_err(zvf::Error::from).with_context(failed)?;
+        copied.map_err(Error::from).with_context(failed)?;
         Ok(())
     }
 
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("measuring");
-        let plan =
-            PyramidPlan::plan(&store, &self.options(session)).await.map_err(zvf::Error::from);
+        let plan = PyramidPlan::plan(&store, &self.options(session)).await.map_err(Error::from);
         drop(progress);
         let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = plan.steps();
@@ -482,14 +483,17 @@ fn step(step: &Step) -> Value {
     })
 }
 
-fn word<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
+fn word<T: FromStr<Err: fmt::Display + 'static>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| {
+        let ours = (&error as &dyn std::any::Any).downcast_ref::<Error>();
+        ours.map_or_else(|| error.to_string(), Error::sentence)
+    })
 }
 
 /// A setting of all kinds, or of one.
 type OfOne<T> = (Option<Kind>, T);
 
-fn parse_setting<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<OfOne<T>, String> {
+fn parse_setting<T: FromStr<Err: fmt::Display + 'static>>(text: &str) -> Result<OfOne<T>, String> {
     let (kind, value) = match text.split_once('=') {
         Some((kind, value)) => (Some(word(kind)?), value),
         None => (None, text),

@@ -7,8 +7,10 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use zvf::inspect::advise;
-use zvf::render::{ColourBy, ColourMap, Ground, Options, Picture, RenderError, Size, View, render};
+use zvf::render::{ColourBy, ColourMap, Ground, Options, Picture, Size, View, render};
 use zvf::{Kind, LevelRule, Mode, Query};
+
+use zvf::Error;
 
 use crate::commands::query::region::bbox;
 use crate::commands::query::{Ids, ids, level_rule};
@@ -99,7 +101,7 @@ impl Render {
             Err(error) => return Err(advise(error.into(), reader.store()).await.into()),
         };
         let mut file = NewFile::create(&self.output, session.interrupt())?;
-        picture.write_png(file.writer()).map_err(zvf::Error::from)?;
+        picture.write_png(file.writer()).map_err(Error::from)?;
         file.finish()?;
         let seconds = begun.elapsed().as_secs_f64();
         if session.json() {
@@ -165,7 +167,7 @@ impl Render {
             query = query.of_objects(ids.iter().copied());
         }
         if let Some(text) = &self.predicate {
-            query = query.filter(text.parse().map_err(zvf::Error::from)?);
+            query = query.filter(text.parse().map_err(Error::from)?);
         }
         Ok(query)
     }
@@ -200,8 +202,8 @@ fn sentence(picture: &Picture) -> String {
     format!("{words}{}", range.unwrap_or_default())
 }
 
-fn word<T: std::str::FromStr<Err = RenderError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: RenderError| error.to_string())
+fn word<T: std::str::FromStr<Err = Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: Error| error.sentence())
 }
 
 fn colour(text: &str) -> Result<ColourBy, std::convert::Infallible> {

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io::Write as _;
 
 use proptest::prelude::*;
-use zvf_format::join_causes;
+use zvf_error::join_causes;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Kind};
 

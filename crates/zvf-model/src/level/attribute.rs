@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::join;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
@@ -28,7 +29,7 @@ use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
 use super::rows::{CellRows, missing_cell_error, slice_rows};
-use crate::{Categories, Column, Field, ModelError, Value};
+use crate::{Categories, Column, Field, Value};
 
 /// One attribute of the vertices or of the fragments of a level; cheap to clone.
 ///
@@ -78,7 +79,7 @@ impl LevelReader {
     ///
     /// When its document does not say what is needed to read it.
     #[boxed]
-    pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>, ModelError> {
+    pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>> {
         self.column(AttributeScope::Vertices, "vertex_attributes", name, None).await
     }
 
@@ -93,7 +94,7 @@ impl LevelReader {
         &self,
         name: &str,
         near: &ChunkKey,
-    ) -> Result<Option<AttributeReader>, ModelError> {
+    ) -> Result<Option<AttributeReader>> {
         self.column(AttributeScope::Vertices, "vertex_attributes", name, Some(near)).await
     }
 
@@ -103,10 +104,7 @@ impl LevelReader {
     ///
     /// As [`attribute`](Self::attribute).
     #[boxed]
-    pub async fn fragment_attribute(
-        &self,
-        name: &str,
-    ) -> Result<Option<AttributeReader>, ModelError> {
+    pub async fn fragment_attribute(&self, name: &str) -> Result<Option<AttributeReader>> {
         self.column(AttributeScope::Fragments, "fragment_attributes", name, None).await
     }
 
@@ -116,7 +114,7 @@ impl LevelReader {
         family: &str,
         name: &str,
         near: Option<&ChunkKey>,
-    ) -> Result<Option<AttributeReader>, ModelError> {
+    ) -> Result<Option<AttributeReader>> {
         let path = format!("{family}/{name}");
         let reader = |info| AttributeReader { level: self.clone(), info };
         if let Some(info) = self.attributes().find(&path) {
@@ -128,21 +126,23 @@ impl LevelReader {
             let info = values.map(|values| AttributeInfo::from_keys(name, values));
             return Ok(info.map(|info| reader(self.attributes().keep(path, info))));
         };
-        let place = |error: ModelError| error.with_array(cells.path());
+        let place = |error: Error| error.at_array(cells.path());
         if scope == AttributeScope::Vertices && !self.keeps_order().await? {
-            let expected = Expected::Rule("vertices in the order of the attribute: leave it out");
-            let found = "a Draco stream that does not keep the order";
-            let error = ModelError::invalid_value(Class::Unsupported, "attribute", expected, found);
+            let error = Error::new(
+                Class::Unsupported,
+                "attribute",
+                "vertices in the order of the attribute: leave it out",
+                "a Draco stream that does not keep the order",
+            );
             return Err(place(error));
         }
         let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
         let dtype = doc.dtype().map_err(|error| place(error.into()))?;
         let declared = doc.declared_columns().ok_or_else(|| {
-            let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::invalid_value(
+            place(Error::new(
                 Class::LimitExceeded,
                 "values of a row",
-                expected,
+                Expected::AtMost(u32::MAX.into()),
                 "more",
             ))
         })?;
@@ -151,11 +151,10 @@ impl LevelReader {
             _ => self.attribute_width(scope, &cells, dtype, declared).await?,
         };
         let width = u32::try_from(width).map_err(|_too_wide| {
-            let expected = Expected::AtMost(u32::MAX.into());
-            place(ModelError::invalid_value(
+            place(Error::new(
                 Class::LimitExceeded,
                 "values of a row",
-                expected,
+                Expected::AtMost(u32::MAX.into()),
                 width,
             ))
         })?;
@@ -198,7 +197,7 @@ impl LevelReader {
         cells: &Cells,
         dtype: Dtype,
         declared: u64,
-    ) -> Result<u64, ModelError> {
+    ) -> Result<u64> {
         let Ok(chunks) = self.chunks().await else { return Ok(declared) };
         for key in chunks.iter() {
             let key = [key];
@@ -225,11 +224,7 @@ impl LevelReader {
         rows > 0 && row.and_then(|row| row.checked_mul(rows)) == Some(size)
     }
 
-    async fn rows_of(
-        &self,
-        scope: AttributeScope,
-        keys: &[ChunkKey],
-    ) -> Vec<Result<u64, ModelError>> {
+    async fn rows_of(&self, scope: AttributeScope, keys: &[ChunkKey]) -> Vec<Result<u64>> {
         match scope {
             AttributeScope::Vertices => self.row_counts(keys).await,
             AttributeScope::Fragments => {
@@ -310,11 +305,7 @@ impl AttributeReader {
     /// Each answer has its own fault: a chunk whose values are not as many as its rows, or that has rows
     /// and no values, or codes that stand for nothing.
     #[boxed]
-    pub async fn values(
-        &self,
-        keys: &[ChunkKey],
-        caching: Caching,
-    ) -> Vec<Result<Column, ModelError>> {
+    pub async fn values(&self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column>> {
         let counts = self.level.rows_of(self.info.scope, keys).await;
         let Some(rows) = self.rows() else {
             let columns = counts.into_iter().zip(keys);
@@ -332,7 +323,7 @@ impl AttributeReader {
         &self,
         keys: &[ChunkKey],
         caching: Caching,
-    ) -> Vec<Result<Option<Column>, ModelError>> {
+    ) -> Vec<Result<Option<Column>>> {
         let Some(rows) = self.rows() else {
             let columns = self.values(keys, caching).await.into_iter();
             return columns.map(|column| column.map(Some)).collect();
@@ -354,7 +345,7 @@ impl AttributeReader {
     pub async fn value_rows(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
-    ) -> Vec<Result<Vec<Column>, ModelError>> {
+    ) -> Vec<Result<Vec<Column>>> {
         let Some(rows) = self.rows() else {
             let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
             let columns = self.values(&keys, Caching::Once).await.into_iter().zip(asks);
@@ -376,12 +367,7 @@ impl AttributeReader {
     }
 
     /// Aligns the values of a chunk with its `count` rows.
-    fn align_rows(
-        &self,
-        column: Option<Column>,
-        count: u64,
-        key: &ChunkKey,
-    ) -> Result<Column, ModelError> {
+    fn align_rows(&self, column: Option<Column>, count: u64, key: &ChunkKey) -> Result<Column> {
         let place = |error| self.place(error, key);
         let column = match column {
             Some(column) => column,
@@ -389,35 +375,30 @@ impl AttributeReader {
             None => Column::empty(self.info.dtype, self.info.width).map_err(|e| place(e.into()))?,
         };
         if to_u64(column.len()) != count {
-            let (expected, found) = (Expected::Exactly(count.into()), column.len());
+            let found = column.len();
             let what = match self.info.scope {
                 AttributeScope::Vertices => "rows of a vertex attribute",
                 AttributeScope::Fragments => "rows of a fragment attribute",
             };
-            return Err(place(ModelError::invalid_value(
-                Class::CountMismatch,
-                what,
-                expected,
-                found,
-            )));
+            return Err(place(Error::new(Class::CountMismatch, what, count, found)));
         }
         self.check_codes(&column, key)?;
         Ok(column)
     }
 
-    fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<(), ModelError> {
+    fn check_codes(&self, column: &Column, key: &ChunkKey) -> Result<()> {
         let Some(categories) = &self.info.categories else { return Ok(()) };
         categories.check(column).map_err(|error| self.place(error.into(), key))
     }
 
     /// Adds the chunk `key` of this attribute to `error`.
-    fn place(&self, error: ModelError, key: &ChunkKey) -> ModelError {
+    fn place(&self, error: Error, key: &ChunkKey) -> Error {
         let cells = self.info.cells.as_ref().unwrap_or_else(|| self.level.vertices());
-        error.with_array(cells.path()).with_chunk(key)
+        error.at_array(cells.path()).at_chunk(key)
     }
 
     /// Returns the code of the chunk `key` for each of its `count` rows.
-    fn repeat_code(&self, key: &ChunkKey, count: u64) -> Result<Column, ModelError> {
+    fn repeat_code(&self, key: &ChunkKey, count: u64) -> Result<Column> {
         let code = key.components().first().copied().unwrap_or(-1).to_le_bytes(); // -1: no key is empty
         let bytes = code.repeat(saturating_usize(count));
         let column = Column::new(self.info.dtype, self.info.width, bytes.into());

@@ -11,6 +11,7 @@
 
 use async_recursion::async_recursion as boxed;
 use zvf_draco::{Component, DracoError, Geometry, Limits};
+use zvf_error::{Error, Result};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
@@ -20,7 +21,7 @@ use zvf_store::{Caching, Cells, Key};
 use super::LevelReader;
 use super::fragments::ChunkFragments;
 use super::missing_cell_error;
-use crate::{Column, ModelError};
+use crate::Column;
 use zvf_format::num::to_u64;
 
 /// A chunk taken out of its stream.
@@ -44,7 +45,7 @@ impl LevelReader {
     ///
     /// When the chunks cannot be enumerated, or none of the first few can be read.
     #[boxed]
-    pub async fn keeps_order(&self) -> Result<bool, ModelError> {
+    pub async fn keeps_order(&self) -> Result<bool> {
         if !self.is_draco() {
             return Ok(true);
         }
@@ -74,15 +75,12 @@ impl LevelReader {
         &self,
         keys: &[ChunkKey],
         caching: Caching,
-    ) -> Vec<Result<Option<DracoChunk>, ModelError>> {
+    ) -> Vec<Result<Option<DracoChunk>>> {
         self.draco_cells().decode(keys, caching).await
     }
 
     /// Returns one fragment of all rows for each chunk whose order is lost.
-    pub(crate) async fn draco_fragments(
-        &self,
-        keys: &[ChunkKey],
-    ) -> Vec<Result<ChunkFragments, ModelError>> {
+    pub(crate) async fn draco_fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments>> {
         let path = self.fragment_cells().path().clone();
         let chunks = self.draco_chunks(keys, Caching::Keep).await;
         let listed = self.chunks().await;
@@ -94,8 +92,8 @@ impl LevelReader {
                 None if is_listed(key) => 0, // as `positions` has it
                 None => {
                     return Err(missing_cell_error()
-                        .with_array(self.vertices().path())
-                        .with_chunk(key));
+                        .at_array(self.vertices().path())
+                        .at_chunk(key));
                 }
             };
             one_fragment(rows, &path, key)
@@ -104,7 +102,7 @@ impl LevelReader {
     }
 }
 
-fn one_fragment(rows: u64, array: &Key, key: &ChunkKey) -> Result<ChunkFragments, ModelError> {
+fn one_fragment(rows: u64, array: &Key, key: &ChunkKey) -> Result<ChunkFragments> {
     let mut builder = FragmentIndexBuilder::new();
     builder.push_range(0, rows)?;
     ChunkFragments::new(builder.encode().into(), array, *key)
@@ -125,10 +123,10 @@ impl DracoCells {
         &self,
         keys: &[ChunkKey],
         caching: Caching,
-    ) -> Vec<Result<Option<DracoChunk>, ModelError>> {
+    ) -> Vec<Result<Option<DracoChunk>>> {
         let payloads = self.cells.read_many(keys, caching).await;
         let chunks = payloads.into_iter().zip(keys).map(|(payload, key)| {
-            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
+            let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
             let Some(bytes) = payload.map_err(|error| place(error.into()))? else {
                 return Ok(None);
             };
@@ -146,12 +144,7 @@ const CHUNKS_TRIED: usize = 16;
 /// # Errors
 ///
 /// When it is none, claims more than `limits`, or holds other positions than the level.
-fn decode(
-    bytes: &[u8],
-    dtype: Dtype,
-    axes: usize,
-    limits: &Limits,
-) -> Result<DracoChunk, ModelError> {
+fn decode(bytes: &[u8], dtype: Dtype, axes: usize, limits: &Limits) -> Result<DracoChunk> {
     let geometry = zvf_draco::decode(bytes, limits).map_err(|error| from_draco(&error))?;
     let Geometry { faces, attributes, keeps_order, .. } = geometry;
     let positions =
@@ -162,11 +155,10 @@ fn decode(
             && usize::try_from(width).is_ok_and(|width: usize| width == axes)
     };
     let Some(positions) = positions.filter(|p| fits(p.component, p.width)) else {
-        let expected = Expected::Rule("positions of float32, one number an axis");
-        return Err(ModelError::invalid_value(
+        return Err(Error::new(
             Class::BadShape,
             "a Draco stream",
-            expected,
+            "positions of float32, one number an axis",
             "others",
         ));
     };
@@ -175,7 +167,7 @@ fn decode(
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "all others are faults of the stream")]
-fn from_draco(error: &DracoError) -> ModelError {
+fn from_draco(error: &DracoError) -> Error {
     let expected = match error.class {
         Class::Unsupported => Expected::Rule(
             "the sequential method: streams of others are read by builds with the feature `draco`",
@@ -183,5 +175,5 @@ fn from_draco(error: &DracoError) -> ModelError {
         Class::LimitExceeded => Expected::Rule("no more points than memory is allowed for"),
         _ => Expected::Rule("a Draco stream that can be decoded"),
     };
-    ModelError::invalid_value(error.class, "a Draco stream", expected, to_u64(error.byte))
+    Error::new(error.class, "a Draco stream", expected, to_u64(error.byte))
 }

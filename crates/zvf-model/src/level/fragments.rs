@@ -2,13 +2,13 @@
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected};
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
-use crate::ModelError;
 
 /// The fragments of one chunk: the blob, known to be sound.
 ///
@@ -38,9 +38,8 @@ impl ChunkFragments {
     /// # Errors
     ///
     /// When it is not a fragment index.
-    pub fn new(blob: Bytes, array: &Key, chunk: ChunkKey) -> Result<Self, ModelError> {
-        let view = FragmentIndex::parse(&blob)
-            .map_err(|error| ModelError::from(error).with_array(array).with_chunk(&chunk))?;
+    pub fn new(blob: Bytes, array: &Key, chunk: ChunkKey) -> Result<Self> {
+        let view = FragmentIndex::parse(&blob).at_array(array).at_chunk(&chunk)?;
         let (len, extent) = (view.len(), view.extent());
         Ok(Self { blob, len, extent, array: array.clone(), chunk })
     }
@@ -50,7 +49,7 @@ impl ChunkFragments {
     /// # Errors
     ///
     /// Never: the blob was checked. A caller need not know that.
-    pub fn view(&self) -> Result<FragmentIndex<'_>, ModelError> {
+    pub fn view(&self) -> Result<FragmentIndex<'_>> {
         FragmentIndex::parse_again(&self.blob).map_err(|error| self.place(error.into()))
     }
 
@@ -89,12 +88,12 @@ impl ChunkFragments {
     /// # Errors
     ///
     /// [`Class::OutOfBounds`] for the first one that does.
-    pub fn check_rows(&self, rows: u64) -> Result<(), ModelError> {
+    pub fn check_rows(&self, rows: u64) -> Result<()> {
         self.view()?.check_rows(rows).map_err(|error| self.place(error.into()))
     }
 
-    fn place(&self, error: ModelError) -> ModelError {
-        error.with_array(&self.array).with_chunk(&self.chunk)
+    fn place(&self, error: Error) -> Error {
+        error.at_array(&self.array).at_chunk(&self.chunk)
     }
 }
 
@@ -104,7 +103,7 @@ impl LevelReader {
     /// Each answer has its own fault. A chunk that has vertices and no fragments is one: nothing says
     /// which of its rows count.
     #[boxed]
-    pub async fn fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments, ModelError>> {
+    pub async fn fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments>> {
         if matches!(self.keeps_order().await, Ok(false)) {
             return self.draco_fragments(keys).await;
         }
@@ -112,10 +111,13 @@ impl LevelReader {
         let found = indexes(cells, keys).await;
         let fragments = found.into_iter().zip(keys).map(|(found, key)| {
             found?.ok_or_else(|| {
-                let expected = Expected::Rule("a fragment index for every chunk with vertices");
-                let error =
-                    ModelError::invalid_value(Class::NotFound, "fragments", expected, "none");
-                error.with_array(cells.path()).with_chunk(key)
+                let error = Error::new(
+                    Class::NotFound,
+                    "fragments",
+                    "a fragment index for every chunk with vertices",
+                    "none",
+                );
+                error.at_array(cells.path()).at_chunk(key)
             })
         });
         fragments.collect()
@@ -128,7 +130,7 @@ impl LevelReader {
     pub async fn link_fragments(
         &self,
         keys: &[ChunkKey],
-    ) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
+    ) -> Vec<Result<Option<ChunkFragments>>> {
         match self.node().cells("link_fragments").await {
             Ok(Some(cells)) => indexes(&cells, keys).await,
             Ok(None) => keys.iter().map(|_| Ok(None)).collect(),
@@ -146,7 +148,7 @@ impl LevelReader {
     ///
     /// When presence is recorded wrongly, or a fragment index cannot be read.
     #[boxed]
-    pub async fn fragments_without_vertices(&self) -> Result<Vec<ChunkFragments>, ModelError> {
+    pub async fn fragments_without_vertices(&self) -> Result<Vec<ChunkFragments>> {
         let (vertices, fragments) = (self.chunks().await, self.fragment_cells().presence().await);
         // Where nothing lists the chunks, none can be compared.
         let (Ok(vertices), Ok(fragments)) = (vertices, fragments) else { return Ok(Vec::new()) };
@@ -169,7 +171,7 @@ impl LevelReader {
     ///
     /// When the chunks cannot be enumerated.
     #[boxed]
-    pub async fn tiles(&self) -> Result<bool, ModelError> {
+    pub async fn tiles(&self) -> Result<bool> {
         if !self.node().meta().fragments_tile {
             return Ok(false);
         }
@@ -188,10 +190,10 @@ impl LevelReader {
 async fn indexes(
     cells: &Cells,
     keys: &[ChunkKey],
-) -> Vec<Result<Option<ChunkFragments>, ModelError>> {
+) -> Vec<Result<Option<ChunkFragments>>> {
     let blobs = cells.read_many(keys, Caching::Keep).await;
     let fragments = blobs.into_iter().zip(keys).map(|(blob, key)| {
-        let place = |error: ModelError| error.with_array(cells.path()).with_chunk(key);
+        let place = |error: Error| error.at_array(cells.path()).at_chunk(key);
         let blob = blob.map_err(|error| place(error.into()))?;
         blob.map(|blob| ChunkFragments::new(blob, cells.path(), *key)).transpose()
     });
@@ -228,8 +230,8 @@ mod tests {
             (
                 &[(0, 4)],
                 Err(
-                    "OutOfBounds in fragment index, start + count at byte 24: expected at most 3, found 4 \
-                     (in 0/vertex_fragments, chunk 7)",
+                    "OutOfBounds in 0/vertex_fragments, fragment index start + count at byte 24: expected at most 3, found 4 \
+                     (chunk 7)",
                 ),
             ),
         ] {

@@ -24,10 +24,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::grid::{Bins, ChunkRange, ChunkShape};
 use zvf_format::key::ChunkKey;
 use zvf_format::key::Delta;
-use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{GeometryIndex, Vertices};
 use zvf_metadata::{CellEncoding, Dtype, LinksConvention, Token};
 use zvf_store::{Caching, Cells, KeyTable, LevelNode, Listing, Partial, Store};
@@ -40,7 +41,7 @@ use attribute::Attributes;
 use counts::Counts;
 
 use crate::owners::CachedOwners;
-use crate::{Kind, LevelId, LinkFamily, ModelError, ObjectIndex, Value};
+use crate::{Kind, LevelId, LinkFamily, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
 ///
@@ -97,7 +98,7 @@ impl LevelReader {
     /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents do not
     /// say what is needed to read it.
     #[boxed]
-    pub async fn open(store: &Store, level: LevelId) -> Result<Self, ModelError> {
+    pub async fn open(store: &Store, level: LevelId) -> Result<Self> {
         Self::open_within(store, level, store.budget().max_bytes() / 4).await
     }
 
@@ -109,11 +110,7 @@ impl LevelReader {
     ///
     /// As `open`.
     #[boxed]
-    pub async fn open_within(
-        store: &Store,
-        level: LevelId,
-        index_bytes: u64,
-    ) -> Result<Self, ModelError> {
+    pub async fn open_within(store: &Store, level: LevelId, index_bytes: u64) -> Result<Self> {
         let node = store.level(level.0).await?;
         let kinds = store.root().zarr_vectors.geometry_types.iter().map(Token::as_str);
         let mut kinds: Vec<Kind> = kinds.filter_map(|token| token.parse().ok()).collect();
@@ -146,7 +143,7 @@ impl LevelReader {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn open_kind(&self, kind: Kind) -> Result<Option<Self>, ModelError> {
+    pub async fn open_kind(&self, kind: Kind) -> Result<Option<Self>> {
         if self.inner.kinds.contains(&kind) {
             return Ok(Some(self.clone()));
         }
@@ -155,12 +152,13 @@ impl LevelReader {
         };
         let Inner { store, level, whole, index_bytes, .. } = &*self.inner;
         let Some(group) = group else {
-            let expected = Expected::Rule(
+            let error = Error::new(
+                Class::Unsupported,
+                "geometry",
                 "a geometry with fragments: this one has vertices and links alone, as `geometries` reads",
+                kind.token(),
             );
-            let error =
-                ModelError::invalid_value(Class::Unsupported, "geometry", expected, kind.token());
-            return Err(error.with_array(format!("{}/{GEOMETRIES}", whole.path())));
+            return Err(error.at_array(format!("{}/{GEOMETRIES}", whole.path())));
         };
         let nodes = (whole.geometry(group).await?, whole.clone());
         let kinds = (vec![kind], Vec::new());
@@ -173,7 +171,7 @@ impl LevelReader {
         (node, whole): (LevelNode, LevelNode),
         (kinds, further): (Vec<Kind>, Further),
         index_bytes: u64,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self> {
         let root = store.root();
         let shape = node.meta().effective_chunk_shape(root);
         let chunk_shape = ChunkShape::new(shape)?;
@@ -182,11 +180,9 @@ impl LevelReader {
         let bins = bin_shape.as_ref().and_then(|shape| Bins::new(&chunk_shape, shape).ok());
         let vertices = node.required_cells("vertices").await?;
         let fragments = node.required_cells("vertex_fragments").await?;
-        let attributes = Vertices::parse(vertices.attributes().clone())
-            .map_err(|error| ModelError::from(error).with_array(vertices.path()))?;
-        let dtype = attributes
-            .dtype()
-            .map_err(|error| ModelError::from(error).with_array(vertices.path()))?;
+        let attributes =
+            Vertices::parse(vertices.attributes().clone()).at_array(vertices.path())?;
+        let dtype = attributes.dtype().at_array(vertices.path())?;
         let encoding = attributes.encoding;
         let inner = Inner {
             store: store.clone(),
@@ -293,7 +289,7 @@ impl LevelReader {
     ///
     /// When presence is recorded wrongly, or not at all and the backend cannot list.
     #[boxed]
-    pub async fn chunks(&self) -> Result<Arc<KeyTable>, ModelError> {
+    pub async fn chunks(&self) -> Result<Arc<KeyTable>> {
         Ok(self.inner.vertices.presence().await?)
     }
 
@@ -305,7 +301,7 @@ impl LevelReader {
     /// As [`chunks`](Self::chunks), also when a range that has to be tried has more than 4096 chunks; and
     /// when a chunk that is tried cannot be read.
     #[boxed]
-    pub async fn chunks_in(&self, range: &ChunkRange) -> Result<Arc<KeyTable>, ModelError> {
+    pub async fn chunks_in(&self, range: &ChunkRange) -> Result<Arc<KeyTable>> {
         let unknown = match self.chunks().await {
             Ok(chunks) => return Ok(chunks),
             Err(error) => error,
@@ -318,7 +314,7 @@ impl LevelReader {
         let found = self.fragment_cells().read_many(&tried, Caching::Keep).await;
         let mut present = Vec::new();
         for (found, key) in found.into_iter().zip(tried) {
-            if found.map_err(|error| ModelError::from(error).with_chunk(&key))?.is_some() {
+            if found.at_chunk(&key)?.is_some() {
                 present.push(key);
             }
         }
@@ -332,7 +328,7 @@ impl LevelReader {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn attribute_names(&self) -> Result<Listing, ModelError> {
+    pub async fn attribute_names(&self) -> Result<Listing> {
         if !self.keeps_order().await? {
             return Ok(Listing { names: Vec::new(), complete: false }); // none can be matched to a row
         }
@@ -358,7 +354,7 @@ impl LevelReader {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn fragment_attribute_names(&self) -> Result<Listing, ModelError> {
+    pub async fn fragment_attribute_names(&self) -> Result<Listing> {
         Ok(self.inner.node.children("fragment_attributes").await?)
     }
 
@@ -435,20 +431,17 @@ impl LevelReader {
     }
 
     /// Refuses vertices that are neither rows of numbers nor streams of them.
-    fn check_encoding(&self) -> Result<(), ModelError> {
+    fn check_encoding(&self) -> Result<()> {
         match &self.inner.encoding {
             None | Some(Token::Known(CellEncoding::Raw | CellEncoding::Draco)) => Ok(()),
             Some(_) => {
-                let expected = Expected::Rule(
-                    "raw vertices or Draco: cells of another encoding cannot be read",
-                );
-                let error = ModelError::invalid_value(
+                let error = Error::new(
                     Class::Unsupported,
                     "encoding of vertices",
-                    expected,
+                    "raw vertices or Draco: cells of another encoding cannot be read",
                     "another encoding",
                 );
-                Err(error.with_array(self.inner.vertices.path()))
+                Err(error.at_array(self.inner.vertices.path()))
             }
         }
     }
@@ -458,16 +451,15 @@ impl LevelReader {
 type Further = Vec<(Kind, Option<String>)>;
 
 /// Returns the kinds that a level holds in arrays of their own, in the order they are listed.
-async fn read_further(store: &Store, node: &LevelNode) -> Result<Further, ModelError> {
+async fn read_further(store: &Store, node: &LevelNode) -> Result<Further> {
     // What lies beside level 0 is not in the arrays of a coarser level either.
     let group = match node.group(GEOMETRIES).await? {
         None if node.number() > 0 => store.nodes().group(&format!("0/{GEOMETRIES}")).await?,
         group => group,
     };
     let Some(group) = group else { return Ok(Vec::new()) };
-    let index = GeometryIndex::parse(group.attributes).map_err(|error| {
-        ModelError::from(error).with_array(format!("{}/{GEOMETRIES}", node.path()))
-    })?;
+    let index = GeometryIndex::parse(group.attributes)
+        .map_err(|error| Error::from(error).at_array(format!("{}/{GEOMETRIES}", node.path())))?;
     let entries = index.entries.into_iter();
     Ok(entries.filter_map(|(name, entry)| Some((name.parse().ok()?, entry.group))).collect())
 }

@@ -3,6 +3,7 @@
 use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
@@ -10,7 +11,7 @@ use zvf_metadata::Dtype;
 use zvf_store::{Caching, Cells};
 
 use super::LevelReader;
-use crate::{Column, ModelError};
+use crate::Column;
 
 impl LevelReader {
     /// Learns where the positions of the chunks `keys` lie in shards behind a network, so that reading them takes one
@@ -24,11 +25,7 @@ impl LevelReader {
     /// Each answer has its own fault: a chunk that is absent, or whose bytes are not a whole number of
     /// rows.
     #[boxed]
-    pub async fn positions(
-        &self,
-        keys: &[ChunkKey],
-        caching: Caching,
-    ) -> Vec<Result<Column, ModelError>> {
+    pub async fn positions(&self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column>> {
         let rows = match self.vertex_rows() {
             Ok(rows) => rows,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
@@ -64,7 +61,7 @@ impl LevelReader {
     pub async fn position_rows(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
-    ) -> Vec<Result<Vec<Column>, ModelError>> {
+    ) -> Vec<Result<Vec<Column>>> {
         match self.vertex_rows() {
             Ok(_) if self.is_draco() => self.draco_rows(asks).await,
             Ok(rows) => rows.read_ranges(asks).await,
@@ -77,7 +74,7 @@ impl LevelReader {
     ///
     /// Each answer has its own fault, as for [`positions`](Self::positions).
     #[boxed]
-    pub async fn row_counts(&self, keys: &[ChunkKey]) -> Vec<Result<u64, ModelError>> {
+    pub async fn row_counts(&self, keys: &[ChunkKey]) -> Vec<Result<u64>> {
         let rows = match self.vertex_rows() {
             Ok(rows) => rows,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
@@ -85,7 +82,7 @@ impl LevelReader {
         let chunks = self.chunks().await.ok();
         let recorded_rows =
             |key| chunks.as_deref().and_then(|chunks| self.counts().row_count(chunks, key));
-        let mut answers: Vec<Option<Result<u64, ModelError>>> =
+        let mut answers: Vec<Option<Result<u64>>> =
             keys.iter().map(|key| recorded_rows(key).map(Ok)).collect();
         let open: Vec<ChunkKey> = keys
             .iter()
@@ -118,15 +115,11 @@ impl LevelReader {
     }
 
     /// Returns ranges of rows of chunks that are streams, which are decoded as a whole.
-    async fn draco_rows(
-        &self,
-        asks: &[(ChunkKey, Vec<Range<u64>>)],
-    ) -> Vec<Result<Vec<Column>, ModelError>> {
+    async fn draco_rows(&self, asks: &[(ChunkKey, Vec<Range<u64>>)]) -> Vec<Result<Vec<Column>>> {
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let chunks = self.draco_chunks(&keys, Caching::Keep).await;
         let answers = chunks.into_iter().zip(asks).map(|(chunk, (key, ranges))| {
-            let place =
-                |error: ModelError| error.with_array(self.vertices().path()).with_chunk(key);
+            let place = |error: Error| error.at_array(self.vertices().path()).at_chunk(key);
             let column = chunk?.ok_or_else(|| place(missing_cell_error()))?.positions;
             ranges.iter().map(|range| slice_rows(&column, range).map_err(place)).collect()
         });
@@ -134,19 +127,15 @@ impl LevelReader {
     }
 
     /// Returns an empty column for a chunk without bytes that a listing named, and an error for any other.
-    async fn resolve_absent(
-        &self,
-        rows: &CellRows<'_>,
-        key: &ChunkKey,
-    ) -> Result<Column, ModelError> {
-        let place = |error: ModelError| error.with_array(rows.cells.path()).with_chunk(key);
+    async fn resolve_absent(&self, rows: &CellRows<'_>, key: &ChunkKey) -> Result<Column> {
+        let place = |error: Error| error.at_array(rows.cells.path()).at_chunk(key);
         if self.chunks().await?.find(key).is_none() {
             return Err(place(missing_cell_error()));
         }
         Column::empty(rows.dtype, rows.width).map_err(|error| place(error.into()))
     }
 
-    fn vertex_rows(&self) -> Result<CellRows<'_>, ModelError> {
+    fn vertex_rows(&self) -> Result<CellRows<'_>> {
         self.check_encoding()?;
         let width = u32::try_from(self.axes()).unwrap_or(u32::MAX); // at most 8
         Ok(CellRows { cells: self.vertices(), dtype: self.dtype(), width })
@@ -167,10 +156,10 @@ impl CellRows<'_> {
         &self,
         keys: &[ChunkKey],
         caching: Caching,
-    ) -> Vec<Result<Option<Column>, ModelError>> {
+    ) -> Vec<Result<Option<Column>>> {
         let payloads = self.cells.read_many(keys, caching).await;
         let columns = payloads.into_iter().zip(keys).map(|(payload, key)| {
-            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
+            let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
             let payload = payload.map_err(|error| place(error.into()))?;
             let column = payload.map(|bytes| Column::new(self.dtype, self.width, bytes));
             column.transpose().map_err(|error| place(error.into()))
@@ -182,7 +171,7 @@ impl CellRows<'_> {
     pub(crate) async fn read_ranges(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
-    ) -> Vec<Result<Vec<Column>, ModelError>> {
+    ) -> Vec<Result<Vec<Column>>> {
         let stride = self.stride();
         // What no number of 64 bits holds is past the end of any cell.
         let bytes =
@@ -191,7 +180,7 @@ impl CellRows<'_> {
             asks.iter().map(|(key, rows)| (*key, rows.iter().map(bytes).collect())).collect();
         let found = self.cells.read_parts(&parts).await;
         let answers = found.into_iter().zip(asks).map(|(found, (key, _))| {
-            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
+            let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
             let parts = found
                 .map_err(|error| place(error.into()))?
                 .ok_or_else(|| place(missing_cell_error()))?;
@@ -206,20 +195,19 @@ impl CellRows<'_> {
     }
 
     /// Returns how many rows each chunk has; `None` where nothing is stored.
-    pub(crate) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, ModelError>> {
+    pub(crate) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>>> {
         let sizes = self.cells.sizes(keys).await;
         let counts = sizes.into_iter().zip(keys).map(|(size, key)| {
-            let place = |error: ModelError| error.with_array(self.cells.path()).with_chunk(key);
+            let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
             let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
             let rows = size.checked_div(self.stride()).unwrap_or(0); // refused below, unless empty
             if rows * self.stride() == size {
                 return Ok(Some(rows));
             }
-            let expected = Expected::MultipleOf(self.stride().into());
-            Err(place(ModelError::invalid_value(
+            Err(place(Error::new(
                 Class::CountMismatch,
                 "bytes of a cell",
-                expected,
+                Expected::MultipleOf(self.stride().into()),
                 size,
             )))
         });
@@ -233,19 +221,24 @@ impl CellRows<'_> {
 }
 
 /// Returns a range of rows of a column that has all rows of a chunk.
-pub(crate) fn slice_rows(column: &Column, range: &Range<u64>) -> Result<Column, ModelError> {
+pub(crate) fn slice_rows(column: &Column, range: &Range<u64>) -> Result<Column> {
     let rows = to_u64(column.len());
     if range.end > rows || range.start > range.end {
-        let expected = Expected::AtMost(rows.into());
-        let what = "end of rows";
-        return Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, range.end));
+        return Err(Error::new(
+            Class::OutOfBounds,
+            "end of rows",
+            Expected::AtMost(rows.into()),
+            range.end,
+        ));
     }
     Ok(column.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 
-pub(crate) fn missing_cell_error() -> ModelError {
-    let expected = Expected::Rule(
+pub(crate) fn missing_cell_error() -> Error {
+    Error::new(
+        Class::NotFound,
+        "cell",
         "a cell for every chunk with vertices: leave the column out, or write it again",
-    );
-    ModelError::invalid_value(Class::NotFound, "cell", expected, "none")
+        "none",
+    )
 }

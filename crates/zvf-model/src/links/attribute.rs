@@ -9,6 +9,7 @@
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
@@ -19,7 +20,7 @@ use zvf_store::{Caching, Cells, DenseArray, Listing};
 use super::segment::missing_place_error;
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
-use crate::{Categories, Column, Field, LevelReader, ModelError};
+use crate::{Categories, Column, Field, LevelReader};
 
 /// One attribute of the links of a family; cheap to clone.
 ///
@@ -67,7 +68,7 @@ impl LevelReader {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn link_attribute_names(&self) -> Result<Listing, ModelError> {
+    pub async fn link_attribute_names(&self) -> Result<Listing> {
         let mut listing = self.node().children("link_attributes").await?;
         let between = self.node().children("cross_chunk_link_attributes").await?;
         listing.names.extend(between.names);
@@ -84,7 +85,7 @@ impl LinkFamily {
     ///
     /// When its documents do not say what is needed to read it, or contradict each other.
     #[boxed]
-    pub async fn attribute(&self, name: &str) -> Result<Option<LinkAttribute>, ModelError> {
+    pub async fn attribute(&self, name: &str) -> Result<Option<LinkAttribute>> {
         let (mut parts, mut form) = (Vec::with_capacity(self.segments().len()), None);
         for segment in self.segments() {
             let part = self.part(name, segment).await?;
@@ -93,23 +94,29 @@ impl LinkFamily {
                     Part::Cells(cells) => (cells.path(), cells.attributes()),
                     Part::Rows(rows) => (rows.path(), rows.attributes()),
                 };
-                let place = |error: ModelError| error.with_array(path);
+                let place = |error: Error| error.at_array(path);
                 let doc = Doc::parse(attributes.clone()).map_err(|error| place(error.into()))?;
                 let dtype = doc.dtype().map_err(|error| place(error.into()))?;
                 let width = doc.declared_columns().and_then(|width| u32::try_from(width).ok());
                 let width = width.ok_or_else(|| {
-                    let (what, expected) = ("values of a row", Expected::AtMost(u32::MAX.into()));
-                    place(ModelError::invalid_value(Class::LimitExceeded, what, expected, "more"))
+                    place(Error::new(
+                        Class::LimitExceeded,
+                        "values of a row",
+                        Expected::AtMost(u32::MAX.into()),
+                        "more",
+                    ))
                 })?;
                 let column = ColumnDoc::parse(attributes.clone());
                 let dictionary = column.map_err(|error| place(error.into()))?.dictionary;
                 let part_form =
                     (dtype, width, dictionary.as_ref().map(Categories::from_dictionary));
                 if *form.get_or_insert_with(|| part_form.clone()) != part_form {
-                    let expected = Expected::Rule("one type, width and categories in all segments");
-                    let what = "values of a link attribute";
-                    let error =
-                        ModelError::invalid_value(Class::BadShape, what, expected, "another");
+                    let error = Error::new(
+                        Class::BadShape,
+                        "values of a link attribute",
+                        "one type, width and categories in all segments",
+                        "another",
+                    );
                     return Err(place(error));
                 }
             }
@@ -122,11 +129,7 @@ impl LinkFamily {
     }
 
     /// Returns the array that has the values for a segment.
-    async fn part(
-        &self,
-        name: &str,
-        segment: &super::LinkSegment,
-    ) -> Result<Option<Part>, ModelError> {
+    async fn part(&self, name: &str, segment: &super::LinkSegment) -> Result<Option<Part>> {
         let delta = self.delta();
         if segment.is_flat() {
             let path = format!("cross_chunk_link_attributes/{name}/{delta}");
@@ -184,7 +187,7 @@ impl LinkAttribute {
         places: &[usize],
         records: &[LinkRecords],
         caching: Caching,
-    ) -> Vec<Result<Option<Column>, ModelError>> {
+    ) -> Vec<Result<Option<Column>>> {
         let mut columns = self.stored_values(segment, places, records, caching).await;
         if let Some(categories) = self.categories() {
             for found in &mut columns {
@@ -196,7 +199,7 @@ impl LinkAttribute {
                         self.inner.family.node().path(),
                         self.name()
                     );
-                    *found = Err(ModelError::from(error).with_array(path));
+                    *found = Err(Error::from(error).at_array(path));
                 }
             }
         }
@@ -209,7 +212,7 @@ impl LinkAttribute {
         places: &[usize],
         records: &[LinkRecords],
         caching: Caching,
-    ) -> Vec<Result<Option<Column>, ModelError>> {
+    ) -> Vec<Result<Option<Column>>> {
         let none = || places.iter().map(|_| Ok(None)).collect();
         match self.inner.parts.get(segment) {
             Some(Some(Part::Rows(rows))) => self.read_by_row(rows, records).await,
@@ -237,13 +240,13 @@ impl LinkAttribute {
         keys: &[Option<ChunkKey>],
         records: &[LinkRecords],
         caching: Caching,
-    ) -> Vec<Result<Option<Column>, ModelError>> {
+    ) -> Vec<Result<Option<Column>>> {
         let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let rows = CellRows { cells, dtype: self.inner.dtype, width: self.inner.width };
         let mut columns = rows.read_all(&present_keys, caching).await.into_iter();
         let answers = keys.iter().zip(records).map(|(key, records)| {
             let key = key.as_ref().ok_or_else(missing_place_error)?;
-            let place = |error: ModelError| error.with_array(cells.path()).with_chunk(key);
+            let place = |error: Error| error.at_array(cells.path()).at_chunk(key);
             let column = match columns.next().transpose()?.flatten() {
                 Some(column) => column,
                 None => Column::empty(self.inner.dtype, self.inner.width)
@@ -255,9 +258,9 @@ impl LinkAttribute {
                 return Ok(Some(column));
             }
             if !records.is_part() {
-                let (what, expected) = ("rows of a link attribute", to_u64(records.len()));
-                let expected = Expected::Exactly(expected.into());
-                let error = ModelError::invalid_value(Class::CountMismatch, what, expected, all);
+                let expected = to_u64(records.len());
+                let error =
+                    Error::new(Class::CountMismatch, "rows of a link attribute", expected, all);
                 return Err(place(error));
             }
             gather_rows(&column, part).map(Some).map_err(place)
@@ -269,8 +272,8 @@ impl LinkAttribute {
         &self,
         rows: &DenseArray,
         records: &[LinkRecords],
-    ) -> Vec<Result<Option<Column>, ModelError>> {
-        let place = |error: ModelError| error.with_array(rows.path());
+    ) -> Vec<Result<Option<Column>>> {
+        let place = |error: Error| error.at_array(rows.path());
         let all = match rows.read_all().await {
             Ok(bytes) => Column::new(rows.dtype(), self.inner.width, bytes)
                 .map_err(|error| place(error.into())),
@@ -286,13 +289,17 @@ impl LinkAttribute {
 }
 
 /// Gathers rows of `column`, all of which it must have.
-fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column, ModelError> {
+fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column> {
     let mut part = crate::ColumnBuilder::empty_like(column);
     for row in rows {
         if row >= to_u64(column.len()) {
-            let (what, expected) = ("row of a link attribute", to_u64(column.len()));
-            let expected = Expected::AtMost(i128::from(expected) - 1);
-            return Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, row));
+            let expected = to_u64(column.len());
+            return Err(Error::new(
+                Class::OutOfBounds,
+                "row of a link attribute",
+                Expected::AtMost(i128::from(expected) - 1),
+                row,
+            ));
         }
         part.push_row(column, zvf_format::num::saturating_usize(row));
     }

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::FlatLinks;
 use zvf_format::num::to_u64;
 
 use super::records::LinkRecords;
-use crate::ModelError;
 
 /// The records of one blob by the chunks between which they lie, in numeric order of these.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Blob {
 }
 
 impl Blob {
-    pub(super) fn new(bytes: &[u8], width: usize, rank: usize) -> Result<Self, ModelError> {
+    pub(super) fn new(bytes: &[u8], width: usize, rank: usize) -> Result<Self> {
         let links = FlatLinks::parse(bytes, width, rank)?;
         let mut cells: BTreeMap<Vec<i64>, (LinkRecords, Vec<u64>)> = BTreeMap::new();
         for (at, record) in links.records().enumerate() {

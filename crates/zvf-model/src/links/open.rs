@@ -4,6 +4,7 @@ use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
@@ -14,7 +15,7 @@ use zvf_store::{Cells, Notice};
 
 use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
-use crate::{Kind, LevelReader, ModelError};
+use crate::{Kind, LevelReader};
 
 impl LevelReader {
     /// Returns the links from this level to the one `delta` levels coarser; `None` when there are none. Opened
@@ -25,14 +26,14 @@ impl LevelReader {
     /// When the documents do not say what is needed to read them, a segment has a name that is none, or
     /// the layout is one that cannot be read, which is then named.
     #[boxed]
-    pub async fn links(&self, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+    pub async fn links(&self, delta: Delta) -> Result<Option<LinkFamily>> {
         let cell = self.opened_links(delta);
         Ok(cell.get_or_try_init(|| family(self, delta)).await?.clone())
     }
 }
 
 /// Returns the family `delta` of a level; `None` where it has none.
-async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let family = match level.store().family() {
         Layout::C => open_native(level, delta).await,
         Layout::A | Layout::B0 | Layout::B1 => open_older(level, delta).await,
@@ -50,7 +51,7 @@ async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>,
 async fn with_streams(
     level: &LevelReader,
     family: Option<LinkFamily>,
-) -> Result<Option<LinkFamily>, ModelError> {
+) -> Result<Option<LinkFamily>> {
     let keeps_order = level.keeps_order().await?;
     let has_intra =
         family.as_ref().is_some_and(|family| family.segments().iter().any(LinkSegment::is_intra));
@@ -62,14 +63,8 @@ async fn with_streams(
         None => LinkPolicy::new(FACE_CORNERS, level.key_rank())?,
     };
     if policy.link_width() != FACE_CORNERS {
-        let expected = Expected::Exactly(3);
         let found = zvf_format::num::to_u64(policy.link_width());
-        return Err(ModelError::invalid_value(
-            Class::BadShape,
-            "corners of a face",
-            expected,
-            found,
-        ));
+        return Err(Error::new(Class::BadShape, "corners of a face", 3, found));
     }
     let none = vec![0; policy.sid_ndim()];
     let offsets = vec![none.as_slice(); FACE_CORNERS - 1];
@@ -99,11 +94,11 @@ async fn with_streams(
 }
 
 /// Opens a family as 0.9 has it.
-async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let name = format!("links/{delta}");
     let Some(group) = level.node().group(&name).await? else { return Ok(None) };
     let path = format!("{}/{name}", level.node().path());
-    let place = |error: ModelError| error.with_array(&path);
+    let place = |error: Error| error.at_array(&path);
     let doc = LinksFamily::parse(group.attributes).map_err(|error| place(error.into()))?;
     let policy = policy(level, &doc, delta).await.map_err(place)?;
     let listing = level.node().children(&name).await?;
@@ -113,7 +108,7 @@ async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFam
         for child in &listing.names {
             let path = format!("{name}/{child}");
             let offsets = Offsets::parse(child, rank, width).map_err(|error| {
-                ModelError::from(error).with_array(format!("{}/{path}", level.node().path()))
+                Error::from(error).at_array(format!("{}/{path}", level.node().path()))
             })?;
             if let Some(cells) = level.node().cells(&path).await? {
                 segments.push(segment(policy, offsets, cells)?);
@@ -134,23 +129,21 @@ async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFam
 }
 
 /// Opens one array `links/<delta>/<offsets>`.
-fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment, ModelError> {
-    let place = |error: ModelError| error.with_array(cells.path());
+fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment> {
+    let place = |error: Error| error.at_array(cells.path());
     let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
     let width = zvf_format::num::to_u64(policy.link_width());
     if let Some(found) = doc.link_width.filter(|found| *found != width) {
-        let expected = Expected::Exactly(width.into());
-        return Err(place(ModelError::invalid_value(
-            Class::CountMismatch,
-            "link_width",
-            expected,
-            found,
-        )));
+        return Err(place(Error::new(Class::CountMismatch, "link_width", width, found)));
     }
     let named: Vec<&[i64]> = offsets.iter().collect();
     if doc.offsets.as_ref().is_some_and(|declared| *declared != named) {
-        let expected = Expected::Rule("those that the array is named after");
-        return Err(place(ModelError::invalid_value(Class::BadTag, "offsets", expected, "others")));
+        return Err(place(Error::new(
+            Class::BadTag,
+            "offsets",
+            "those that the array is named after",
+            "others",
+        )));
     }
     let intra = offsets.are_zero();
     let element = element(doc.dtype().map_err(|error| place(error.into()))?).map_err(place)?;
@@ -161,10 +154,10 @@ fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSeg
 }
 
 /// Opens a family of the versions before 0.9: links within a chunk, and those between chunks.
-async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>, ModelError> {
+async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let name = format!("cross_chunk_links/{delta}");
     let path = format!("{}/{name}", level.node().path());
-    let place = |error: ModelError| error.with_array(&path);
+    let place = |error: Error| error.at_array(&path);
     let between_doc = match level.node().group(&name).await? {
         Some(group) if !group.attributes.is_empty() => Some(
             LinksFamily::parse_cross_chunk(group.attributes)
@@ -182,11 +175,10 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
         (None, Some(width)) => LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical),
         (None, None) if within.is_none() => return Ok(None),
         (None, None) => {
-            let expected = Expected::Rule("a number of endpoints");
-            return Err(place(ModelError::invalid_value(
+            return Err(place(Error::new(
                 Class::BadTag,
                 "link_width",
-                expected,
+                "a number of endpoints",
                 "nothing",
             )));
         }
@@ -213,13 +205,9 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
 }
 
 /// Returns the links within chunks, with their document.
-async fn open_within(
-    level: &LevelReader,
-    delta: Delta,
-) -> Result<Option<(Cells, SegmentDoc)>, ModelError> {
+async fn open_within(level: &LevelReader, delta: Delta) -> Result<Option<(Cells, SegmentDoc)>> {
     let Some(cells) = level.node().cells(&format!("links/{delta}")).await? else { return Ok(None) };
-    let doc = SegmentDoc::parse(cells.attributes().clone())
-        .map_err(|error| ModelError::from(error).with_array(cells.path()))?;
+    let doc = SegmentDoc::parse(cells.attributes().clone()).at_array(cells.path())?;
     Ok(Some((cells, doc)))
 }
 
@@ -234,7 +222,7 @@ async fn reconcile_widths(
     between: LinksFamily,
     width: u64,
     within: &Option<(Cells, SegmentDoc)>,
-) -> Result<LinksFamily, ModelError> {
+) -> Result<LinksFamily> {
     if is_empty(level, name, &between).await? {
         return Ok(LinksFamily { link_width: width, ..between });
     }
@@ -243,13 +231,16 @@ async fn reconcile_widths(
     {
         return Ok(between);
     }
-    let expected = Expected::Exactly(width.into());
-    let what = "link_width of records between chunks, beside others within them";
-    Err(ModelError::invalid_value(Class::CountMismatch, what, expected, between.link_width))
+    Err(Error::new(
+        Class::CountMismatch,
+        "link_width of records between chunks, beside others within them",
+        width,
+        between.link_width,
+    ))
 }
 
 /// Returns whether a family between chunks holds no record.
-async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<bool, ModelError> {
+async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<bool> {
     if doc.layout.is_none()
         && let Some(data) = level.node().dense(&format!("{name}/{DATA}")).await?
     {
@@ -264,8 +255,8 @@ fn open_within_segment(
     delta: Delta,
     cells: Cells,
     doc: &SegmentDoc,
-) -> Result<LinkSegment, ModelError> {
-    let dtype = doc.dtype().map_err(|error| ModelError::from(error).with_array(cells.path()))?;
+) -> Result<LinkSegment> {
+    let dtype = doc.dtype().at_array(cells.path())?;
     let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
     let none = vec![0; policy.sid_ndim()];
     let offsets = vec![none.as_slice(); policy.link_width() - 1];
@@ -282,12 +273,12 @@ async fn open_between(
     name: &str,
     doc: &LinksFamily,
     policy: LinkPolicy,
-) -> Result<Option<Form>, ModelError> {
+) -> Result<Option<Form>> {
     match doc.layout.as_deref() {
         None => {}
         Some(PARTITIONED) => return open_partitioned(level, name, policy).await.map(Some),
         Some(other) => {
-            let error = zvf_store::StoreError::unsupported(zvf_store::Op::Parse, "layout", other);
+            let error = Error::unsupported("layout", other);
             return Err(error.into());
         }
     }
@@ -303,11 +294,7 @@ async fn open_between(
 }
 
 /// Opens the leaves `<chunk 0>/../<chunk K-1>/data` below a family.
-async fn open_partitioned(
-    level: &LevelReader,
-    name: &str,
-    policy: LinkPolicy,
-) -> Result<Form, ModelError> {
+async fn open_partitioned(level: &LevelReader, name: &str, policy: LinkPolicy) -> Result<Form> {
     let (mut leaves, mut open) = (Vec::new(), vec![(name.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
         for child in level.node().children(&path).await?.names {
@@ -317,7 +304,7 @@ async fn open_partitioned(
                 leaves.extend(leaf.map(|leaf| (chunks.clone(), leaf)));
             } else if chunks.len() < policy.link_width() {
                 let key = child.parse::<ChunkKey>().map_err(|error| {
-                    ModelError::from(error).with_array(format!("{}/{below}", level.node().path()))
+                    Error::from(error).at_array(format!("{}/{below}", level.node().path()))
                 })?;
                 let deeper = chunks.iter().copied().chain([key]).collect();
                 open.push((below, deeper));
@@ -344,16 +331,12 @@ fn new_family(
 }
 
 /// Returns the policy that a document states, checked against the level.
-async fn policy(
-    level: &LevelReader,
-    doc: &LinksFamily,
-    delta: Delta,
-) -> Result<LinkPolicy, ModelError> {
+async fn policy(level: &LevelReader, doc: &LinksFamily, delta: Delta) -> Result<LinkPolicy> {
     let exactly = |what, class, want: i128, found: i128| {
         if want == found {
             return Ok(());
         }
-        Err(ModelError::invalid_value(class, what, Expected::Exactly(want), found))
+        Err(Error::new(class, what, want, found))
     };
     exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
     let rank = zvf_format::num::to_u64(level.key_rank());
@@ -365,8 +348,7 @@ async fn policy(
         Token::Known(LinkStore::Canonical) => policy,
         Token::Known(LinkStore::Duplicate) => policy.with_storage(LinkStorage::Duplicate),
         Token::Other(other) => {
-            let op = zvf_store::Op::Parse;
-            return Err(zvf_store::StoreError::unsupported(op, "store", other.as_str()).into());
+            return Err(Error::unsupported("store", other.as_str()));
         }
     };
     if delta == Delta::SAME {
@@ -376,11 +358,10 @@ async fn policy(
 }
 
 /// Returns what leads from chunks of a level to those of the level `delta` away.
-async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError> {
+async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor> {
     let other = i64::from(level.level().0) + i64::from(delta.0);
     let other = u32::try_from(other).map_err(|_negative| {
-        let expected = Expected::AtLeast(0);
-        ModelError::invalid_value(Class::OutOfBounds, "level that is linked to", expected, other)
+        Error::new(Class::OutOfBounds, "level that is linked to", Expected::AtLeast(0), other)
     })?;
     let root = level.store().root();
     let node = level.store().level(other).await?;
@@ -395,14 +376,13 @@ async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor, ModelError>
 }
 
 /// Returns the type of the numbers in a row.
-fn element(dtype: Dtype) -> Result<LinkInteger, ModelError> {
+fn element(dtype: Dtype) -> Result<LinkInteger> {
     let signed = dtype.kind == DtypeKind::Int;
     if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
-        let expected = Expected::Rule("little-endian integers");
-        return Err(ModelError::invalid_value(
+        return Err(Error::new(
             Class::Unsupported,
             "dtype of links",
-            expected,
+            "little-endian integers",
             "another",
         ));
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, LinkCell, LinkPolicy, LinkStorage, PartitionedLinks, RowShape};
 use zvf_format::{Class, Expected, FormatError};
@@ -13,7 +14,6 @@ use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
 use super::blob::Blob;
 use super::records::LinkRecords;
-use crate::ModelError;
 use crate::level::draco::DracoCells;
 
 /// Cells of links with one place in the store; cheap to clone.
@@ -132,7 +132,7 @@ impl LinkSegment {
     /// When presence is recorded wrongly, or not at all and the backend cannot list; in the flat form of
     /// 0.6 and 0.7, when the blob cannot be read or is none.
     #[boxed]
-    pub async fn cells(&self) -> Result<LinkCells, ModelError> {
+    pub async fn cells(&self) -> Result<LinkCells> {
         let list = match &self.inner.form {
             Form::Sources { cells, offsets, .. } => {
                 let table = match (cells.presence().await, &self.tried) {
@@ -168,12 +168,8 @@ impl LinkSegment {
     ///
     /// Each answer has its own fault, which names the cell: what cannot be read, or holds no records.
     #[boxed]
-    pub async fn read(
-        &self,
-        places: &[usize],
-        caching: Caching,
-    ) -> Vec<Result<LinkRecords, ModelError>> {
-        let all = |error: ModelError| places.iter().map(|_| Err(error.clone())).collect();
+    pub async fn read(&self, places: &[usize], caching: Caching) -> Vec<Result<LinkRecords>> {
+        let all = |error: Error| places.iter().map(|_| Err(error.clone())).collect();
         let listed = match self.cells().await {
             Ok(listed) => listed,
             Err(error) => return all(error),
@@ -218,34 +214,28 @@ impl LinkSegment {
     /// [`Class::Unsupported`] in other segments; [`Class::OutOfBounds`] past the end of the cell; otherwise
     /// as [`read`](Self::read).
     #[boxed]
-    pub async fn read_rows(
-        &self,
-        chunk: &ChunkKey,
-        rows: &[Range<u64>],
-    ) -> Result<LinkRecords, ModelError> {
+    pub async fn read_rows(&self, chunk: &ChunkKey, rows: &[Range<u64>]) -> Result<LinkRecords> {
         if let Form::Streams { streams, .. } = &self.inner.form {
             return self.read_stream_rows(streams, chunk, rows).await;
         }
         let Form::Sources { cells, offsets, shape, body: Body::Flat } = &self.inner.form else {
-            let expected = Expected::Rule("rows that lie back to back");
-            let error = ModelError::invalid_value(
+            let error = Error::new(
                 Class::Unsupported,
                 "records",
-                expected,
+                "rows that lie back to back",
                 "groups of rows",
             );
-            return Err(error.with_array(self.path()));
+            return Err(error.at_array(self.path()));
         };
-        let place = |error: ModelError| error.with_array(cells.path()).with_chunk(chunk);
+        let place = |error: Error| error.at_array(cells.path()).at_chunk(chunk);
         let size = u64::from(shape.size());
         let bytes = |at: u64| {
             at.checked_mul(size).ok_or_else(|| {
-                let expected = Expected::Rule("rows that the cell has");
-                place(ModelError::invalid_value(Class::OutOfBounds, "row of a link", expected, at))
+                place(Error::new(Class::OutOfBounds, "row of a link", "rows that the cell has", at))
             })
         };
         let parts = rows.iter().map(|rows| Ok(bytes(rows.start)?..bytes(rows.end)?));
-        let parts = parts.collect::<Result<_, ModelError>>()?;
+        let parts = parts.collect::<Result<_>>()?;
         let found = cells.read_parts(&[(*chunk, parts)]).await.pop();
         let parts = found.transpose().map_err(|error| place(error.into()))?.flatten();
         let parts = match (parts, rows.iter().map(|rows| rows.end).max()) {
@@ -253,8 +243,7 @@ impl LinkSegment {
             (None, None | Some(0)) => Vec::new(),
             (None, Some(end)) => {
                 let expected = Expected::AtMost(0); // there is no cell
-                let error =
-                    ModelError::invalid_value(Class::OutOfBounds, "end of rows", expected, end);
+                let error = Error::new(Class::OutOfBounds, "end of rows", expected, end);
                 return Err(place(error));
             }
         };
@@ -282,7 +271,7 @@ impl LinkSegment {
         streams: &DracoCells,
         keys: &[Option<ChunkKey>],
         caching: Caching,
-    ) -> Vec<Result<LinkRecords, ModelError>> {
+    ) -> Vec<Result<LinkRecords>> {
         let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let mut chunks = streams.decode(&present_keys, caching).await.into_iter();
         let records = |key: &Option<ChunkKey>| {
@@ -302,17 +291,20 @@ impl LinkSegment {
         streams: &DracoCells,
         chunk: &ChunkKey,
         rows: &[Range<u64>],
-    ) -> Result<LinkRecords, ModelError> {
+    ) -> Result<LinkRecords> {
         let decoded = streams.decode(&[*chunk], Caching::Keep).await.pop();
         let faces = decoded.transpose()?.flatten().map(|chunk| chunk.faces).unwrap_or_default();
         let mut records = self.empty_records(&vec![*chunk; self.inner.policy.link_width()]);
         for row in rows.iter().flat_map(Clone::clone) {
             let face = usize::try_from(row).ok().and_then(|row| faces.get(row));
             let Some(face) = face else {
-                let expected = Expected::AtMost(zvf_format::num::to_u64(faces.len()).into());
-                let error =
-                    ModelError::invalid_value(Class::OutOfBounds, "end of rows", expected, row);
-                return Err(error.with_array(self.path()).with_chunk(chunk));
+                let error = Error::new(
+                    Class::OutOfBounds,
+                    "end of rows",
+                    Expected::AtMost(zvf_format::num::to_u64(faces.len()).into()),
+                    row,
+                );
+                return Err(error.at_array(self.path()).at_chunk(chunk));
             };
             records.push_rows(&face.map(u64::from));
         }
@@ -332,13 +324,13 @@ impl LinkSegment {
         shape: RowShape,
         body: Body,
         caching: Caching,
-    ) -> Vec<Result<LinkRecords, ModelError>> {
+    ) -> Vec<Result<LinkRecords>> {
         let keys: Vec<Option<ChunkKey>> = places.iter().map(|place| listed.key(*place)).collect();
         let present_keys: Vec<ChunkKey> = keys.iter().flatten().copied().collect();
         let mut payloads = cells.read_many(&present_keys, caching).await.into_iter();
         let records = |(key, place): (&Option<ChunkKey>, &usize)| {
             let key = key.ok_or_else(missing_place_error)?;
-            let in_cell = |error: ModelError| error.with_array(cells.path()).with_chunk(&key);
+            let in_cell = |error: Error| error.at_array(cells.path()).at_chunk(&key);
             let payload =
                 payloads.next().transpose().map_err(|error| in_cell(error.into()))?.flatten();
             let chunks = listed.chunks(*place).map_err(in_cell)?;
@@ -362,15 +354,11 @@ impl LinkSegment {
         Ok(records)
     }
 
-    async fn read_leaf(
-        &self,
-        chunks: &[ChunkKey],
-        leaf: &DenseArray,
-    ) -> Result<LinkRecords, ModelError> {
+    async fn read_leaf(&self, chunks: &[ChunkKey], leaf: &DenseArray) -> Result<LinkRecords> {
         let bytes = leaf.read_all().await?;
         let slots = u8::try_from(chunks.len()).unwrap_or(u8::MAX); // at most 8
         let links = PartitionedLinks::parse(&bytes, self.inner.policy.link_width(), slots)
-            .map_err(|error| ModelError::from(error).with_array(leaf.path()))?;
+            .at_array(leaf.path())?;
         let mut records = self.empty_records(chunks);
         records.reserve(links.len());
         for record in links.records() {
@@ -386,7 +374,7 @@ impl LinkSegment {
     }
 
     /// Returns the flat form, read once.
-    async fn blob(&self) -> Result<Arc<Blob>, ModelError> {
+    async fn blob(&self) -> Result<Arc<Blob>> {
         let Form::Flat { data, blob } = &self.inner.form else {
             return Ok(Arc::new(Blob { cells: Vec::new() }));
         };
@@ -394,7 +382,7 @@ impl LinkSegment {
         let blob = blob.get_or_try_init(|| async {
             let bytes = data.read_all().await?;
             let blob = Blob::new(&bytes, policy.link_width(), policy.sid_ndim());
-            blob.map(Arc::new).map_err(|error| error.with_array(data.path()))
+            blob.map(Arc::new).at_array(data.path())
         });
         Ok(Arc::clone(blob.await?))
     }
@@ -422,7 +410,7 @@ impl LinkCells {
     /// # Errors
     ///
     /// When there is no such cell, or a chunk that it names has no number of 64 bits.
-    pub fn chunks(&self, place: usize) -> Result<Vec<ChunkKey>, ModelError> {
+    pub fn chunks(&self, place: usize) -> Result<Vec<ChunkKey>> {
         match &self.list {
             CellList::Sources { table, offsets } => {
                 let source = table.get(place).ok_or_else(missing_place_error)?;
@@ -475,7 +463,11 @@ impl LinkCells {
     }
 }
 
-pub(super) fn missing_place_error() -> ModelError {
-    let expected = Expected::Rule("a place among the cells of the segment");
-    ModelError::invalid_value(Class::InvalidArgument, "cell of links", expected, "one past them")
+pub(super) fn missing_place_error() -> Error {
+    Error::new(
+        Class::InvalidArgument,
+        "cell of links",
+        "a place among the cells of the segment",
+        "one past them",
+    )
 }

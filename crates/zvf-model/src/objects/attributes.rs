@@ -1,9 +1,10 @@
 //! Which attributes objects have.
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::Result;
 use zvf_store::Listing;
 
-use crate::{LevelReader, ModelError, RowAttribute};
+use crate::{LevelReader, RowAttribute};
 
 impl LevelReader {
     /// Returns the attribute of objects called `name`, by row of the object index; `None` when there is none.
@@ -12,7 +13,7 @@ impl LevelReader {
     ///
     /// When its document does not say what is needed to read it.
     #[boxed]
-    pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>, ModelError> {
+    pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>> {
         let array = self.node().dense(&format!("object_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
@@ -23,7 +24,7 @@ impl LevelReader {
     ///
     /// When the backend fails.
     #[boxed]
-    pub async fn object_attribute_names(&self) -> Result<Listing, ModelError> {
+    pub async fn object_attribute_names(&self) -> Result<Listing> {
         Ok(self.node().children("object_attributes").await?)
     }
 }

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
@@ -19,57 +20,37 @@ use zvf_metadata::Dtype;
 use zvf_store::DenseArray;
 
 use super::ObjectManifest;
-use crate::ModelError;
 
 /// Checks that `array` is of 64-bit integers and has at least as many rows, and exactly as many columns,
 /// as `shape` says.
-pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<(), ModelError> {
-    let place = |error: ModelError| error.with_array(array.path());
+pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<()> {
+    let place = |error: Error| error.at_array(array.path());
     if array.dtype() != Dtype::INT64 {
-        let expected = Expected::Rule("int64");
-        return Err(place(ModelError::invalid_value(
-            Class::BadTag,
-            "data type",
-            expected,
-            "another",
-        )));
+        return Err(place(Error::new(Class::BadTag, "data type", "int64", "another")));
     }
     let found = array.shape();
     if found.len() != shape.len() {
-        let expected = Expected::Exactly(to_u64(shape.len()).into());
-        return Err(place(ModelError::invalid_value(
-            Class::BadShape,
-            "axes",
-            expected,
-            found.len(),
-        )));
+        return Err(place(Error::new(Class::BadShape, "axes", to_u64(shape.len()), found.len())));
     }
     for (axis, (found, required)) in found.iter().zip(shape).enumerate() {
         let Some(required) = *required else { continue };
         if axis == 0 && *found < required {
-            let expected = Expected::AtLeast(required.into());
-            return Err(place(ModelError::invalid_value(
+            return Err(place(Error::new(
                 Class::CountMismatch,
                 "rows",
-                expected,
+                Expected::AtLeast(required.into()),
                 *found,
             )));
         }
         if axis > 0 && *found != required {
-            let expected = Expected::Exactly(required.into());
-            return Err(place(ModelError::invalid_value(
-                Class::BadShape,
-                "columns",
-                expected,
-                *found,
-            )));
+            return Err(place(Error::new(Class::BadShape, "columns", required, *found)));
         }
     }
     Ok(())
 }
 
 /// Returns the first `rows` rows, read in pieces of a bounded size.
-pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes, ModelError> {
+pub(super) async fn all_rows(array: &DenseArray, rows: u64) -> Result<Bytes> {
     if rows <= PIECE {
         return Ok(array.rows(0..rows).await?);
     }
@@ -96,20 +77,18 @@ pub(super) async fn manifests(
     blocks: &DenseArray,
     rows: &[u64],
     rank: u64,
-) -> Result<Vec<Result<ObjectManifest, ModelError>>, ModelError> {
+) -> Result<Vec<Result<ObjectManifest>>> {
     let bytes = spans.take(rows).await?;
     let numbers: Vec<i64> = i64s_from_le(&bytes).collect();
-    let spans: Vec<Result<Range<u64>, ModelError>> = numbers
+    let spans: Vec<Result<Range<u64>>> = numbers
         .as_chunks::<2>()
         .0
         .iter()
-        .map(|[start, count]| {
-            span(*start, *count, blocks.len()).map_err(|e| e.with_array(spans.path()))
-        })
+        .map(|[start, count]| span(*start, *count, blocks.len()).at_array(spans.path()))
         .collect();
     let pieces = read(blocks, spans.iter().flatten().cloned().collect()).await?;
     let stride = saturating_usize(rank + 1) * 8; // a rank is at most 16
-    let manifest = |(span, row): (Result<Range<u64>, ModelError>, &u64)| {
+    let manifest = |(span, row): (Result<Range<u64>>, &u64)| {
         let span = span?;
         let after = pieces.partition_point(|(piece, _)| piece.start <= span.start);
         let piece = after.checked_sub(1).and_then(|at| pieces.get(at));
@@ -119,36 +98,35 @@ pub(super) async fn manifests(
         });
         bytes
             .ok_or_else(|| {
-                let (what, expected) = ("rows of a span", Expected::Rule("those that were read"));
-                ModelError::invalid_value(Class::OutOfBounds, what, expected, span.end)
+                Error::new(Class::OutOfBounds, "rows of a span", "those that were read", span.end)
             })
             .and_then(|bytes| blob(bytes, stride, rank))
             .and_then(|blob| ObjectManifest::new(*row, rank, blob))
-            .map_err(|error| error.with_array(blocks.path()))
+            .at_array(blocks.path())
     };
     Ok(spans.into_iter().zip(rows).map(manifest).collect())
 }
 
-fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>, ModelError> {
+fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>> {
     let range = u64::try_from(start).ok().zip(u64::try_from(count).ok());
     let Some((start, count)) = range else {
-        let expected = Expected::AtLeast(0);
         let found = start.min(count);
-        return Err(ModelError::invalid_value(Class::Negative, "span of blocks", expected, found));
+        return Err(Error::new(Class::Negative, "span of blocks", Expected::AtLeast(0), found));
     };
     let end = start + count;
     if end > blocks {
-        let (what, expected) = ("end of a span of blocks", Expected::AtMost(blocks.into()));
-        return Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, end));
+        return Err(Error::new(
+            Class::OutOfBounds,
+            "end of a span of blocks",
+            Expected::AtMost(blocks.into()),
+            end,
+        ));
     }
     Ok(start..end)
 }
 
 /// Returns the rows that the spans name, in pieces ascending by their start: near spans are read together.
-async fn read(
-    blocks: &DenseArray,
-    mut spans: Vec<Range<u64>>,
-) -> Result<Vec<(Range<u64>, Bytes)>, ModelError> {
+async fn read(blocks: &DenseArray, mut spans: Vec<Range<u64>>) -> Result<Vec<(Range<u64>, Bytes)>> {
     spans.sort_by_key(|span| span.start);
     let mut joined: Vec<Range<u64>> = Vec::new();
     for span in spans {
@@ -168,13 +146,13 @@ async fn read(
 }
 
 /// Encodes rows of references as a manifest blob.
-fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes, ModelError> {
+fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes> {
     let mut builder = ManifestBuilder::new(rank)?;
     for row in rows.chunks_exact(stride) {
         let numbers: Vec<i64> = i64s_from_le(row).collect();
         let Some((fragment, chunk)) = numbers.split_last() else { continue };
         let fragment = u64::try_from(*fragment).map_err(|_negative| {
-            ModelError::invalid_value(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
+            Error::new(Class::Negative, "fragment", Expected::AtLeast(0), *fragment)
         })?;
         builder.push_single(chunk, fragment)?;
     }
@@ -198,9 +176,9 @@ mod tests {
             (0, 0, Ok(0..0)),
             (3, 2, Ok(3..5)),
             (5, 0, Ok(5..5)),
-            (4, 2, Err("OutOfBounds: end of a span of blocks: expected at most 5, found 6")),
-            (-1, 2, Err("Negative: span of blocks: expected at least 0, found -1")),
-            (1, -7, Err("Negative: span of blocks: expected at least 0, found -7")),
+            (4, 2, Err("OutOfBounds, end of a span of blocks: expected at most 5, found 6")),
+            (-1, 2, Err("Negative, span of blocks: expected at least 0, found -1")),
+            (1, -7, Err("Negative, span of blocks: expected at least 0, found -7")),
         ] {
             let found = span(start, count, 5).map_err(|error| error.to_string());
             assert_eq!(found, expected.map_err(str::to_owned));
@@ -221,7 +199,7 @@ mod tests {
         let negative: Vec<u8> = [1_i64, -2, -5].iter().flat_map(|n| n.to_le_bytes()).collect();
         assert_eq!(
             blob(&negative, 24, 2).unwrap_err().to_string(),
-            "Negative: fragment: expected at least 0, found -5"
+            "Negative, fragment: expected at least 0, found -5"
         );
     }
 }

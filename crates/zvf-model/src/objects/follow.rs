@@ -5,6 +5,7 @@
 
 use async_recursion::async_recursion as boxed;
 use rayon::prelude::*;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::BlockFragments;
 use zvf_format::num::usize_from_u32;
@@ -14,7 +15,7 @@ use zvf_store::KeyFinder;
 use super::manifest::chunk_key;
 use super::{ObjectIndex, ObjectManifest};
 use crate::level::missing_cell_error;
-use crate::{ChunkFragments, LevelReader, ModelError, ObjectId};
+use crate::{ChunkFragments, LevelReader, ObjectId};
 
 /// Objects and the fragments they consist of.
 ///
@@ -85,11 +86,7 @@ impl LevelReader {
     /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together; otherwise when
     /// manifests or fragment indexes cannot be read.
     #[boxed]
-    pub async fn follow(
-        &self,
-        index: &ObjectIndex,
-        rows: &[u64],
-    ) -> Result<FollowedObjects, ModelError> {
+    pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<FollowedObjects> {
         self.follow_existing(index, rows, &|_| false).await
     }
 
@@ -104,25 +101,25 @@ impl LevelReader {
         &self,
         index: &ObjectIndex,
         rows: &[u64],
-        allowed: &(dyn Fn(&ModelError) -> bool + Send + Sync),
-    ) -> Result<FollowedObjects, ModelError> {
+        allowed: &(dyn Fn(&Error) -> bool + Send + Sync),
+    ) -> Result<FollowedObjects> {
         let manifests = index.manifests(rows).await?;
         let ids = index.ids_of(rows).await?;
         let table = self.chunks().await?;
         let finder = table.finder(rows.len());
         let named = map_parts(&manifests, |part| NamedChunks::new(&finder, part));
-        let named = named.into_iter().collect::<Result<Vec<_>, ModelError>>()?;
+        let named = named.into_iter().collect::<Result<Vec<_>>>()?;
         for (object, key) in find_missing_chunks(&named) {
             // Not there: the fault is that of whoever asks for its fragments, or for the rows that they name.
             let error = match self.fragments(&[key]).await.pop() {
                 Some(Err(error)) => error,
                 Some(Ok(fragments)) if fragments.check_rows(0).is_err() => {
-                    missing_cell_error().with_array(self.vertices().path()).with_chunk(&key)
+                    missing_cell_error().at_array(self.vertices().path()).at_chunk(&key)
                 }
                 Some(Ok(_)) | None => continue,
             };
             if !allowed(&error) {
-                return Err(error.with_object(ids[object]));
+                return Err(error.at_object(ids[object].0));
             }
         }
         let mut places = Places::new(&named, table.len());
@@ -137,7 +134,7 @@ impl LevelReader {
                     chunks.push(found);
                 }
                 Err(error) if allowed(&error) => numbers.push(None),
-                Err(error) => return Err(error.with_object(ids[*first])),
+                Err(error) => return Err(error.at_object(ids[*first].0)),
             }
         }
         places.numbers = numbers;
@@ -161,17 +158,18 @@ impl Objects<'_> {
         named: &[NamedChunks],
         places: &Places,
         chunks: &[ChunkFragments],
-    ) -> Result<Vec<ObjectRuns>, ModelError> {
+    ) -> Result<Vec<ObjectRuns>> {
         let of_part = |part: usize, left: &mut u64| {
             let first = part * OBJECTS_OF_A_PART;
             let mut blocks = named[part].blocks.iter();
             let objects = self.manifests.iter().zip(self.ids).skip(first).take(OBJECTS_OF_A_PART);
             let objects = objects.map(|(manifest, id)| {
                 let (runs, gaps) = runs(manifest, &mut blocks, places, chunks, left)
-                    .map_err(|error| error.with_array(self.path).with_object(*id))?;
+                    .at_array(self.path)
+                    .at_object(id.0)?;
                 Ok(ObjectRuns { row: manifest.row(), id: *id, runs, gaps })
             });
-            objects.collect::<Result<Vec<_>, ModelError>>()
+            objects.collect::<Result<Vec<_>>>()
         };
         // Claims, compared with the cap.
         let claimed = named.iter().fold(0, |sum: u64, part| sum.saturating_add(part.fragments));
@@ -224,7 +222,7 @@ struct Places {
 }
 
 impl NamedChunks {
-    fn new(finder: &KeyFinder<'_>, manifests: &[ObjectManifest]) -> Result<Self, ModelError> {
+    fn new(finder: &KeyFinder<'_>, manifests: &[ObjectManifest]) -> Result<Self> {
         let mut named = Self::default();
         for manifest in manifests {
             named.add(finder, manifest)?;
@@ -233,7 +231,7 @@ impl NamedChunks {
     }
 
     /// Adds the blocks of one more manifest.
-    fn add(&mut self, finder: &KeyFinder<'_>, manifest: &ObjectManifest) -> Result<(), ModelError> {
+    fn add(&mut self, finder: &KeyFinder<'_>, manifest: &ObjectManifest) -> Result<()> {
         let mut absent = None;
         for block in manifest.view()?.blocks() {
             let mut components = [0; zvf_format::key::MAX_RANK];
@@ -306,7 +304,7 @@ fn runs<'a>(
     places: &Places,
     chunks: &[ChunkFragments],
     left: &mut u64,
-) -> Result<(Vec<FragmentVisit>, Vec<usize>), ModelError> {
+) -> Result<(Vec<FragmentVisit>, Vec<usize>)> {
     let view = manifest.view()?;
     let place = |block: Option<&u32>| places.number(*block?);
     let all = blocks.clone();
@@ -319,8 +317,12 @@ fn runs<'a>(
         }
         let len = block.fragments.len();
         *left = left.checked_sub(len).ok_or_else(|| {
-            let (what, expected) = ("fragments of all objects", Expected::AtMost(MAX_RUNS.into()));
-            ModelError::invalid_value(Class::LimitExceeded, what, expected, len)
+            Error::new(
+                Class::LimitExceeded,
+                "fragments of all objects",
+                Expected::AtMost(MAX_RUNS.into()),
+                len,
+            )
         })?;
         match chunk {
             Some(chunk) => {
@@ -350,7 +352,7 @@ fn outside_error<'a>(
     mut blocks: impl Iterator<Item = &'a u32>,
     places: &Places,
     chunks: &[ChunkFragments],
-) -> ModelError {
+) -> Error {
     let mut last = None;
     let checked = manifest.view().and_then(|view| {
         let checked = view.check(|chunk| {
@@ -361,11 +363,15 @@ fn outside_error<'a>(
         Ok(checked?)
     });
     let error = checked.err().unwrap_or_else(|| {
-        let expected = Expected::Rule("fragments that the chunk has");
-        ModelError::invalid_value(Class::OutOfBounds, "fragment", expected, "one past the end")
+        Error::new(
+            Class::OutOfBounds,
+            "fragment",
+            "fragments that the chunk has",
+            "one past the end",
+        )
     });
     match last {
-        Some(chunk) => error.with_chunk(&chunk),
+        Some(chunk) => error.at_chunk(&chunk),
         None => error,
     }
 }

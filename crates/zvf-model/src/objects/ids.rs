@@ -11,11 +11,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::DenseArray;
 
 use super::dense::pieces;
-use crate::{ModelError, ObjectId};
+use crate::ObjectId;
 
 /// The ids of all rows.
 #[derive(Debug)]
@@ -116,7 +117,7 @@ impl SparseIndex {
         column: &DenseArray,
         slots: u64,
         max_bytes: u64,
-    ) -> Result<Option<Self>, ModelError> {
+    ) -> Result<Option<Self>> {
         let max_runs = saturating_usize(max_bytes / to_u64(size_of::<(u64, i64)>())); // a limit
         let (mut runs, mut blocks) = (Some(Vec::new()), Vec::new()); // no runs where they are too many
         let mut last = None;
@@ -148,7 +149,7 @@ impl SparseIndex {
         column: &DenseArray,
         slots: u64,
         ids: &[ObjectId],
-    ) -> Result<Vec<FoundRow>, ModelError> {
+    ) -> Result<Vec<FoundRow>> {
         let firsts = match self {
             Self::Runs(runs) => {
                 let find = |id: &ObjectId| Ok(find_in_runs(runs, slots, id.0));
@@ -202,7 +203,7 @@ pub(super) async fn search(
     column: &DenseArray,
     slots: u64,
     ids: &[ObjectId],
-) -> Result<Vec<FoundRow>, ModelError> {
+) -> Result<Vec<FoundRow>> {
     let mut rows_by_id: BTreeMap<i64, FoundRow> = ids.iter().map(|id| (id.0, Ok(None))).collect();
     for piece in pieces(0..slots) {
         let bytes = column.rows(piece.clone()).await?;

@@ -1,10 +1,9 @@
 //! The manifest of one object: which fragments of which chunks it is, in order.
 
 use bytes::Bytes;
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::Manifest;
-
-use crate::ModelError;
 
 /// The fragments of one object, in the order that makes it up.
 ///
@@ -17,7 +16,7 @@ use crate::ModelError;
 /// let (chunk, fragment) = manifest.references()?.next().unwrap();
 /// assert_eq!((chunk.to_string(), fragment), ("4".into(), 5));
 /// assert!(ObjectManifest::new(1, 1, Vec::new().into())?.is_empty());
-/// # Ok::<(), zvf_model::ModelError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectManifest {
@@ -32,7 +31,7 @@ impl ObjectManifest {
     /// # Errors
     ///
     /// When it is not a manifest.
-    pub fn new(row: u64, rank: u64, blob: Bytes) -> Result<Self, ModelError> {
+    pub fn new(row: u64, rank: u64, blob: Bytes) -> Result<Self> {
         let manifest = Self { row, rank, blob };
         Manifest::parse(manifest.blob(), rank)?;
         Ok(manifest)
@@ -49,7 +48,7 @@ impl ObjectManifest {
     /// # Errors
     ///
     /// Never: the blob was checked. A caller need not know that.
-    pub fn view(&self) -> Result<Manifest<'_>, ModelError> {
+    pub fn view(&self) -> Result<Manifest<'_>> {
         Ok(Manifest::parse_again(self.blob(), self.rank))
     }
 
@@ -76,7 +75,7 @@ impl ObjectManifest {
     /// # Errors
     ///
     /// Never, as [`view`](Self::view).
-    pub fn references(&self) -> Result<impl Iterator<Item = (ChunkKey, u64)> + '_, ModelError> {
+    pub fn references(&self) -> Result<impl Iterator<Item = (ChunkKey, u64)> + '_> {
         let view = self.view()?;
         Ok(view.references().filter_map(|reference| {
             Some((chunk_key(reference.chunk.iter().map(|c| c.get()))?, reference.fragment))
@@ -90,7 +89,7 @@ impl ObjectManifest {
     /// Never, as [`view`](Self::view).
     pub fn steps(
         &self,
-    ) -> Result<impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_, ModelError> {
+    ) -> Result<impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_> {
         let places = self.view()?.blocks().flat_map(|block| {
             let chunk = chunk_key(block.chunk.iter().map(|c| c.get()));
             let end = block.fragments.is_empty().then_some(None);

@@ -28,6 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Result};
 use zvf_format::num::i64s_from_le;
 use zvf_format::{Class, Expected};
 use zvf_store::{DenseArray, Rows};
@@ -36,7 +37,7 @@ pub use follow::{FollowedObjects, FragmentVisit, ObjectRuns};
 pub use manifest::ObjectManifest;
 pub(crate) use manifest::chunk_key;
 
-use crate::{ModelError, ObjectId};
+use crate::ObjectId;
 use ids::{IdTable, SparseIndex};
 
 /// The objects of a level; cheap to clone.
@@ -108,7 +109,7 @@ impl ObjectIndex {
     ///
     /// When there are not so many rows, or the ids cannot be read.
     #[boxed]
-    pub async fn ids(&self, range: Range<u64>) -> Result<Vec<ObjectId>, ModelError> {
+    pub async fn ids(&self, range: Range<u64>) -> Result<Vec<ObjectId>> {
         self.check_row(range.end, self.slots())?;
         match &self.inner.ids {
             Ids::Row => range.map(|row| self.as_id(row)).collect(),
@@ -129,7 +130,7 @@ impl ObjectIndex {
     ///
     /// As [`ids`](Self::ids).
     #[boxed]
-    pub async fn ids_of(&self, rows: &[u64]) -> Result<Vec<ObjectId>, ModelError> {
+    pub async fn ids_of(&self, rows: &[u64]) -> Result<Vec<ObjectId>> {
         self.check_rows(rows)?;
         match &self.inner.ids {
             Ids::Row => rows.iter().map(|row| self.as_id(*row)).collect(),
@@ -157,7 +158,7 @@ impl ObjectIndex {
     ///
     /// [`Class::Duplicate`] when several rows claim one of them; otherwise when the ids cannot be read.
     #[boxed]
-    pub async fn find(&self, ids: &[ObjectId]) -> Result<Vec<Option<u64>>, ModelError> {
+    pub async fn find(&self, ids: &[ObjectId]) -> Result<Vec<Option<u64>>> {
         let found = match &self.inner.ids {
             Ids::Row => {
                 let row =
@@ -174,10 +175,8 @@ impl ObjectIndex {
         };
         let rows = found.into_iter().zip(ids).map(|(found, id)| {
             found.map_err(|rows| {
-                let expected = Expected::Exactly(1);
-                let error =
-                    ModelError::invalid_value(Class::Duplicate, "rows of one id", expected, rows);
-                error.with_array(self.ids_path()).with_object(*id)
+                let error = Error::new(Class::Duplicate, "rows of one id", 1, rows);
+                error.at_array(self.ids_path()).at_object(id.0)
             })
         });
         rows.collect()
@@ -190,7 +189,7 @@ impl ObjectIndex {
     /// [`Class::LimitExceeded`] when the ids are more than memory may hold; otherwise when they cannot be
     /// read.
     #[boxed]
-    pub async fn duplicates(&self) -> Result<Vec<ObjectId>, ModelError> {
+    pub async fn duplicates(&self) -> Result<Vec<ObjectId>> {
         if matches!(self.inner.ids, Ids::Row) {
             return Ok(Vec::new());
         }
@@ -198,11 +197,14 @@ impl ObjectIndex {
             Some(table) => Ok(table.duplicates()),
             None if self.sparse_index().await?.is_some() => Ok(Vec::new()), // they ascend strictly
             None => {
-                let (what, expected) =
-                    ("bytes of all ids", Expected::AtMost(self.inner.cap.into()));
                 let found = self.table_bytes();
-                Err(ModelError::invalid_value(Class::LimitExceeded, what, expected, found)
-                    .with_array(self.ids_path()))
+                Err(Error::new(
+                    Class::LimitExceeded,
+                    "bytes of all ids",
+                    Expected::AtMost(self.inner.cap.into()),
+                    found,
+                )
+                .at_array(self.ids_path()))
             }
         }
     }
@@ -214,7 +216,7 @@ impl ObjectIndex {
     /// [`Class::OutOfBounds`] for a row that is not there; otherwise when a manifest cannot be read or is
     /// none, naming the object.
     #[boxed]
-    pub async fn manifests(&self, rows: &[u64]) -> Result<Vec<ObjectManifest>, ModelError> {
+    pub async fn manifests(&self, rows: &[u64]) -> Result<Vec<ObjectManifest>> {
         self.check_rows(rows)?;
         let found = match &self.inner.form {
             Form::Blobs(blobs) => {
@@ -243,18 +245,15 @@ impl ObjectIndex {
     /// # Errors
     ///
     /// As [`manifests`](Self::manifests), and the first error of `visit`, to which the object is added.
-    pub async fn scan(
-        &self,
-        mut visit: impl FnMut(&ObjectManifest) -> Result<(), ModelError>,
-    ) -> Result<(), ModelError> {
+    pub async fn scan(&self, mut visit: impl FnMut(&ObjectManifest) -> Result<()>) -> Result<()> {
         self.scan_while(|manifest| visit(manifest).map(|()| true)).await
     }
 
     /// As [`scan`](Self::scan), for as long as `visit` says so.
     pub(crate) async fn scan_while(
         &self,
-        mut visit: impl FnMut(&ObjectManifest) -> Result<bool, ModelError>,
-    ) -> Result<(), ModelError> {
+        mut visit: impl FnMut(&ObjectManifest) -> Result<bool>,
+    ) -> Result<()> {
         let mut start = 0;
         while start < self.slots() {
             let end = (start + BATCH).min(self.slots());
@@ -272,29 +271,29 @@ impl ObjectIndex {
     }
 
     /// Returns the same error, with the object at `row` named in it.
-    async fn blame(&self, error: ModelError, row: u64) -> ModelError {
-        let error = error.with_array(&self.inner.path);
+    async fn blame(&self, error: Error, row: u64) -> Error {
+        let error = error.at_array(&self.inner.path);
         match self.ids_of(&[row]).await.as_deref() {
-            Ok([id]) => error.with_object(*id),
+            Ok([id]) => error.at_object(id.0),
             _ => error,
         }
     }
 
     /// Returns the ids by value, made once; `None` where they are too many.
-    async fn table(&self) -> Result<Option<&IdTable>, ModelError> {
+    async fn table(&self) -> Result<Option<&IdTable>> {
         let Ids::Column { ids, table, .. } = &self.inner.ids else { return Ok(None) };
         let table = table.get_or_try_init(|| async {
             if self.table_bytes() > self.inner.cap {
                 return Ok(None);
             }
             let bytes = dense::all_rows(ids, self.slots()).await?;
-            Ok::<_, ModelError>(IdTable::new(bytes))
+            Ok::<_, Error>(IdTable::new(bytes))
         });
         Ok(table.await?.as_ref())
     }
 
     /// Returns the sparse index of ids that are too many for a table, made once; `None` where they do not ascend.
-    async fn sparse_index(&self) -> Result<Option<&SparseIndex>, ModelError> {
+    async fn sparse_index(&self) -> Result<Option<&SparseIndex>> {
         let Ids::Column { ids, sparse, .. } = &self.inner.ids else { return Ok(None) };
         let read = || SparseIndex::read(ids, self.slots(), self.inner.cap);
         Ok(sparse.get_or_try_init(read).await?.as_ref())
@@ -305,26 +304,29 @@ impl ObjectIndex {
         self.slots() * IdTable::BYTES
     }
 
-    fn as_id(&self, row: u64) -> Result<ObjectId, ModelError> {
+    fn as_id(&self, row: u64) -> Result<ObjectId> {
         i64::try_from(row).map(ObjectId).map_err(|_too_large| {
-            let expected = Expected::AtMost(i64::MAX.into());
-            ModelError::invalid_value(Class::Overflow, "row", expected, row)
-                .with_array(&self.inner.path)
+            Error::new(Class::Overflow, "row", Expected::AtMost(i64::MAX.into()), row)
+                .at_array(&self.inner.path)
         })
     }
 
-    fn check_rows(&self, rows: &[u64]) -> Result<(), ModelError> {
+    fn check_rows(&self, rows: &[u64]) -> Result<()> {
         let last = rows.iter().copied().max().map_or(0, |row| row.saturating_add(1)); // refused, as any so large
         self.check_row(last, self.slots())
     }
 
-    fn check_row(&self, end: u64, slots: u64) -> Result<(), ModelError> {
+    fn check_row(&self, end: u64, slots: u64) -> Result<()> {
         if end <= slots {
             return Ok(());
         }
-        let (what, expected) = ("end of rows of the object index", Expected::AtMost(slots.into()));
-        Err(ModelError::invalid_value(Class::OutOfBounds, what, expected, end)
-            .with_array(&self.inner.path))
+        Err(Error::new(
+            Class::OutOfBounds,
+            "end of rows of the object index",
+            Expected::AtMost(slots.into()),
+            end,
+        )
+        .at_array(&self.inner.path))
     }
 
     fn ids_path(&self) -> String {

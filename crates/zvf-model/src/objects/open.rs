@@ -4,13 +4,14 @@ use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_metadata::ManifestLayout;
 use zvf_metadata::arrays::{IdForm, ObjectIndex as Doc};
 
 use super::{Form, Ids, Inner, ObjectIndex, dense};
-use crate::{LevelReader, ModelError};
+use crate::LevelReader;
 
 impl LevelReader {
     /// Returns the objects of the level; `None` when it has no index of them. Opened once per handle.
@@ -20,37 +21,30 @@ impl LevelReader {
     /// When the index has an unknown layout, lacks an array that its layout needs, or has fewer rows
     /// than it says.
     #[boxed]
-    pub async fn objects(&self) -> Result<Option<ObjectIndex>, ModelError> {
+    pub async fn objects(&self) -> Result<Option<ObjectIndex>> {
         let opened = self.opened_objects().get_or_try_init(|| ObjectIndex::open(self)).await?;
         Ok(opened.clone())
     }
 }
 
 impl ObjectIndex {
-    async fn open(level: &LevelReader) -> Result<Option<Self>, ModelError> {
+    async fn open(level: &LevelReader) -> Result<Option<Self>> {
         let Some(group) = level.node().group(INDEX).await? else { return Ok(None) };
         let path = format!("{}/{INDEX}", level.node().path());
-        let place = |error: ModelError| error.with_array(&path);
+        let place = |error: Error| error.at_array(&path);
         let doc = Doc::parse(group.attributes).map_err(|error| place(error.into()))?;
         let layout = doc.layout().map_err(|error| place(error.into()))?;
         let rank = to_u64(level.key_rank());
         if let Some(found) = doc.sid_ndim.filter(|found| *found != rank) {
-            let expected = Expected::Exactly(rank.into());
-            return Err(place(ModelError::invalid_value(
-                Class::BadShape,
-                "sid_ndim",
-                expected,
-                found,
-            )));
+            return Err(place(Error::new(Class::BadShape, "sid_ndim", rank, found)));
         }
         let form = Form::open(level, layout, rank, &path).await?;
         let (slots, rows) = (doc.num_objects, form.rows().await.map_err(place)?);
         if slots > rows {
-            let (what, expected) = ("num_objects", Expected::AtMost(rows.into()));
-            return Err(place(ModelError::invalid_value(
+            return Err(place(Error::new(
                 Class::CountMismatch,
-                what,
-                expected,
+                "num_objects",
+                Expected::AtMost(rows.into()),
                 slots,
             )));
         }
@@ -65,11 +59,10 @@ impl ObjectIndex {
         };
         // Whoever goes through all objects takes time by their number, which nothing stored bears out.
         if slots > MAX_OBJECTS {
-            let (what, expected) = ("num_objects", Expected::AtMost(MAX_OBJECTS.into()));
-            return Err(place(ModelError::invalid_value(
+            return Err(place(Error::new(
                 Class::LimitExceeded,
-                what,
-                expected,
+                "num_objects",
+                Expected::AtMost(MAX_OBJECTS.into()),
                 slots,
             )));
         }
@@ -84,7 +77,7 @@ impl Form {
         layout: Option<ManifestLayout>,
         rank: u64,
         path: &str,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self> {
         let node = level.node();
         let Some(layout) = layout else {
             let rows = node.rows(INDEX).await?;
@@ -106,7 +99,7 @@ impl Form {
         Err(missing_array_error(path, if dense_first { "manifest_spans" } else { "manifests" }))
     }
 
-    async fn rows(&self) -> Result<u64, ModelError> {
+    async fn rows(&self) -> Result<u64> {
         match self {
             Self::Blobs(rows) => Ok(rows.count().await?),
             Self::Dense { spans, .. } => Ok(spans.len()),
@@ -114,10 +107,14 @@ impl Form {
     }
 }
 
-fn missing_array_error(path: &str, name: &str) -> ModelError {
-    let expected = Expected::Rule("the arrays that the layout of the object index has");
-    ModelError::invalid_value(Class::NotFound, "array", expected, "nothing")
-        .with_array(format!("{path}/{name}"))
+fn missing_array_error(path: &str, name: &str) -> Error {
+    Error::new(
+        Class::NotFound,
+        "array",
+        "the arrays that the layout of the object index has",
+        "nothing",
+    )
+    .at_array(format!("{path}/{name}"))
 }
 
 const INDEX: &str = "object_index";

@@ -8,20 +8,21 @@
 //!
 //! Wherever the column does not settle a question, it is left alone and the manifests are asked.
 
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::i64s_from_le;
 use zvf_metadata::Dtype;
 use zvf_store::Caching;
 
 use super::table::{ChunkOwners, Owner};
-use crate::{LevelReader, ModelError, ObjectId, ObjectIndex};
+use crate::{LevelReader, ObjectId, ObjectIndex};
 
 /// Returns the owners of the fragments of `chunks`, where the column settles them.
 pub(super) async fn owners(
     level: &LevelReader,
     index: &ObjectIndex,
     chunks: &[ChunkKey],
-) -> Result<Option<Vec<ChunkOwners>>, ModelError> {
+) -> Result<Option<Vec<ChunkOwners>>> {
     let Some(column) = level.fragment_attribute(NAME).await? else { return Ok(None) };
     if (column.dtype(), column.width()) != (Dtype::INT64, 1) {
         return Ok(None); // a column of that name and of another meaning

@@ -23,12 +23,13 @@ mod table;
 
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 
 pub(crate) use table::CachedOwners;
 pub use table::{ChunkOwners, Owner};
 
-use crate::{LevelReader, ModelError, ObjectIndex};
+use crate::{LevelReader, ObjectIndex};
 use pass::Pass;
 
 /// Says whether a step from the first chunk to the second is of interest.
@@ -67,7 +68,7 @@ impl LevelReader {
         &self,
         chunks: &[ChunkKey],
         near: Option<Near<'_>>,
-    ) -> Result<Option<Owners>, ModelError> {
+    ) -> Result<Option<Owners>> {
         let Some(index) = self.objects().await? else { return Ok(None) };
         let near = near.filter(|_| self.is_chain());
         if near.is_none()
@@ -78,7 +79,7 @@ impl LevelReader {
         }
         let cached = self.cached_owners().get_or_try_init(|| async {
             let pass = Pass::read_all(self, self.index_cap()).await?;
-            Ok::<_, ModelError>(CachedOwners::new(pass.run(&index).await?))
+            Ok::<_, Error>(CachedOwners::new(pass.run(&index).await?))
         });
         let table = match cached.await? {
             CachedOwners::Table(table) => Arc::clone(table),
@@ -105,14 +106,10 @@ impl LevelReader {
 
     /// Returns the rows of the objects with a crossing that is `near`, where the owners of fragments are too many for a
     /// table.
-    async fn crossing_objects(
-        &self,
-        index: &ObjectIndex,
-        near: Near<'_>,
-    ) -> Result<Vec<u64>, ModelError> {
+    async fn crossing_objects(&self, index: &ObjectIndex, near: Near<'_>) -> Result<Vec<u64>> {
         let cached = self.cached_crossings().get_or_try_init(|| async {
             let pass = Pass::read_crossings(self, self.index_cap()).await?;
-            Ok::<_, ModelError>(CachedOwners::new(pass.run(index).await?))
+            Ok::<_, Error>(CachedOwners::new(pass.run(index).await?))
         });
         let table = match cached.await? {
             CachedOwners::Table(table) => Arc::clone(table),

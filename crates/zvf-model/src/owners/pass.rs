@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::{Block, BlockFragments};
 use zvf_format::num::to_u64;
@@ -17,7 +18,7 @@ use zvf_store::KeyTable;
 use super::Near;
 use super::table::{Crossing, Owner, Table};
 use crate::objects::chunk_key;
-use crate::{LevelReader, ModelError, ObjectIndex, ObjectManifest};
+use crate::{LevelReader, ObjectIndex, ObjectManifest};
 
 /// A pass over manifests: what it gathers, and the owners and crossings so far.
 pub(super) struct Pass<'a> {
@@ -46,12 +47,12 @@ enum Scope<'a> {
 
 impl<'a> Pass<'a> {
     /// Reads the owners of all chunks. Stops when the table takes more than `cap` bytes.
-    pub(super) async fn read_all(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
+    pub(super) async fn read_all(level: &LevelReader, cap: u64) -> Result<Self> {
         Self::new(level, Scope::All, cap).await
     }
 
     /// Reads all crossings and no owners. Stops when the table takes more than `cap` bytes.
-    pub(super) async fn read_crossings(level: &LevelReader, cap: u64) -> Result<Self, ModelError> {
+    pub(super) async fn read_crossings(level: &LevelReader, cap: u64) -> Result<Self> {
         Self::new(level, Scope::Crossings, cap).await
     }
 
@@ -62,7 +63,7 @@ impl<'a> Pass<'a> {
         level: &LevelReader,
         chunks: &[ChunkKey],
         near: Option<Near<'a>>,
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self> {
         let table = level.chunks().await?;
         let mut fragments = Vec::with_capacity(chunks.len());
         for (key, found) in chunks.iter().zip(level.fragments(chunks).await) {
@@ -78,7 +79,7 @@ impl<'a> Pass<'a> {
         Self::new(level, Scope::Question { fragments, near }, cap).await
     }
 
-    async fn new(level: &LevelReader, scope: Scope<'a>, cap: u64) -> Result<Self, ModelError> {
+    async fn new(level: &LevelReader, scope: Scope<'a>, cap: u64) -> Result<Self> {
         Ok(Self {
             chunks: level.chunks().await?,
             axes: level.axes(),
@@ -92,12 +93,15 @@ impl<'a> Pass<'a> {
     }
 
     /// Runs the pass and returns the table; `None` when it takes more than the cap.
-    pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Table>, ModelError> {
+    pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Table>> {
         if u32::try_from(index.slots()).is_err() {
-            let (what, expected) = ("num_objects", Expected::AtMost(u32::MAX.into()));
-            let error =
-                ModelError::invalid_value(Class::LimitExceeded, what, expected, index.slots());
-            return Err(error.with_array(index.path()));
+            let error = Error::new(
+                Class::LimitExceeded,
+                "num_objects",
+                Expected::AtMost(u32::MAX.into()),
+                index.slots(),
+            );
+            return Err(error.at_array(index.path()));
         }
         index.scan_while(|manifest| self.visit(manifest).map(|()| !self.full)).await?;
         if self.full {
@@ -111,17 +115,20 @@ impl<'a> Pass<'a> {
     /// # Errors
     ///
     /// As [`run`](Self::run), and when it takes more than the cap.
-    pub(super) async fn run_or_refuse(self, index: &ObjectIndex) -> Result<Table, ModelError> {
+    pub(super) async fn run_or_refuse(self, index: &ObjectIndex) -> Result<Table> {
         let cap = self.cap;
         self.run(index).await?.ok_or_else(|| {
-            let what = "bytes of the owners of fragments";
-            let expected = Expected::AtMost(cap.into());
-            ModelError::invalid_value(Class::LimitExceeded, what, expected, "more")
-                .with_array(index.path())
+            Error::new(
+                Class::LimitExceeded,
+                "bytes of the owners of fragments",
+                Expected::AtMost(cap.into()),
+                "more",
+            )
+            .at_array(index.path())
         })
     }
 
-    fn visit(&mut self, manifest: &ObjectManifest) -> Result<(), ModelError> {
+    fn visit(&mut self, manifest: &ObjectManifest) -> Result<()> {
         let row = u32::try_from(manifest.row()).unwrap_or(u32::MAX); // checked by `run`
         let mut before: Option<(ChunkKey, Option<u32>)> = None;
         for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
@@ -133,7 +140,7 @@ impl<'a> Pass<'a> {
                     _ => self.place(&key),
                 };
                 if let Some(place) = place {
-                    self.add(place, &block, row).map_err(|error| error.with_chunk(&key))?;
+                    self.add(place, &block, row).at_chunk(&key)?;
                 }
             }
             if let (true, Some((from, a))) = (self.chain, &before)
@@ -162,7 +169,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the fragments of a block of the chunk at `place`.
-    fn add(&mut self, place: u32, block: &Block<'_>, row: u32) -> Result<(), ModelError> {
+    fn add(&mut self, place: u32, block: &Block<'_>, row: u32) -> Result<()> {
         let mut fragments = u64::from(u32::MAX);
         if let Scope::Question { fragments: chunks, .. } = &self.scope {
             let Ok(at) = chunks.binary_search_by_key(&place, |(place, _)| *place) else {
@@ -206,7 +213,7 @@ fn share_face(a: &[i64], b: &[i64]) -> bool {
 }
 
 /// Refuses fragments that a chunk does not have.
-fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
+fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<()> {
     let last = match fragments {
         BlockFragments::Single(fragment) => *fragment,
         // No chunk has as many fragments as the largest number. A block without any was left out.
@@ -216,8 +223,7 @@ fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<(), ModelError> {
     if last < have {
         return Ok(());
     }
-    let expected = Expected::AtMost(i128::from(have) - 1);
-    Err(ModelError::invalid_value(Class::OutOfBounds, "fragment", expected, last))
+    Err(Error::new(Class::OutOfBounds, "fragment", Expected::AtMost(i128::from(have) - 1), last))
 }
 
 /// Bytes of one owner or crossing while they are gathered.
@@ -255,7 +261,7 @@ mod tests {
             (BlockFragments::Explicit(&list), 4, Some(4)),
         ] {
             let message = expected.map(|found| {
-                format!("OutOfBounds: fragment: expected at most {}, found {found}", have - 1)
+                format!("OutOfBounds, fragment: expected at most {}, found {found}", have - 1)
             });
             assert_eq!(check(&fragments, have).err().map(|error| error.to_string()), message);
         }

@@ -1,8 +1,9 @@
 //! Stores with one fault each are refused as their list says, without a panic.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::Delta;
-use zvf_model::{LevelId, LevelReader, ModelError, Parametric};
+use zvf_model::{LevelId, LevelReader, Parametric};
 use zvf_store::{Caching, OpenOptions, Store};
 
 use archives::{Unpacked, inline, json};
@@ -49,7 +50,7 @@ const PLACES: [(&str, Class, &str); 37] = [
 ];
 
 /// Reads everything of every level in every way, and returns the first fault.
-fn read_everything(path: &str) -> Result<(), ModelError> {
+fn read_everything(path: &str) -> Result<()> {
     let store = inline(Store::open(path, OpenOptions::default()))?;
     for number in store.level_numbers() {
         read_level(&inline(LevelReader::open(&store, LevelId(number)))?)?;
@@ -60,7 +61,7 @@ fn read_everything(path: &str) -> Result<(), ModelError> {
     Ok(())
 }
 
-fn read_level(level: &LevelReader) -> Result<(), ModelError> {
+fn read_level(level: &LevelReader) -> Result<()> {
     let keys: Vec<_> = inline(level.chunks())?.iter().collect();
     inline(level.tiles())?;
     let positions = inline(level.positions(&keys, Caching::Once));

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use archives::{Unpacked, files, inline};
 use serde_json::{Value, json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_model::{LevelId, LevelReader, ModelError, ObjectId, ObjectIndex};
+use zvf_model::{LevelId, LevelReader, ObjectId, ObjectIndex};
 use zvf_store::{Caching, Store};
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -134,13 +135,12 @@ fn spans_past_the_blocks_name_the_object() {
     let index = inline(fixture.level().objects()).unwrap().unwrap();
     assert!(inline(index.manifests(&[1, 2])).is_ok());
     let error = inline(index.manifests(&[2, 0])).unwrap_err();
-    assert_eq!((error.class(), error.object()), (Class::OutOfBounds, Some(ObjectId(0))), "{error}");
+    assert_eq!((error.class(), error.object()), (Class::OutOfBounds, Some(0)), "{error}");
     remove(&mut files, "0/object_index/manifest_blocks");
     let error = inline(LevelFixture::new(&files).level().objects()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "NotFound: array: expected the arrays that the layout of the object index has, found nothing \
-         (in 0/object_index/manifest_spans)"
+        "NotFound in 0/object_index/manifest_spans, array: expected the arrays that the layout of the object index has, found nothing"
     );
 }
 
@@ -201,7 +201,7 @@ fn unordered_ids_are_found_and_repeated_ids_reported() {
         assert_eq!(inline(index.ids_of(&[4, 0])).unwrap(), [i64::MAX, 900].map(ObjectId));
         assert_eq!(
             inline(index.find(&[ObjectId(8), ObjectId(17)])).unwrap_err().to_string(),
-            "Duplicate: rows of one id: expected 1, found 3 (in 0/object_index/object_ids, object 17)"
+            "Duplicate in 0/object_index/object_ids, rows of one id: expected 1, found 3 (object 17)"
         );
         match inline(index.duplicates()) {
             Ok(equal) => assert_eq!((equal, index_bytes > 0), ([3, 17].map(ObjectId).into(), true)),
@@ -214,7 +214,7 @@ fn unordered_ids_are_found_and_repeated_ids_reported() {
     let error = inline(LevelFixture::new(&files).level().objects()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "CountMismatch: rows: expected at least 10, found 9 (in 0/object_index/object_ids)"
+        "CountMismatch in 0/object_index/object_ids, rows: expected at least 10, found 9"
     );
 }
 
@@ -331,7 +331,7 @@ fn an_owner_column_is_used_where_it_is_valid() {
 
 #[test]
 fn additive_levels_form_a_chain() {
-    let numbers = |levels: &[u32]| -> Result<Vec<u32>, ModelError> {
+    let numbers = |levels: &[u32]| -> Result<Vec<u32>> {
         let mut files = files("pc3_pyramid_explicit");
         for level in levels {
             attributes(&mut files, &level.to_string(), |all| {
@@ -348,12 +348,12 @@ fn additive_levels_form_a_chain() {
     assert_eq!(numbers(&[0, 1]).unwrap(), [0, 1, 2]);
     assert_eq!(
         numbers(&[0, 1, 2]).unwrap_err().to_string(),
-        "BadShape: refinement: expected a coarser level that it adds to, found none (in 2)"
+        "BadShape in 2, refinement: expected a coarser level that it adds to, found none"
     );
 }
 
 /// Returns every record between chunks as text, with endpoints in their order.
-fn bridges(level: &LevelReader) -> Result<Vec<String>, ModelError> {
+fn bridges(level: &LevelReader) -> Result<Vec<String>> {
     let family = inline(level.links(Delta::SAME))?.unwrap();
     let mut all = Vec::new();
     for segment in family.segments().iter().filter(|segment| !segment.is_intra()) {

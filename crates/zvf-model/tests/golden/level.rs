@@ -1,20 +1,18 @@
 //! Chunks, fragments, positions and attributes compared with the reference.
 
 use serde_json::{Value, json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
-use zvf_model::{Column, ColumnBuilder, ModelError};
+use zvf_model::{Column, ColumnBuilder};
 use zvf_store::Caching;
 
 use crate::cases::{LevelCase, key, same_rows, sha256};
 use archives::inline;
 
 /// Returns all chunks of a level, and each of `columns` by fragment.
-fn in_order(
-    case: &LevelCase,
-    columns: Vec<Result<Column, ModelError>>,
-) -> Result<Column, ModelError> {
+fn in_order(case: &LevelCase, columns: Vec<Result<Column>>) -> Result<Column> {
     let keys = case.chunks();
     let mut all: Option<ColumnBuilder> = None;
     for (fragments, column) in inline(case.level.fragments(&keys)).into_iter().zip(columns) {

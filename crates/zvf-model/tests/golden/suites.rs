@@ -71,8 +71,8 @@ fn widths_that_differ_are_refused_where_both_sides_hold_records() {
     let error = inline(level(&store, 0).links(Delta::SAME)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "CountMismatch: link_width of records between chunks, beside others within them: expected 3, \
-         found 2 (in 0/cross_chunk_links/0)"
+        "CountMismatch in 0/cross_chunk_links/0, link_width of records between chunks, beside others within them: expected 3, \
+         found 2"
     );
 }
 
@@ -162,8 +162,7 @@ fn counts_of_parametric_objects_that_differ_are_refused() {
             "parametric/objects/zarr.json",
             miscounted,
             format!(
-                "CountMismatch: num_objects, beside the rows: expected {count}, found {} (in \
-                 parametric/objects)",
+                "CountMismatch in parametric/objects, num_objects, beside the rows: expected {count}, found {}",
                 count + 1
             ),
         ),
@@ -171,8 +170,7 @@ fn counts_of_parametric_objects_that_differ_are_refused() {
             "parametric/names/zarr.json",
             shortened,
             format!(
-                "CountMismatch: names of parametric objects: expected {count}, found {} (in \
-                 parametric/names)",
+                "CountMismatch in parametric/names, names of parametric objects: expected {count}, found {}",
                 count - 1
             ),
         ),

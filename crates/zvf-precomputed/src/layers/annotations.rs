@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{f64_from_i64, nearest_f32, to_u64};
 use zvf_model::{Batch, Bounds, Kind, LevelReader, ObjectId, RowAttribute, RowValues};
 use zvf_query::{Columns, Mode, Query, Reader};
 
-use super::PrecomputedError;
 use super::attributes::{Attribute, Property};
+use super::error::{too_large_error, unsupported_error};
 use super::grid::extent;
 use super::relations::Relations;
 use super::segments::{object_attributes, object_of, read_object};
@@ -31,11 +32,7 @@ pub(crate) struct ChainAnnotations {
 }
 
 impl ChainAnnotations {
-    pub(crate) async fn new(
-        kind: Kind,
-        level: LevelReader,
-        max_cell_rows: u64,
-    ) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn new(kind: Kind, level: LevelReader, max_cell_rows: u64) -> Result<Self> {
         let (attributes, values): (Vec<_>, Vec<_>) =
             object_attributes(&level).await?.into_iter().unzip();
         let properties = Property::list(&attributes)?;
@@ -111,14 +108,14 @@ impl ChainAnnotations {
         reader: &Reader,
         cell: &[u64],
         space: &Space,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    ) -> Result<Option<Bytes>> {
         if cell.len() != self.shape.len() || cell.iter().zip(&self.shape).any(|(at, n)| at >= n) {
             return Ok(None);
         }
         let next: Vec<u64> = cell.iter().map(|at| at + 1).collect();
         let (low, high) = self.corners(cell, &next);
-        let bounds = Bounds::new(&low, &high)
-            .map_err(|error| PrecomputedError::Unsupported(error.to_string()))?;
+        let bounds =
+            Bounds::new(&low, &high).map_err(|error| unsupported_error(error.to_string()))?;
         let query = Query::all().in_region(bounds).mode(Mode::Touch).at_level(self.level.level());
         let query = query.of_kind(self.kind).columns(Columns::None).limit_bytes(MAX_CELL_BYTES);
         let batch = reader.run(&query).await?.batch;
@@ -132,7 +129,7 @@ impl ChainAnnotations {
         reader: &Reader,
         id: u64,
         space: &Space,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    ) -> Result<Option<Bytes>> {
         let found = read_object(reader, &self.level, self.kind, id, Columns::None).await?;
         let Some(batch) = found else { return Ok(None) };
         let records = self.records(&batch, space).await?;
@@ -152,7 +149,7 @@ impl ChainAnnotations {
         relation: &str,
         id: u64,
         space: &Space,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    ) -> Result<Option<Bytes>> {
         let Some(relation) = self.relations.find(relation) else { return Ok(None) };
         let Some(query) = self.relations.query(&self.level, relation, id).await? else {
             return Ok(None);
@@ -164,11 +161,7 @@ impl ChainAnnotations {
     }
 
     /// Returns the records of the objects of a batch; a line has two vertices, and others are left out.
-    async fn records(
-        &self,
-        batch: &Batch,
-        space: &Space,
-    ) -> Result<Vec<(u64, Vec<u8>)>, PrecomputedError> {
+    async fn records(&self, batch: &Batch, space: &Space) -> Result<Vec<(u64, Vec<u8>)>> {
         let mut parts: Vec<(ObjectId, Vec<usize>)> = Vec::new();
         for part in batch.parts().iter() {
             match parts.last_mut() {
@@ -185,8 +178,7 @@ impl ChainAnnotations {
             if self.kind != Kind::Line {
                 let (what, found, max) = ("a polyline", to_u64(rows.len()), u64::from(u32::MAX));
                 let count = u32::try_from(rows.len());
-                let count =
-                    count.map_err(|_many| PrecomputedError::TooLarge { what, found, max })?;
+                let count = count.map_err(|_many| too_large_error(what, found, max))?;
                 record.extend(count.to_le_bytes());
             } else if rows.len() != 2 {
                 continue;
@@ -213,7 +205,7 @@ impl ChainAnnotations {
     async fn read_values(
         &self,
         objects: &[ObjectId],
-    ) -> Result<(Vec<Option<usize>>, Vec<RowValues>), PrecomputedError> {
+    ) -> Result<(Vec<Option<usize>>, Vec<RowValues>)> {
         let Some(index) = self.level.objects().await? else {
             return Ok((vec![None; objects.len()], Vec::new()));
         };

@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::{nearest_f32, saturating_floor_i64, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Value};
 
-use super::PrecomputedError;
+use super::error::{too_large_error, unsupported_error};
 
 /// The description of an attribute.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ impl Attribute {
         row: usize,
         at: usize,
         to: &mut Vec<u8>,
-    ) -> Result<(), PrecomputedError> {
+    ) -> Result<()> {
         let (kind, size) = self.stored_type();
         if kind == "float32" {
             to.extend(nearest_f32(column.float(row, at).unwrap_or(f64::NAN)).to_le_bytes());
@@ -74,7 +75,7 @@ impl Attribute {
         };
         let Some(number) = number.filter(|number| range.contains(number)) else {
             let what = format!("{} is {value}, which is no {kind}", self.name);
-            return Err(PrecomputedError::Unsupported(what));
+            return Err(unsupported_error(what));
         };
         to.extend(number.to_le_bytes().iter().take(size));
         Ok(())
@@ -84,11 +85,11 @@ impl Attribute {
 /// Checks the number of properties of attributes, one for each value of a row: documents may state any number of values.
 pub(crate) fn check_properties<'a>(
     attributes: impl IntoIterator<Item = &'a Attribute>,
-) -> Result<(), PrecomputedError> {
+) -> Result<()> {
     let found: u64 = attributes.into_iter().map(|attribute| to_u64(attribute.width)).sum();
     if found > MAX_PROPERTIES {
         let (what, max) = ("a list of properties", MAX_PROPERTIES);
-        return Err(PrecomputedError::TooLarge { what, found, max });
+        return Err(too_large_error(what, found, max));
     }
     Ok(())
 }
@@ -109,7 +110,7 @@ impl Property {
     /// # Errors
     ///
     /// When there are too many.
-    pub(crate) fn list(attributes: &[Attribute]) -> Result<Vec<Self>, PrecomputedError> {
+    pub(crate) fn list(attributes: &[Attribute]) -> Result<Vec<Self>> {
         check_properties(attributes)?;
         let (mut all, mut names) = (Vec::new(), BTreeSet::new());
         let numeric = attributes.iter().enumerate().filter(|(_, attribute)| attribute.is_number());
@@ -176,7 +177,7 @@ impl Property {
         column: Option<&Column>,
         row: usize,
         to: &mut Vec<u8>,
-    ) -> Result<(), PrecomputedError> {
+    ) -> Result<()> {
         for at in self.values.clone() {
             match column {
                 Some(column) => attribute.push(column, row, at, to)?,

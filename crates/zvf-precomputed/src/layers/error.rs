@@ -1,62 +1,32 @@
-//! Why an object cannot be encoded.
+//! Why an object cannot be encoded; a missing object is not an error.
 
-use zvf_format::{Class, Diagnose, Diagnosis};
-use zvf_model::ModelError;
-use zvf_query::QueryError;
+use std::borrow::Cow;
+
+use zvf_error::Error;
+use zvf_format::Class;
 
 use crate::encode::{MultiLodError, TooMany};
 
-/// Why an object cannot be encoded; a missing object is not an error.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PrecomputedError {
-    /// The store cannot be queried.
-    #[error(transparent)]
-    Query(#[from] QueryError),
-    /// A level cannot be read.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// A mesh cannot be encoded.
-    #[error("Unsupported, the mesh cannot be encoded")]
-    Mesh(#[from] MultiLodError),
-    /// It has more parts than the format counts.
-    #[error("LimitExceeded, the object has too many parts")]
-    Count(#[from] TooMany),
-    /// The format cannot represent it.
-    #[error("Unsupported: {0}")]
-    Unsupported(String),
-    /// It exceeds a limit of one object.
-    #[error(
-        "LimitExceeded: {what} of {found}, more than {max}; ask for a coarser level, as in mesh@2"
-    )]
-    TooLarge {
-        /// The object.
-        what: &'static str,
-        /// Its size.
-        found: u64,
-        /// The limit.
-        max: u64,
-    },
+/// Returns the error for what the format cannot represent.
+pub(super) fn unsupported_error(text: impl Into<Cow<'static, str>>) -> Error {
+    Error::custom(Class::Unsupported, text).with_op("convert")
 }
 
-impl PrecomputedError {
-    /// Returns the kind of fault, by its stable name.
-    #[must_use]
-    pub fn class(&self) -> Class {
-        self.diagnosis().class
+/// Returns the error for more than the limit of one object.
+pub(super) fn too_large_error(what: &str, found: u64, max: u64) -> Error {
+    let text = format!("{what} of {found}, more than {max}; ask for a coarser level, as in mesh@2");
+    Error::custom(Class::LimitExceeded, text).with_op("convert")
+}
+
+impl From<MultiLodError> for Error {
+    fn from(error: MultiLodError) -> Self {
+        unsupported_error("the mesh cannot be encoded").because(error)
     }
 }
 
-impl Diagnose for PrecomputedError {
-    fn diagnosis(&self) -> Diagnosis<'_> {
-        let diagnose = |class| Diagnosis::naming_class(class, "convert", self);
-        match self {
-            Self::Query(error) => error.diagnosis(),
-            Self::Model(error) => error.diagnosis(),
-            Self::Mesh(error) => diagnose(Class::Unsupported).with_cause(error),
-            Self::Count(error) => diagnose(Class::LimitExceeded).with_cause(error),
-            Self::Unsupported(_) => diagnose(Class::Unsupported),
-            Self::TooLarge { .. } => diagnose(Class::LimitExceeded),
-        }
+impl From<TooMany> for Error {
+    fn from(error: TooMany) -> Self {
+        let text = "the object has too many parts";
+        Self::custom(Class::LimitExceeded, text).with_op("convert").because(error)
     }
 }

@@ -16,12 +16,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_floor_i64, to_u64, trunc_u64};
 use zvf_model::{Column, LevelReader};
 use zvf_store::{Caching, KeyTable};
 
-use super::PrecomputedError;
+use super::error::{too_large_error, unsupported_error};
 use super::space::{can_halve, check_place, chunk_sizes, coordinate};
 use crate::encode::scatter;
 
@@ -82,12 +83,9 @@ impl PointIndex {
     /// Creates the index of a cloud with these levels, the finest first.
     ///
     /// Cells of more rows than `max_cell_rows` are halved.
-    pub(crate) async fn new(
-        levels: &[LevelReader],
-        max_cell_rows: u64,
-    ) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn new(levels: &[LevelReader], max_cell_rows: u64) -> Result<Self> {
         let Some(finest) = levels.first() else {
-            return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned()));
+            return Err(unsupported_error("a cloud without levels"));
         };
         let chunks = finest.chunks().await?;
         let counts = count_rows(finest, &chunks).await?;
@@ -104,10 +102,7 @@ impl PointIndex {
     }
 
     /// Returns a grid for each level, if their chunks nest.
-    async fn from_levels(
-        levels: &[LevelReader],
-        max_cell_rows: u64,
-    ) -> Result<Option<Self>, PrecomputedError> {
+    async fn from_levels(levels: &[LevelReader], max_cell_rows: u64) -> Result<Option<Self>> {
         let Some(coarsest) = levels.last().map(chunk_sizes) else { return Ok(None) };
         let mut nested = Vec::new();
         let (mut from, mut to) = (vec![i64::MAX; coarsest.len()], vec![i64::MIN; coarsest.len()]);
@@ -145,11 +140,7 @@ impl PointIndex {
     }
 
     /// Returns grids with shares of one level.
-    async fn from_shares(
-        level: &LevelReader,
-        rows: u64,
-        max_cell_rows: u64,
-    ) -> Result<Self, PrecomputedError> {
+    async fn from_shares(level: &LevelReader, rows: u64, max_cell_rows: u64) -> Result<Self> {
         let mut count = 1_u32;
         while count < MAX_SHARES && rows >> (3 * (count - 1)) > ROWS_OF_COARSEST {
             count += 1;
@@ -218,15 +209,14 @@ impl PointGrid {
         (sizes, shape, first, factor): Parts,
         share: Share,
         (halvings, max_cell_rows): (u32, u64),
-    ) -> Result<Self, PrecomputedError> {
+    ) -> Result<Self> {
         if to_u64(chunks.len()) > MAX_CHUNKS {
             let (what, found) = ("a number of chunks", to_u64(chunks.len()));
-            return Err(PrecomputedError::TooLarge { what, found, max: MAX_CHUNKS });
+            return Err(too_large_error(what, found, MAX_CHUNKS));
         }
         let (found, max) = (u64::from(level.level().0), u64::from(u8::MAX));
-        let level_byte = u8::try_from(level.level().0).map_err(|_large| {
-            PrecomputedError::TooLarge { what: "a number of a level", found, max }
-        })?;
+        let level_byte = u8::try_from(level.level().0)
+            .map_err(|_large| too_large_error("a number of a level", found, max))?;
         let cell = sizes.iter().zip(&factor).map(|(size, n)| size * f64_from_i64(*n)).collect();
         let shape = shape.into_iter().map(|n| n.max(1).cast_unsigned()).collect();
         let split = 1;
@@ -246,7 +236,7 @@ impl PointGrid {
         for _ in 0..halvings {
             if !grid.can_halve() {
                 let what = "cells of a coarse level that are too far out for those of a fine one";
-                return Err(PrecomputedError::Unsupported(what.to_owned()));
+                return Err(unsupported_error(what.to_owned()));
             }
             grid.halve();
         }
@@ -255,7 +245,7 @@ impl PointGrid {
     }
 
     /// Halves cells until none holds too many rows; cells that cannot be divided stay.
-    async fn fit(&mut self, max_cell_rows: u64) -> Result<(), PrecomputedError> {
+    async fn fit(&mut self, max_cell_rows: u64) -> Result<()> {
         let counts = count_rows(&self.level, &self.chunks).await?;
         let crowded = counts.iter().max_by_key(|(_, rows)| *rows).map(|(key, _)| *key);
         let positions = match crowded {
@@ -381,7 +371,7 @@ impl PointGrid {
     }
 
     /// Returns the id of a row, if it is in this grid.
-    pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Result<Option<u64>, PrecomputedError> {
+    pub(crate) fn id_of(&self, chunk: u64, row: u64) -> Result<Option<u64>> {
         let id = self.point_id(chunk, row)?;
         Ok(self.share.has(id).then_some(id))
     }
@@ -391,10 +381,10 @@ impl PointGrid {
     /// # Errors
     ///
     /// When the row would have the id of another one: the chunk has more rows than it states.
-    pub(crate) fn point_id(&self, chunk: u64, row: u64) -> Result<u64, PrecomputedError> {
+    pub(crate) fn point_id(&self, chunk: u64, row: u64) -> Result<u64> {
         if row >= MAX_ROWS_OF_CHUNK {
             let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
-            return Err(PrecomputedError::TooLarge { what, found: row + 1, max });
+            return Err(too_large_error(what, row + 1, max));
         }
         Ok(u64::from(self.level_byte) << 56 | chunk << 24 | row)
     }
@@ -405,17 +395,14 @@ const fn split_id(id: u64) -> (u64, u64, u64) {
 }
 
 /// Returns the number of rows of each chunk, which is at most [`MAX_ROWS_OF_CHUNK`].
-async fn count_rows(
-    level: &LevelReader,
-    chunks: &KeyTable,
-) -> Result<Vec<(ChunkKey, u64)>, PrecomputedError> {
+async fn count_rows(level: &LevelReader, chunks: &KeyTable) -> Result<Vec<(ChunkKey, u64)>> {
     let keys: Vec<ChunkKey> = chunks.iter().collect();
     let mut counts = Vec::with_capacity(keys.len());
     for (key, rows) in keys.iter().zip(level.row_counts(&keys).await) {
         let rows = rows?;
         if rows > MAX_ROWS_OF_CHUNK {
             let (what, max) = ("a chunk", MAX_ROWS_OF_CHUNK);
-            return Err(PrecomputedError::TooLarge { what, found: rows, max });
+            return Err(too_large_error(what, rows, max));
         }
         counts.push((*key, rows));
     }
@@ -427,10 +414,10 @@ async fn count_rows(
 /// # Errors
 ///
 /// When a chunk is farther out, or has no number along an axis.
-pub(crate) fn extent(chunks: &KeyTable, axes: usize) -> Result<Vec<(i64, i64)>, PrecomputedError> {
+pub(crate) fn extent(chunks: &KeyTable, axes: usize) -> Result<Vec<(i64, i64)>> {
     if chunks.rank() < axes {
         let what = format!("chunks have {axes} axes, and their keys {}", chunks.rank());
-        return Err(PrecomputedError::Unsupported(what));
+        return Err(unsupported_error(what));
     }
     let mut ends = vec![(i64::MAX, i64::MIN); axes];
     for row in chunks.rows() {

@@ -21,11 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use serde_json::Value as Json;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::Reader;
 
-use super::PrecomputedError;
 use super::annotations::ChainAnnotations;
 use super::cache::Cache;
 use super::form::{LayerForm, LayerSummary};
@@ -157,7 +157,7 @@ impl Precomputed {
     /// # Errors
     ///
     /// When level 0 cannot be read.
-    pub async fn layers(&self) -> Result<Vec<LayerSummary>, PrecomputedError> {
+    pub async fn layers(&self) -> Result<Vec<LayerSummary>> {
         let level = self.reader.level(LevelId(0)).await?;
         let kinds = level.kinds().first().copied().into_iter().chain(level.extra_kinds());
         let mut layers = Vec::new();
@@ -181,11 +181,7 @@ impl Precomputed {
     /// # Errors
     ///
     /// When the store cannot be read, or the object has no place in the format.
-    pub async fn object(
-        &self,
-        layer: &str,
-        key: &[&str],
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    pub async fn object(&self, layer: &str, key: &[&str]) -> Result<Option<Bytes>> {
         if layer == "info" && key.is_empty() {
             return Ok(self.space.volume(&self.layers().await?)?.map(|info| print(&info)));
         }
@@ -212,7 +208,7 @@ impl Precomputed {
     }
 
     /// Returns the facts of a folder, read once.
-    async fn open_layer(&self, name: &str) -> Result<Option<Arc<Layer>>, PrecomputedError> {
+    async fn open_layer(&self, name: &str) -> Result<Option<Arc<Layer>>> {
         let cached = self.layers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if cached.is_some() {
             return Ok(cached);
@@ -243,7 +239,7 @@ impl Precomputed {
     }
 
     /// Returns the levels of a folder, the finest first; `None` where the store has no such kind or level.
-    async fn levels(&self, name: LayerName) -> Result<Vec<LevelReader>, PrecomputedError> {
+    async fn levels(&self, name: LayerName) -> Result<Vec<LevelReader>> {
         let mut numbers = self.reader.store().level_numbers();
         numbers.sort_unstable();
         let mut levels = Vec::new();
@@ -256,12 +252,7 @@ impl Precomputed {
         Ok(levels)
     }
 
-    async fn make(
-        &self,
-        layer: &Layer,
-        key: &[&str],
-        name: &str,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    async fn make(&self, layer: &Layer, key: &[&str], name: &str) -> Result<Option<Bytes>> {
         let (reader, space) = (&self.reader, &self.space);
         match (&layer.content, key) {
             (content, ["info"]) => Ok(Some(print(&content.info(space)?))),
@@ -308,12 +299,7 @@ impl Precomputed {
     }
 
     /// Encodes manifest and data of a mesh together: the other one is kept for the next request.
-    async fn make_mesh(
-        &self,
-        meshes: &Meshes,
-        key: &str,
-        name: &str,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    async fn make_mesh(&self, meshes: &Meshes, key: &str, name: &str) -> Result<Option<Bytes>> {
         let (id, is_manifest) = match key.strip_suffix(".index") {
             Some(id) => (id, true),
             None => (key, false),
@@ -334,11 +320,7 @@ impl Precomputed {
     }
 
     /// Encodes a legacy mesh: `ID:0` names its fragments, and `ID:0:0` is the only one.
-    async fn make_legacy(
-        &self,
-        meshes: &Meshes,
-        key: &str,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    async fn make_legacy(&self, meshes: &Meshes, key: &str) -> Result<Option<Bytes>> {
         let Some((id, rest)) = key.split_once(':') else { return Ok(None) };
         let Some(number) = parse_number(id) else { return Ok(None) };
         let Some(mesh) = meshes.legacy(&self.reader, number, &self.space).await? else {
@@ -355,7 +337,7 @@ impl Precomputed {
         &self.space
     }
 
-    pub(crate) async fn level_of(&self, kind: Kind) -> Result<LevelReader, PrecomputedError> {
+    pub(crate) async fn level_of(&self, kind: Kind) -> Result<LevelReader> {
         Ok(self.reader.level_of_kind(LevelId(0), kind).await?)
     }
 }
@@ -386,7 +368,7 @@ impl Drop for EncodingSlot<'_> {
 }
 
 impl Content {
-    fn info(&self, space: &Space) -> Result<Json, PrecomputedError> {
+    fn info(&self, space: &Space) -> Result<Json> {
         match self {
             Self::Points(points) => Ok(points.info(space)),
             Self::Chains(chains) => Ok(chains.info(space)),

@@ -5,11 +5,11 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::{index_u32, nearest_f32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::{Columns, Reader};
 
-use super::PrecomputedError;
 use super::segments::read_object;
 use super::space::{Space, chunk_sizes, coordinate};
 use crate::encode::{
@@ -29,7 +29,7 @@ impl Meshes {
         Self { levels: levels.iter().take(MAX_LODS).cloned().collect(), max_whole_faces }
     }
 
-    pub(crate) fn info(space: &Space) -> Result<Json, PrecomputedError> {
+    pub(crate) fn info(space: &Space) -> Result<Json> {
         Ok(json!({
             "@type": "neuroglancer_multilod_draco",
             "vertex_quantization_bits": 16,
@@ -44,11 +44,7 @@ impl Meshes {
     }
 
     /// Returns a mesh in all its resolutions; `None` where the object does not exist.
-    pub(crate) async fn object(
-        &self,
-        reader: &Reader,
-        id: u64,
-    ) -> Result<Option<MultiLod>, PrecomputedError> {
+    pub(crate) async fn object(&self, reader: &Reader, id: u64) -> Result<Option<MultiLod>> {
         let mut lods: Vec<LodMesh> = Vec::new();
         for level in &self.levels {
             let found = read_object(reader, level, Kind::Mesh, id, Columns::None).await?;
@@ -89,7 +85,7 @@ impl Meshes {
         reader: &Reader,
         id: u64,
         space: &Space,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    ) -> Result<Option<Bytes>> {
         let Some(level) = self.levels.first() else { return Ok(None) };
         let found = read_object(reader, level, Kind::Mesh, id, Columns::None).await?;
         let Some(batch) = found else { return Ok(None) };

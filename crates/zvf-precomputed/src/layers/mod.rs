@@ -27,6 +27,5 @@ mod skeletons;
 mod space;
 mod view;
 
-pub use error::PrecomputedError;
 pub use form::{LayerForm, LayerSummary};
 pub use layer::Precomputed;

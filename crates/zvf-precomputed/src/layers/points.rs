@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{nearest_f32, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Column, Kind, LevelReader, Value};
 use zvf_query::{Columns, LOCATION_FIELD, Reader};
 use zvf_store::Caching;
 
-use super::PrecomputedError;
 use super::attributes::{Attribute, Property};
+use super::error::{too_large_error, unsupported_error};
 use super::grid::{PointGrid, PointIndex};
 use super::relations::{Relations, find_objects};
 use super::space::{Space, coordinate};
@@ -31,10 +32,7 @@ struct Rows {
 }
 
 impl Points {
-    pub(crate) async fn new(
-        levels: &[LevelReader],
-        max_cell_rows: u64,
-    ) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn new(levels: &[LevelReader], max_cell_rows: u64) -> Result<Self> {
         let index = PointIndex::new(levels, max_cell_rows).await?;
         let mut attributes = Vec::new();
         if let Some(level) = levels.first() {
@@ -52,7 +50,7 @@ impl Points {
         let properties = Property::list(&attributes)?;
         let relations = match levels.first() {
             Some(level) => Relations::new(Kind::PointCloud, level).await?,
-            None => return Err(PrecomputedError::Unsupported("a cloud without levels".to_owned())),
+            None => return Err(unsupported_error("a cloud without levels")),
         };
         Ok(Self { index, attributes, properties, relations })
     }
@@ -86,7 +84,7 @@ impl Points {
         grid: usize,
         cell: &[u64],
         space: &Space,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    ) -> Result<Option<Bytes>> {
         let Some(grid) = self.index.grids.get(grid) else { return Ok(None) };
         let mut records = Vec::new();
         for (place, key) in grid.chunks_of(cell) {
@@ -100,7 +98,7 @@ impl Points {
             }
             if to_u64(records.len()) > MAX_RECORDS {
                 let (found, max) = (to_u64(records.len()), MAX_RECORDS);
-                return Err(PrecomputedError::TooLarge { what: "a cell", found, max });
+                return Err(too_large_error("a cell", found, max));
             }
         }
         records.sort_by_key(|(id, _)| scatter(*id));
@@ -108,11 +106,7 @@ impl Points {
     }
 
     /// Returns a point by its id.
-    pub(crate) async fn read_point(
-        &self,
-        id: u64,
-        space: &Space,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    pub(crate) async fn read_point(&self, id: u64, space: &Space) -> Result<Option<Bytes>> {
         let Some((grid, key, row)) = self.index.locate(id) else { return Ok(None) };
         let [count] = &grid.level.row_counts(std::slice::from_ref(&key)).await[..] else {
             return Ok(None);
@@ -134,7 +128,7 @@ impl Points {
         relation: &str,
         id: u64,
         space: &Space,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    ) -> Result<Option<Bytes>> {
         let Some(relation) = self.relations.find(relation) else { return Ok(None) };
         let names: Vec<String> =
             self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
@@ -153,7 +147,7 @@ impl Points {
                 let place = places.map(|places| places.value(row, 0));
                 let Some(Value::UInt(place)) = place else {
                     let what = "an answer without the places of its vertices";
-                    return Err(PrecomputedError::Unsupported(what.to_owned()));
+                    return Err(unsupported_error(what.to_owned()));
                 };
                 let point_id = grid.point_id(place >> 32, place & u64::from(u32::MAX))?;
                 records.push((point_id, self.record(grid, &rows, row, space)?));
@@ -164,13 +158,7 @@ impl Points {
         Ok((!records.is_empty()).then(|| encode_annotations(&records).into()))
     }
 
-    fn record(
-        &self,
-        grid: &PointGrid,
-        rows: &Rows,
-        row: usize,
-        space: &Space,
-    ) -> Result<Vec<u8>, PrecomputedError> {
+    fn record(&self, grid: &PointGrid, rows: &Rows, row: usize, space: &Space) -> Result<Vec<u8>> {
         let mut record = Vec::new();
         for (axis, offset) in space.offset().iter().enumerate() {
             let x = coordinate(&rows.positions, row, axis) + offset;
@@ -186,11 +174,7 @@ impl Points {
         Ok(record)
     }
 
-    async fn read_chunk(
-        &self,
-        level: &LevelReader,
-        key: &ChunkKey,
-    ) -> Result<Rows, PrecomputedError> {
+    async fn read_chunk(&self, level: &LevelReader, key: &ChunkKey) -> Result<Rows> {
         let keys = std::slice::from_ref(key);
         let positions = level.positions(keys, Caching::Keep).await.pop().transpose()?;
         let positions = positions.ok_or_else(missing_answer_error)?;
@@ -205,12 +189,7 @@ impl Points {
         Ok(Rows { positions, columns })
     }
 
-    async fn read_row(
-        &self,
-        level: &LevelReader,
-        key: ChunkKey,
-        row: u64,
-    ) -> Result<Rows, PrecomputedError> {
+    async fn read_row(&self, level: &LevelReader, key: ChunkKey, row: u64) -> Result<Rows> {
         let asked = [(key, std::iter::once(row..row + 1).collect())];
         let first = |found: Option<Vec<Column>>| found.and_then(|mut all| all.pop());
         let positions = level.position_rows(&asked).await.pop().transpose()?;
@@ -231,15 +210,15 @@ impl Points {
         &self,
         level: &LevelReader,
         attribute: &Attribute,
-    ) -> Result<Option<AttributeReader>, PrecomputedError> {
+    ) -> Result<Option<AttributeReader>> {
         let reader = level.attribute(&attribute.name).await?;
         Ok(reader.filter(|reader| usize_from_u32(reader.width()) == attribute.width))
     }
 }
 
 /// Returns the error for a level without an answer for a chunk.
-fn missing_answer_error() -> PrecomputedError {
-    PrecomputedError::Unsupported("a chunk without an answer".to_owned())
+fn missing_answer_error() -> Error {
+    unsupported_error("a chunk without an answer")
 }
 
 /// The property with the level of a point.

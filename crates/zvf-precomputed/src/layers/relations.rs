@@ -4,13 +4,14 @@
 //! annotations of one object and of one group. Viewers have no negative ids: these are left out.
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelReader, ObjectId};
 use zvf_query::Query;
 
-use super::PrecomputedError;
+use super::error::too_large_error;
 use super::segments::object_of;
 
 /// The relationships of the annotations of a level.
@@ -40,7 +41,7 @@ impl Relation {
 }
 
 impl Relations {
-    pub(crate) async fn new(kind: Kind, level: &LevelReader) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn new(kind: Kind, level: &LevelReader) -> Result<Self> {
         let mut kinds = Vec::new();
         if level.objects().await?.is_some() {
             kinds.push(Relation::Object);
@@ -68,7 +69,7 @@ impl Relations {
         level: &LevelReader,
         relation: Relation,
         id: u64,
-    ) -> Result<Option<Query>, PrecomputedError> {
+    ) -> Result<Option<Query>> {
         let query = match relation {
             Relation::Object => {
                 let (Some(object), Some(index)) = (object_of(id), level.objects().await?) else {
@@ -89,11 +90,7 @@ impl Relations {
     }
 
     /// Appends the ids of each relationship to the record of an annotation of these objects.
-    pub(crate) async fn push(
-        &self,
-        objects: &[ObjectId],
-        record: &mut Vec<u8>,
-    ) -> Result<(), PrecomputedError> {
+    pub(crate) async fn push(&self, objects: &[ObjectId], record: &mut Vec<u8>) -> Result<()> {
         for relation in &self.kinds {
             let ids: Vec<u64> = match relation {
                 Relation::Object => {
@@ -103,23 +100,20 @@ impl Relations {
             };
             let found = to_u64(ids.len());
             let max = u64::from(u32::MAX);
-            let count = u32::try_from(ids.len()).map_err(|_many| PrecomputedError::TooLarge {
-                what: "a list of ids",
-                found,
-                max,
-            })?;
+            let count = u32::try_from(ids.len())
+                .map_err(|_many| too_large_error("a list of ids", found, max))?;
             record.extend(count.to_le_bytes());
             record.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
         }
         Ok(())
     }
 
-    async fn groups_of(&self, objects: &[ObjectId]) -> Result<Vec<u64>, PrecomputedError> {
+    async fn groups_of(&self, objects: &[ObjectId]) -> Result<Vec<u64>> {
         let Some(groups) = self.level.groups().await? else { return Ok(Vec::new()) };
         // A document may state any number of groups.
         if groups.len() > MAX_GROUPS {
             let (what, found, max) = ("a number of groups", groups.len(), MAX_GROUPS);
-            return Err(PrecomputedError::TooLarge { what, found, max });
+            return Err(too_large_error(what, found, max));
         }
         let (mut found, mut next) = (Vec::new(), 0);
         while next < groups.len() {
@@ -139,7 +133,7 @@ pub(crate) async fn find_objects(
     level: &LevelReader,
     key: &ChunkKey,
     row: u64,
-) -> Result<Vec<ObjectId>, PrecomputedError> {
+) -> Result<Vec<ObjectId>> {
     let Some(index) = level.objects().await? else { return Ok(Vec::new()) };
     let keys = std::slice::from_ref(key);
     let Some(owners) = level.owners(keys, None).await? else { return Ok(Vec::new()) };

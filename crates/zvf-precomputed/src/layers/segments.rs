@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Kind, LevelReader, Members, ObjectId, RowAttribute, RowValues, Value};
 use zvf_query::{Columns, Query, Reader};
 
-use super::PrecomputedError;
 use super::attributes::{Attribute, check_properties};
+use super::error::unsupported_error;
 
 /// Returns the object of an id: ids of viewers are not negative.
 pub(crate) fn object_of(id: u64) -> Option<ObjectId> {
@@ -22,7 +23,7 @@ pub(crate) async fn read_object(
     kind: Kind,
     id: u64,
     columns: Columns,
-) -> Result<Option<Batch>, PrecomputedError> {
+) -> Result<Option<Batch>> {
     let Some(object) = object_of(id) else { return Ok(None) };
     let query = match level.objects().await? {
         Some(_) => Query::all().of_objects([object]),
@@ -43,7 +44,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    pub(crate) async fn read(level: &LevelReader, limit: u64) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn read(level: &LevelReader, limit: u64) -> Result<Self> {
         let Some(index) = level.objects().await? else {
             return Ok(Self { ids: vec![0], rows: Vec::new(), has_more: false });
         };
@@ -62,7 +63,7 @@ impl Ids {
 /// Returns the attributes of objects, and their readers.
 pub(crate) async fn object_attributes(
     level: &LevelReader,
-) -> Result<Vec<(Attribute, RowAttribute)>, PrecomputedError> {
+) -> Result<Vec<(Attribute, RowAttribute)>> {
     let mut all = Vec::new();
     if level.objects().await?.is_none() {
         return Ok(all);
@@ -82,7 +83,7 @@ pub(crate) async fn object_attributes(
 }
 
 /// Returns the properties of segments: labels, numbers, and their groups as tags.
-pub(crate) async fn segment_properties(level: &LevelReader) -> Result<Json, PrecomputedError> {
+pub(crate) async fn segment_properties(level: &LevelReader) -> Result<Json> {
     let Ids { ids, rows, has_more } = Ids::read(level, MAX_SEGMENTS).await?;
     let mut properties = Vec::new();
     let attributes = object_attributes(level).await?;
@@ -105,11 +106,7 @@ pub(crate) async fn segment_properties(level: &LevelReader) -> Result<Json, Prec
 }
 
 /// Returns the properties of an attribute, one for each column.
-fn describe(
-    attribute: &Attribute,
-    values: &RowAttribute,
-    read: &RowValues,
-) -> Result<Vec<Json>, PrecomputedError> {
+fn describe(attribute: &Attribute, values: &RowAttribute, read: &RowValues) -> Result<Vec<Json>> {
     let field = values.field(read.column().clone());
     let count = read.column().len();
     let name = |at: usize| match attribute.width {
@@ -123,7 +120,7 @@ fn describe(
             Err(_) if !read.is_present(row) => Ok(String::new()),
             Err(error) => {
                 let what = format!("{} of an object: {error}", attribute.name);
-                Err(PrecomputedError::Unsupported(what))
+                Err(unsupported_error(what))
             }
         };
         let texts = (0..count).map(text).collect::<Result<Vec<String>, _>>()?;
@@ -150,7 +147,7 @@ fn number(value: &Value) -> Json {
 }
 
 /// Returns groups as tags, where there are any and not too many.
-async fn tags(level: &LevelReader, ids: &[u64]) -> Result<Option<Json>, PrecomputedError> {
+async fn tags(level: &LevelReader, ids: &[u64]) -> Result<Option<Json>> {
     let Some(groups) = level.groups().await? else { return Ok(None) };
     if groups.is_empty() || groups.len() > MAX_TAGS {
         return Ok(None);

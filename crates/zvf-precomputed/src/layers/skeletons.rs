@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::{index_u32, nearest_f32, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::{Columns, Reader};
 
-use super::PrecomputedError;
 use super::attributes::Attribute;
 use super::segments::read_object;
 use super::space::{Space, coordinate};
@@ -22,7 +22,7 @@ pub(crate) struct Skeletons {
 }
 
 impl Skeletons {
-    pub(crate) async fn new(kind: Kind, level: LevelReader) -> Result<Self, PrecomputedError> {
+    pub(crate) async fn new(kind: Kind, level: LevelReader) -> Result<Self> {
         let mut attributes = Vec::new();
         for name in level.attribute_names().await?.names {
             let Some(found) = level.attribute(&name).await? else { continue };
@@ -38,7 +38,7 @@ impl Skeletons {
         Ok(Self { kind, level, attributes })
     }
 
-    pub(crate) fn info(&self, space: &Space) -> Result<Json, PrecomputedError> {
+    pub(crate) fn info(&self, space: &Space) -> Result<Json> {
         let attributes = self.attributes.iter().map(|attribute| {
             json!({"id": attribute.name, "data_type": attribute.stored_type().0,
                 "num_components": attribute.width})
@@ -51,17 +51,13 @@ impl Skeletons {
         }))
     }
 
-    pub(crate) async fn object(
-        &self,
-        reader: &Reader,
-        id: u64,
-    ) -> Result<Option<Bytes>, PrecomputedError> {
+    pub(crate) async fn object(&self, reader: &Reader, id: u64) -> Result<Option<Bytes>> {
         let names = self.attributes.iter().map(|attribute| attribute.name.clone()).collect();
         let found = read_object(reader, &self.level, self.kind, id, Columns::Named(names)).await?;
         Ok(found.map(|batch| self.encode(&batch)).transpose()?.map(Bytes::from))
     }
 
-    fn encode(&self, batch: &Batch) -> Result<Vec<u8>, PrecomputedError> {
+    fn encode(&self, batch: &Batch) -> Result<Vec<u8>> {
         let rows = 0..batch.len();
         let position =
             |row| [0, 1, 2].map(|axis| nearest_f32(coordinate(batch.positions(), row, axis)));

@@ -5,11 +5,12 @@
 //! unit are not scaled.
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::{saturating_floor_i64, trunc_u64, usize_from_u32};
 use zvf_model::{Column, LevelReader};
 use zvf_store::Store;
 
-use super::PrecomputedError;
+use super::error::unsupported_error;
 use super::form::{LayerForm, LayerSummary};
 
 /// The axes of a store.
@@ -76,11 +77,11 @@ impl Space {
     /// # Errors
     ///
     /// When there are more axes than three.
-    pub(crate) fn transform(&self) -> Result<Vec<f64>, PrecomputedError> {
+    pub(crate) fn transform(&self) -> Result<Vec<f64>> {
         if self.rank() > 3 {
             let what =
                 format!("skeletons and meshes have three axes, and this store has {}", self.rank());
-            return Err(PrecomputedError::Unsupported(what));
+            return Err(unsupported_error(what));
         }
         let mut rows = vec![0.0; 12];
         for axis in 0..3 {
@@ -103,7 +104,7 @@ impl Space {
     /// # Errors
     ///
     /// When the bounds are so far out that not every integer there is a float.
-    pub(crate) fn volume(&self, layers: &[LayerSummary]) -> Result<Option<Json>, PrecomputedError> {
+    pub(crate) fn volume(&self, layers: &[LayerSummary]) -> Result<Option<Json>> {
         let find = |form| layers.iter().find(|layer| layer.form == form).map(|layer| &layer.name);
         let (mesh, skeletons) = (find(LayerForm::Meshes), find(LayerForm::Skeletons));
         if self.rank() > 3 || (mesh.is_none() && skeletons.is_none()) {
@@ -119,7 +120,7 @@ impl Space {
                 let what = format!(
                     "a volume has voxels within 2^53, axis {axis} begins at {low} and ends at {high}"
                 );
-                return Err(PrecomputedError::Unsupported(what));
+                return Err(unsupported_error(what));
             }
         }
         let mut info = json!({
@@ -163,11 +164,11 @@ pub(crate) fn coordinate(positions: &Column, row: usize, axis: usize) -> f64 {
 /// # Errors
 ///
 /// When it is larger; no coordinate of a vertex distinguishes such chunks.
-pub(crate) fn check_place(place: i128) -> Result<i64, PrecomputedError> {
+pub(crate) fn check_place(place: i128) -> Result<i64> {
     let found = i64::try_from(place).ok().filter(|place| place.unsigned_abs() <= MAX_PLACE);
     found.ok_or_else(|| {
         let what = format!("chunks and cells have numbers within 2^52, and one has {place}");
-        PrecomputedError::Unsupported(what)
+        unsupported_error(what)
     })
 }
 
@@ -224,7 +225,7 @@ mod tests {
         let error = check_place(i128::from(max) + 1).unwrap_err().to_string();
         assert_eq!(
             error,
-            "Unsupported: chunks and cells have numbers within 2^52, and one has 4503599627370497"
+            "Unsupported, chunks and cells have numbers within 2^52, and one has 4503599627370497"
         );
         assert!(check_place(i128::MIN).is_err());
         assert!(can_halve(-max / 2, max.cast_unsigned()));

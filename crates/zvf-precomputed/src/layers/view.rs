@@ -2,7 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
-use super::PrecomputedError;
+use zvf_error::Result;
+
 use super::form::LayerForm;
 use super::layer::Precomputed;
 use super::segments::Ids;
@@ -14,7 +15,7 @@ impl Precomputed {
     /// # Errors
     ///
     /// When level 0 or its index of objects cannot be read.
-    pub async fn view_state(&self, source: &str) -> Result<Json, PrecomputedError> {
+    pub async fn view_state(&self, source: &str) -> Result<Json> {
         let mut layers = Vec::new();
         let mut is_annotated = false;
         for layer in self.layers().await? {

@@ -5,6 +5,7 @@
 //! order in which they were there; objects are numbered by their ids, as always.
 
 use futures_util::StreamExt as _;
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::{LevelDoc as Document, Refinement, Token};
 use zvf_model::{Kind, LevelReader, ObjectId};
@@ -13,7 +14,6 @@ use zvf_write::{LevelWriter, Outside, WriteOptions};
 
 use super::shares::Share;
 use super::source_levels;
-use crate::PyramidError;
 use crate::batches::{count_elements, select_rows};
 use crate::blocks::{objects_at_once, vertices_in};
 use crate::carry::{NO_LEVEL, Objects};
@@ -35,7 +35,7 @@ pub(super) struct IncrementWriter<'a> {
 
 impl IncrementWriter<'_> {
     /// Writes the level.
-    pub(super) async fn write(&self) -> Result<(LevelReport, Document), PyramidError> {
+    pub(super) async fn write(&self) -> Result<(LevelReport, Document)> {
         let options = self.kind_build.plan.options();
         let write = WriteOptions {
             memory: options.writing_bytes(),
@@ -81,7 +81,7 @@ impl IncrementWriter<'_> {
         &self,
         writer: &mut LevelWriter,
         objects: Option<&Objects>,
-    ) -> Result<u64, PyramidError> {
+    ) -> Result<u64> {
         let mut number = 0_u64;
         for level in self.levels {
             let query = Query::all().order(Order::Storage);
@@ -100,11 +100,7 @@ impl IncrementWriter<'_> {
     }
 
     /// Writes chains object by object.
-    async fn write_chains(
-        &self,
-        writer: &mut LevelWriter,
-        objects: &Objects,
-    ) -> Result<u64, PyramidError> {
+    async fn write_chains(&self, writer: &mut LevelWriter, objects: &Objects) -> Result<u64> {
         for (at, level) in (0..NO_LEVEL).zip(self.levels) {
             for ids in objects.kept_ids_of_level(at).chunks(COUNT_BATCH_OBJECTS) {
                 let query = Query::all()
@@ -120,11 +116,7 @@ impl IncrementWriter<'_> {
     }
 
     /// Writes graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
-    async fn write_objects(
-        &self,
-        writer: &mut LevelWriter,
-        objects: &Objects,
-    ) -> Result<u64, PyramidError> {
+    async fn write_objects(&self, writer: &mut LevelWriter, objects: &Objects) -> Result<u64> {
         let plan = self.kind_build.plan;
         let room = vertices_in(plan.options().working_bytes(), plan.kind);
         let mut elements = 0_u64;

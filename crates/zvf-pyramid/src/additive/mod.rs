@@ -20,6 +20,7 @@ pub(crate) mod settings;
 mod shares;
 mod source_levels;
 
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Capability, Root as RootDocument};
 use zvf_model::{LevelId, LevelReader};
@@ -29,6 +30,7 @@ use zvf_store::{Build, BuildOptions, Store};
 use self::increment::IncrementWriter;
 use self::shares::Shares;
 use crate::checkpoint::{Checkpoint, TakeOutcome};
+use crate::error::unsupported_error;
 use crate::level_build::KindBuild;
 use crate::names::Names;
 use crate::plan::{KindPlan, Step};
@@ -36,7 +38,7 @@ use crate::report::{EventReporter, LevelReport, PyramidEvent, PyramidNotice};
 use crate::root::Root;
 use crate::shape::Rules;
 use crate::size::count_stored_bytes;
-use crate::{Method, PyramidError, levels};
+use crate::{Method, levels};
 
 /// Spreads the store at `address` over levels; `None` when there is nothing for a second one.
 pub(crate) async fn build(
@@ -44,7 +46,7 @@ pub(crate) async fn build(
     plan: &KindPlan,
     (how, checkpoint): (&BuildOptions, Option<&Checkpoint>),
     events: &mut EventReporter<'_>,
-) -> Result<Option<Vec<LevelReport>>, PyramidError> {
+) -> Result<Option<Vec<LevelReport>>> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, plan.kind).await?;
     let (shares, steps) = Shares::assign(&Reader::new(store.clone()), &full, plan).await?;
@@ -65,7 +67,7 @@ pub(crate) async fn collect_level_0(
     how: (&Build, Option<&Checkpoint>),
     plan: &KindPlan,
     events: &mut EventReporter<'_>,
-) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
+) -> Result<(Vec<LevelReport>, RootDocument)> {
     let full = LevelReader::chain(store, LevelId(0)).await?;
     source_levels::check(&full, plan.kind).await?;
     let shares = Shares::load_all(&full, plan.kind).await?;
@@ -77,7 +79,7 @@ async fn spread_levels(
     (build, checkpoint): (&Build, Option<&Checkpoint>),
     (plan, steps, shares): (&KindPlan, &[Step], &Shares),
     events: &mut EventReporter<'_>,
-) -> Result<(Vec<LevelReport>, RootDocument), PyramidError> {
+) -> Result<(Vec<LevelReport>, RootDocument)> {
     let reader = Reader::new(store.clone());
     let full = LevelReader::chain(store, LevelId(0)).await?;
     let Some(first) = full.first() else { return Err(source_levels::missing_levels_error()) };
@@ -156,7 +158,7 @@ async fn spread_levels(
         ),
     ] {
         if total != found {
-            return Err(PyramidError::unsupported(what, expected, format!("{found} of {total}")));
+            return Err(unsupported_error(what, expected, format!("{found} of {total}")));
         }
     }
     Ok((reports, root.finish()))

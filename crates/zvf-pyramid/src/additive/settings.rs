@@ -1,17 +1,19 @@
 //! The settings for levels that add to each other: their method, and what they exclude.
 
+use zvf_error::Result;
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::{Kind, LevelReader};
 
 use super::source_levels;
-use crate::{Method, Options, PyramidError};
+use crate::error::setting_error;
+use crate::{Method, Options};
 
 /// Returns the settings for levels that add to each other, with their method.
 pub(crate) async fn resolve_settings(
     options: &Options,
     levels: &[LevelReader],
     kind: Kind,
-) -> Result<Options, PyramidError> {
+) -> Result<Options> {
     source_levels::check_single_kind(levels, kind)?;
     let mut has_objects = false;
     for level in levels {
@@ -19,8 +21,7 @@ pub(crate) async fn resolve_settings(
     }
     let usual = if has_objects { Method::Keep } else { Method::Subset };
     let method = options.method.unwrap_or(usual);
-    let unfit =
-        |expected| Err(PyramidError::setting("levels that add to each other", expected, method));
+    let unfit = |expected| Err(setting_error("levels that add to each other", expected, method));
     match method {
         Method::Keep if has_objects => {}
         Method::Keep => return unfit("objects, each of which is at one level"),
@@ -40,16 +41,16 @@ pub(crate) async fn resolve_settings(
     }
     if options.links != CrossLevelStorage::None {
         let expected = "none where levels add to each other: a vertex is at one of them";
-        return Err(PyramidError::setting("links between levels", expected, "some"));
+        return Err(setting_error("links between levels", expected, "some"));
     }
     if options.renumber {
         let expected = "the same at all levels that add to each other";
-        return Err(PyramidError::setting("ids of objects", expected, "new ones"));
+        return Err(setting_error("ids of objects", expected, "new ones"));
     }
     if let Some((name, rule)) = options.rules.first() {
         let expected = "none where levels add to each other: values stay as they are";
         let found = format!("{rule} for {name}");
-        return Err(PyramidError::setting("rule of an attribute", expected, found));
+        return Err(setting_error("rule of an attribute", expected, found));
     }
     Ok(Options { method: Some(method), ..options.clone() })
 }

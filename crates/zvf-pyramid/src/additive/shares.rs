@@ -6,16 +6,18 @@
 
 use std::collections::HashSet;
 
+use zvf_error::Result;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelReader};
 use zvf_query::Reader;
 
 use super::with_level_0;
+use crate::Method;
 use crate::carry::Objects;
+use crate::error::unsupported_error;
 use crate::plan::{KindPlan, Step};
 use crate::rows::row_number;
 use crate::shape::points;
-use crate::{Method, PyramidError};
 
 /// What each level has of its own.
 pub(super) enum Shares {
@@ -51,7 +53,7 @@ impl Shares {
         reader: &Reader,
         levels: &[LevelReader],
         plan: &KindPlan,
-    ) -> Result<(Self, Vec<Step>), PyramidError> {
+    ) -> Result<(Self, Vec<Step>)> {
         let mut steps = with_level_0(plan);
         let shares = match Objects::load(levels).await? {
             Some(objects) if plan.method == Method::Keep => {
@@ -63,7 +65,7 @@ impl Shares {
     }
 
     /// Puts all objects or points of the levels into one level.
-    pub(super) async fn load_all(levels: &[LevelReader], kind: Kind) -> Result<Self, PyramidError> {
+    pub(super) async fn load_all(levels: &[LevelReader], kind: Kind) -> Result<Self> {
         match Objects::load(levels).await? {
             Some(objects) => {
                 let all = objects
@@ -79,7 +81,7 @@ impl Shares {
             }
             None => {
                 let expected = "objects, or points, to be put together again";
-                Err(PyramidError::unsupported("levels that add to each other", expected, kind))
+                Err(unsupported_error("levels that add to each other", expected, kind))
             }
         }
     }
@@ -152,7 +154,7 @@ async fn choose_objects(
     plan: &KindPlan,
     objects: Objects,
     steps: &mut Vec<Step>,
-) -> Result<Vec<Objects>, PyramidError> {
+) -> Result<Vec<Objects>> {
     let options = plan.options();
     let mut shown = vec![objects.clone()];
     let full = levels.first().and_then(LevelReader::bins);

@@ -4,18 +4,18 @@
 //! anything is written: kinds beside, attributes that only some of the levels have, attributes of fragments,
 //! which are made anew.
 
+use zvf_error::{Error, Result};
 use zvf_format::key::Delta;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Capability, LinksConvention};
 use zvf_model::{Kind, LevelReader, LinkFamily};
 use zvf_store::Caching;
 
-use crate::PyramidError;
+use crate::error::unsupported_error;
 
 /// Refuses levels of which something would be lost.
-pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
-    let refused =
-        |what, expected, found: &str| Err(PyramidError::unsupported(what, expected, found));
+pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
+    let refused = |what, expected, found: &str| Err(unsupported_error(what, expected, found));
     check_single_kind(levels, kind)?;
     let mut first_names = [None, None]; // attributes of vertices, of edges
     for level in levels {
@@ -52,10 +52,9 @@ pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<(), Pyra
 }
 
 /// Refuses levels of several kinds.
-pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<(), PyramidError> {
-    let refused = |expected, found: String| {
-        Err(PyramidError::unsupported("kinds of geometry", expected, found))
-    };
+pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<()> {
+    let refused =
+        |expected, found: String| Err(unsupported_error("kinds of geometry", expected, found));
     for level in levels {
         if let Some(beside) = level.extra_kinds().next() {
             return refused("one, to be spread over levels", beside.to_string());
@@ -69,15 +68,15 @@ pub(super) fn check_single_kind(levels: &[LevelReader], kind: Kind) -> Result<()
 }
 
 /// Returns the error for a store without levels.
-pub(super) fn missing_levels_error() -> PyramidError {
-    PyramidError::unsupported("levels of the store", "one or more", "none")
+pub(super) fn missing_levels_error() -> Error {
+    unsupported_error("levels of the store", "one or more", "none")
 }
 
 /// Returns how many edges or faces are stored; `None` where they follow from the order of vertices.
 pub(super) async fn count_links_of_levels(
     levels: &[LevelReader],
     kind: Kind,
-) -> Result<Option<u64>, PyramidError> {
+) -> Result<Option<u64>> {
     let mut all = 0_u64;
     for level in levels {
         if !kind.has_links() || kind == Kind::Skeleton && !is_explicit(level) {
@@ -95,9 +94,7 @@ pub(super) async fn count_links_of_levels(
 }
 
 /// Returns the level whose links say how all of them are stored: the first that has some.
-pub(super) async fn find_linked_level(
-    levels: &[LevelReader],
-) -> Result<Option<&LevelReader>, PyramidError> {
+pub(super) async fn find_linked_level(levels: &[LevelReader]) -> Result<Option<&LevelReader>> {
     for level in levels {
         if level.links(Delta::SAME).await?.is_some() {
             return Ok(Some(level));
@@ -106,7 +103,7 @@ pub(super) async fn find_linked_level(
     Ok(levels.first())
 }
 
-async fn count_links(family: &LinkFamily) -> Result<u64, PyramidError> {
+async fn count_links(family: &LinkFamily) -> Result<u64> {
     let mut count = 0_u64;
     for segment in family.segments() {
         let places = segment.cells().await?.cell_order();

@@ -1,10 +1,12 @@
 //! Chains and skeletons: so many objects at a time, since a chain or a tree lies in one object.
 
+use zvf_error::Result;
 use zvf_format::num::round_half_up_u64;
 use zvf_model::LevelReader;
 use zvf_query::{Order, Query, Reader};
 
 use super::KindBuild;
+use crate::Method;
 use crate::batches::split_off_places;
 use crate::blocks;
 use crate::carry::Objects;
@@ -13,7 +15,6 @@ use crate::offload::offload;
 use crate::shape::Coarsened;
 use crate::shape::chain::{self, ChainThinning};
 use crate::shape::largest_error::LargestError;
-use crate::{Method, PyramidError};
 
 impl KindBuild<'_> {
     /// Makes chains, some objects at a time.
@@ -22,7 +23,7 @@ impl KindBuild<'_> {
         (reader, below): (&Reader, &LevelReader),
         objects: Option<&Objects>,
         lineage: &mut LineageWriter,
-    ) -> Result<LargestError, PyramidError> {
+    ) -> Result<LargestError> {
         let Some(objects) = objects else {
             // Without an index there is no chain, or the question is refused.
             let all = self.complete_query(Query::all(), None).order(Order::Objects);
@@ -57,7 +58,7 @@ impl KindBuild<'_> {
         &self,
         reader: &Reader,
         ids: &[i64],
-    ) -> Result<(Coarsened, Vec<u64>), PyramidError> {
+    ) -> Result<(Coarsened, Vec<u64>)> {
         let ids = ids.iter().copied().map(zvf_model::ObjectId);
         let query = self.complete_query(Query::all().of_objects(ids), None);
         let batch = reader.run(&query).await?.batch;
@@ -89,7 +90,7 @@ impl KindBuild<'_> {
         reader: &Reader,
         objects: &Objects,
         lineage: &mut LineageWriter,
-    ) -> Result<(f64, u64), PyramidError> {
+    ) -> Result<(f64, u64)> {
         let kept_ids = objects.kept_ids();
         let batch_len = self.objects_at_once(kept_ids.len());
         let (mut error, mut elements) = (0.0_f64, 0_u64);

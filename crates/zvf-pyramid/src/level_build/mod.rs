@@ -17,6 +17,7 @@ mod regroup;
 mod shape_settings;
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_i64, to_u64};
@@ -31,8 +32,10 @@ use self::partial_rebuild::{
 };
 use self::shape_settings::ShapeSettings;
 
+use crate::Method;
 use crate::built_level::BuiltLevel;
 use crate::carry::Objects;
+use crate::error::unsupported_error;
 use crate::groups;
 use crate::links::LineageWriter;
 use crate::names::Names;
@@ -42,7 +45,6 @@ use crate::report::LevelReport;
 use crate::shape::largest_error::LargestError;
 use crate::shape::{Coarsened, Rules};
 use crate::stale::{Changed, RebuiltLevel, Unit};
-use crate::{Method, PyramidError};
 
 /// The build of one kind of geometry of a level.
 pub(crate) struct KindBuild<'a> {
@@ -84,7 +86,7 @@ struct CoarseningSummary {
 }
 
 /// Builds a level, of all its kinds.
-pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<BuiltLevel, PyramidError> {
+pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<BuiltLevel> {
     let mut refusals = Refusals { anew: Vec::new(), retains: true };
     loop {
         // What shows only in the end that it cannot be made in part is made as a whole.
@@ -107,9 +109,9 @@ struct Refusals {
 async fn attempt(
     all: &[KindBuild<'_>],
     refusals: &Refusals,
-) -> Result<Result<BuiltLevel, Option<(Kind, Refusal)>>, PyramidError> {
+) -> Result<Result<BuiltLevel, Option<(Kind, Refusal)>>> {
     let Some(first) = all.first() else {
-        return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
+        return Err(unsupported_error("kinds of geometry", "one or more", "none"));
     };
     let reader = Reader::new(first.source.clone());
     let (mut sources, mut kept) = (Vec::new(), 0_usize);
@@ -193,7 +195,7 @@ impl KindResult {
 }
 
 /// Takes over the cells that stay as they are stored; false where they cannot, and then the level is gone.
-async fn retain(build: &Build, level: u32, results: &[KindResult]) -> Result<bool, PyramidError> {
+async fn retain(build: &Build, level: u32, results: &[KindResult]) -> Result<bool> {
     let with_stored = results.iter().filter(|result| result.stored_chunks().is_some());
     for rebuild in with_stored.filter_map(|result| result.partial_rebuild.as_ref().ok()) {
         let part = rebuild.part.clone();
@@ -212,9 +214,9 @@ const fn is_kept(codec: &CodecKind) -> bool {
 }
 
 /// Returns the schema of level 0, with the chunks of this one.
-async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema, PyramidError> {
+async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema> {
     let [(first, source), others @ ..] = kind_sources else {
-        return Err(PyramidError::unsupported("kinds of geometry", "one or more", "none"));
+        return Err(unsupported_error("kinds of geometry", "one or more", "none"));
     };
     let mut schema = first.schema(Some(&source.below)).await?;
     for (kind_build, source) in others {
@@ -227,7 +229,7 @@ async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema
 
 impl KindBuild<'_> {
     /// Opens the source; objects that are numbered anew begin at `first`.
-    async fn open_source(&self, reader: &Reader, first: usize) -> Result<KindSource, PyramidError> {
+    async fn open_source(&self, reader: &Reader, first: usize) -> Result<KindSource> {
         let kind = self.plan.kind;
         let below = reader.level_of_kind(self.finer_level(), kind).await?;
         let options = self.plan.options();
@@ -250,7 +252,7 @@ impl KindBuild<'_> {
         KindSource { below, objects }: &KindSource,
         refusals: &Refusals,
         lineage: &mut LineageWriter,
-    ) -> Result<Attempt<KindResult>, PyramidError> {
+    ) -> Result<Attempt<KindResult>> {
         let (kind, objects) = (self.plan.kind, objects.as_ref());
         let previous_kind = match refusals.anew.iter().find(|(other, _)| *other == kind) {
             None => self.find_previous_kind(objects.is_some(), refusals.retains).await?,
@@ -305,7 +307,7 @@ impl KindBuild<'_> {
         below: &LevelReader,
         objects: Option<&Objects>,
         lineage: &mut LineageWriter,
-    ) -> Result<CoarseningSummary, PyramidError> {
+    ) -> Result<CoarseningSummary> {
         let kind = self.plan.kind;
         if kind == Kind::PointCloud || kind.is_chain() {
             let farthest = if kind == Kind::PointCloud {
@@ -374,10 +376,7 @@ impl KindBuild<'_> {
 
     /// Returns the schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
     /// `linked`.
-    pub(crate) async fn schema(
-        &self,
-        linked: Option<&LevelReader>,
-    ) -> Result<Schema, PyramidError> {
+    pub(crate) async fn schema(&self, linked: Option<&LevelReader>) -> Result<Schema> {
         let root = self.source.root();
         let chunk = ChunkShape::new(&self.step.chunk)?;
         let mut schema = Schema::new(self.plan.kind, root.axes().to_vec(), chunk)?;
@@ -394,7 +393,7 @@ impl KindBuild<'_> {
             let kept_codecs: Vec<CodecSpec> =
                 inner.iter().filter(|codec| is_kept(codec.kind())).cloned().collect();
             let codecs = CodecPipeline::from_specs(&kept_codecs).map_err(|error| {
-                PyramidError::unsupported(
+                unsupported_error(
                     "0/vertices, codecs",
                     "codecs that zvf writes, which \"zvf recompress\" gives a store",
                     error,
@@ -416,11 +415,7 @@ impl KindBuild<'_> {
     }
 
     /// Returns the schema with what the links of this kind mean.
-    async fn meaning(
-        &self,
-        schema: Schema,
-        linked: Option<&LevelReader>,
-    ) -> Result<Schema, PyramidError> {
+    async fn meaning(&self, schema: Schema, linked: Option<&LevelReader>) -> Result<Schema> {
         let (mut schema, kind) = (schema, self.plan.kind);
         // Of several kinds, only edges and faces have a direction of their own.
         let has_direction = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
@@ -456,7 +451,7 @@ impl KindBuild<'_> {
         batch: Batch,
         fixed: &[bool],
         directed: bool,
-    ) -> Result<Coarsened, PyramidError> {
+    ) -> Result<Coarsened> {
         let shape_settings = self.shape_settings(directed);
         if self.step.method != Method::Collapse {
             return shape_settings.coarsen(batch, fixed, &Stop::default());
@@ -479,7 +474,7 @@ impl KindBuild<'_> {
     }
 
     /// Removes attributes of edges that are not stored: those that the order of vertices implies.
-    pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch, PyramidError> {
+    pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch> {
         match batch.elements() {
             Some(elements) if self.plan.kind == Kind::Skeleton && !self.explicit => {
                 let plain = Elements::new(elements.width(), elements.rows().to_vec())?;

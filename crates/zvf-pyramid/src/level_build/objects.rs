@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 
+use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, LevelReader, ObjectId};
@@ -21,13 +22,14 @@ use super::partial_rebuild::{Attempt, PartialRebuild, PreviousKind, Refusal, ref
 use super::{CoarseningSummary, KindBuild};
 use crate::batches::{join_objects, order_fields, split_off_places};
 use crate::carry::{Objects, present_ids};
+use crate::error::inconsistent_error;
 use crate::links::LineageWriter;
 use crate::offload::offload;
 use crate::shape::Coarsened;
 use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::objects::{CoarseObject, coarsen_each, vertex_map};
 use crate::stale::Unit;
-use crate::{PyramidError, blocks, disjoint_objects};
+use crate::{blocks, disjoint_objects};
 
 /// Objects that are made together, by their ids.
 type Groups = Vec<Vec<i64>>;
@@ -40,7 +42,7 @@ impl KindBuild<'_> {
         below: &LevelReader,
         objects: &Objects,
         changed: Option<&BTreeSet<i64>>,
-    ) -> Result<Attempt<Groups>, PyramidError> {
+    ) -> Result<Attempt<Groups>> {
         let sizes = match disjoint_objects::measure_objects(below, changed).await? {
             Ok(sizes) => sizes,
             Err(why) => return refuse(why),
@@ -74,7 +76,7 @@ impl KindBuild<'_> {
         below: &LevelReader,
         objects: &Objects,
         lineage: &mut LineageWriter,
-    ) -> Result<Attempt<CoarseningSummary>, PyramidError> {
+    ) -> Result<Attempt<CoarseningSummary>> {
         let groups = match self.group_objects(below, objects, None).await? {
             Ok(groups) => groups,
             Err(refusal) => return Ok(Err(refusal)),
@@ -89,7 +91,7 @@ impl KindBuild<'_> {
             let vertex_map = vertex_map(&made, places.rows);
             let Some(batch) = join(&made)? else {
                 let (expected, found) = ("the same of all objects", "others");
-                return Err(PyramidError::inconsistent("attributes", expected, found));
+                return Err(inconsistent_error("attributes", expected, found));
             };
             let joined = Coarsened { batch, vertex_map, error: 0.0, at: None };
             elements += joined.elements();
@@ -105,7 +107,7 @@ impl KindBuild<'_> {
         objects: &Objects,
         previous_kind: &PreviousKind<'_>,
         lineage: &mut LineageWriter,
-    ) -> Result<Attempt<PartialRebuild>, PyramidError> {
+    ) -> Result<Attempt<PartialRebuild>> {
         let (stay, part) = previous_kind.split(present_ids(&previous_kind.level).await?, objects);
         let groups = match self.group_objects(below, objects, Some(&part.objects)).await? {
             Ok(groups) => groups,
@@ -158,7 +160,7 @@ impl KindBuild<'_> {
         (reader, below): (&Reader, &LevelReader),
         objects: &Objects,
         ids: &[i64],
-    ) -> Result<(Vec<CoarseObject>, Places), PyramidError> {
+    ) -> Result<(Vec<CoarseObject>, Places)> {
         let query = Query::all().of_objects(ids.iter().copied().map(ObjectId));
         let batch = reader.run(&self.complete_query(query, Some(objects))).await?.batch;
         let (batch, vertices) = split_off_places(batch)?;
@@ -190,6 +192,6 @@ fn max_error_of(made: &[CoarseObject], others: LargestError) -> LargestError {
 }
 
 /// Returns objects one after the other; none where they have other columns.
-fn join(objects: &[CoarseObject]) -> Result<Option<Batch>, PyramidError> {
+fn join(objects: &[CoarseObject]) -> Result<Option<Batch>> {
     join_objects(&objects.iter().map(|object| &object.made.batch).collect::<Vec<_>>())
 }

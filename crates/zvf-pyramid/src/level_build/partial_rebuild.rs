@@ -22,6 +22,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::StreamExt as _;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::grid::{ChunkShape, Grid};
 use zvf_format::key::ChunkKey;
@@ -40,7 +41,7 @@ use crate::shape::Coarsened;
 use crate::shape::largest_error::{ErrorLocation, LargestError};
 use crate::shape::lattice::Lattice;
 use crate::stale::{Changed, Part, Unit};
-use crate::{Method, PyramidError, blocks};
+use crate::{Method, blocks};
 
 /// The store as it stands, and what differs of the level below.
 #[derive(Clone, Copy)]
@@ -94,7 +95,7 @@ impl From<&'static str> for Refusal {
 /// A result, or why the level has to be made anew.
 pub(crate) type Attempt<T> = Result<T, Refusal>;
 
-pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>, PyramidError> {
+pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>> {
     Ok(Err(why.into()))
 }
 
@@ -105,7 +106,7 @@ impl KindBuild<'_> {
         &self,
         has_objects: bool,
         retains: bool,
-    ) -> Result<Attempt<PreviousKind<'_>>, PyramidError> {
+    ) -> Result<Attempt<PreviousKind<'_>>> {
         let Some(previous) = self.previous else { return refuse("the level is new") };
         let part = match previous.changed {
             Changed::All(why) => return refuse(why),
@@ -160,7 +161,7 @@ impl KindBuild<'_> {
         objects: Option<&Objects>,
         previous_kind: &PreviousKind<'_>,
         lineage: &mut LineageWriter,
-    ) -> Result<Attempt<PartialRebuild>, PyramidError> {
+    ) -> Result<Attempt<PartialRebuild>> {
         let shape = below.chunk_shape();
         let lattice = Lattice::new(shape.sizes(), self.step.size.unwrap_or(0.0))?;
         if !lattice.is_within_chunks() {
@@ -215,7 +216,7 @@ impl KindBuild<'_> {
         (previous_kind, part): (&PreviousKind<'_>, &Part),
         objects: Option<&Objects>,
         dirty: &BTreeSet<Vec<i64>>,
-    ) -> Result<Option<RetainedChunks>, PyramidError> {
+    ) -> Result<Option<RetainedChunks>> {
         let [low, high] = &self.source.root().zarr_vectors.bounds;
         let is_bounded = low.iter().chain(high).all(|x| x.is_finite());
         let alone = objects.is_none() && self.step.kind.is_none();
@@ -251,7 +252,7 @@ impl KindBuild<'_> {
         (below, objects): (&LevelReader, Option<&Objects>),
         (previous_kind, part): (&PreviousKind<'_>, &Part),
         lineage: &mut LineageWriter,
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         let names = self.ordered_field_names(below).await?;
         let query = self.earlier_query(Query::all(), objects).order(Order::Storage);
         let mut batches = previous_kind.reader.stream(query);
@@ -277,7 +278,7 @@ impl KindBuild<'_> {
         &self,
         objects: &Objects,
         previous_kind: &PreviousKind<'_>,
-    ) -> Result<bool, PyramidError> {
+    ) -> Result<bool> {
         let old = present_ids(&previous_kind.level).await?;
         let new: BTreeSet<i64> = objects.kept_ids().iter().copied().collect();
         let may_differ =
@@ -292,7 +293,7 @@ impl KindBuild<'_> {
         objects: &Objects,
         previous_kind: &PreviousKind<'_>,
         lineage: &mut LineageWriter,
-    ) -> Result<Attempt<PartialRebuild>, PyramidError> {
+    ) -> Result<Attempt<PartialRebuild>> {
         let names = self.ordered_field_names(below).await?;
         let (stay, part) =
             previous_kind.split(find_unbroken_ids(&previous_kind.level).await?, objects);
@@ -331,10 +332,7 @@ impl KindBuild<'_> {
     }
 
     /// Returns the attributes of vertices in the order in which levels get them.
-    pub(super) async fn ordered_field_names(
-        &self,
-        below: &LevelReader,
-    ) -> Result<Vec<String>, PyramidError> {
+    pub(super) async fn ordered_field_names(&self, below: &LevelReader) -> Result<Vec<String>> {
         let mut names = below.attribute_names().await?.names;
         names.retain(|name| *name != self.rules.weight);
         names.push(self.rules.weight.clone());
@@ -344,11 +342,7 @@ impl KindBuild<'_> {
 
 /// Returns the chunks of a level, so many times as large as those of the one below, that are of a part and have vertices
 /// there.
-async fn chunks_of(
-    below: &LevelReader,
-    part: &Part,
-    scale: i64,
-) -> Result<BTreeSet<Vec<i64>>, PyramidError> {
+async fn chunks_of(below: &LevelReader, part: &Part, scale: i64) -> Result<BTreeSet<Vec<i64>>> {
     let keys = below.chunks().await?;
     let coarse = keys.iter().map(|key| coarse_chunk(&key, scale));
     Ok(coarse.filter(|chunk| part.has_chunk(chunk)).collect())

@@ -3,17 +3,18 @@
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
+use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_model::{Kind, LevelReader};
 use zvf_query::{Query, Reader};
 
 use super::KindBuild;
+use crate::Method;
 use crate::batches::{select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
 use crate::links::LineageWriter;
 use crate::shape::Coarsened;
-use crate::{Method, PyramidError};
 
 impl KindBuild<'_> {
     /// Makes the level as a whole, or block by block.
@@ -23,7 +24,7 @@ impl KindBuild<'_> {
         below: &LevelReader,
         objects: Option<&Objects>,
         lineage: &mut LineageWriter,
-    ) -> Result<(f64, u64), PyramidError> {
+    ) -> Result<(f64, u64)> {
         let links = below.links(Delta::SAME).await?;
         let directed = links.is_some_and(|links| links.policy().is_directed());
         // A tree is made as a whole.
@@ -71,7 +72,7 @@ impl KindBuild<'_> {
         blocks: &Blocks,
         number: usize,
         directed: bool,
-    ) -> Result<Block, PyramidError> {
+    ) -> Result<Block> {
         let query = Query::all().in_region(blocks.region(number)?).with_places();
         let batch = reader.run(&self.complete_query(query, objects)).await?.batch;
         let (batch, places) = split_off_places(select_kept(&batch, objects)?)?;

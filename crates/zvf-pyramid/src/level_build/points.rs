@@ -7,11 +7,13 @@
 //! ```
 
 use futures_util::StreamExt as _;
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_model::{Batch, LevelReader};
 use zvf_query::{Mode, Order, Query, Reader};
 
 use super::KindBuild;
+use crate::Method;
 use crate::batches::{concatenate, select_kept, split_off_places};
 use crate::blocks::{self, Blocks};
 use crate::carry::Objects;
@@ -19,7 +21,6 @@ use crate::links::LineageWriter;
 use crate::shape::largest_error::LargestError;
 use crate::shape::lattice::Lattice;
 use crate::shape::{Coarsened, points};
-use crate::{Method, PyramidError};
 
 impl KindBuild<'_> {
     pub(super) async fn points(
@@ -28,7 +29,7 @@ impl KindBuild<'_> {
         below: &LevelReader,
         objects: Option<&Objects>,
         lineage: &mut LineageWriter,
-    ) -> Result<LargestError, PyramidError> {
+    ) -> Result<LargestError> {
         if self.step.method == Method::Subset {
             let error = self.subset(reader, objects, lineage).await?;
             return Ok(LargestError { error, at: None });
@@ -70,7 +71,7 @@ impl KindBuild<'_> {
         lattice: Option<&Lattice>,
         found: LargestError,
         lineage: &mut LineageWriter,
-    ) -> Result<LargestError, PyramidError> {
+    ) -> Result<LargestError> {
         let (batch, places) = split_off_places(batch)?;
         let made = match lattice {
             Some(lattice) => points::cluster_points(&batch, lattice, &self.rules)?,
@@ -86,7 +87,7 @@ impl KindBuild<'_> {
         reader: &Reader,
         objects: Option<&Objects>,
         lineage: &mut LineageWriter,
-    ) -> Result<f64, PyramidError> {
+    ) -> Result<f64> {
         let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         let (mut batches, mut error, mut first) = (reader.stream(query), 0.0, 0_u64);
         let keep = self.step.keep.unwrap_or(1.0);

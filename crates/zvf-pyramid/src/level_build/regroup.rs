@@ -14,14 +14,14 @@
 use std::ops::Range;
 
 use futures_util::StreamExt as _;
+use zvf_error::{Error, Result};
 use zvf_format::fragment::Fragment;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, LevelReader, ObjectId, Parts};
 use zvf_query::{Order, Query, Reader};
-use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder, WriteError};
+use zvf_write::{Block, BlockSorter, Blocks, PairReader, Pairs, SpillFolder};
 
 use super::KindBuild;
-use crate::PyramidError;
 use crate::batches::{has_same_columns, split_off_places};
 use crate::carry::Objects;
 use crate::rows::{check_rows, chunk_of_place, row_of_place};
@@ -53,7 +53,7 @@ impl KindBuild<'_> {
         reader: &Reader,
         below: &LevelReader,
         objects: &Objects,
-    ) -> Result<Option<Regrouped>, PyramidError> {
+    ) -> Result<Option<Regrouped>> {
         let folder = SpillFolder::new(None, self.plan.options().working_bytes() / 2);
         let Some(visits) = visits(below, objects, &folder).await? else { return Ok(None) };
         let query = self.complete_query(Query::all(), None).order(Order::Storage).with_places();
@@ -89,11 +89,11 @@ async fn visits(
     below: &LevelReader,
     objects: &Objects,
     folder: &SpillFolder,
-) -> Result<Option<Pairs>, PyramidError> {
+) -> Result<Option<Pairs>> {
     let Some(index) = below.objects().await? else { return Ok(None) };
     let table = below.chunks().await?;
     let finder = table.finder(saturating_usize(index.slots())); // about so many look-ups
-    let (mut sorter, mut failed, mut all_there) = (folder.sorter(), None::<WriteError>, true);
+    let (mut sorter, mut failed, mut all_there) = (folder.sorter(), None::<Error>, true);
     let mut row = 0;
     index
         .scan(|manifest| {
@@ -130,7 +130,7 @@ async fn put_chunk(
     columns: &Columns,
     visits: &mut PairReader<'_>,
     sorter: &mut BlockSorter,
-) -> Result<bool, PyramidError> {
+) -> Result<bool> {
     let [first, ..] = rows.places else { return Ok(true) };
     let chunk = chunk_of_place(*first);
     let keys = below.chunks().await?;
@@ -159,7 +159,7 @@ impl ChunkRows<'_> {
         (chain, place): (u64, u64),
         columns: &Columns,
         sorter: &mut BlockSorter,
-    ) -> Result<bool, PyramidError> {
+    ) -> Result<bool> {
         if let Fragment::Range { start, count } = fragment {
             let Some(rows) = self.find(start, count) else { return Ok(count == 0) };
             columns.put(self.batch, rows.clone(), self.places(&rows), (chain, place), sorter)?;
@@ -217,7 +217,7 @@ impl Columns {
         places: &[u64],
         key: (u64, u64),
         sorter: &mut BlockSorter,
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         let mut parts = Vec::with_capacity(self.like.fields().len() + 2);
         for column in self.batch_columns(batch).flatten() {
             let stride = column.stride();
@@ -240,7 +240,7 @@ impl Regrouped {
         &mut self,
         ids: &[i64],
         max_chains: usize,
-    ) -> Result<Option<(Batch, Vec<u64>)>, PyramidError> {
+    ) -> Result<Option<(Batch, Vec<u64>)>> {
         let mut builders: Vec<ColumnBuilder> = self
             .columns
             .batch_columns(&self.columns.like)

@@ -1,8 +1,10 @@
 //! By which method, and with which settings, a batch becomes coarser.
 
+use zvf_error::Result;
+
+use crate::Method;
 use crate::offload::Stop;
 use crate::shape::{Coarsened, Rules, collapse, contract, tree};
-use crate::{Method, PyramidError};
 
 /// A method with its settings, for graphs, skeletons and meshes.
 #[derive(Clone, Debug)]
@@ -23,7 +25,7 @@ impl ShapeSettings {
         batch: zvf_model::Batch,
         fixed: &[bool],
         stop: &Stop,
-    ) -> Result<Coarsened, PyramidError> {
+    ) -> Result<Coarsened> {
         match self.method {
             Method::Cluster => {
                 contract::contract_cells(&batch, self.size, self.directed, fixed, &self.rules)

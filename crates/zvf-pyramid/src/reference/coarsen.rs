@@ -11,13 +11,12 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{
     f64_from_u64, index_u32, nearest_f32, saturating_floor_i64, to_u64, usize_from_u32,
 };
-
-use crate::PyramidError;
 
 /// A level as far as the reference looks at it.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +90,7 @@ pub(super) fn coarsen(
     kept_objects: &[usize],
     bin: Vec<f64>,
     chunk: Vec<f64>,
-) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
+) -> Result<(ReferenceLevel, Vec<u32>)> {
     let (bin_of_row, bins) = assign_bins(source, &bin);
     let (means, paths) = rayon::join(
         || Means::accumulate(source, kept_objects, &bin_of_row, bins),
@@ -219,14 +218,10 @@ fn trace_objects(
 type ChunkMean = (ChunkKey, Bin, usize, [f32; AXES]);
 
 /// Lays out the means as rows of chunks, and returns the row of each; none for an empty bin.
-fn lay_out_means(
-    means: &Means,
-    axes: usize,
-    chunk: &[f64],
-) -> Result<(ReferenceLevel, Vec<u32>), PyramidError> {
+fn lay_out_means(means: &Means, axes: usize, chunk: &[f64]) -> Result<(ReferenceLevel, Vec<u32>)> {
     let shape = ChunkShape::new(chunk)?;
     let occupied = means.counts.par_iter().enumerate().filter(|(_, count)| **count > 0);
-    let rows: Result<Vec<ChunkMean>, PyramidError> = occupied
+    let rows: Result<Vec<ChunkMean>> = occupied
         .map(|(number, count)| {
             let (mut at, mut wide) = ([0.0; AXES], [0.0; AXES]);
             let sums = &means.sums[number * axes..][..axes];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use rayon::prelude::*;
+use zvf_error::{Error, Result};
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
@@ -15,7 +16,6 @@ use zvf_model::{Elements, Field};
 use super::coarsen::ReferenceLevel;
 use super::elements::SourceElements;
 use super::write::{Target, plan};
-use crate::PyramidError;
 use crate::columns::gather;
 use crate::rows::row_number;
 
@@ -38,7 +38,7 @@ pub(super) async fn write(
     level: &ReferenceLevel,
     source: &SourceElements,
     elements: &Elements,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let policy = LinkPolicy::new(elements.width(), level.axes())?;
     let policy = if source.is_directed() { policy.with_direction() } else { policy };
     let policy = policy.with_storage(source.link_storage());
@@ -62,7 +62,7 @@ fn segments(
     policy: &LinkPolicy,
     level: &ReferenceLevel,
     elements: &Elements,
-) -> Result<Vec<Segment>, PyramidError> {
+) -> Result<Vec<Segment>> {
     let zero = vec![0; policy.sid_ndim()];
     let zeros: Vec<&[i64]> = (1..policy.link_width()).map(|_| zero.as_slice()).collect();
     let offsets = Offsets::new(policy.sid_ndim(), &zeros)?;
@@ -112,13 +112,13 @@ async fn write_cells(
     target: &Target<'_>,
     (level, segment): (&ReferenceLevel, &Segment),
     (path, attributes): (&str, Object),
-    encode: impl Fn(&[Placed]) -> Result<Bytes, PyramidError> + Send + Sync,
-) -> Result<(), PyramidError> {
+    encode: impl Fn(&[Placed]) -> Result<Bytes> + Send + Sync,
+) -> Result<()> {
     let plan = plan(target.store.root(), level, attributes)?;
     let sink = target.build.cells(&format!("{}/{path}", target.number), plan)?;
     segment
         .cells(level)
-        .try_for_each(|(key, cell)| Ok::<_, PyramidError>(sink.put(key, encode(cell)?)?))?;
+        .try_for_each(|(key, cell)| Ok::<_, Error>(sink.put(key, encode(cell)?)?))?;
     sink.finish(|_| {}).await?;
     Ok(())
 }
@@ -128,7 +128,7 @@ async fn write_segment(
     level: &ReferenceLevel,
     policy: &LinkPolicy,
     segment: &Segment,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let inside = segment.offsets.are_zero();
     let width = to_u64(policy.link_width());
     let says = LinkSegment::new(segment.steps(), policy.has_perm(inside), width, 0, Vec::new());
@@ -148,7 +148,7 @@ async fn write_values(
     segment: &Segment,
     field: &Field,
     mut attributes: Object,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());
     attributes.insert("offsets".to_owned(), segment.steps().into());
     let path = format!("link_attributes/{}/0/{}", field.name, segment.offsets);
@@ -164,7 +164,7 @@ async fn write_fragments(
     target: &Target<'_>,
     level: &ReferenceLevel,
     inside: &Segment,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let says = Fragments::new("link_fragments", Vec::new()).to_attributes();
     write_cells(target, (level, inside), ("link_fragments", says), |cell| {
         let mut index = FragmentIndexBuilder::new();
@@ -180,7 +180,7 @@ async fn describe(
     (level, policy): (&ReferenceLevel, &LinkPolicy),
     elements: &Elements,
     physical: u64,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let store = match policy.store() {
         LinkStorage::Canonical => LinkStore::Canonical,
         LinkStorage::Duplicate => LinkStore::Duplicate,

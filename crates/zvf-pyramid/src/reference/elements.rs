@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::link::LinkStorage;
 use zvf_format::num::{index_u32, usize_from_u32};
@@ -16,9 +17,9 @@ use zvf_store::Store;
 
 use super::coarsen::{NONE, ReferenceLevel};
 use super::read::read_attributes;
-use crate::PyramidError;
 use crate::batches::split_off_places;
 use crate::columns::gather;
+use crate::error::unsupported_error;
 use crate::rows::{chunk_of_place, row_number, row_of_place};
 use crate::shape::Rules;
 use crate::shape::contract::{UnionFind, map_elements};
@@ -42,7 +43,7 @@ impl SourceElements {
         store: &Store,
         reader: &LevelReader,
         level: &ReferenceLevel,
-    ) -> Result<Option<Self>, PyramidError> {
+    ) -> Result<Option<Self>> {
         let kind = reader.kinds().first().copied().filter(|kind| kind.has_links());
         let (Some(kind), Some(links)) = (kind, reader.links(Delta::SAME).await?) else {
             return Ok(None);
@@ -110,7 +111,7 @@ impl SourceElements {
     }
 
     /// Returns those of the level that was gone on to, of its rows.
-    pub(super) fn elements_at(&self, level: &ReferenceLevel) -> Result<Elements, PyramidError> {
+    pub(super) fn elements_at(&self, level: &ReferenceLevel) -> Result<Elements> {
         let mut row_map = vec![NONE; self.at.len()];
         let spans = self.offsets.iter().zip(self.offsets.iter().skip(1));
         for ((start, end), _) in spans.zip(&self.alive).filter(|(_, alive)| **alive) {
@@ -141,7 +142,7 @@ impl SourceElements {
 }
 
 /// Returns the row of the level that row `row` of an answer is, by the places of all of its rows.
-fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize, PyramidError> {
+fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize> {
     let at = places.get(row).and_then(|place| {
         let chunk = usize_from_u32(chunk_of_place(*place));
         let at = level.starts.get(chunk)?.checked_add(usize_from_u32(row_of_place(*place)))?;
@@ -149,13 +150,13 @@ fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize, P
     });
     at.ok_or_else(|| {
         let what = "the end of an edge or face";
-        PyramidError::unsupported(what, "a vertex of the level", format!("row {row}"))
+        unsupported_error(what, "a vertex of the level", format!("row {row}"))
     })
 }
 
 /// Returns the edges that make trees of `rows` vertices, each from a child to its parent; a tree has the first of `roots`
 /// that is in it as its root.
-fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements, PyramidError> {
+fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements> {
     let mut pieces = UnionFind::new(rows);
     let mut near: Vec<Vec<u32>> = vec![Vec::new(); rows];
     let mut tree_edges = Vec::new();

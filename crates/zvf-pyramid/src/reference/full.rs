@@ -11,6 +11,7 @@
 use std::collections::HashSet;
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::Object;
 use zvf_model::{Field, Kind, LevelId, LevelReader, Members, ObjectId};
@@ -22,7 +23,6 @@ use super::element_cells;
 use super::elements::SourceElements;
 use super::read::read_attributes;
 use super::write::{FullReport, Target, plan};
-use crate::PyramidError;
 use crate::clusters::Clusters;
 use crate::columns::join;
 use crate::groups::{self, Group};
@@ -45,7 +45,7 @@ pub(super) struct DescribedColumn {
 
 impl FullContent {
     /// Reads that of level 0.
-    pub(super) async fn read(store: &Store, level: &ReferenceLevel) -> Result<Self, PyramidError> {
+    pub(super) async fn read(store: &Store, level: &ReferenceLevel) -> Result<Self> {
         let reader = LevelReader::open(store, LevelId(0)).await?;
         let mut columns = Vec::new();
         for name in reader.attribute_names().await?.names {
@@ -77,7 +77,7 @@ impl FullContent {
         target: &Target<'_>,
         (source, kept_objects): (&ReferenceLevel, &[usize]),
         (level, parents): (&ReferenceLevel, &[u32]),
-    ) -> Result<FullReport, PyramidError> {
+    ) -> Result<FullReport> {
         let mut report = FullReport::default();
         self.coarsen_columns((source, kept_objects), (level, parents))?;
         for column in &self.columns {
@@ -102,7 +102,7 @@ impl FullContent {
         &mut self,
         (source, kept_objects): (&ReferenceLevel, &[usize]),
         (level, parents): (&ReferenceLevel, &[u32]),
-    ) -> Result<(), PyramidError> {
+    ) -> Result<()> {
         if self.columns.is_empty() {
             return Ok(());
         }
@@ -119,11 +119,7 @@ impl FullContent {
     }
 
     /// Writes the groups, with the members that have vertices at this level.
-    async fn write_groups(
-        &self,
-        target: &Target<'_>,
-        level: &ReferenceLevel,
-    ) -> Result<(), PyramidError> {
+    async fn write_groups(&self, target: &Target<'_>, level: &ReferenceLevel) -> Result<()> {
         let mut table = GroupTable::default();
         // Without an index all is one object.
         let ids = level.ids.as_deref().unwrap_or_default();
@@ -173,7 +169,7 @@ async fn write_column(
     target: &Target<'_>,
     level: &ReferenceLevel,
     column: &DescribedColumn,
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let DescribedColumn { field, attributes } = column;
     let mut attributes = attributes.clone();
     attributes.insert("dtype".to_owned(), String::from(field.column.dtype()).into());

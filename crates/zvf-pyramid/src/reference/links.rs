@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::Anchor;
@@ -14,7 +15,6 @@ use zvf_store::{Build, CellSink};
 
 use super::coarsen::{NONE, ReferenceLevel};
 use super::write::plan as plan_of;
-use crate::PyramidError;
 use crate::links::offset_from;
 
 /// Composes the parents of each level into those some levels up.
@@ -42,12 +42,7 @@ impl Pair<'_> {
     ///
     /// A cell of either direction holds the links between one chunk and one other, in the order of the
     /// finer one: so both are made chunk by chunk.
-    pub(super) async fn write(
-        &self,
-        build: &Build,
-        parents: &[u32],
-        both: bool,
-    ) -> Result<(), PyramidError> {
+    pub(super) async fn write(&self, build: &Build, parents: &[u32], both: bool) -> Result<()> {
         let gap = saturating_i64(to_u64(self.gap)); // levels are few
         let mut families = vec![LinkArrays::new(self, self.at, gap, (self.fine, self.coarse))?];
         if both {
@@ -61,10 +56,10 @@ impl Pair<'_> {
             .par_iter()
             .flat_map_iter(|chunk| targets(chunk).into_keys().map(|target| [*chunk, target]))
             .collect();
-        let sinks: Result<Vec<Sinks>, PyramidError> =
+        let sinks: Result<Vec<Sinks>> =
             families.iter().map(|family| family.sinks(build, &pairs)).collect();
         let sinks = sinks?;
-        let count = chunks.par_iter().map(|chunk| -> Result<usize, PyramidError> {
+        let count = chunks.par_iter().map(|chunk| -> Result<usize> {
             let mut count = 0_usize;
             for (target, mut rows) in targets(chunk) {
                 count += rows.len();
@@ -121,7 +116,7 @@ impl<'a> LinkArrays<'a> {
         at: usize,
         delta: i64,
         levels: (&'a ReferenceLevel, &'a ReferenceLevel),
-    ) -> Result<Self, PyramidError> {
+    ) -> Result<Self> {
         let root = ChunkShape::new(&pair.root.zarr_vectors.chunk_shape)?;
         let ratio = |level: &ReferenceLevel| ChunkShape::new(&level.chunk)?.ratio_to(&root);
         let (from_level, to_level) = levels;
@@ -132,7 +127,7 @@ impl<'a> LinkArrays<'a> {
     }
 
     /// Returns the chunk of this family that links between these two are stored with, and how far the other is.
-    fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>, PyramidError> {
+    fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>> {
         let (from_level, to_level) = self.levels;
         let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
         let (Some(from), Some(to)) =
@@ -145,7 +140,7 @@ impl<'a> LinkArrays<'a> {
     }
 
     /// Returns an array for each distance between two chunks that are linked.
-    fn sinks(&self, build: &Build, pairs: &[[u32; 2]]) -> Result<Sinks, PyramidError> {
+    fn sinks(&self, build: &Build, pairs: &[[u32; 2]]) -> Result<Sinks> {
         let (from_level, rank) = (self.levels.0, self.levels.0.axes());
         let mut sinks = Sinks::new();
         for pair in pairs {
@@ -162,7 +157,7 @@ impl<'a> LinkArrays<'a> {
     }
 
     /// Writes a cell.
-    fn put(&self, sinks: &Sinks, pair: [u32; 2], rows: &[[u32; 2]]) -> Result<(), PyramidError> {
+    fn put(&self, sinks: &Sinks, pair: [u32; 2], rows: &[[u32; 2]]) -> Result<()> {
         let Some((key, offset)) = self.cell(pair)? else { return Ok(()) };
         let Some(sink) = sinks.get(&offset) else { return Ok(()) };
         let wide = rows.as_flattened().iter().flat_map(|row| i64::from(*row).to_le_bytes());
@@ -171,7 +166,7 @@ impl<'a> LinkArrays<'a> {
     }
 
     /// Says how many links there are.
-    async fn announce(&self, build: &Build, count: u64) -> Result<(), PyramidError> {
+    async fn announce(&self, build: &Build, count: u64) -> Result<()> {
         let family = LinksFamily {
             sid_ndim: Some(to_u64(self.levels.0.axes())),
             num_links: Some(count),

@@ -22,16 +22,18 @@ mod read;
 mod write;
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
 use zvf_format::num::{f64_from_u64, index_u32, saturating_usize, to_u64, trunc_u64};
 use zvf_metadata::CrossLevelStorage;
 use zvf_model::{LevelId, LevelReader};
 use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
+use crate::error::{setting_error, unsupported_error};
+use crate::levels;
 use crate::random::Random;
 use crate::report::LevelReport;
 use crate::root::Root;
-use crate::{PyramidError, levels};
 
 /// What the reference is asked for.
 ///
@@ -94,19 +96,19 @@ impl Default for Reference {
 }
 
 impl Reference {
-    fn check(&self) -> Result<(), PyramidError> {
+    fn check(&self) -> Result<()> {
         let sound = |x: f64| x.is_finite() && x > 0.0;
         if let Some((bin, _)) = self.factors.iter().find(|(bin, _)| !sound(*bin)) {
-            return Err(PyramidError::setting("factor of bins", "more than 0", bin));
+            return Err(setting_error("factor of bins", "more than 0", bin));
         }
         if let Some((_, objects)) = self.factors.iter().find(|(_, o)| !(sound(*o) && *o >= 1.0)) {
-            return Err(PyramidError::setting("factor of objects", "1 or more", objects));
+            return Err(setting_error("factor of objects", "1 or more", objects));
         }
         if self.chunk_scales.contains(&0) {
-            return Err(PyramidError::setting("factor of chunks", "1 or more", 0));
+            return Err(setting_error("factor of chunks", "1 or more", 0));
         }
         if self.depth < -1 {
-            return Err(PyramidError::setting("depth of links", "-1 or more", self.depth));
+            return Err(setting_error("depth of links", "-1 or more", self.depth));
         }
         Ok(())
     }
@@ -132,7 +134,7 @@ pub async fn build_reference(
     address: &str,
     reference: &Reference,
     options: &BuildOptions,
-) -> Result<Vec<LevelReport>, PyramidError> {
+) -> Result<Vec<LevelReport>> {
     reference.check()?;
     let store = Store::open(address, OpenOptions::default()).await?;
     levels::check_version(&store)?;
@@ -140,7 +142,7 @@ pub async fn build_reference(
     let level = LevelReader::open(&store, LevelId(0)).await?;
     if let Some(beside) = level.extra_kinds().next() {
         let expected = "one: the reference makes levels of the first and loses the others";
-        return Err(PyramidError::unsupported("kinds of geometry", expected, beside));
+        return Err(unsupported_error("kinds of geometry", expected, beside));
     }
     let linked = !reference.gaps().is_empty();
     levels::check_order(&level, linked).await?;
@@ -150,11 +152,11 @@ pub async fn build_reference(
 }
 
 /// Refuses a level 0 that only adds to others.
-async fn check_alone(store: &Store) -> Result<(), PyramidError> {
+async fn check_alone(store: &Store) -> Result<()> {
     if store.level(0).await?.meta().is_additive() {
         let expected = "one that is read alone: put it together first, by building 0 levels that \
                         are not the reference's";
-        return Err(PyramidError::unsupported("level 0", expected, "one that adds to the next"));
+        return Err(unsupported_error("level 0", expected, "one that adds to the next"));
     }
     Ok(())
 }
@@ -163,7 +165,7 @@ async fn write_levels(
     store: &Store,
     build: &Build,
     reference: &Reference,
-) -> Result<(Vec<LevelReport>, zvf_metadata::Root), PyramidError> {
+) -> Result<(Vec<LevelReport>, zvf_metadata::Root)> {
     let mut root = Root::from_store(store);
     let mut source = read::level(store).await?;
     let mut full = match reference.content {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use zvf_error::Result;
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, nearest_f32, saturating_u32, usize_from_u32};
@@ -11,14 +12,14 @@ use zvf_model::{ChunkFragments, Column, LevelId as Number, LevelReader, ObjectIn
 use zvf_store::{Caching, Store};
 
 use super::coarsen::{AXES, ReferenceLevel};
-use crate::PyramidError;
+use crate::error::unsupported_error;
 
 /// Reads level 0.
-pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError> {
+pub(super) async fn level(store: &Store) -> Result<ReferenceLevel> {
     let reader = LevelReader::open(store, Number(0)).await?;
     let axes = reader.axes();
     if axes > AXES {
-        return Err(PyramidError::unsupported("axes of the store", "8 or fewer", axes));
+        return Err(unsupported_error("axes of the store", "8 or fewer", axes));
     }
     let keys: Vec<ChunkKey> = reader.chunks().await?.iter().collect();
     let mut level = ReferenceLevel {
@@ -39,7 +40,7 @@ pub(super) async fn level(store: &Store) -> Result<ReferenceLevel, PyramidError>
     }
     if u32::try_from(level.rows()).is_err() {
         let (what, expected) = ("vertices of level 0", "fewer than 2^32");
-        return Err(PyramidError::unsupported(what, expected, level.rows()));
+        return Err(unsupported_error(what, expected, level.rows()));
     }
     level.keys = keys;
     level.offsets = vec![0];
@@ -70,10 +71,7 @@ struct Chunk<'a> {
 }
 
 /// Returns the fragments of each chunk.
-fn chunks<'a>(
-    level: &ReferenceLevel,
-    fragments: &'a [ChunkFragments],
-) -> Result<Vec<Chunk<'a>>, PyramidError> {
+fn chunks<'a>(level: &ReferenceLevel, fragments: &'a [ChunkFragments]) -> Result<Vec<Chunk<'a>>> {
     let spans = level.starts.iter().zip(level.starts.iter().skip(1));
     let chunk = |(chunk, (start, end)): (&'a ChunkFragments, (&usize, &usize))| {
         let view = chunk.view()?;
@@ -85,7 +83,7 @@ fn chunks<'a>(
 
 impl Chunk<'_> {
     /// Adds the rows of a fragment.
-    fn push(&self, fragment: u64, to: &mut Vec<u32>) -> Result<(), zvf_model::ModelError> {
+    fn push(&self, fragment: u64, to: &mut Vec<u32>) -> Result<()> {
         let count = u64::from(self.rows.end - self.rows.start);
         if let Some(fragment) = self.ranks.get(&self.view, fragment) {
             let rows = fragment.rows_within(count)?.filter(|row| *row < count);
@@ -100,7 +98,7 @@ async fn read_indexed_objects(
     level: &mut ReferenceLevel,
     index: &ObjectIndex,
     fragments: &[ChunkFragments],
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let chunks: HashMap<ChunkKey, Chunk> =
         level.keys.iter().copied().zip(chunks(level, fragments)?).collect();
     let (mut references, mut offsets) = (Vec::with_capacity(level.rows()), vec![0]);
@@ -122,10 +120,7 @@ async fn read_indexed_objects(
 }
 
 /// Makes one object of all fragments, where there is no index.
-fn add_single_object(
-    level: &mut ReferenceLevel,
-    fragments: &[ChunkFragments],
-) -> Result<(), PyramidError> {
+fn add_single_object(level: &mut ReferenceLevel, fragments: &[ChunkFragments]) -> Result<()> {
     let mut references = Vec::with_capacity(level.rows());
     for chunk in chunks(level, fragments)? {
         for fragment in 0..chunk.view.len() {
@@ -138,7 +133,7 @@ fn add_single_object(
 }
 
 /// Reads the attributes of the array at `path`.
-pub(super) async fn read_attributes(store: &Store, path: &str) -> Result<Object, PyramidError> {
+pub(super) async fn read_attributes(store: &Store, path: &str) -> Result<Object> {
     let mut attributes = match store.nodes().node(path).await?.as_deref() {
         Some(Node::Array(array)) => array.attributes.clone(),
         _ => Object::new(),

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use rayon::prelude::*;
 use serde_json::json;
+use zvf_error::Result;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
@@ -13,7 +14,7 @@ use zvf_metadata::{Dtype, FillValue, GroupDoc, LevelDoc as Document, Node, Objec
 use zvf_store::{Build, CellPlan, CellSink, DensePlan, RowPlan, Store};
 
 use super::coarsen::ReferenceLevel;
-use crate::PyramidError;
+use crate::error::unsupported_error;
 use crate::levels::covered_chunks;
 
 /// The level that is written, and where.
@@ -39,17 +40,17 @@ pub(super) async fn level(
     source: &ReferenceLevel,
     kept_objects: &[usize],
     (level, more): (&ReferenceLevel, Option<&FullReport>),
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     let Target { store, build, number, sparsity } = *target;
     let path = |name: &str| format!("{number}/{name}");
-    let cells = |name: &str, attributes| -> Result<CellSink, PyramidError> {
+    let cells = |name: &str, attributes| -> Result<CellSink> {
         Ok(build.cells(&path(name), plan(store.root(), level, attributes)?)?)
     };
     let vertices = cells("vertices", Vertices::new(Dtype::FLOAT32, Vec::new()).to_attributes())?;
     let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
     let fragments = cells("vertex_fragments", fragments)?;
     let chunks: Vec<(usize, &ChunkKey)> = level.keys.iter().enumerate().collect();
-    chunks.into_par_iter().try_for_each(|(at, key)| -> Result<(), PyramidError> {
+    chunks.into_par_iter().try_for_each(|(at, key)| -> Result<()> {
         let rows = level.rows_of_chunk(at);
         let values = &level.positions[rows.start * level.axes()..rows.end * level.axes()];
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -100,21 +101,13 @@ fn chunk_shape_override(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec
 }
 
 /// Returns an array over the grid that the bounds of the store make of the chunks of `level`.
-pub(super) fn plan(
-    root: &Root,
-    level: &ReferenceLevel,
-    attributes: Object,
-) -> Result<CellPlan, PyramidError> {
+pub(super) fn plan(root: &Root, level: &ReferenceLevel, attributes: Object) -> Result<CellPlan> {
     let [first, last] = covered_chunks(root, &ChunkShape::new(&level.chunk)?, &level.keys)?;
     Ok(CellPlan { attributes, ..CellPlan::new(first, last) })
 }
 
 /// Writes the index of objects: a row for each of the source.
-async fn objects(
-    target: &Target<'_>,
-    ids: &[i64],
-    level: &ReferenceLevel,
-) -> Result<(), PyramidError> {
+async fn objects(target: &Target<'_>, ids: &[i64], level: &ReferenceLevel) -> Result<()> {
     let path = |name: &str| format!("{}/object_index{name}", target.number);
     let rank = to_u64(level.axes());
     let mut rows = target.build.rows(&path("/manifests"), RowPlan::manifests())?;
@@ -122,7 +115,7 @@ async fn objects(
     let all: Vec<usize> = (0..level.objects()).collect();
     for some in all.chunks(MANIFEST_BATCH) {
         let blobs = some.par_iter().map(|row| manifest(level, *row, rank));
-        for blob in blobs.collect::<Result<Vec<Bytes>, PyramidError>>()? {
+        for blob in blobs.collect::<Result<Vec<Bytes>>>()? {
             present += u64::from(blob.len() > EMPTY);
             rows.push(&blob)?;
         }
@@ -136,7 +129,7 @@ async fn objects(
     Ok(target.build.group(&path(""), &GroupDoc::new(index.to_attributes())).await?)
 }
 
-fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes, PyramidError> {
+fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes> {
     let mut manifest = ManifestBuilder::new(rank)?;
     for row in level.object(row) {
         let (chunk, fragment) = level.locate(*row);
@@ -152,7 +145,7 @@ async fn columns(
     target: &Target<'_>,
     source: &ReferenceLevel,
     kept_objects: &[usize],
-) -> Result<(), PyramidError> {
+) -> Result<()> {
     // Each level drops more; what the first one has is what any may have.
     let from = target.store.level(0).await?;
     for name in from.children("object_attributes").await?.names {
@@ -163,7 +156,7 @@ async fn columns(
             [_, columns @ ..] => {
                 let product = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
                 let (what, expected) = ("values of an attribute of objects", "fewer than 2^64");
-                let refused = || PyramidError::unsupported(what, expected, "more for each");
+                let refused = || unsupported_error(what, expected, "more for each");
                 Some(product.ok_or_else(refused)?)
             }
         };

@@ -4,17 +4,17 @@
 //! written in: that of the chunks they lie in. So siblings are ordered here by what they and all below them are.
 //! Where two are alike, either order gives the same bytes.
 
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Elements};
 
 use super::Coarsened;
-use crate::PyramidError;
 use crate::columns::gather;
 use crate::rows::{NONE, row_number};
 
 /// Returns the same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as
 /// it is: the writer refuses it.
-pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened, PyramidError> {
+pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened> {
     let tree = Tree::new(&made.batch);
     let order = tree.depth_first(&tree.ranks(&made.batch));
     let edges: Vec<u32> = order

@@ -4,12 +4,12 @@
 //! the store is cut. What stays are vertices that there were, with their values.
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_model::{Batch, Parts};
 
 use super::largest_error::{ErrorLocation, LargestError};
 use super::{Coarsened, Rules, Segment, merge_batch, point};
-use crate::PyramidError;
 use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
 use crate::rows::{NONE, row_number};
@@ -30,7 +30,7 @@ pub(crate) fn simplify_chains(
     batch: &Batch,
     thin: ChainThinning,
     rules: &Rules,
-) -> Result<Coarsened, PyramidError> {
+) -> Result<Coarsened> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let parts: Vec<_> = batch.parts().iter().collect();
@@ -69,7 +69,7 @@ pub(crate) fn simplify_chains(
 }
 
 /// Removes the owners: parts say whose vertices they are.
-fn drop_owners(batch: &Batch) -> Result<Batch, PyramidError> {
+fn drop_owners(batch: &Batch) -> Result<Batch> {
     let plain = Batch::new(batch.kind(), batch.positions().clone());
     Ok(batch.fields().iter().cloned().try_fold(plain, Batch::with_field)?)
 }

@@ -10,6 +10,7 @@
 //!
 //! So holes and handles stay, and so does the number of pieces.
 
+use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Elements};
 
@@ -17,9 +18,9 @@ use super::hausdorff::directed_hausdorff_bound;
 use super::mesh::Mesh;
 use super::net::Net;
 use super::{Coarsened, Rules, merge_batch};
-use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
+use crate::error::unsupported_error;
 use crate::offload::Stop;
 use crate::rows::{NONE, row_number};
 
@@ -31,7 +32,7 @@ pub(crate) fn collapse_edges(
     fixed: &[bool],
     rules: &Rules,
     stop: &Stop,
-) -> Result<Coarsened, PyramidError> {
+) -> Result<Coarsened> {
     let axes = usize_from_u32(batch.positions().width());
     let faces = faces_of(batch, axes)?;
     let values = floats(batch.positions());
@@ -70,17 +71,17 @@ pub(crate) fn collapse_edges(
 }
 
 /// Returns the corners of the faces of a mesh.
-fn faces_of(batch: &Batch, axes: usize) -> Result<Vec<[u32; 3]>, PyramidError> {
+fn faces_of(batch: &Batch, axes: usize) -> Result<Vec<[u32; 3]>> {
     let triangles = batch.elements().is_none_or(|elements| elements.width() == 3);
     if !triangles || !(2..=3).contains(&axes) {
         let expected = "triangles on two or three axes: other faces can be clustered";
-        return Err(PyramidError::unsupported("mesh to collapse", expected, "others"));
+        return Err(unsupported_error("mesh to collapse", expected, "others"));
     }
     let rows = batch.elements().map_or(&[][..], Elements::rows);
     if to_u64(rows.len()) >= u64::from(u32::MAX) {
         let expected = "fewer than 1431655765 faces at once: less memory makes smaller blocks";
         let found = rows.len() / 3;
-        return Err(PyramidError::unsupported("mesh to collapse", expected, found));
+        return Err(unsupported_error("mesh to collapse", expected, found));
     }
     let faces = rows.as_chunks::<3>().0.iter();
     Ok(faces.map(|face| face.map(row_number)).collect())
@@ -112,7 +113,7 @@ fn coarse_elements(
     elements: &Elements,
     number: &[u32],
     rules: &Rules,
-) -> Result<Elements, PyramidError> {
+) -> Result<Elements> {
     let (mut rows, mut same, mut next) = (Vec::new(), Vec::new(), 0_u32);
     for face in mesh.faces() {
         if let Some(face) = face {

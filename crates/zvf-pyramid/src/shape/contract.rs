@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::largest_error::LargestError;
 use super::points::cell_of;
 use super::{Coarsened, Rules, merge_batch, point};
-use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::rows::{NONE, row_number};
@@ -25,7 +25,7 @@ pub(crate) fn contract_cells(
     directed: bool,
     fixed: &[bool],
     rules: &Rules,
-) -> Result<Coarsened, PyramidError> {
+) -> Result<Coarsened> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let owner = |row: usize| -> Option<ObjectId> { batch.vertex_objects()?.get(row).copied()? };
@@ -70,7 +70,7 @@ pub(crate) fn map_elements(
     vertex_map: &[u32],
     ordered: bool,
     rules: &Rules,
-) -> Result<Elements, PyramidError> {
+) -> Result<Elements> {
     let (mut numbers, mut rows) = (HashMap::<Vec<u32>, u32>::new(), Vec::new());
     let mut same = Vec::with_capacity(elements.len());
     for element in elements.rows().chunks_exact(elements.width()) {

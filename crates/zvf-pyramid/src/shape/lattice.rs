@@ -9,9 +9,10 @@
 //!                              25    one to two chunks, 20
 //! ```
 
+use zvf_error::Result;
 use zvf_format::num::{f64_from_i64, f64_from_u64, floor_i64, saturating_floor_i64};
 
-use crate::PyramidError;
+use crate::error::setting_error;
 
 /// A grid of units: chunks, or what a cell covers of them.
 #[derive(Clone, Debug)]
@@ -58,9 +59,9 @@ impl GridAxis {
 
 impl Lattice {
     /// Returns cells of at most `size` on a level with chunks of these sizes.
-    pub(crate) fn new(chunk: &[f64], size: f64) -> Result<Self, PyramidError> {
+    pub(crate) fn new(chunk: &[f64], size: f64) -> Result<Self> {
         let expected = "so much that a chunk has fewer than 2^64 cells";
-        let refused = || PyramidError::setting("size", expected, size);
+        let refused = || setting_error("size", expected, size);
         let axes = chunk.iter().map(|chunk| GridAxis::new(*chunk, size));
         let axes: Vec<GridAxis> = axes.collect::<Option<_>>().ok_or_else(refused)?;
         let cells = axes.iter().try_fold(1_u64, |all, axis| all.checked_mul(axis.cells));

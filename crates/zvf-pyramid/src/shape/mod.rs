@@ -30,10 +30,10 @@ pub(crate) mod tree;
 mod triangle;
 mod walk;
 
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Elements, Field, ObjectId};
 
-use crate::PyramidError;
 use crate::batches::count_elements;
 use crate::clusters::{Clusters, weights};
 use crate::columns::counts;
@@ -93,7 +93,7 @@ impl Rules {
         batch: &Batch,
         clusters: &Clusters,
         merged: bool,
-    ) -> Result<Vec<Field>, PyramidError> {
+    ) -> Result<Vec<Field>> {
         let weights = self.weights(batch);
         let mut fields = Vec::new();
         for field in batch.fields().iter().filter(|field| *field.name != *self.weight) {
@@ -111,11 +111,7 @@ impl Rules {
     }
 
     /// Returns the attributes of clusters of edges or faces.
-    fn element_fields(
-        &self,
-        elements: &Elements,
-        clusters: &Clusters,
-    ) -> Result<Vec<Field>, PyramidError> {
+    fn element_fields(&self, elements: &Elements, clusters: &Clusters) -> Result<Vec<Field>> {
         let mut fields = Vec::new();
         for field in elements.fields() {
             fields.extend(clusters.field(field, self.rule_for(field, true), None)?);
@@ -131,7 +127,7 @@ fn merge_batch(
     positions: Column,
     rules: &Rules,
     is_merged: bool,
-) -> Result<Batch, PyramidError> {
+) -> Result<Batch> {
     let mut made = Batch::new(batch.kind(), positions);
     for field in rules.vertex_fields(batch, clusters, is_merged)? {
         made = made.with_field(field)?;

@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements, Kind, ObjectId};
 
 use super::Coarsened;
 use super::canonical::order_canonically;
-use crate::PyramidError;
 use crate::columns::gather;
 use crate::rows::{NONE, row_number};
 
@@ -25,8 +25,8 @@ pub(crate) struct CoarseObject {
 /// Makes each object of a batch coarser by itself; gives them by their ids. Vertices of no object are left out.
 pub(crate) fn coarsen_each(
     batch: &Batch,
-    coarsen: impl Fn(Batch) -> Result<Coarsened, PyramidError> + Sync,
-) -> Result<Vec<CoarseObject>, PyramidError> {
+    coarsen: impl Fn(Batch) -> Result<Coarsened> + Sync,
+) -> Result<Vec<CoarseObject>> {
     let owners = batch.vertex_objects().unwrap_or_default(); // without owners, all are of no object
     let objects = rows_by_object(owners.iter().copied());
     let mut number = vec![NONE; batch.len()];
@@ -64,7 +64,7 @@ fn part_of(
     (id, rows): (i64, &[u32]),
     object_elements: &[u32],
     number: &[u32],
-) -> Result<Batch, PyramidError> {
+) -> Result<Batch> {
     let mut part = Batch::new(batch.kind(), gather(batch.positions(), rows));
     for field in batch.fields() {
         part = part.with_field(field.with_column(gather(&field.column, rows)))?;

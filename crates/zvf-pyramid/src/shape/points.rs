@@ -7,23 +7,19 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, floor_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, ObjectId};
 
 use super::largest_error::LargestError;
 use super::lattice::{Lattice, Unit};
 use super::{Coarsened, Rules, merge_batch, objects_of, point};
-use crate::PyramidError;
 use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats, gather};
 use crate::rows::{NONE, row_number};
 
 /// Returns one point for each object and cell. What lies in one cell must be in one batch.
-pub(crate) fn cluster_points(
-    batch: &Batch,
-    lattice: &Lattice,
-    rules: &Rules,
-) -> Result<Coarsened, PyramidError> {
+pub(crate) fn cluster_points(batch: &Batch, lattice: &Lattice, rules: &Rules) -> Result<Coarsened> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let (vertex_map, count) = number_clusters(&at, axes, lattice, batch.vertex_objects());
@@ -147,7 +143,7 @@ pub(crate) fn select_subset(
     (seed, level, first): (u64, u32, u64),
     is_kept: &dyn Fn(usize) -> bool,
     rules: &Rules,
-) -> Result<Coarsened, PyramidError> {
+) -> Result<Coarsened> {
     let stays = |row: &u32| {
         is_in_subset(first.wrapping_add((*row).into()), keep, seed, level)
             && is_kept(usize_from_u32(*row))

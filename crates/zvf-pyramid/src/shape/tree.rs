@@ -1,15 +1,16 @@
 //! Skeletons: roots, forks and tips stay, and between them what the line needs to stay within a tolerance.
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Elements};
 
 use super::chain::douglas_peucker;
 use super::prune::find_short_branches;
 use super::{Coarsened, Rules, distance_sq, merge_batch, point};
-use crate::PyramidError;
 use crate::clusters::Clusters;
 use crate::columns::{floats, gather};
+use crate::error::unsupported_error;
 use crate::rows::{NONE, row_number};
 
 /// Returns the skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
@@ -19,7 +20,7 @@ pub(crate) fn simplify_skeletons(
     tolerance: f64,
     prune: f64,
     rules: &Rules,
-) -> Result<Coarsened, PyramidError> {
+) -> Result<Coarsened> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
     let parents = parents(batch);
@@ -64,7 +65,7 @@ pub(crate) fn simplify_skeletons(
     let heads: Vec<u32> =
         (0..).zip(&stays).filter(|(_, stay)| **stay).map(|(row, _)| row).collect();
     let Some(vertex_map) = nearest_heads(&parents, &heads) else {
-        return Err(PyramidError::unsupported("skeletons", "trees", "a ring of vertices"));
+        return Err(unsupported_error("skeletons", "trees", "a ring of vertices"));
     };
     let mut rows = Vec::new();
     for (cluster, head) in heads.iter().enumerate() {

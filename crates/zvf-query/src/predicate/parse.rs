@@ -50,9 +50,9 @@ pub struct BadPredicate {
     pub expected: &'static str,
 }
 
-impl zvf_format::Diagnose for BadPredicate {
-    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
-        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+impl From<BadPredicate> for zvf_error::Error {
+    fn from(error: BadPredicate) -> Self {
+        Self::from_cause(zvf_format::Class::InvalidArgument, error).with_op("query")
     }
 }
 

@@ -285,9 +285,9 @@ pub enum BadRegion {
     CurvedCut,
 }
 
-impl zvf_format::Diagnose for BadRegion {
-    fn diagnosis(&self) -> zvf_format::Diagnosis<'_> {
-        zvf_format::Diagnosis::new(zvf_format::Class::InvalidArgument, "query", self)
+impl From<BadRegion> for zvf_error::Error {
+    fn from(error: BadRegion) -> Self {
+        Self::from_cause(zvf_format::Class::InvalidArgument, error).with_op("query")
     }
 }
 

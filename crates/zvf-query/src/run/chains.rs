@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use zvf_error::{Locate as _, Result};
 use zvf_format::grid::ChunkRange;
 use zvf_format::key::ChunkKey;
 use zvf_model::{ChunkOwners, ObjectIndex, ObjectManifest};
@@ -20,7 +21,6 @@ use super::Context;
 use super::fetch::{Need, RowSource};
 use super::objects::check_pieces;
 use super::work_units::{INDEX_BATCH_CELLS, groups};
-use crate::error::QueryError;
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::select::chain::{Chain, Point, is_near};
@@ -36,7 +36,7 @@ impl Context {
         &self,
         index: &ObjectIndex,
         range: &ChunkRange,
-    ) -> Result<Option<Vec<u64>>, QueryError> {
+    ) -> Result<Option<Vec<u64>>> {
         let places = self.candidates();
         let mut keys = self.keys(&places);
         if self.query.allow_missing {
@@ -77,7 +77,7 @@ impl Context {
         keys: &[ChunkKey],
         owners: &[ChunkOwners],
         all: Vec<u64>,
-    ) -> Result<Vec<u64>, QueryError> {
+    ) -> Result<Vec<u64>> {
         let (mut hits, mut ends) = (BTreeSet::new(), HashMap::new());
         let max_bytes = self.cache.level.store().budget().max_bytes() / 4;
         let mut owners = owners;
@@ -109,7 +109,7 @@ impl Context {
         owners: &[ChunkOwners],
         hits: &mut BTreeSet<u64>,
         ends: &mut HashMap<Place, [Option<Point>; 2]>,
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         let axes = self.cache.level.axes();
         let found = self.cache.level.fragments(keys).await;
         let source = RowSource::Positions(&self.cache.level);
@@ -120,7 +120,7 @@ impl Context {
         {
             let Some(fragments) = self.allow_missing(fragments)? else { continue };
             let view = fragments.view()?;
-            check_extent(fragments.extent()).map_err(|error| error.with_chunk(key))?;
+            check_extent(fragments.extent()).at_chunk(key)?;
             let rows = loaded
                 .get(zvf_format::num::usize_from_u32(cell))
                 .and_then(|loaded| loaded.column(0));
@@ -151,7 +151,7 @@ impl Context {
         region: &Region,
         manifests: &[ObjectManifest],
         ends: &HashMap<Place, [Option<Point>; 2]>,
-    ) -> Result<Vec<u64>, QueryError> {
+    ) -> Result<Vec<u64>> {
         let Some((_, range)) = &self.reach else { return Ok(Vec::new()) };
         let axes = self.cache.level.axes();
         let mut rows = Vec::new();
@@ -231,7 +231,7 @@ impl Context {
         &self,
         steps: &[(Place, Place, u64)],
         known_ends: &HashMap<Place, [Option<Point>; 2]>,
-    ) -> Result<HashMap<Place, [Option<Point>; 2]>, QueryError> {
+    ) -> Result<HashMap<Place, [Option<Point>; 2]>> {
         let mut missing: BTreeMap<Vec<i64>, (ChunkKey, BTreeSet<u64>)> = BTreeMap::new();
         for place in steps.iter().flat_map(|(a, b, _)| [a, b]) {
             if !known_ends.contains_key(place) {
@@ -249,7 +249,7 @@ impl Context {
                 continue;
             };
             let view = fragments.view()?;
-            check_extent(fragments.extent()).map_err(|error| error.with_chunk(key))?;
+            check_extent(fragments.extent()).at_chunk(key)?;
             rows.push(fragments.extent());
             for number in numbers {
                 let mut runs = Runs::default();

@@ -3,18 +3,19 @@
 //! Counts are those that the levels declare, scaled by the share of chunks that meet the region. The error of a
 //! level is the size of its bins on their longest axis; the full data has none.
 
+use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, to_u64, trunc_u64};
 use zvf_model::LevelId;
 
 use super::columns::AnswerColumns;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::level_cache::LevelCache;
 use crate::query::{LevelRule, Query};
 use crate::reader::Reader;
 use crate::select::candidates::{bounding_box, chunk_range_of_box, chunks_in_range};
 
 /// Returns the level that `query` selects.
-pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId, QueryError> {
+pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId> {
     let largest = match query.level {
         LevelRule::Number(level) => return Ok(level),
         LevelRule::MaxVertices(max) => return find_finest(reader, query, max, false).await,
@@ -38,12 +39,7 @@ pub(crate) async fn choose_level(reader: &Reader, query: &Query) -> Result<Level
 }
 
 /// Finds the finest level that has at most `max` vertices or bytes where the query looks, else the coarsest.
-async fn find_finest(
-    reader: &Reader,
-    query: &Query,
-    max: u64,
-    in_bytes: bool,
-) -> Result<LevelId, QueryError> {
+async fn find_finest(reader: &Reader, query: &Query, max: u64, in_bytes: bool) -> Result<LevelId> {
     let (mut last, mut adding) = (LevelId(0), Vec::new());
     for level in levels(reader)? {
         last = level;
@@ -64,11 +60,7 @@ async fn find_finest(
 }
 
 /// Estimates the vertices or bytes of one level where the query looks.
-async fn estimate_amount(
-    cache: &LevelCache,
-    query: &Query,
-    in_bytes: bool,
-) -> Result<f64, QueryError> {
+async fn estimate_amount(cache: &LevelCache, query: &Query, in_bytes: bool) -> Result<f64> {
     // A negative count is unknown and counts as 0.
     let count = u64::try_from(cache.level.node().meta().vertex_count).unwrap_or(0);
     let mut amount = f64_from_u64(count);

@@ -11,11 +11,12 @@
 //! A name is taken as it is first, so that an attribute may have a point in its name.
 
 use futures_util::future::try_join_all;
+use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_metadata::path_segment;
 use zvf_model::{AttributeReader, Kind, LinkAttribute, RowAttribute};
 
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::level_cache::LevelCache;
 use crate::query::Columns;
 
@@ -41,7 +42,7 @@ impl AnswerColumns {
         cache: &LevelCache,
         kind: Kind,
         near: Option<&ChunkKey>,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<Self> {
         let mut chosen = Self::default();
         match columns {
             Columns::None => {}
@@ -78,7 +79,7 @@ impl AnswerColumns {
         cache: &LevelCache,
         kind: Kind,
         near: Option<&ChunkKey>,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<Self> {
         let mut chosen = Self::default();
         if let Some(found) = cache.vertex_attribute(name, near).await? {
             chosen.vertex.push(found);

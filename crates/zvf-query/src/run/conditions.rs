@@ -17,6 +17,7 @@
 //! A condition that mixes these (an "or" between an object's value and a vertex's) says nothing that
 //! could be looked for in one place; it is refused.
 
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
@@ -24,7 +25,7 @@ use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
 use super::Context;
 use super::plausible::{self, Holds};
 use super::rows::{self, Condition, RowColumn};
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::level_cache::{LevelCache, unknown_column_error};
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 
@@ -49,7 +50,7 @@ impl Conditions {
         predicate: Option<&Predicate>,
         cache: &LevelCache,
         near: Option<&ChunkKey>,
-    ) -> Result<Self, QueryError> {
+    ) -> Result<Self> {
         let (mut all, mut rows) = (Self::default(), Vec::new());
         if let Some(predicate) = predicate {
             all.sort(predicate, &mut rows)?;
@@ -193,7 +194,7 @@ impl Conditions {
 
 impl Context {
     /// Returns those `rows` of the object index for which the conditions on objects hold.
-    pub(super) async fn objects_where(&self, rows: Vec<u64>) -> Result<Vec<u64>, QueryError> {
+    pub(super) async fn objects_where(&self, rows: Vec<u64>) -> Result<Vec<u64>> {
         let conditions = &self.conditions;
         if conditions.objects.is_empty() {
             return Ok(rows);
@@ -215,7 +216,7 @@ impl Context {
     }
 
     /// Returns the groups for which the conditions on groups hold; `None` without such conditions.
-    pub(super) async fn groups_where(&self) -> Result<Option<Vec<u64>>, QueryError> {
+    pub(super) async fn groups_where(&self) -> Result<Option<Vec<u64>>> {
         let conditions = &self.conditions.groups;
         if conditions.is_empty() {
             return Ok(None);
@@ -223,11 +224,7 @@ impl Context {
         let level = &self.cache.level;
         let Some(groups) = level.groups().await? else { return Ok(Some(Vec::new())) };
         if groups.len() > MAX_GROUPS {
-            return Err(QueryError::limit(
-                "groups that conditions look at",
-                MAX_GROUPS,
-                groups.len(),
-            ));
+            return Err(Error::limit("groups that conditions look at", MAX_GROUPS, groups.len()));
         }
         let mut values: Vec<(&ColumnRef, RowValues)> = Vec::new();
         let mut name_columns: Vec<&ColumnRef> = Vec::new();

@@ -10,16 +10,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::{Context, Purpose, WorkUnit, collect_all, contexts, join, work_units};
 use crate::answer::Counts;
-use crate::error::QueryError;
 use crate::query::{Columns, Query};
 use crate::reader::Reader;
 
 /// Returns the counts of the answer to `query`.
-pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, QueryError> {
+pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts> {
     let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
     if contexts.iter().any(|context| context.kind.has_links()) {
@@ -45,7 +45,7 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts, Quer
 }
 
 /// Counts where there are edges or faces.
-async fn count_linked(contexts: &[Arc<Context>], limit: Option<u64>) -> Result<Counts, QueryError> {
+async fn count_linked(contexts: &[Arc<Context>], limit: Option<u64>) -> Result<Counts> {
     let mut all: Option<Counts> = None;
     for context in contexts {
         if context.cache.level.chunks().await.is_err() {
@@ -65,7 +65,7 @@ async fn count_linked(contexts: &[Arc<Context>], limit: Option<u64>) -> Result<C
 }
 
 /// Counts an answer that is held.
-async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError> {
+async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts> {
     let Some(first) = contexts.first() else { return Err(crate::error::BadQuery::NoLevel.into()) };
     let answer = collect_all(contexts).await?;
     let mut counts = Counts::new(first.cache.level.level(), first.kind);
@@ -79,7 +79,7 @@ async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts, QueryError
 }
 
 /// Counts what one level with edges or faces has, of which one work unit is held at a time.
-async fn count_elements(context: &Context) -> Result<Counts, QueryError> {
+async fn count_elements(context: &Context) -> Result<Counts> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let (mut seen_vertices, mut elements) = (SeenVertices::default(), 0);
     for unit in work_units(context, Purpose::Stream).await? {
@@ -128,7 +128,7 @@ impl SeenVertices {
     }
 }
 
-async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Counts, QueryError> {
+async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<Counts> {
     let mut counts = Counts::new(context.cache.level.level(), context.kind);
     let mut left = limit.unwrap_or(u64::MAX); // no limit: more than can be counted
     let units = work_units(context, Purpose::Stream).await?;
@@ -175,7 +175,7 @@ impl Context {
     }
 
     /// Counts the selected rows that fragments of the chunks at `places` name.
-    async fn rows_named(&self, places: &[u32]) -> Result<u64, QueryError> {
+    async fn rows_named(&self, places: &[u32]) -> Result<u64> {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();
         let mut rows = 0;

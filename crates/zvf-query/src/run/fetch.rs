@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use futures_util::join;
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
-use zvf_model::{AttributeReader, Column, LevelReader, ModelError};
+use zvf_model::{AttributeReader, Column, LevelReader};
 use zvf_store::{Caching, Partial};
 
 use super::Context;
-use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
 
@@ -44,11 +44,7 @@ impl RowSource<'_> {
         size.saturating_mul(width) // only compared: what is too large fails when it is read
     }
 
-    async fn read_all(
-        self,
-        keys: &[ChunkKey],
-        caching: Caching,
-    ) -> Vec<Result<Column, ModelError>> {
+    async fn read_all(self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column>> {
         match self {
             _ if keys.is_empty() => Vec::new(),
             Self::Positions(level) => level.positions(keys, caching).await,
@@ -56,10 +52,7 @@ impl RowSource<'_> {
         }
     }
 
-    async fn read_ranges(
-        self,
-        asks: &[(ChunkKey, Vec<Range<u64>>)],
-    ) -> Vec<Result<Vec<Column>, ModelError>> {
+    async fn read_ranges(self, asks: &[(ChunkKey, Vec<Range<u64>>)]) -> Vec<Result<Vec<Column>>> {
         match self {
             _ if asks.is_empty() => Vec::new(),
             Self::Positions(level) => level.position_rows(asks).await,
@@ -100,7 +93,7 @@ impl Context {
         keys: &[ChunkKey],
         needs: Vec<Need>,
         caching: Caching,
-    ) -> Result<Vec<LoadedRows>, QueryError> {
+    ) -> Result<Vec<LoadedRows>> {
         let mut whole = Vec::with_capacity(keys.len());
         let mut ranged = Vec::new();
         let mut kinds = Vec::with_capacity(keys.len());
@@ -145,7 +138,7 @@ impl Context {
         rows: &[u64],
         pieces: &Pieces,
         caching: Caching,
-    ) -> Result<Vec<LoadedRows>, QueryError> {
+    ) -> Result<Vec<LoadedRows>> {
         self.read(source, keys, plan_needs(source, rows, pieces), caching).await
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use zvf_error::Result;
 use zvf_model::{Members, ObjectId, ObjectIndex};
 
 use super::Context;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 
 impl Context {
     /// Returns the index rows that ids and groups select, in the order of the answer; `None` if they select
@@ -13,7 +14,7 @@ impl Context {
     ///
     /// By id: in the order of the query. By group: members ascending, each once. By both: the ids that are
     /// members, in the order of the query.
-    pub(super) async fn find_named_rows(&self) -> Result<Option<Vec<u64>>, QueryError> {
+    pub(super) async fn find_named_rows(&self) -> Result<Option<Vec<u64>>> {
         let ids = &self.query.objects;
         let groups = match (&self.query.groups, self.groups_where().await?) {
             (Some(asked), None) => Some(asked.clone()),
@@ -46,7 +47,7 @@ impl Context {
         Ok(Some(rows))
     }
 
-    async fn members(&self, groups: &[u64]) -> Result<Vec<Members>, QueryError> {
+    async fn members(&self, groups: &[u64]) -> Result<Vec<Members>> {
         let all = self.cache.level.groups().await?;
         let group_count = all.as_ref().map_or(0, zvf_model::Groups::len);
         let existing: Vec<u64> =
@@ -63,7 +64,7 @@ impl Context {
 
 /// Returns the index rows of the members, ascending by id. Scans the index once for ranges. Skips members
 /// that are no objects.
-async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec<u64>, QueryError> {
+async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec<u64>> {
     let mut found: BTreeSet<(ObjectId, u64)> = BTreeSet::new();
     let mut ids: Vec<ObjectId> = Vec::new();
     let mut ranges = false;

@@ -1,17 +1,14 @@
 //! Batches of one answer put behind each other, or cut.
 
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ModelError, ObjectId, Parts};
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
 
 use super::Context;
-use crate::error::QueryError;
 
 /// Joins all rows of `batches`, in order.
-pub(crate) fn join_batches(
-    context: &Context,
-    mut batches: Vec<Batch>,
-) -> Result<Batch, QueryError> {
+pub(crate) fn join_batches(context: &Context, mut batches: Vec<Batch>) -> Result<Batch> {
     if batches.len() > 1 && batches.iter().any(|batch| !batch.is_empty()) {
         batches.retain(|batch| !batch.is_empty());
     }
@@ -39,7 +36,7 @@ pub(crate) fn join_batches(
 }
 
 /// Truncates a batch to `rows` vertices: whole parts only, and elements all of whose vertices remain.
-pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
+pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch> {
     let parts = batch.parts();
     // Without parts there are no offsets.
     let whole = parts.offsets().partition_point(|end| *end <= rows).saturating_sub(1);
@@ -76,10 +73,7 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch, QueryError> {
 }
 
 /// Returns the elements at the places `numbers`.
-pub(crate) fn take_elements(
-    elements: &Elements,
-    numbers: &[usize],
-) -> Result<Elements, QueryError> {
+pub(crate) fn take_elements(elements: &Elements, numbers: &[usize]) -> Result<Elements> {
     let all: Vec<&[usize]> = elements.iter().collect();
     let rows = numbers.iter().flat_map(|at| all[*at].iter().copied());
     let mut short = Elements::new(elements.width(), rows.collect())?;
@@ -108,7 +102,7 @@ fn fields(batches: &[Batch]) -> Vec<Field> {
     joined.collect()
 }
 
-fn parts(batches: &[Batch]) -> Result<Parts, QueryError> {
+fn parts(batches: &[Batch]) -> Result<Parts> {
     let (mut offsets, mut objects) = (vec![0_usize], Vec::<ObjectId>::new());
     let mut before = 0_usize;
     for batch in batches {
@@ -120,17 +114,19 @@ fn parts(batches: &[Batch]) -> Result<Parts, QueryError> {
     Ok(Parts::new(offsets, objects)?)
 }
 
-fn elements(batches: &[Batch]) -> Result<Option<Elements>, QueryError> {
+fn elements(batches: &[Batch]) -> Result<Option<Elements>> {
     let all: Vec<&Elements> = batches.iter().filter_map(Batch::elements).collect();
     let Some(first) = all.first() else { return Ok(None) };
     // A level without links has no elements of any width.
     let mut with_rows = all.iter().filter(|elements| !elements.is_empty());
     let width = with_rows.next().unwrap_or(first).width();
     if let Some(other) = with_rows.find(|elements| elements.width() != width) {
-        let (what, expected) = ("vertices of an element", Expected::Exactly(to_u64(width).into()));
-        return Err(
-            ModelError::invalid_value(Class::BadShape, what, expected, other.width()).into()
-        );
+        return Err(Error::new(
+            Class::BadShape,
+            "vertices of an element",
+            to_u64(width),
+            other.width(),
+        ));
     }
     let (mut rows, mut before) = (Vec::new(), 0_usize);
     for batch in batches {
@@ -206,6 +202,6 @@ mod tests {
     #[test]
     fn elements_of_different_widths_are_refused() {
         let error = elements(&[batch(2, &[]), batch(3, &[])]).unwrap_err();
-        assert_eq!(error.to_string(), "BadShape: vertices of an element: expected 2, found 3");
+        assert_eq!(error.to_string(), "BadShape, vertices of an element: expected 2, found 3");
     }
 }

@@ -4,15 +4,16 @@
 //! the answer was assembled object by object, and looked up otherwise: of several objects the one
 //! that comes first in the index counts, among those that are asked for.
 
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
-use zvf_format::{Class, Expected};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Batch, Column, ColumnBuilder, Field, ModelError, ObjectId};
+use zvf_model::{Batch, Column, ColumnBuilder, Field, ObjectId};
 use zvf_store::Caching;
 
 use super::Context;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::query::LOCATION_FIELD;
 use crate::select::pieces::Piece;
 
@@ -25,7 +26,7 @@ impl Context {
         keys: &[ChunkKey],
         pieces: &[Piece],
         rows: Option<Vec<Option<u64>>>,
-    ) -> Result<Batch, QueryError> {
+    ) -> Result<Batch> {
         if self.query.places {
             batch = batch.with_field(self.places(keys, pieces).await?)?;
         }
@@ -89,15 +90,18 @@ impl Context {
     }
 
     /// Returns the column of places at which the vertices of `pieces` are stored.
-    async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field, QueryError> {
+    async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field> {
         let chunk_keys = self.cache.level.chunks().await?;
         let place = |key: &ChunkKey| {
             let at = chunk_keys.find(key).and_then(|at| u32::try_from(at).ok());
             at.ok_or_else(|| {
-                let rule = Expected::Rule("one of the 2^32 first that the level lists");
-                let error =
-                    ModelError::invalid_value(Class::OutOfBounds, "chunk", rule, "another one");
-                QueryError::from(error.with_chunk(key))
+                let error = Error::new(
+                    Class::OutOfBounds,
+                    "chunk",
+                    "one of the 2^32 first that the level lists",
+                    "another one",
+                );
+                Error::from(error.at_chunk(key))
             })
         };
         let chunks: Vec<u32> = keys.iter().map(place).collect::<Result<_, _>>()?;
@@ -126,7 +130,7 @@ impl Context {
         &self,
         keys: &[ChunkKey],
         pieces: &[Piece],
-    ) -> Result<Vec<Option<u64>>, QueryError> {
+    ) -> Result<Vec<Option<u64>>> {
         let selected = self.find_owners(keys).await?;
         let owners = match selected {
             Some(_) => None,
@@ -152,7 +156,7 @@ impl Context {
     }
 
     /// Adds the columns from objects and fragments, without rows.
-    pub(super) fn join_empty_columns(&self, mut batch: Batch) -> Result<Batch, QueryError> {
+    pub(super) fn join_empty_columns(&self, mut batch: Batch) -> Result<Batch> {
         if self.query.places {
             batch = batch.with_field(places(Vec::new())?)?;
         }
@@ -171,9 +175,9 @@ impl Context {
 }
 
 /// Returns the field of places, given its bytes.
-fn places(bytes: Vec<u8>) -> Result<Field, QueryError> {
+fn places(bytes: Vec<u8>) -> Result<Field> {
     let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
-    let column = Column::new(dtype, 1, bytes.into()).map_err(QueryError::column)?;
+    let column = Column::new(dtype, 1, bytes.into())?;
     Ok(Field::new(LOCATION_FIELD, column))
 }
 
@@ -184,8 +188,8 @@ fn spread<'a>(
     width: u32,
     pieces: &[Piece],
     mut row_of: impl FnMut(&Piece) -> Option<(&'a Column, usize)>,
-) -> Result<Column, QueryError> {
-    let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+) -> Result<Column> {
+    let empty = Column::empty(dtype, width)?;
     let mut all = ColumnBuilder::empty_like(&empty);
     all.reserve(pieces.iter().fold(0, |rows: usize, piece| rows + usize_from_u32(piece.len)));
     let mut null = NullRow::new(empty.dtype(), width);
@@ -272,7 +276,7 @@ mod tests {
         assert_eq!(column.bytes()[..], [9, 9, 7]);
         assert_eq!(
             spread("a", codes.dtype(), 1, &pieces, |_| None).unwrap_err().to_string(),
-            "InvalidArgument: some vertices have no value of a, and its type has nothing that says so: \
+            "InvalidArgument, some vertices have no value of a, and its type has nothing that says so: \
              ask only for those that have one, as in \"a is not null\""
         );
     }

@@ -7,22 +7,20 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::saturating_usize;
-use zvf_format::{Class, Expected};
-use zvf_model::{Kind, LevelReader, ModelError, ObjectId};
+use zvf_model::{Kind, LevelReader, ObjectId};
 
 use super::choose::choose_level;
 use super::{Context, collect, join};
 use crate::answer::Answer;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::query::{Columns, Query, UnknownIds};
 use crate::reader::Reader;
 
 /// Creates the contexts of `query`: for its level, and for the levels that this one adds to.
-pub(crate) async fn contexts(
-    reader: &Reader,
-    query: &Query,
-) -> Result<Vec<Arc<Context>>, QueryError> {
+pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Arc<Context>>> {
     let level = choose_level(reader, query).await?;
     let first = reader.level_cache(level, query.kind).await?;
     let mut levels = vec![level];
@@ -63,7 +61,7 @@ pub(crate) async fn contexts(
 }
 
 /// Refuses groups that no level has, and unknown objects if the query demands that.
-async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
+async fn check_known(contexts: &mut [Context]) -> Result<()> {
     let Some(query) = contexts.first().map(|context| context.query.clone()) else { return Ok(()) };
     let (mut has_index, mut group_count) = (false, 0);
     let ids = query.objects.as_deref().unwrap_or_default();
@@ -96,7 +94,7 @@ async fn check_known(contexts: &mut [Context]) -> Result<(), QueryError> {
 }
 
 /// Answers from all levels of a chain of additive levels.
-pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer, QueryError> {
+pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
     let [first, others @ ..] = contexts else {
         return Err(BadQuery::NoLevel.into());
     };
@@ -131,7 +129,7 @@ pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer, Que
 }
 
 /// Refuses levels whose columns have different types.
-fn check_same_columns(contexts: &[Context]) -> Result<(), QueryError> {
+fn check_same_columns(contexts: &[Context]) -> Result<()> {
     let shape = |context: &Context| {
         let level = &context.cache.level;
         let vertex = context.columns.vertex.iter().map(|field| (field.dtype(), field.width()));
@@ -142,7 +140,10 @@ fn check_same_columns(contexts: &[Context]) -> Result<(), QueryError> {
     if shapes.windows(2).all(|two| two.first() == two.last()) {
         return Ok(());
     }
-    let expected = Expected::Rule("positions and columns of the same types");
-    let what = "levels that add to each other";
-    Err(ModelError::invalid_value(Class::BadShape, what, expected, "others").into())
+    Err(Error::new(
+        Class::BadShape,
+        "levels that add to each other",
+        "positions and columns of the same types",
+        "others",
+    ))
 }

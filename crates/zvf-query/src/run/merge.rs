@@ -5,17 +5,14 @@
 
 use std::collections::HashMap;
 
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::{Context, Purpose, WorkUnit, elements::KeyedElements, join};
-use crate::error::QueryError;
 
 /// Answers `units` one after the other and merges their elements.
-pub(super) async fn collect_elements(
-    context: &Context,
-    units: Vec<WorkUnit>,
-) -> Result<Batch, QueryError> {
+pub(super) async fn collect_elements(context: &Context, units: Vec<WorkUnit>) -> Result<Batch> {
     let mut all = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
     for unit in units {
@@ -36,11 +33,7 @@ pub(super) async fn collect_elements(
 type CellOrder = HashMap<(u64, u64), u64>;
 
 /// Merges answers: each stored vertex once, in storage order, and the vertices of cuts behind them.
-fn merge(
-    context: &Context,
-    units: &[KeyedElements],
-    order: &CellOrder,
-) -> Result<Batch, QueryError> {
+fn merge(context: &Context, units: &[KeyedElements], order: &CellOrder) -> Result<Batch> {
     let Some(first) = units.first() else { return context.empty() };
     let mut stored: Vec<(u64, usize, usize)> = Vec::new();
     for (unit, keyed) in units.iter().enumerate() {
@@ -95,7 +88,7 @@ fn merge_elements(
     units: &[KeyedElements],
     numbers: &[Vec<usize>],
     order: &CellOrder,
-) -> Result<Elements, QueryError> {
+) -> Result<Elements> {
     let none = context.empty_elements()?;
     // Each `KeyedElements` is made with a list of elements, so that the numbers of the work units are places here, too.
     let lists: Vec<&Elements> = units.iter().filter_map(|keyed| keyed.batch.elements()).collect();
@@ -135,7 +128,7 @@ fn merge_elements(
 
 impl Context {
     /// Returns the order of the link cells that matter.
-    async fn cell_order(&self) -> Result<CellOrder, QueryError> {
+    async fn cell_order(&self) -> Result<CellOrder> {
         let Some(family) = self.family().await? else { return Ok(CellOrder::new()) };
         let chunks = self.filter_places(self.candidates()).await?;
         let cells = self.link_cells(&family, &self.link_ends(&chunks)).await?;

@@ -36,15 +36,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Result};
 use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
-use zvf_format::{Class, Expected, FormatError};
-use zvf_model::{Batch, Kind, LinkFamily, ModelError, ObjectId};
+use zvf_format::{Class, FormatError};
+use zvf_model::{Batch, Kind, LinkFamily, ObjectId};
 use zvf_store::{Caching, KeyTable, Notice};
 
 use crate::answer::{Answer, Missing, Plan, QueryStats};
-use crate::error::QueryError;
 use crate::level_cache::LevelCache;
 use crate::mode::Mode;
 use crate::query::Query;
@@ -174,11 +174,7 @@ pub(crate) enum Purpose {
 }
 
 impl Context {
-    pub(crate) async fn new(
-        query: Query,
-        cache: Arc<LevelCache>,
-        kind: Kind,
-    ) -> Result<Self, QueryError> {
+    pub(crate) async fn new(query: Query, cache: Arc<LevelCache>, kind: Kind) -> Result<Self> {
         let mode = query.mode_for(kind);
         let node = cache.level.node();
         if node.meta().stale().is_some() {
@@ -260,14 +256,13 @@ impl Context {
 
     /// Refuses edges of more or fewer than two ends where each has a child and a parent, or the order of rows implies
     /// edges.
-    fn check_pairs(&self) -> Result<(), QueryError> {
+    fn check_pairs(&self) -> Result<()> {
         let are_pairs = self.kind == Kind::Skeleton || self.follows_rows();
         if !are_pairs || self.element_width == 2 {
             return Ok(());
         }
-        let (what, expected) = ("link_width of edges", Expected::Exactly(2));
-        let error = ModelError::invalid_value(Class::BadShape, what, expected, self.element_width);
-        Err(error.with_array(self.cache.level.node().path()).into())
+        let error = Error::new(Class::BadShape, "link_width of edges", 2, self.element_width);
+        Err(error.at_array(self.cache.level.node().path()).into())
     }
 
     /// Returns the chunks that can matter, by their place in the table of the level.
@@ -294,7 +289,7 @@ impl Context {
     }
 
     /// Returns the keys of the chunks that can matter, restricted to selected objects.
-    pub(crate) async fn selected_chunks(&self) -> Result<Vec<ChunkKey>, QueryError> {
+    pub(crate) async fn selected_chunks(&self) -> Result<Vec<ChunkKey>> {
         Ok(self.keys(&self.filter_places(self.candidates()).await?))
     }
 
@@ -304,7 +299,7 @@ impl Context {
     }
 
     /// Plans the query.
-    pub(crate) async fn plan(&self) -> Result<Plan, QueryError> {
+    pub(crate) async fn plan(&self) -> Result<Plan> {
         let candidates = self.filter_places(self.candidates()).await?;
         let mut plan = Plan {
             level: self.cache.level.level(),
@@ -325,11 +320,7 @@ impl Context {
     }
 
     /// Answers one work unit, up to `limit` vertices.
-    pub(crate) async fn answer(
-        self: &Arc<Self>,
-        unit: &WorkUnit,
-        limit: usize,
-    ) -> Result<Batch, QueryError> {
+    pub(crate) async fn answer(self: &Arc<Self>, unit: &WorkUnit, limit: usize) -> Result<Batch> {
         match unit {
             WorkUnit::Chunks(places) => self.vertices(places, limit).await,
             WorkUnit::Objects(rows) => self.objects(&rows.get(), limit).await,
@@ -384,10 +375,7 @@ impl Context {
     }
 
     /// Returns what was found; what is missing is recorded and left out where the query allows it.
-    pub(crate) fn allow_missing<T>(
-        &self,
-        found: Result<T, ModelError>,
-    ) -> Result<Option<T>, QueryError> {
+    pub(crate) fn allow_missing<T>(&self, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) if self.note_missing(&error) => Ok(None),
@@ -396,7 +384,7 @@ impl Context {
     }
 
     /// Returns whether `error` is a cell that is missing and may be; then it is noted.
-    fn note_missing(&self, error: &ModelError) -> bool {
+    fn note_missing(&self, error: &Error) -> bool {
         match (error.class(), error.array(), error.chunk()) {
             (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
                 self.lock_missing().push(Missing { array: array.to_owned(), chunk: *chunk });
@@ -425,13 +413,13 @@ impl Context {
     }
 
     /// Refuses an answer of so many rows and bytes where it is larger than a collected one may be.
-    fn check_caps(&self, rows: u64, bytes: u64) -> Result<(), QueryError> {
+    fn check_caps(&self, rows: u64, bytes: u64) -> Result<()> {
         if rows > MAX_ROWS {
-            return Err(QueryError::limit("rows of an answer", MAX_ROWS, rows));
+            return Err(Error::limit("rows of an answer", MAX_ROWS, rows));
         }
         let max_bytes = self.query.max_bytes.map_or(MAX_BYTES, |max| max.min(MAX_BYTES));
         if bytes > max_bytes {
-            return Err(QueryError::limit("bytes of an answer", max_bytes, bytes));
+            return Err(Error::limit("bytes of an answer", max_bytes, bytes));
         }
         Ok(())
     }
@@ -466,7 +454,7 @@ fn narrow_reach(
     bounds: &[(f64, f64)],
     region: Option<&Region>,
     cache: &LevelCache,
-) -> Result<(BoundingBox, ChunkRange), QueryError> {
+) -> Result<(BoundingBox, ChunkRange)> {
     let chunks = |bbox: &BoundingBox| {
         chunk_range_of_box(
             cache.level.chunk_shape(),
@@ -496,7 +484,7 @@ fn narrow_reach(
 }
 
 /// Answers all work units one after the other and joins the answers.
-pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer, QueryError> {
+pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer> {
     let units = work_units(context, Purpose::Collect).await?;
     let max_rows = context.query.limit.map_or(usize::MAX, saturating_usize); // no limit, as memory has one
     let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(units.len()), 0_usize, 0_u64);

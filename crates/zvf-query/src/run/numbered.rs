@@ -13,12 +13,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
 use super::elements::KeyedElements;
 use super::{Context, Purpose, WorkUnit, contexts, work_units};
-use crate::error::QueryError;
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -43,10 +43,7 @@ pub struct NumberedPart {
 
 /// Returns the answer to `query` part by part, where that is worth it: graphs and meshes of one level that do not fit in
 /// the budget, without a limit.
-pub(crate) async fn run_numbered(
-    reader: &Reader,
-    query: &Query,
-) -> Result<Option<NumberedAnswer>, QueryError> {
+pub(crate) async fn run_numbered(reader: &Reader, query: &Query) -> Result<Option<NumberedAnswer>> {
     let mut contexts = contexts(reader, query).await?;
     let (Some(context), true) = (contexts.pop(), contexts.is_empty()) else { return Ok(None) };
     let numbered = matches!(context.kind, Kind::Graph | Kind::Mesh) && query.limit.is_none();
@@ -68,7 +65,7 @@ impl NumberedAnswer {
     /// # Errors
     ///
     /// As [`Reader::run`], without its cap on rows.
-    pub async fn next(&mut self) -> Result<Option<NumberedPart>, QueryError> {
+    pub async fn next(&mut self) -> Result<Option<NumberedPart>> {
         loop {
             if let Some(unit) = self.fine.pop_front() {
                 let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such work units
@@ -97,13 +94,13 @@ struct VertexNumbers {
 }
 
 /// Returns a number of a vertex as elements name it.
-fn checked_number(number: u64) -> Result<usize, QueryError> {
-    let limit = || QueryError::limit("number of a vertex", to_u64(usize::MAX), number);
+fn checked_number(number: u64) -> Result<usize> {
+    let limit = || Error::limit("number of a vertex", to_u64(usize::MAX), number);
     checked_usize(number).ok_or_else(limit)
 }
 
 impl VertexNumbers {
-    fn part(&mut self, keyed: &KeyedElements) -> Result<NumberedPart, QueryError> {
+    fn part(&mut self, keyed: &KeyedElements) -> Result<NumberedPart> {
         let batch = &keyed.batch;
         let (mut numbers, mut new) = (Vec::with_capacity(batch.len()), Vec::new());
         for (row, place) in keyed.places.iter().enumerate() {
@@ -140,10 +137,7 @@ impl VertexNumbers {
 }
 
 /// Returns the elements with other names for their ends.
-fn renumber_elements(
-    elements: Option<&Elements>,
-    numbers: &[usize],
-) -> Result<Elements, QueryError> {
+fn renumber_elements(elements: Option<&Elements>, numbers: &[usize]) -> Result<Elements> {
     let Some(elements) = elements else { return Ok(Elements::new(2, Vec::new())?) };
     let rows = elements.rows().iter().map(|row| numbers[*row]).collect();
     let mut all = Elements::new(elements.width(), rows)?;
@@ -154,7 +148,7 @@ fn renumber_elements(
 }
 
 /// Returns some rows of a batch, without its elements.
-fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch, QueryError> {
+fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch> {
     let column = |from: &Column| {
         let mut builder = ColumnBuilder::empty_like(from);
         builder.reserve(rows.len());

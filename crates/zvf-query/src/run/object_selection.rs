@@ -10,12 +10,13 @@
 
 use std::collections::HashMap;
 
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{ChunkOwners, Owner};
 
 use super::Context;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 
 /// The objects that the query names by id or by group.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(super) fn is_owned(owners: &[Owner], fragment: u32) -> bool {
 
 impl Context {
     /// Returns the named objects; `None` if the query names none and selects all.
-    pub(super) async fn named_objects(&self) -> Result<Option<&NamedObjects>, QueryError> {
+    pub(super) async fn named_objects(&self) -> Result<Option<&NamedObjects>> {
         let named = self.named_objects.get_or_try_init(|| async {
             let Some(rows) = self.find_named_rows().await? else { return Ok(None) };
             let mut sorted = rows.clone();
@@ -49,16 +50,13 @@ impl Context {
                 true => Some(self.follow_named(&sorted).await?),
                 false => None,
             };
-            Ok::<_, QueryError>(Some(NamedObjects { rows, sorted, followed }))
+            Ok::<_, Error>(Some(NamedObjects { rows, sorted, followed }))
         });
         Ok(named.await?.as_ref())
     }
 
     /// Follows objects; returns their fragments by chunk.
-    async fn follow_named(
-        &self,
-        rows: &[u64],
-    ) -> Result<HashMap<ChunkKey, Vec<Owner>>, QueryError> {
+    async fn follow_named(&self, rows: &[u64]) -> Result<HashMap<ChunkKey, Vec<Owner>>> {
         let rows = self.objects_where(rows.to_vec()).await?;
         let followed = self.follow(&self.index().await?, &rows).await?;
         // Group by chunk number first, which is faster than looking up a key for each fragment.
@@ -86,7 +84,7 @@ impl Context {
     }
 
     /// Filters `places` to the chunks that can hold selected objects.
-    pub(super) async fn filter_places(&self, mut places: Vec<u32>) -> Result<Vec<u32>, QueryError> {
+    pub(super) async fn filter_places(&self, mut places: Vec<u32>) -> Result<Vec<u32>> {
         if let Some(NamedObjects { followed: Some(followed), .. }) = self.named_objects().await? {
             if followed.len() < places.len() {
                 let mut followed_places: Vec<u32> = followed
@@ -108,10 +106,7 @@ impl Context {
 
     /// Returns for each of `keys` the fragments of selected objects, ascending, with their objects; `None` if the
     /// query selects all objects.
-    pub(super) async fn find_owners(
-        &self,
-        keys: &[ChunkKey],
-    ) -> Result<Option<Vec<Vec<Owner>>>, QueryError> {
+    pub(super) async fn find_owners(&self, keys: &[ChunkKey]) -> Result<Option<Vec<Vec<Owner>>>> {
         if !self.asks_for_objects() {
             return Ok(None);
         }
@@ -146,10 +141,7 @@ impl Context {
 
     /// Reads the owners of the fragments of `keys`: none for a chunk whose fragments are missing, if the query
     /// allows that. Returns `None` if the level has no objects.
-    pub(super) async fn read_owners(
-        &self,
-        keys: &[ChunkKey],
-    ) -> Result<Option<Vec<ChunkOwners>>, QueryError> {
+    pub(super) async fn read_owners(&self, keys: &[ChunkKey]) -> Result<Option<Vec<ChunkOwners>>> {
         if !self.query.allow_missing {
             return Ok(self.cache.level.owners(keys, None).await?.map(|owners| owners.chunks));
         }
@@ -165,10 +157,7 @@ impl Context {
     }
 
     /// Returns the `keys` whose fragments exist; reports the others.
-    pub(super) async fn find_written_chunks(
-        &self,
-        keys: &[ChunkKey],
-    ) -> Result<Vec<ChunkKey>, QueryError> {
+    pub(super) async fn find_written_chunks(&self, keys: &[ChunkKey]) -> Result<Vec<ChunkKey>> {
         let mut written = Vec::with_capacity(keys.len());
         for (key, found) in keys.iter().zip(self.cache.level.fragments(keys).await) {
             if self.allow_missing(found)?.is_some() {
@@ -180,8 +169,8 @@ impl Context {
 }
 
 /// Converts a number to 32 bits; refuses larger ones.
-fn to_number(what: &'static str, found: u64) -> Result<u32, QueryError> {
-    u32::try_from(found).map_err(|_too_large| QueryError::limit(what, u32::MAX.into(), found))
+fn to_number(what: &'static str, found: u64) -> Result<u32> {
+    u32::try_from(found).map_err(|_too_large| Error::limit(what, u32::MAX.into(), found))
 }
 
 /// Maximum named objects that are followed; owners of fragments are searched for more.

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_u32, to_u64, usize_from_u32};
@@ -22,7 +23,7 @@ use zvf_store::Caching;
 use super::fetch::{Need, RowSource, plan_needs_by_count};
 use super::vertices::check_end;
 use super::{Context, join};
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::mode::Mode;
 use crate::query::UnknownIds;
 use crate::region::Region;
@@ -91,7 +92,7 @@ impl Chunks {
 
 impl Context {
     /// Opens the object index.
-    pub(crate) async fn index(&self) -> Result<ObjectIndex, QueryError> {
+    pub(crate) async fn index(&self) -> Result<ObjectIndex> {
         let index = self.cache.level.objects().await?;
         index.ok_or_else(|| BadQuery::NoObjects.into())
     }
@@ -101,7 +102,7 @@ impl Context {
         &self,
         index: &ObjectIndex,
         ids: &[ObjectId],
-    ) -> Result<Vec<u64>, QueryError> {
+    ) -> Result<Vec<u64>> {
         let mut rows = Vec::with_capacity(ids.len());
         for (id, row) in ids.iter().zip(index.find(ids).await?) {
             match (row, self.query.unknown_ids) {
@@ -120,13 +121,13 @@ impl Context {
         &self,
         index: &ObjectIndex,
         rows: &[u64],
-    ) -> Result<FollowedObjects, QueryError> {
-        let is_allowed = |error: &zvf_model::ModelError| self.note_missing(error);
+    ) -> Result<FollowedObjects> {
+        let is_allowed = |error: &Error| self.note_missing(error);
         Ok(self.cache.level.follow_existing(index, rows, &is_allowed).await?)
     }
 
     /// Answers with the objects at `rows` of the index, up to `limit` vertices.
-    pub(super) async fn objects(&self, rows: &[u64], limit: usize) -> Result<Batch, QueryError> {
+    pub(super) async fn objects(&self, rows: &[u64], limit: usize) -> Result<Batch> {
         let index = self.index().await?;
         let followed = self.follow(&index, rows).await?;
         let (chunks, split) = split_objects(&followed)?;
@@ -168,7 +169,7 @@ impl Context {
         chunks: &Chunks,
         positions: &[LoadedRows],
         caching: Caching,
-    ) -> Result<SplitObjects, QueryError> {
+    ) -> Result<SplitObjects> {
         let chain = self.kind.is_chain();
         let select = |split, mode| self.select_by_region(split, &chunks.keys, positions, mode);
         // Whether an object is inside or near the region depends on the rows that pass the conditions. A first
@@ -276,7 +277,7 @@ impl Context {
         batch: Batch,
         keys: &[ChunkKey],
         split: &SplitObjects,
-    ) -> Result<Batch, QueryError> {
+    ) -> Result<Batch> {
         let (mut offsets, mut end) = (Vec::with_capacity(split.spans.len() + 1), 0_usize);
         offsets.push(end);
         for span in &split.spans {
@@ -301,7 +302,7 @@ impl Context {
         positions: &[LoadedRows],
         limit: usize,
         caching: Caching,
-    ) -> Result<Batch, QueryError> {
+    ) -> Result<Batch> {
         let axes = self.cache.level.axes();
         let mut clipped = ClippedObjects::new(&split, region, positions, axes, limit);
         let mut columns =
@@ -446,7 +447,7 @@ pub(super) fn check_pieces(
     keys: &[ChunkKey],
     pieces: &Pieces,
     positions: &[LoadedRows],
-) -> Result<(), QueryError> {
+) -> Result<()> {
     for piece in &pieces.list {
         // Ranges that were read exist, and pieces that are not held were not requested.
         if let (Some(key), Some(LoadedRows::Whole(column))) =
@@ -459,7 +460,7 @@ pub(super) fn check_pieces(
 }
 
 /// Splits the objects of `followed` into pieces of its chunks, and objects with gaps into runs.
-fn split_objects(followed: &FollowedObjects) -> Result<(Chunks, SplitObjects), QueryError> {
+fn split_objects(followed: &FollowedObjects) -> Result<(Chunks, SplitObjects)> {
     let mut views = Vec::with_capacity(followed.chunks.len());
     let mut chunks = Chunks::default();
     // Row lists take eight bytes a row. Manifests may name rows repeatedly, but only up to this limit.
@@ -467,7 +468,7 @@ fn split_objects(followed: &FollowedObjects) -> Result<(Chunks, SplitObjects), Q
     let look_ups = count_look_ups(followed);
     for (at, fragments) in followed.chunks.iter().enumerate() {
         let extent = fragments.extent();
-        check_extent(extent).map_err(|error| error.with_chunk(fragments.chunk()))?;
+        check_extent(extent).at_chunk(fragments.chunk())?;
         // A cap.
         let named_rows = fragments.blob().len().saturating_mul(MAX_ROWS_PER_INDEX_BYTE);
         max_pieces = max_pieces.saturating_add(named_rows);
@@ -486,7 +487,7 @@ fn split_objects(followed: &FollowedObjects) -> Result<(Chunks, SplitObjects), Q
         let counts_rows = views.len() <= split.pieces.list.len();
         Ok((counts_rows.then(|| count_rows(&split.pieces, views.len())), split))
     };
-    let parts: Vec<Result<_, QueryError>> = match followed.objects.len() {
+    let parts: Vec<Result<_>> = match followed.objects.len() {
         0..=BATCH_OBJECTS => vec![part(&followed.objects)],
         _ => followed.objects.par_chunks(BATCH_OBJECTS).map(part).collect(),
     };
@@ -537,7 +538,7 @@ fn part_objects(
     objects: &[ObjectRuns],
     views: &[(Option<RankTable>, FragmentIndex<'_>)],
     (max_pieces, remaining): (usize, &AtomicUsize),
-) -> Result<SplitObjects, QueryError> {
+) -> Result<SplitObjects> {
     let mut split = SplitObjects::default();
     split.pieces.list.reserve(objects.iter().map(|object| object.runs.len()).sum());
     let mut runs = Runs::default();
@@ -586,8 +587,8 @@ fn part_objects(
     Ok(split)
 }
 
-fn too_many_pieces_error(max_pieces: usize) -> QueryError {
-    QueryError::limit("rows that objects name again", to_u64(max_pieces), to_u64(max_pieces) + 1)
+fn too_many_pieces_error(max_pieces: usize) -> Error {
+    Error::limit("rows that objects name again", to_u64(max_pieces), to_u64(max_pieces) + 1)
 }
 
 /// Objects that one thread takes at a time.

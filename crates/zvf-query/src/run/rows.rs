@@ -5,6 +5,7 @@
 //! Rows are asked piece by piece, and the verdicts are bits.
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Categories, Column, Value};
@@ -15,7 +16,6 @@ use super::fetch::RowSource;
 use super::objects::SplitObjects;
 use super::ranges::Ranges;
 use super::vertices::Chunk;
-use crate::error::QueryError;
 use crate::predicate::{ColumnRef, Predicate, Scope};
 use crate::select::bits::Bits;
 use crate::select::loaded_rows::LoadedRows;
@@ -141,7 +141,7 @@ impl RowTest<'_> {
     }
 
     /// Returns the verdict on each row of `piece`.
-    fn verdicts(&self, piece: &Piece) -> Result<Bits, QueryError> {
+    fn verdicts(&self, piece: &Piece) -> Result<Bits> {
         let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
             return Ok(Bits::from_verdict(len, false));
@@ -149,7 +149,7 @@ impl RowTest<'_> {
         self.combine_verdicts(self.conditions, true, piece)
     }
 
-    fn evaluate(&self, condition: &Condition, piece: &Piece) -> Result<Bits, QueryError> {
+    fn evaluate(&self, condition: &Condition, piece: &Piece) -> Result<Bits> {
         match condition {
             Condition::One(single) => self.test_rows(single, piece),
             Condition::Not(inner) => {
@@ -163,12 +163,7 @@ impl RowTest<'_> {
     }
 
     /// Returns whether all of the conditions hold, or any.
-    fn combine_verdicts(
-        &self,
-        list: &[Condition],
-        all: bool,
-        piece: &Piece,
-    ) -> Result<Bits, QueryError> {
+    fn combine_verdicts(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits> {
         let mut results = list.iter().map(|condition| self.evaluate(condition, piece));
         let Some(first) = results.next() else {
             return Ok(Bits::from_verdict(usize_from_u32(piece.len), all));
@@ -181,7 +176,7 @@ impl RowTest<'_> {
     }
 
     /// Returns the verdict of a condition on one column.
-    fn test_rows(&self, condition: &OneColumn, piece: &Piece) -> Result<Bits, QueryError> {
+    fn test_rows(&self, condition: &OneColumn, piece: &Piece) -> Result<Bits> {
         let OneColumn { column, test, ranges, codes } = condition;
         let len = usize_from_u32(piece.len);
         let holds = |value: Value| {
@@ -196,7 +191,7 @@ impl RowTest<'_> {
             values.loaded.get(usize_from_u32(piece.cell)).and_then(|loaded| loaded.column(first));
         let Some((rows, start)) = loaded else { return Ok(nothing()) };
         let at = usize_from_u32(first - start);
-        let verdict = |row: usize| -> Result<bool, QueryError> {
+        let verdict = |row: usize| -> Result<bool> {
             let value = rows.value(row, values.component);
             match (codes, values.categories) {
                 (Some(codes), Some(categories)) => codes.verdict(&value, categories),
@@ -213,7 +208,7 @@ impl RowTest<'_> {
     }
 
     /// Shows each run of rows of `piece` for which the conditions hold, or do not.
-    fn runs(&self, piece: &Piece, mut visit: impl FnMut(Piece, bool)) -> Result<(), QueryError> {
+    fn runs(&self, piece: &Piece, mut visit: impl FnMut(Piece, bool)) -> Result<()> {
         self.verdicts(piece)?.runs(|at, len, holds| {
             let [at, len] = [at, len].map(|rows| saturating_u32(to_u64(rows))); // of a piece
             visit(Piece { start: piece.start + at, len, ..*piece }, holds);
@@ -222,8 +217,8 @@ impl RowTest<'_> {
     }
 
     /// Returns the rows of `pieces` for which the conditions hold.
-    pub(super) fn filter_pieces(&self, pieces: &Pieces) -> Result<Pieces, QueryError> {
-        let some = |list: &[Piece]| -> Result<Pieces, QueryError> {
+    pub(super) fn filter_pieces(&self, pieces: &Pieces) -> Result<Pieces> {
+        let some = |list: &[Piece]| -> Result<Pieces> {
             let mut left = Pieces::default();
             for piece in list {
                 self.runs(piece, |run, holds| {
@@ -237,8 +232,7 @@ impl RowTest<'_> {
         if pieces.rows < MIN_THREAD_ROWS {
             return some(&pieces.list);
         }
-        let parts: Result<Vec<Pieces>, QueryError> =
-            pieces.list.par_chunks(BATCH_PIECES).map(some).collect();
+        let parts: Result<Vec<Pieces>> = pieces.list.par_chunks(BATCH_PIECES).map(some).collect();
         let mut filtered = Pieces::default();
         // `push` joins the last run of a part with the first run of the next one.
         parts?.into_iter().flat_map(|part| part.list).for_each(|piece| filtered.push(piece));
@@ -246,11 +240,7 @@ impl RowTest<'_> {
     }
 
     /// Filters the rows of objects by the conditions; splits a chain into runs, and keeps other objects in one part.
-    pub(super) fn filter_objects(
-        &self,
-        split: &SplitObjects,
-        chain: bool,
-    ) -> Result<SplitObjects, QueryError> {
+    pub(super) fn filter_objects(&self, split: &SplitObjects, chain: bool) -> Result<SplitObjects> {
         let mut filtered = SplitObjects::default();
         for span in &split.spans {
             let mut passing: Vec<Piece> = Vec::new();
@@ -270,7 +260,7 @@ impl RowTest<'_> {
 }
 
 impl Codes {
-    fn verdict(&self, code: &Value, categories: &Categories) -> Result<bool, QueryError> {
+    fn verdict(&self, code: &Value, categories: &Categories) -> Result<bool> {
         let index = match code {
             Value::Int(n) if categories.missing_code() != Some(*n) => u64::try_from(*n).ok(),
             Value::UInt(n) if categories.missing_code().map(u64::try_from) != Some(Ok(*n)) => {
@@ -305,7 +295,7 @@ impl Context {
         pieces: &Pieces,
         positions: &[LoadedRows],
         caching: Caching,
-    ) -> Result<Option<RowTest<'_>>, QueryError> {
+    ) -> Result<Option<RowTest<'_>>> {
         let conditions = &self.conditions;
         if conditions.rows.is_empty() {
             return Ok(None);

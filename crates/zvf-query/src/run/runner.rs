@@ -24,10 +24,8 @@ use std::{sync::Mutex, thread};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use zvf_format::{Class, Expected};
-use zvf_model::ModelError;
-
-use crate::error::QueryError;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 
 /// What runs work that is started ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +67,7 @@ pub(super) enum Running<T> {
         /// Dropped with the rest, which stops the thread where it waits.
         _stop: oneshot::Sender<Infallible>,
     },
-    Inline(BoxFuture<'static, Result<T, QueryError>>),
+    Inline(BoxFuture<'static, Result<T>>),
 }
 
 impl<T: Send + 'static> Running<T> {
@@ -101,7 +99,7 @@ impl<T: Send + 'static> Running<T> {
     }
 
     /// Waits for the result. May be dropped and called again until it gave one.
-    pub(super) async fn finish(&mut self) -> Result<T, QueryError> {
+    pub(super) async fn finish(&mut self) -> Result<T> {
         match self {
             Self::Task(task) => match task.await {
                 Ok(value) => Ok(value),
@@ -138,9 +136,13 @@ impl<T> Drop for Running<T> {
 }
 
 /// Returns the error of work that was cancelled because its runtime was shut down.
-fn runtime_stopped_error() -> QueryError {
-    let expected = Expected::Rule("a runtime that runs until the answer is complete");
-    ModelError::invalid_value(Class::Cancelled, "answer", expected, "one that was shut down").into()
+fn runtime_stopped_error() -> Error {
+    Error::new(
+        Class::Cancelled,
+        "answer",
+        "a runtime that runs until the answer is complete",
+        "one that was shut down",
+    )
 }
 
 /// What `cargo xtask loom` runs in every order of its steps.

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use zvf_error::Result;
 use zvf_format::key::Delta;
 use zvf_format::num::{f64_from_u64, to_u64, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelId, LinkRecords, Value};
@@ -10,7 +11,6 @@ use zvf_store::Caching;
 
 use super::{Context, Purpose, work_units};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
-use crate::error::QueryError;
 use crate::level_cache::LevelCache;
 use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
@@ -23,7 +23,7 @@ pub(crate) async fn statistics(
     level: LevelId,
     kind: Option<Kind>,
     on_progress: &mut (dyn FnMut(u64) + Send),
-) -> Result<Statistics, QueryError> {
+) -> Result<Statistics> {
     let cache = reader.level_cache(level, kind).await?;
     let kind = cache.kind(kind)?;
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
@@ -49,7 +49,7 @@ pub(crate) async fn statistics(
 }
 
 /// Returns the attributes of links within the level. A record that is stored twice counts once.
-async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>, QueryError> {
+async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>> {
     let mut all = Vec::new();
     let Some(family) = cache.level.links(Delta::SAME).await? else { return Ok(all) };
     for name in cache.level.link_attribute_names().await?.names {
@@ -80,7 +80,7 @@ async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>,
     Ok(all)
 }
 
-async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics>, QueryError> {
+async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics>> {
     let mut all = Vec::new();
     let Some(index) = cache.level.objects().await? else { return Ok(all) };
     let slots = index.slots();
@@ -107,7 +107,7 @@ async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics
     Ok(all)
 }
 
-fn add(all: &mut Statistics, batch: &Batch) -> Result<(), QueryError> {
+fn add(all: &mut Statistics, batch: &Batch) -> Result<()> {
     all.vertices += to_u64(batch.len());
     for (axis, summary) in all.axes.iter_mut().enumerate() {
         (0..batch.len()).for_each(|row| summary.add(batch.positions().value(row, axis)));

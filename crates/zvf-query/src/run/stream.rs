@@ -7,20 +7,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::stream::{self, Stream};
+use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::Batch;
 
 use super::runner::{Runner, Running};
 use super::{Context, Purpose, SizedWorkUnit, WorkUnit, contexts, join, work_units};
-use crate::error::QueryError;
 use crate::query::Query;
 use crate::reader::Reader;
 
 /// Returns the answer to `query`, batch by batch. Nothing happens before the first poll.
-pub(crate) fn stream(
-    reader: Reader,
-    query: Query,
-) -> impl Stream<Item = Result<Batch, QueryError>> + Send {
+pub(crate) fn stream(reader: Reader, query: Query) -> impl Stream<Item = Result<Batch>> + Send {
     stream::unfold(State::Fresh(Box::new((reader, query))), |state| async move {
         let mut pipeline = match state {
             State::Fresh(question) => Pipeline::start(question.0, question.1),
@@ -55,15 +52,15 @@ struct Pipeline {
     /// The maximum number of work units in progress.
     ahead: usize,
     /// The level being opened and divided into work units.
-    opening: Option<Running<Result<Vec<Work>, QueryError>>>,
+    opening: Option<Running<Result<Vec<Work>>>>,
     /// Work units as divided by estimates.
     coarse: VecDeque<Work>,
     /// A work unit that is being divided by its indexes.
-    dividing: Option<Running<Result<Vec<SizedWork>, QueryError>>>,
+    dividing: Option<Running<Result<Vec<SizedWork>>>>,
     /// Work units of a known size, and errors of dividing.
-    fine: VecDeque<Result<SizedWork, QueryError>>,
+    fine: VecDeque<Result<SizedWork>>,
     /// Work units being answered, in order, each with the bytes it takes.
-    answers: VecDeque<(Running<Result<Batch, QueryError>>, u64)>,
+    answers: VecDeque<(Running<Result<Batch>>, u64)>,
     /// Bytes that all work units in progress may take together; one alone may take more.
     max_bytes: u64,
 }
@@ -95,7 +92,7 @@ impl Pipeline {
         })
     }
 
-    async fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+    async fn next(&mut self) -> Result<Option<Batch>> {
         if let Some(opening) = &mut self.opening {
             let work = opening.finish().await?;
             self.opening = None;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use futures_util::join;
 use rayon::prelude::*;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{AttributeReader, Batch, Column, LevelId, Parts};
@@ -23,7 +24,6 @@ use super::object_selection::is_owned;
 use super::runner::Runner;
 use super::{Context, MAX_BYTES, MAX_ROWS, Purpose};
 use crate::answer::Plan;
-use crate::error::QueryError;
 use crate::mode::Mode;
 use crate::select::inside::{Test, count_tested_bytes};
 use crate::select::loaded_rows::LoadedRows;
@@ -41,7 +41,7 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     /// Refuses a fragment that names a row past the `rows` that the chunk has.
-    pub(crate) fn check_rows(&self, rows: u64) -> Result<(), QueryError> {
+    pub(crate) fn check_rows(&self, rows: u64) -> Result<()> {
         check_end(&self.key, self.runs.end(), rows)
     }
 
@@ -57,23 +57,18 @@ impl Chunk {
 }
 
 /// Refuses rows of the fragments of a chunk that end past the `rows` that it has.
-pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<(), QueryError> {
+pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<()> {
     use zvf_format::{Class, Expected};
     if end <= rows {
         return Ok(());
     }
-    let expected = Expected::AtMost(rows.into());
-    let error = zvf_model::ModelError::invalid_value(Class::OutOfBounds, ROWS_END, expected, end);
-    Err(error.with_chunk(key).into())
+    let error = Error::new(Class::OutOfBounds, ROWS_END, Expected::AtMost(rows.into()), end);
+    Err(error.at_chunk(key).into())
 }
 
 impl Context {
     /// Answers with the vertices of the chunks at `places`, up to `limit`.
-    pub(super) async fn vertices(
-        self: &Arc<Self>,
-        places: &[u32],
-        limit: usize,
-    ) -> Result<Batch, QueryError> {
+    pub(super) async fn vertices(self: &Arc<Self>, places: &[u32], limit: usize) -> Result<Batch> {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let asked = count_rows(&chunks);
@@ -115,7 +110,7 @@ impl Context {
                 let context = Arc::clone(self);
                 reading.push_back(runner.run(async move {
                     let rows = context.read_rows(&chunks, remaining, caching).await?;
-                    Ok::<_, QueryError>((chunks.len(), rows))
+                    Ok::<_, Error>((chunks.len(), rows))
                 }));
             }
             let Some(mut group) = reading.pop_front() else { break };
@@ -137,7 +132,7 @@ impl Context {
     }
 
     /// Returns the chunks at `places` with the rows of them that can matter.
-    pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>, QueryError> {
+    pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>> {
         let keys = self.keys(places);
         let level = &self.cache.level;
         let (found, ()) = join!(level.fragments(&keys), level.locate_positions(&keys));
@@ -160,12 +155,11 @@ impl Context {
                 _ => None,
             };
             let extent = fragments.extent();
-            let mut runs =
-                list_runs(&view, extent, bins.as_ref(), tell).map_err(|e| e.with_chunk(key))?;
+            let mut runs = list_runs(&view, extent, bins.as_ref(), tell).at_chunk(key)?;
             if let Some(asked) = &asked {
                 runs.retain(|fragment| is_owned(&asked[at], fragment));
             }
-            Ok::<_, QueryError>(Chunk { key: *key, runs, rows: extent })
+            Ok::<_, Error>(Chunk { key: *key, runs, rows: extent })
         };
         let bytes: usize = indexes.iter().map(|(_, fragments)| fragments.blob().len()).sum();
         if bytes > MIN_THREAD_BYTES {
@@ -189,7 +183,7 @@ impl Context {
         chunks: &[Chunk],
         limit: usize,
         caching: Caching,
-    ) -> Result<(Pieces, Vec<LoadedRows>, Vec<Vec<LoadedRows>>), QueryError> {
+    ) -> Result<(Pieces, Vec<LoadedRows>, Vec<Vec<LoadedRows>>)> {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let rows: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
         self.count(chunks.len(), count_rows(chunks));
@@ -216,7 +210,7 @@ impl Context {
         keys: &[ChunkKey],
         rows: &[u64],
         caching: Caching,
-    ) -> Result<(Pieces, Vec<LoadedRows>), QueryError> {
+    ) -> Result<(Pieces, Vec<LoadedRows>)> {
         let source = RowSource::Positions(&self.cache.level);
         let needs = chunks.iter().map(|chunk| plan_need(source, chunk)).collect();
         let positions = self.read(source, keys, needs, caching).await?;
@@ -236,7 +230,7 @@ impl Context {
         keys: &[ChunkKey],
         rows: &[u64],
         caching: Caching,
-    ) -> Result<Option<(Pieces, Vec<LoadedRows>)>, QueryError> {
+    ) -> Result<Option<(Pieces, Vec<LoadedRows>)>> {
         if self.query.region.is_some() || !self.conditions.are_of_attributes() {
             return Ok(None);
         }
@@ -293,7 +287,7 @@ impl Context {
         rows: &[u64],
         pieces: &Pieces,
         caching: Caching,
-    ) -> Result<Vec<Vec<LoadedRows>>, QueryError> {
+    ) -> Result<Vec<Vec<LoadedRows>>> {
         let reads = self.columns.vertex.iter().map(|field| {
             self.read_pieces(RowSource::Attribute(field), keys, rows, pieces, caching)
         });
@@ -306,7 +300,7 @@ impl Context {
         pieces: &Pieces,
         positions: &[LoadedRows],
         columns: &[Vec<LoadedRows>],
-    ) -> Result<Batch, QueryError> {
+    ) -> Result<Batch> {
         let (dtype, width) = (self.cache.level.dtype(), self.position_width());
         let mut batch = Batch::new(self.kind, pieces.gather(positions, dtype, width)?);
         for (field, loaded) in self.columns.vertex.iter().zip(columns) {
@@ -317,11 +311,11 @@ impl Context {
     }
 
     /// Returns an empty answer.
-    pub(crate) fn empty(&self) -> Result<Batch, QueryError> {
+    pub(crate) fn empty(&self) -> Result<Batch> {
         let positions = Column::empty(self.cache.level.dtype(), self.position_width());
-        let mut batch = Batch::new(self.kind, positions.map_err(QueryError::column)?);
+        let mut batch = Batch::new(self.kind, positions?);
         for field in &self.columns.vertex {
-            let column = Column::empty(field.dtype(), field.width()).map_err(QueryError::column)?;
+            let column = Column::empty(field.dtype(), field.width())?;
             batch = batch.with_field(field.field(column))?;
         }
         let mut batch = self.join_empty_columns(batch)?;
@@ -335,7 +329,7 @@ impl Context {
     }
 
     /// Adds what the chunks at `places` cost.
-    pub(super) async fn estimate(&self, places: &[u32], plan: &mut Plan) -> Result<(), QueryError> {
+    pub(super) async fn estimate(&self, places: &[u32], plan: &mut Plan) -> Result<()> {
         let chunks = self.read_runs(places).await?;
         for chunk in &chunks {
             // Figures of a plan are upper bounds.
@@ -350,7 +344,7 @@ impl Context {
 }
 
 /// Refuses fragments that name rows past the end of chunks that are held. Ranges that were read are there.
-fn check_ends(chunks: &[Chunk], positions: &[LoadedRows]) -> Result<(), QueryError> {
+fn check_ends(chunks: &[Chunk], positions: &[LoadedRows]) -> Result<()> {
     chunks.iter().zip(positions).try_for_each(|(chunk, loaded)| match loaded {
         LoadedRows::Whole(column) => chunk.check_rows(to_u64(column.len())),
         LoadedRows::Nothing | LoadedRows::Parts(_) => Ok(()),

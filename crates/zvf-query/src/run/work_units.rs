@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use zvf_error::{Error, Result};
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_usize, to_u64};
@@ -15,15 +16,12 @@ use zvf_store::Partial;
 
 use super::elements::Work;
 use super::{Context, ObjectRows, Purpose, SizedWorkUnit, WorkUnit};
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
 
 /// Returns the work units of a question.
-pub(crate) async fn work_units(
-    context: &Context,
-    purpose: Purpose,
-) -> Result<Vec<WorkUnit>, QueryError> {
+pub(crate) async fn work_units(context: &Context, purpose: Purpose) -> Result<Vec<WorkUnit>> {
     context.yield_before_many(context.query.objects.as_ref().map_or(0, Vec::len)).await;
     if context.goes_by_objects() {
         return context.object_units(purpose).await;
@@ -36,7 +34,7 @@ pub(crate) async fn work_units(
     let candidates = context.filter_places(candidates).await?;
     if purpose == Purpose::Collect && candidates.len() > MAX_ANSWER_CELLS {
         let found = to_u64(candidates.len());
-        return Err(QueryError::limit("cells of an answer", to_u64(MAX_ANSWER_CELLS), found));
+        return Err(Error::limit("cells of an answer", to_u64(MAX_ANSWER_CELLS), found));
     }
     let cells = context.unit_cells(purpose);
     Ok(candidates.chunks(cells).map(|places| WorkUnit::Chunks(places.to_vec())).collect())
@@ -62,7 +60,7 @@ impl Context {
         named || self.conditions.choose_objects()
     }
 
-    async fn element_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
+    async fn element_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>> {
         let chunks = self.candidates();
         self.yield_before_many(chunks.len()).await;
         let chunks = self.filter_places(chunks).await?;
@@ -84,11 +82,7 @@ impl Context {
     }
 
     /// Returns the parts of the work by the source of its cells, so that each element comes once.
-    async fn split(
-        &self,
-        chunks: Vec<u32>,
-        cells: Vec<(usize, usize)>,
-    ) -> Result<Vec<WorkUnit>, QueryError> {
+    async fn split(&self, chunks: Vec<u32>, cells: Vec<(usize, usize)>) -> Result<Vec<WorkUnit>> {
         let cells_per_unit = self.unit_cells(Purpose::Stream);
         let Some(family) = self.family().await? else {
             let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
@@ -139,7 +133,7 @@ impl Context {
             && end.as_ref().is_none_or(|end| source.cmp_numeric(end).is_lt())
     }
 
-    async fn object_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>, QueryError> {
+    async fn object_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>> {
         if self.cache.level.objects().await?.is_none() {
             // Chains without an index are no objects at all: a store of zero lines has none.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
@@ -241,7 +235,7 @@ impl Context {
         &self,
         unit: WorkUnit,
         purpose: Purpose,
-    ) -> Result<Vec<SizedWorkUnit>, QueryError> {
+    ) -> Result<Vec<SizedWorkUnit>> {
         let max_bytes = self.unit_bytes(purpose);
         match unit {
             WorkUnit::Chunks(places) => {
@@ -285,7 +279,7 @@ impl Context {
         &self,
         rows: &ObjectRows,
         max_bytes: u64,
-    ) -> Result<Vec<SizedWorkUnit>, QueryError> {
+    ) -> Result<Vec<SizedWorkUnit>> {
         let index = self.index().await?;
         let at_once = self.objects_at_once(&index, rows, max_bytes).await?;
         let mut parts = Vec::new();
@@ -303,7 +297,7 @@ impl Context {
         index: &ObjectIndex,
         rows: &ObjectRows,
         max_bytes: u64,
-    ) -> Result<usize, QueryError> {
+    ) -> Result<usize> {
         let all = rows.len().max(1);
         if all <= MAX_UNSAMPLED_OBJECTS {
             return Ok(all);
@@ -330,7 +324,7 @@ impl Context {
         followed: &FollowedObjects,
         max_bytes: u64,
         parts: &mut Vec<SizedWorkUnit>,
-    ) -> Result<(), QueryError> {
+    ) -> Result<()> {
         let mut reads = Reads::new(followed, self.row_bytes(), self.reads_ranges())?;
         let (mut now, mut bytes) = (Vec::new(), 0_u64);
         for object in &followed.objects {
@@ -384,11 +378,7 @@ struct Reads<'a> {
 }
 
 impl<'a> Reads<'a> {
-    fn new(
-        followed: &'a FollowedObjects,
-        row_bytes: u64,
-        by_range: bool,
-    ) -> Result<Self, zvf_model::ModelError> {
+    fn new(followed: &'a FollowedObjects, row_bytes: u64, by_range: bool) -> Result<Self> {
         let mut chunks = Vec::with_capacity(followed.chunks.len());
         for chunk in &followed.chunks {
             let view = chunk.view()?;

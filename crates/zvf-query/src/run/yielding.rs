@@ -8,14 +8,14 @@ use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 
 use super::{Context, WorkUnit};
-use crate::error::QueryError;
 
 impl Context {
     /// Yields before a work unit if it and the work since the last yield exceed the limit of a poll.
-    pub(super) async fn yield_before(&self, unit: &WorkUnit) -> Result<(), QueryError> {
+    pub(super) async fn yield_before(&self, unit: &WorkUnit) -> Result<()> {
         let bytes = self.estimate_bytes(unit).await?.clamp(MIN_UNIT_BYTES, MAX_POLL_BYTES + 1);
         let before = self.since_yield.fetch_add(bytes, Ordering::Relaxed);
         // Estimates, only compared.
@@ -34,7 +34,7 @@ impl Context {
     }
 
     /// Estimates the bytes that a work unit processes, by averages of the level; judged, not allocated.
-    async fn estimate_bytes(&self, unit: &WorkUnit) -> Result<u64, QueryError> {
+    async fn estimate_bytes(&self, unit: &WorkUnit) -> Result<u64> {
         let vertices = u64::try_from(self.cache.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
         let chunks = to_u64(self.chunks.len());
         let (items, all, row_bytes) = match unit {

@@ -3,6 +3,7 @@
 //! The chain goes through its pieces in order; where one ends and the next begins there is a segment
 //! like any other. Coordinates are widened one by one, where they lie.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Bounds, Column};
@@ -10,7 +11,6 @@ use zvf_model::{Bounds, Column};
 use super::inside::position;
 use super::loaded_rows::LoadedRows;
 use super::pieces::Piece;
-use crate::error::QueryError;
 use crate::region::Region;
 
 /// A vertex where it is stored.
@@ -275,8 +275,8 @@ pub(crate) fn interpolate_column(
     loaded: &[LoadedRows],
     dtype: Dtype,
     width: u32,
-) -> Result<Column, QueryError> {
-    let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+) -> Result<Column> {
+    let empty = Column::empty(dtype, width)?;
     let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
     for cut in cuts {
         let row = |place: Place| {
@@ -287,7 +287,7 @@ pub(crate) fn interpolate_column(
         };
         mix(&mut bytes, empty.dtype(), a, b, cut.t);
     }
-    Column::new(empty.dtype(), width, bytes.into()).map_err(QueryError::column)
+    Column::new(empty.dtype(), width, bytes.into()).map_err(Error::from)
 }
 
 /// Adds the value so far from `a` to `b`.

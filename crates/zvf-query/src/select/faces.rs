@@ -1,12 +1,13 @@
 //! Edges and faces cut at the boundary of a region, and the values at the cuts.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 use super::chain::Place;
 use super::loaded_rows::LoadedRows;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::region::Region;
 
 /// A vertex interpolated from stored ones. The weights add up to 1.
@@ -57,7 +58,7 @@ pub(crate) fn clip_face(
     ends: &[Place],
     points: &[&[f64]],
     out: &mut Vec<Vec<Blend>>,
-) -> Result<(), QueryError> {
+) -> Result<()> {
     for piece in region.clip_face(points).map_err(BadQuery::Region)? {
         let corner =
             |corner: &crate::region::Corner| Blend::new(ends.iter().copied().zip(corner.shares));
@@ -78,8 +79,8 @@ pub(crate) fn blend_column(
     loaded: &[LoadedRows],
     dtype: Dtype,
     width: u32,
-) -> Result<Column, QueryError> {
-    let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+) -> Result<Column> {
+    let empty = Column::empty(dtype, width)?;
     let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
     for cut in cuts {
         let mut rows = Vec::with_capacity(cut.weights.len());
@@ -91,7 +92,7 @@ pub(crate) fn blend_column(
         }
         blend(&mut bytes, empty.dtype(), width, &rows);
     }
-    Column::new(empty.dtype(), width, bytes.into()).map_err(QueryError::column)
+    Column::new(empty.dtype(), width, bytes.into()).map_err(Error::from)
 }
 
 fn blend(out: &mut Vec<u8>, dtype: Dtype, width: u32, rows: &[(Column, f64)]) {

@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
-use zvf_model::{Column, ModelError};
+use zvf_model::Column;
 
 use super::answer_memory::AnswerMemory;
 use super::loaded_rows::LoadedRows;
-use crate::error::QueryError;
 
 /// Consecutive rows of one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,12 +103,7 @@ impl Pieces {
     /// # Errors
     ///
     /// If a row is not in `loaded`: a fragment or a link names one past the end.
-    pub(crate) fn gather(
-        &self,
-        loaded: &[LoadedRows],
-        dtype: Dtype,
-        width: u32,
-    ) -> Result<Column, QueryError> {
+    pub(crate) fn gather(&self, loaded: &[LoadedRows], dtype: Dtype, width: u32) -> Result<Column> {
         let mut gathered = ColumnAssembler::new(dtype, width, self.rows)?;
         if let [piece] = self.list.as_slice()
             && let Some(slice) =
@@ -155,14 +150,14 @@ pub(crate) struct ColumnAssembler {
 
 impl ColumnAssembler {
     /// Reserves memory for at most `max_rows` rows.
-    pub(crate) fn new(dtype: Dtype, width: u32, max_rows: usize) -> Result<Self, QueryError> {
-        let empty = Column::empty(dtype, width).map_err(QueryError::column)?;
+    pub(crate) fn new(dtype: Dtype, width: u32, max_rows: usize) -> Result<Self> {
+        let empty = Column::empty(dtype, width)?;
         let max_bytes = max_rows.checked_mul(empty.stride()).ok_or_else(too_long_error)?;
         Ok(Self { empty, memory: AnswerMemory::reserve(max_bytes), filled: 0 })
     }
 
     /// Adds the rows of `pieces`, from `loaded`.
-    pub(crate) fn add(&mut self, pieces: &Pieces, loaded: &[LoadedRows]) -> Result<(), QueryError> {
+    pub(crate) fn add(&mut self, pieces: &Pieces, loaded: &[LoadedRows]) -> Result<()> {
         let stride = self.empty.stride();
         let bytes = pieces.rows.checked_mul(stride);
         let end =
@@ -176,15 +171,19 @@ impl ColumnAssembler {
     }
 
     /// Returns the rows that were added.
-    pub(crate) fn finish(self) -> Result<Column, QueryError> {
+    pub(crate) fn finish(self) -> Result<Column> {
         let bytes = self.memory.into_bytes(self.filled);
-        Column::new(self.empty.dtype(), self.empty.width(), bytes).map_err(QueryError::column)
+        Column::new(self.empty.dtype(), self.empty.width(), bytes).map_err(Error::from)
     }
 }
 
-fn too_long_error() -> QueryError {
-    let expected = Expected::AtMost(to_u64(usize::MAX).into());
-    ModelError::invalid_value(Class::LimitExceeded, "bytes of an answer", expected, "more").into()
+fn too_long_error() -> Error {
+    Error::new(
+        Class::LimitExceeded,
+        "bytes of an answer",
+        Expected::AtMost(to_u64(usize::MAX).into()),
+        "more",
+    )
 }
 
 /// Returns the rows without a copy if they are at least half of the column that they would keep alive.
@@ -228,12 +227,7 @@ impl<'a> Rows<'a> {
 }
 
 /// Copies the rows of `pieces` into `out`, which is as long as they are.
-fn fill(
-    pieces: &[Piece],
-    loaded: &[Rows<'_>],
-    stride: usize,
-    out: &mut [u8],
-) -> Result<(), QueryError> {
+fn fill(pieces: &[Piece], loaded: &[Rows<'_>], stride: usize, out: &mut [u8]) -> Result<()> {
     if out.len() > MIN_THREAD_BYTES && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
         let rows: usize = first.iter().map(|piece| usize_from_u32(piece.len)).sum();
@@ -261,10 +255,13 @@ fn fill(
 }
 
 /// Returns the error for a row that its chunk does not have.
-pub(crate) fn missing_row_error() -> QueryError {
-    let expected = Expected::Rule("rows that the chunk has");
-    let (what, found) = ("row of a fragment or link", "one past the end");
-    ModelError::invalid_value(Class::OutOfBounds, what, expected, found).into()
+pub(crate) fn missing_row_error() -> Error {
+    Error::new(
+        Class::OutOfBounds,
+        "row of a fragment or link",
+        "rows that the chunk has",
+        "one past the end",
+    )
 }
 
 /// Bytes that take longer to copy than a thread takes to wake up.
@@ -302,7 +299,7 @@ mod tests {
         pieces.push(piece(1, 7, 1));
         assert_eq!(
             pieces.gather(&held_columns, dtype, 1).unwrap_err().to_string(),
-            "OutOfBounds: row of a fragment or link: expected rows that the chunk has, found one past the end"
+            "OutOfBounds, row of a fragment or link: expected rows that the chunk has, found one past the end"
         );
     }
 

@@ -12,13 +12,12 @@
 //! written from points without objects. Everywhere else the number of a fragment says nothing about
 //! where its rows are.
 
+use zvf_error::{Error, Result};
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::grid::BinRange;
 use zvf_format::num::saturating_u32;
 
 use zvf_format::{Class, Expected};
-
-use crate::error::QueryError;
 
 /// Consecutive rows of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,12 +96,12 @@ impl Runs {
 }
 
 /// Refuses an extent of rows past those that 32 bits can number: no chunk that can be decoded has so many.
-pub(crate) fn check_extent(extent: u64) -> Result<(), QueryError> {
+pub(crate) fn check_extent(extent: u64) -> Result<()> {
     if extent < u64::from(u32::MAX) {
         return Ok(());
     }
-    let (what, expected) = (ROWS_END, Expected::AtMost(i128::from(u32::MAX) - 1));
-    Err(zvf_model::ModelError::invalid_value(Class::OutOfBounds, what, expected, extent).into())
+    let what = ROWS_END;
+    Err(Error::new(Class::OutOfBounds, what, Expected::AtMost(i128::from(u32::MAX) - 1), extent))
 }
 
 /// The subject of the error about a fragment with rows that its chunk does not have.
@@ -119,7 +118,7 @@ pub(crate) fn list_runs(
     extent: u64,
     bins: Option<&BinRange>,
     with_fragments: bool,
-) -> Result<Runs, QueryError> {
+) -> Result<Runs> {
     check_extent(extent)?;
     let mut runs = Runs::default();
     if let Some(bins) = bins {

@@ -1,7 +1,7 @@
 //! Columns by name: of vertices, fragments, objects, and edges or faces.
 
 use zvf_model::{Batch, Bounds, Kind, ObjectId};
-use zvf_query::{Columns, Mode, Order, Query};
+use zvf_query::{BadQuery, Columns, Mode, Order, Query};
 
 use crate::fixtures::{Data, Fixture};
 
@@ -147,6 +147,9 @@ fn unknown_names_list_the_columns() {
         ("link.w", "an attribute of links cannot be asked of a polyline: it has no edges or faces"),
     ] {
         let error = fixture.run(&Query::all().columns(select(&[name]))).unwrap_err();
-        assert_eq!(error.bad_query().map(ToString::to_string).as_deref(), Some(message));
+        assert_eq!(
+            error.cause_as().map(|bad: &BadQuery| bad.to_string()).as_deref(),
+            Some(message)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Conditions on values of every kind, on every code path.
 
 use zvf_model::{Bounds, Kind, ObjectId};
-use zvf_query::{Mode, Order, Query};
+use zvf_query::{BadQuery, Mode, Order, Query};
 
 use crate::fixtures::{Data, Fixture};
 use crate::modes::{Random, elements, numbers, parts, random};
@@ -168,7 +168,10 @@ fn impossible_conditions_are_refused_with_a_reason() {
         ),
     ] {
         let error = fixture.run(&filtered(condition)).unwrap_err();
-        assert_eq!(error.bad_query().map(ToString::to_string).as_deref(), Some(message));
+        assert_eq!(
+            error.cause_as().map(|bad: &BadQuery| bad.to_string()).as_deref(),
+            Some(message)
+        );
     }
 }
 

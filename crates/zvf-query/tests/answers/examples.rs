@@ -119,7 +119,7 @@ fn polylines_by_id() {
     assert_eq!(run_query(&Query::all().in_groups([2])), (vec![], 0));
     assert_eq!(run_query(&object(&[2, 1]).in_groups([0])), (vec![2], 0));
     let past = fixture.run(&Query::all().in_groups([9])).unwrap_err();
-    assert_eq!(past.to_string(), "InvalidArgument: there is no group 9");
+    assert_eq!(past.to_string(), "InvalidArgument, there is no group 9");
     // An attribute of the objects that touch the box, with all their vertices.
     let query = box_query([0.0, 0.0], [5.0, 5.0]).columns(Columns::Named(vec!["v".into()]));
     let answer = answer_of(&fixture, &query);

@@ -11,12 +11,13 @@ use archives::in_memory;
 use object_store::path::Path;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
+use zvf_error::Result;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkPolicy, LinkRecord, encode};
 use zvf_format::manifest::ManifestBuilder;
 use zvf_model::Kind;
-use zvf_query::{Answer, Query, QueryError, Reader};
+use zvf_query::{Answer, Query, Reader};
 use zvf_store::{OpenOptions, Store};
 
 /// The content of a level of a store.
@@ -166,7 +167,7 @@ impl Fixture {
         Self { runtime, reader: Reader::new(store) }
     }
 
-    pub(crate) fn run(&self, query: &Query) -> Result<Answer, QueryError> {
+    pub(crate) fn run(&self, query: &Query) -> Result<Answer> {
         self.wait(self.reader.run(query))
     }
 

@@ -75,7 +75,7 @@ fn additive_levels_are_joined() {
     assert_eq!(fixture.run(&objects).unwrap().unknown_objects, [ObjectId(99)]);
     let strict = objects.unknown_ids(UnknownIds::Error);
     let error = fixture.run(&strict).unwrap_err();
-    assert_eq!(error.to_string(), "InvalidArgument: there is no object 99");
+    assert_eq!(error.to_string(), "InvalidArgument, there is no object 99");
     let strict = Query::all().of_objects([21, 11].map(ObjectId)).unknown_ids(UnknownIds::Error);
     assert_eq!(ids(&strict), [11, 21]);
     assert_eq!(ids(&Query::all().in_groups([1])), [21]);

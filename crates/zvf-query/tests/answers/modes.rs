@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use zvf_model::{Batch, Kind, ObjectId};
-use zvf_query::{Mode, Query};
+use zvf_query::{BadQuery, Mode, Query};
 
 use crate::fixtures::{Data, Fixture};
 use crate::naive::Shape;
@@ -228,7 +228,7 @@ fn check(data: &Data, fixture: &Fixture, shape: &Shape, mode: Mode) {
     let query = Query::all().in_region(shape.region()).mode(mode).with_owners();
     if data.kind == Kind::Mesh && mode == Mode::Clip && matches!(shape, Shape::Ball { .. }) {
         let error = fixture.run(&query).unwrap_err();
-        assert!(error.bad_query().is_some());
+        assert!(error.cause_as::<BadQuery>().is_some());
         return;
     }
     let answer = fixture.run(&query).unwrap_or_else(|e| panic!("{e}\n{}", context()));

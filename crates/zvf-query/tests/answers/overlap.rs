@@ -270,11 +270,11 @@ fn missing_rows_have_no_relatives() {
     let level = zvf_model::LevelId;
     for (rows, message) in [
         (vec![row(0, 5), row(1, 2)], None),
-        (vec![row(0, 6)], Some("InvalidArgument: there is no row 6 in chunk 0.0")),
-        (vec![row(0, 0), row(7, 0)], Some("InvalidArgument: there is no row 0 in chunk 7.0")),
+        (vec![row(0, 6)], Some("InvalidArgument, there is no row 6 in chunk 0.0")),
+        (vec![row(0, 0), row(7, 0)], Some("InvalidArgument, there is no row 0 in chunk 7.0")),
         (
             vec![row(1, u64::MAX)],
-            Some("InvalidArgument: there is no row 18446744073709551615 in chunk 1.0"),
+            Some("InvalidArgument, there is no row 18446744073709551615 in chunk 1.0"),
         ),
     ] {
         let found =

@@ -1,7 +1,7 @@
 //! Orders, and rows that belong to several objects or to none.
 
 use zvf_model::{Bounds, Kind, ObjectId};
-use zvf_query::{Mode, Order, Query};
+use zvf_query::{BadQuery, Mode, Order, Query};
 
 use crate::fixtures::Data;
 use crate::modes::{numbers, parts};
@@ -58,7 +58,7 @@ fn the_original_order_is_restored() {
     assert_eq!(numbers(&fixture.run(&Query::all()).unwrap().batch), [1, 3, 2, 0]);
     let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).fixture();
     let error = fixture.run(&Query::all().order(Order::Original)).unwrap_err();
-    let text = "InvalidArgument: the original order cannot be asked of a point_cloud: the store does not \
+    let text = "InvalidArgument, the original order cannot be asked of a point_cloud: the store does not \
                keep it: points come sorted by where they are";
     assert_eq!(error.to_string(), text);
     let fixture = Data::new(Kind::PointCloud, 4.0, points.clone()).one_object().fixture();
@@ -69,7 +69,13 @@ fn the_original_order_is_restored() {
         [0, 1, 2, 3]
     );
     let fixture = Data::new(Kind::Graph, 4.0, points).one_object().fixture();
-    assert!(fixture.run(&Query::all().order(Order::Original)).unwrap_err().bad_query().is_some());
+    assert!(
+        fixture
+            .run(&Query::all().order(Order::Original))
+            .unwrap_err()
+            .cause_as::<BadQuery>()
+            .is_some()
+    );
 }
 
 #[test]
@@ -89,5 +95,5 @@ fn chains_are_returned_in_the_order_of_storage() {
     let answer = fixture.run(&crop.of_objects([0, 7].map(ObjectId))).unwrap();
     assert_eq!((numbers(&answer.batch), answer.unknown_objects), (vec![1, 2], vec![ObjectId(7)]));
     let query = Query::all().in_region(bounds).order(Order::Storage);
-    assert!(fixture.run(&query).unwrap_err().bad_query().is_some());
+    assert!(fixture.run(&query).unwrap_err().cause_as::<BadQuery>().is_some());
 }

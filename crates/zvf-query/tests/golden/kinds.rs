@@ -63,7 +63,7 @@ fn the_kinds_of_a_level_and_of_its_objects() {
     assert_eq!(kind(-1), None);
     assert_eq!(
         inline(reader.run(&Query::all().of_kind(Kind::Mesh))).unwrap_err().to_string(),
-        "InvalidArgument: the store holds no mesh"
+        "InvalidArgument, the store holds no mesh"
     );
 }
 
@@ -75,7 +75,7 @@ fn geometries_with_and_without_fragments_are_distinguished() {
     let error = inline(LevelReader::open_kind(&level, Kind::Graph)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Unsupported: geometry: expected a geometry with fragments: this one has vertices and links \
-         alone, as `geometries` reads, found graph (in 0/geometry_index)"
+        "Unsupported in 0/geometry_index, geometry: expected a geometry with fragments: this one has vertices and links \
+         alone, as `geometries` reads, found graph"
     );
 }

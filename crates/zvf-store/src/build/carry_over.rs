@@ -7,13 +7,13 @@
 //! Only in a directory of this machine: object stores have neither hard links nor an atomic exchange.
 
 use async_recursion::async_recursion as boxed;
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_metadata::{ArrayDoc, Root};
 
 use super::Build;
 #[cfg(feature = "local")]
 use super::Site;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::open::Store;
 
@@ -23,7 +23,7 @@ impl Build {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
@@ -46,10 +46,7 @@ impl Build {
     /// # Errors
     ///
     /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
-    pub async fn carry_over(
-        &self,
-        leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<u64, StoreError> {
+    pub async fn carry_over(&self, leave: impl Fn(&Key) -> bool + Send + 'static) -> Result<u64> {
         let documents = self.kept_documents(leave).await?;
         for (document, array) in &documents {
             self.take_over_document(document, array.as_ref())?;
@@ -63,7 +60,7 @@ impl Build {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
@@ -90,11 +87,11 @@ impl Build {
     pub async fn copy_documents(
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let folder = std::sync::Arc::clone(folder);
         let copy = move || super::local::copy_documents(&folder, &leave);
-        for (document, text) in crate::source::run_blocking(Op::Write, copy).await?? {
+        for (document, text) in crate::source::run_blocking("write", copy).await?? {
             self.take_over_document(&document, array(&text).as_ref())?;
         }
         Ok(())
@@ -105,7 +102,7 @@ impl Build {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
@@ -130,18 +127,14 @@ impl Build {
     /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
     #[cfg(feature = "local")]
     #[boxed]
-    pub async fn hard_link_to(
-        &self,
-        path: &str,
-        folder: &std::path::Path,
-    ) -> Result<(), StoreError> {
+    pub async fn hard_link_to(&self, path: &str, folder: &std::path::Path) -> Result<()> {
         let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend_error()) };
         self.write_implied_groups().await?;
         self.check()?;
         let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
         let key = Key::root().join(path)?;
         let link = move || staging.hard_link_to(key.as_str(), &folder);
-        Ok(crate::source::run_blocking(Op::Write, link).await??)
+        Ok(crate::source::run_blocking("write", link).await??)
     }
 
     /// Takes over what an earlier build hard-linked into `folder`, at `path`, where nothing may have been written.
@@ -151,11 +144,7 @@ impl Build {
     /// As [`hard_link_to`](Self::hard_link_to).
     #[cfg(feature = "local")]
     #[boxed]
-    pub async fn hard_link_from(
-        &self,
-        folder: &std::path::Path,
-        path: &str,
-    ) -> Result<(), StoreError> {
+    pub async fn hard_link_from(&self, folder: &std::path::Path, path: &str) -> Result<()> {
         let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend_error()) };
         let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
         let key = Key::root().join(path)?;
@@ -164,7 +153,7 @@ impl Build {
             let documents = documents.iter().map(|document| key.join(document.as_str()));
             documents_in(staging.path(), documents.collect::<Result<_, _>>()?)
         };
-        for (document, array) in crate::source::run_blocking(Op::Write, adopt).await?? {
+        for (document, array) in crate::source::run_blocking("write", adopt).await?? {
             self.take_over_document(&document, array.as_ref())?;
         }
         Ok(())
@@ -174,7 +163,7 @@ impl Build {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, Store};
     /// # let dir = tempfile::tempdir().unwrap();
@@ -196,21 +185,17 @@ impl Build {
     /// [`Class::Unsupported`] on an object store; otherwise when a file cannot be removed.
     #[cfg(feature = "local")]
     #[boxed]
-    pub async fn remove(&self, path: &str) -> Result<(), StoreError> {
+    pub async fn remove(&self, path: &str) -> Result<()> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let (folder, key) = (std::sync::Arc::clone(folder), Key::root().join(path)?);
         let below = key.clone();
-        crate::source::run_blocking(Op::Write, move || folder.remove(below.as_str())).await??;
+        crate::source::run_blocking("write", move || folder.remove(below.as_str())).await??;
         super::lock_state(&self.0.nodes)
             .retain(|node, _| *node != key && !super::is_below(node, &key));
         Ok(())
     }
 
-    fn take_over_document(
-        &self,
-        document: &Key,
-        array: Option<&ArrayDoc>,
-    ) -> Result<(), StoreError> {
+    fn take_over_document(&self, document: &Key, array: Option<&ArrayDoc>) -> Result<()> {
         let node = document.as_str().rsplit_once('/').map_or("", |(node, _)| node);
         let node = Key::root().join(node)?;
         if let Some(doc) = array {
@@ -227,7 +212,7 @@ impl Build {
     ///
     /// [`Class::Unsupported`] on an object store; when a write failed; when it cannot be opened.
     #[boxed]
-    pub async fn preview(&self, root: &Root) -> Result<Store, StoreError> {
+    pub async fn preview(&self, root: &Root) -> Result<Store> {
         self.write_implied_groups().await?;
         self.check()?;
         let path = self.preview_path(root.print()).await?;
@@ -238,7 +223,7 @@ impl Build {
     async fn kept_documents(
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
+    ) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let folder = std::sync::Arc::clone(folder);
         let keep = move || {
@@ -247,18 +232,18 @@ impl Build {
             let documents = super::local::keys(folder.carry_over(&leave)?)?;
             documents_in(folder.path(), documents)
         };
-        crate::source::run_blocking(Op::Write, keep).await?
+        crate::source::run_blocking("write", keep).await?
     }
 
     #[cfg(feature = "local")]
-    async fn preview_path(&self, root: String) -> Result<String, StoreError> {
+    async fn preview_path(&self, root: String) -> Result<String> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let folder = std::sync::Arc::clone(folder);
         let key = crate::docs::document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
         let root = root.into();
         let put = move || folder.put_again(key.as_str(), &root);
-        crate::source::run_blocking(Op::Write, put).await??;
+        crate::source::run_blocking("write", put).await??;
         Ok(path)
     }
 
@@ -266,20 +251,19 @@ impl Build {
     async fn kept_documents(
         &self,
         _leave: impl Fn(&Key) -> bool + Send + 'static,
-    ) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
+    ) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
         Err(unsupported_backend_error())
     }
 
     #[cfg(not(feature = "local"))]
-    async fn preview_path(&self, _root: String) -> Result<String, StoreError> {
+    async fn preview_path(&self, _root: String) -> Result<String> {
         Err(unsupported_backend_error())
     }
 }
 
-pub(super) fn unsupported_backend_error() -> StoreError {
+pub(super) fn unsupported_backend_error() -> Error {
     let rule = "a folder of this machine: an object store cannot replace a store in one step";
-    let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
-    StoreError::invalid_value(class, Op::Open, "store to build on", expected, "an object store")
+    Error::new(Class::Unsupported, "store to build on", rule, "an object store")
 }
 
 /// Returns each of these documents, with what it says where it is that of an array.
@@ -287,10 +271,10 @@ pub(super) fn unsupported_backend_error() -> StoreError {
 fn documents_in(
     store: &std::path::Path,
     documents: Vec<Key>,
-) -> Result<Vec<(Key, Option<ArrayDoc>)>, StoreError> {
+) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
     let documents = documents.into_iter().map(|key| {
         let text = std::fs::read(store.join(key.as_str()));
-        let text = text.map_err(|error| StoreError::io(Op::Read, error).with_key(&key))?;
+        let text = text.map_err(|error| Error::io("read", error).at_key(&key))?;
         Ok((key, array(&text)))
     });
     documents.collect()

@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::grid::Grid;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::to_u64;
@@ -29,7 +30,6 @@ use super::memory_limiter::MemoryPermit;
 use super::shards::{CompleteShard, Shards};
 use super::{Build, lock_state};
 use crate::codec::{self, CodecPipeline};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// What an array over the chunk grid will be.
@@ -75,7 +75,7 @@ impl CellPlan {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # use zvf_store::{Build, BuildOptions, CellPlan};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
@@ -103,7 +103,7 @@ pub struct CellReport {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # use zvf_store::{Build, BuildOptions, CellPlan};
 /// use zvf_format::key::ChunkKey;
 /// # let dir = tempfile::tempdir().unwrap();
@@ -149,12 +149,10 @@ struct State {
 }
 
 impl CellSink {
-    pub(super) fn begin(build: Build, key: Key, plan: CellPlan) -> Result<Self, StoreError> {
+    pub(super) fn begin(build: Build, key: Key, plan: CellPlan) -> Result<Self> {
         let refused = |expected, found| {
-            let class = Class::InvalidArgument;
-            let error =
-                StoreError::invalid_value(class, Op::Open, "range of keys", expected, found);
-            Err(error.with_key(&key))
+            let error = Error::new(Class::InvalidArgument, "range of keys", expected, found);
+            Err(error.at_key(&key))
         };
         let fits = |corner: &[i64]| corner.is_empty() || corner.len() == plan.rank;
         if !fits(&plan.low) || !fits(&plan.high) {
@@ -166,10 +164,9 @@ impl CellSink {
         if !plan.high.is_empty() && plan.low.iter().zip(&plan.high).any(|(low, high)| low > high) {
             return refused(Expected::Rule("a highest key above the lowest"), "one below");
         }
-        ChunkKey::new(&vec![0; plan.rank])
-            .map_err(|error| StoreError::from(error).with_key(&key))?;
+        ChunkKey::new(&vec![0; plan.rank]).at_key(&key)?;
         let shards = plan.shard.as_deref().map(|shape| Shards::new(shape, plan.rank)).transpose();
-        let shards = shards.map_err(|error| error.with_key(&key))?;
+        let shards = shards.at_key(&key)?;
         let state = Mutex::new(State { shards, ..State::default() });
         let mut inner = vec![CodecSpec::vlen_bytes()];
         inner.extend(plan.codecs.metadata());
@@ -182,15 +179,13 @@ impl CellSink {
         self,
         inner: Option<Vec<CodecSpec>>,
         extras: Object,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let core = Arc::into_inner(self.0);
         let mut core = core.ok_or_else(|| {
-            let expected = Expected::Rule("one that nobody shares yet");
-            StoreError::invalid_value(
+            Error::new(
                 Class::InvalidArgument,
-                Op::Open,
                 "array",
-                expected,
+                "one that nobody shares yet",
                 "a shared one",
             )
         })?;
@@ -207,9 +202,9 @@ impl CellSink {
     }
 
     /// Writes what is stored of a cell, as it is.
-    pub(super) fn put_stored(&self, key: &ChunkKey, stored: Bytes) -> Result<(), StoreError> {
+    pub(super) fn put_stored(&self, key: &ChunkKey, stored: Bytes) -> Result<()> {
         let put = self.0.index(key).and_then(|path| self.0.place(key, &path, vec![stored], 0));
-        put.map_err(|error| error.with_key(&self.0.key))
+        put.at_key(&self.0.key)
     }
 
     /// Returns the path of the array.
@@ -226,8 +221,8 @@ impl CellSink {
     /// [`Class::OutOfBounds`] outside the range of the plan; [`Class::LimitExceeded`] when cells of shards
     /// that are not whole fill the budget; [`Class::Duplicate`] where the cell was put before; otherwise when
     /// it cannot be encoded or written.
-    pub fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<(), StoreError> {
-        self.0.put(key, payload).map_err(|error| error.with_key(&self.0.key))
+    pub fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<()> {
+        self.0.put(key, payload).at_key(&self.0.key)
     }
 
     /// Returns the first cell of the shard that `key` lies in, by which its cells can be grouped; `key` itself
@@ -236,7 +231,7 @@ impl CellSink {
     /// # Errors
     ///
     /// When `key` lies outside the range of the plan, or the plan does not say where the grid begins.
-    pub fn shard_key(&self, key: &ChunkKey) -> Result<ChunkKey, StoreError> {
+    pub fn shard_key(&self, key: &ChunkKey) -> Result<ChunkKey> {
         let index = self.0.index(key)?;
         let first: Vec<i64> = match &self.0.plan.shard {
             None => return Ok(*key),
@@ -256,7 +251,7 @@ impl CellSink {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn close_shard(&self, key: &ChunkKey) -> Result<(), StoreError> {
+    pub fn close_shard(&self, key: &ChunkKey) -> Result<()> {
         let index = self.0.index(key)?;
         let shard = {
             let mut state = lock_state(&self.0.state);
@@ -271,13 +266,13 @@ impl CellSink {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn finish_part(self) -> Result<(CellReport, Vec<Box<str>>), StoreError> {
+    pub fn finish_part(self) -> Result<(CellReport, Vec<Box<str>>)> {
         let left = self.0.close().map(|(mut present, report, _)| {
             present.sort_unstable();
             self.0.build.release(&self.0.key);
             (report, present)
         });
-        left.map_err(|error| error.with_key(&self.0.key))
+        left.at_key(&self.0.key)
     }
 
     /// Counts cells that another process wrote, as its [`finish_part`](Self::finish_part) said.
@@ -285,10 +280,10 @@ impl CellSink {
     /// # Errors
     ///
     /// When one of `keys` is no key of the array.
-    pub fn record_external(&self, keys: &[Box<str>]) -> Result<(), StoreError> {
+    pub fn record_external(&self, keys: &[Box<str>]) -> Result<()> {
         for key in keys {
             let key = key.parse::<ChunkKey>()?;
-            self.0.index(&key).map_err(|error| error.with_key(&self.0.key))?;
+            self.0.index(&key).at_key(&self.0.key)?;
             lock_state(&self.0.state).count_cell(&key, 0, 0, 0);
         }
         Ok(())
@@ -301,12 +296,12 @@ impl CellSink {
     ///
     /// When one of `keys` is no key of the array, or the place cannot be looked at.
     #[boxed]
-    pub async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
+    pub async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>> {
         let core = &self.0;
         if !core.build.is_shared() {
             return Ok(Vec::new()); // this process wrote them all
         }
-        core.find_missing(keys).await.map_err(|error| error.with_key(&core.key))
+        core.find_missing(keys).await.at_key(&core.key)
     }
 
     /// Writes what is left of the shards, then the document with the presence list; `attributes` may add to
@@ -315,17 +310,14 @@ impl CellSink {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub async fn finish(
-        self,
-        attributes: impl FnOnce(&mut Object),
-    ) -> Result<CellReport, StoreError> {
+    pub async fn finish(self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport> {
         let core = &self.0;
-        core.finish(attributes).map_err(|error| error.with_key(&core.key))
+        core.finish(attributes).at_key(&core.key)
     }
 }
 
 impl Core {
-    fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<(), StoreError> {
+    fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<()> {
         if payload.is_empty() {
             return Ok(());
         }
@@ -342,7 +334,7 @@ impl Core {
     }
 
     /// Encodes and writes one cell, or hands it to its shard.
-    fn write(&self, key: &ChunkKey, path: &ChunkPath, payload: Bytes) -> Result<(), StoreError> {
+    fn write(&self, key: &ChunkKey, path: &ChunkPath, payload: Bytes) -> Result<()> {
         let bytes = to_u64(payload.len());
         let header = Bytes::copy_from_slice(&cell_header(bytes)?);
         let mut encoder = self.build.encoder();
@@ -352,13 +344,7 @@ impl Core {
     }
 
     /// Writes what is stored of a cell with a payload of `bytes`, or hands it to its shard.
-    fn place(
-        &self,
-        key: &ChunkKey,
-        path: &ChunkPath,
-        parts: Vec<Bytes>,
-        bytes: u64,
-    ) -> Result<(), StoreError> {
+    fn place(&self, key: &ChunkKey, path: &ChunkPath, parts: Vec<Bytes>, bytes: u64) -> Result<()> {
         let stored = codec::len(&parts);
         if self.plan.shard.is_none() {
             lock_state(&self.state).check_open()?;
@@ -376,7 +362,7 @@ impl Core {
         Ok(())
     }
 
-    fn write_shard(&self, shard: CompleteShard) -> Result<(), StoreError> {
+    fn write_shard(&self, shard: CompleteShard) -> Result<()> {
         let key = self.object_key(&shard.index)?;
         let parts = shard.assemble()?;
         let index = parts.last().map_or(0, |index| to_u64(index.len())); // it is there
@@ -387,7 +373,7 @@ impl Core {
         Ok(())
     }
 
-    fn finish(&self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport, StoreError> {
+    fn finish(&self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport> {
         let (present, report, range) = self.close()?;
         let doc = self.document(present, range, attributes)?;
         self.build.array(&self.key, &doc)?;
@@ -395,7 +381,7 @@ impl Core {
     }
 
     /// Writes what is left and lets nothing more come.
-    fn close(&self) -> Result<Closed, StoreError> {
+    fn close(&self) -> Result<Closed> {
         self.write_pending()?;
         loop {
             let next = lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
@@ -411,7 +397,7 @@ impl Core {
     }
 
     /// Writes the cells that waited for the origin to be known.
-    fn write_pending(&self) -> Result<(), StoreError> {
+    fn write_pending(&self) -> Result<()> {
         let pending = std::mem::take(&mut lock_state(&self.state).pending);
         let mut low: Option<Vec<i64>> = None;
         for (key, ..) in &pending {
@@ -430,17 +416,10 @@ impl Core {
         mut present: Vec<Box<str>>,
         range: Option<Range>,
         attributes: impl FnOnce(&mut Object),
-    ) -> Result<ArrayDoc, StoreError> {
+    ) -> Result<ArrayDoc> {
         present.sort_unstable();
         if let Some([twice, _]) = present.array_windows().find(|[key, next]| key == next) {
-            let expected = Expected::Rule("each cell once");
-            return Err(StoreError::invalid_value(
-                Class::Duplicate,
-                Op::Write,
-                "cell",
-                expected,
-                &**twice,
-            ));
+            return Err(Error::new(Class::Duplicate, "cell", "each cell once", quote(&twice)));
         }
         let (low, high) = range.unwrap_or_else(|| {
             let at = if self.plan.low.is_empty() {
@@ -455,8 +434,7 @@ impl Core {
         let cells = |(low, high): (&i64, &i64)| high.abs_diff(*low).checked_add(1);
         let shape: Option<Vec<u64>> = low.iter().zip(&high).map(cells).collect();
         let shape = shape.ok_or_else(|| {
-            let expected = Expected::Rule("fewer than 2^64 cells on each axis");
-            StoreError::invalid_value(Class::Overflow, Op::Write, "shape", expected, "more")
+            Error::new(Class::Overflow, "shape", "fewer than 2^64 cells on each axis", "more")
         })?;
         Grid::new(&low, &shape)?;
         let ones = vec![1; self.plan.rank];
@@ -478,35 +456,35 @@ impl Core {
     }
 
     /// Returns where `key` lies, when the plan has room for it.
-    fn index(&self, key: &ChunkKey) -> Result<ChunkPath, StoreError> {
+    fn index(&self, key: &ChunkKey) -> Result<ChunkPath> {
         self.check_rank(key)?;
         let path = ChunkPath::from_key(key, &self.plan.low)?;
         for (&component, &high) in key.components().iter().zip(&self.plan.high) {
             if component > high {
-                let (class, expected) = (Class::OutOfBounds, Expected::AtMost(high.into()));
-                let found = zvf_format::Found::from(component);
-                return Err(StoreError::invalid_value(
-                    class,
-                    Op::Write,
+                return Err(Error::new(
+                    Class::OutOfBounds,
                     "component of a key",
-                    expected,
-                    found,
+                    Expected::AtMost(high.into()),
+                    component,
                 ));
             }
         }
         Ok(path)
     }
 
-    fn check_rank(&self, key: &ChunkKey) -> Result<(), StoreError> {
+    fn check_rank(&self, key: &ChunkKey) -> Result<()> {
         if key.rank() == self.plan.rank {
             return Ok(());
         }
-        let (class, found) = (Class::InvalidArgument, zvf_format::Found::from(key.rank()));
-        let expected = Expected::Exactly(to_u64(self.plan.rank).into());
-        Err(StoreError::invalid_value(class, Op::Write, "components of a key", expected, found))
+        Err(Error::new(
+            Class::InvalidArgument,
+            "components of a key",
+            to_u64(self.plan.rank),
+            key.rank(),
+        ))
     }
 
-    async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>, StoreError> {
+    async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>> {
         let mut objects = BTreeSet::new();
         for key in keys {
             objects.insert(self.cell_object(key)?);
@@ -522,7 +500,7 @@ impl Core {
     }
 
     /// Returns the object that holds the cell `key`.
-    fn cell_object(&self, key: &str) -> Result<Key, StoreError> {
+    fn cell_object(&self, key: &str) -> Result<Key> {
         let path = self.index(&key.parse::<ChunkKey>()?)?;
         let state = lock_state(&self.state);
         let Some(shards) = &state.shards else { return self.object_key(path.index()) };
@@ -530,7 +508,7 @@ impl Core {
     }
 
     /// Returns the object at `index`: of a cell, or of a shard.
-    fn object_key(&self, index: &[u64]) -> Result<Key, StoreError> {
+    fn object_key(&self, index: &[u64]) -> Result<Key> {
         let mut path = String::from("c");
         for index in index {
             let _ = write!(path, "/{index}"); // a string takes everything
@@ -540,12 +518,11 @@ impl Core {
 }
 
 impl State {
-    fn check_open(&self) -> Result<(), StoreError> {
+    fn check_open(&self) -> Result<()> {
         if !self.finished {
             return Ok(());
         }
-        let (class, expected) = (Class::InvalidArgument, Expected::Rule("one that goes on"));
-        Err(StoreError::invalid_value(class, Op::Write, "array", expected, "a finished one"))
+        Err(Error::new(Class::InvalidArgument, "array", "one that goes on", "a finished one"))
     }
 
     /// Counts a cell.

@@ -22,15 +22,15 @@ use std::path::Path;
 
 use futures_util::stream::{self, StreamExt as _};
 
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, LayoutFamily, LevelDoc, Node, Root};
 
 #[cfg(feature = "local")]
 use super::local::DOCUMENT;
 use super::upload::Uploads;
 use crate::docs::document;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::grid_origin;
 
@@ -42,7 +42,7 @@ pub(super) fn check_store(
     root: &[u8],
     is_known: &dyn Fn(&Key) -> bool,
     stays: &dyn Fn(&Key) -> bool,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     // One array alone, or a store of another kind, is not checked.
     let Ok(root) = Root::parse(root) else { return Ok(()) };
     let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
@@ -57,7 +57,7 @@ pub(super) fn check_store(
         let folder_path = store.join(folder.as_str());
         let document = match fs::read(folder_path.join(DOCUMENT)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            text => Some(text.map_err(|error| StoreError::io(Op::Read, error).with_key(&folder))?),
+            text => Some(text.map_err(|error| Error::io("read", error).at_key(&folder))?),
         };
         if !folder.is_root()
             && let Some(text) = &document
@@ -75,8 +75,8 @@ pub(super) fn check_store(
                 _ => check_level(&folder_path, &folder, text)?,
             }
         }
-        for entry in fs::read_dir(&folder_path).map_err(|error| StoreError::io(Op::List, error))? {
-            let entry = entry.map_err(|error| StoreError::io(Op::List, error))?;
+        for entry in fs::read_dir(&folder_path).map_err(|error| Error::io("list", error))? {
+            let entry = entry.map_err(|error| Error::io("list", error))?;
             // A name that is no key is no node: a file of somebody that was carried over.
             if entry.path().is_dir()
                 && let Ok(key) = folder.child(&entry.file_name().to_string_lossy())
@@ -94,7 +94,7 @@ pub(super) async fn check_uploads(
     uploads: &Uploads,
     root: &[u8],
     nodes: &BTreeSet<Key>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let Ok(root) = Root::parse(root) else { return Ok(()) };
     let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
     let mut levels = BTreeSet::new();
@@ -104,7 +104,7 @@ pub(super) async fn check_uploads(
     let below: Vec<Key> = nodes.union(&levels).filter(|key| !key.is_root()).cloned().collect();
     let documents = below.into_iter().map(|key| async move {
         let found = uploads.read(&document(&key)?).await?;
-        Ok::<_, StoreError>((key, found))
+        Ok::<_, Error>((key, found))
     });
     let mut documents = stream::iter(documents).buffered(DOCUMENT_BATCH);
     while let Some(found) = documents.next().await {
@@ -123,11 +123,7 @@ pub(super) async fn check_uploads(
     Ok(())
 }
 
-async fn check_uploaded_array(
-    uploads: &Uploads,
-    key: &Key,
-    doc: &ArrayDoc,
-) -> Result<(), StoreError> {
+async fn check_uploaded_array(uploads: &Uploads, key: &Key, doc: &ArrayDoc) -> Result<()> {
     let mut objects = BTreeMap::new();
     for (index, chunk) in listed_objects(key, doc)? {
         let names: Vec<String> = index.iter().map(u64::to_string).collect();
@@ -140,7 +136,7 @@ async fn check_uploaded_array(
     }
 }
 
-fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result<(), StoreError> {
+fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result<()> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) };
     for name in &level.arrays_present {
         let array_key = key.join(name)?;
@@ -154,7 +150,7 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
 
 /// Checks that what a level says is there.
 #[cfg(feature = "local")]
-fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<(), StoreError> {
+fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<()> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
     for name in &level.arrays_present {
         if !level_path.join(name).is_dir() {
@@ -166,7 +162,7 @@ fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<(), StoreErr
 
 /// Checks that the object of each chunk that an array lists is there.
 #[cfg(feature = "local")]
-fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
+fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<()> {
     for (object, chunk) in listed_objects(key, doc)? {
         let names = object.iter().map(u64::to_string);
         let path = names.fold(array_path.join("c"), |path, name| path.join(name));
@@ -179,7 +175,7 @@ fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<(), Store
 
 /// Returns the objects in which the chunks are that an array lists, by their numbers, each with the first of its chunks;
 /// none where nothing is listed.
-fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String>, StoreError> {
+fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String>> {
     let mut objects = BTreeMap::new();
     let (Some(listed), ChunkKeyEncoding::Default) = (&doc.nonempty_chunks, doc.chunk_key_encoding)
     else {
@@ -187,7 +183,7 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
     };
     let origin = grid_origin(key, doc)?;
     for text in listed.iter() {
-        let about = |error: zvf_format::FormatError| StoreError::from(error).with_key(key);
+        let about = |error: zvf_format::FormatError| Error::from(error).at_key(key);
         let chunk = text.parse::<ChunkKey>().map_err(about)?;
         let place = ChunkPath::from_key(&chunk, &origin).map_err(about)?;
         let cells = place.index().iter().zip(&doc.chunk_shape);
@@ -198,9 +194,8 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
     Ok(objects)
 }
 
-fn refuse(key: &Key, what: &'static str, rule: &'static str, found: &str) -> StoreError {
-    let (class, expected) = (Class::CountMismatch, Expected::Rule(rule));
-    StoreError::invalid_value(class, Op::Publish, what, expected, found).with_key(key)
+fn refuse(key: &Key, what: &'static str, rule: &'static str, found: &str) -> Error {
+    Error::new(Class::CountMismatch, what, rule, quote(found)).at_key(key)
 }
 
 /// Documents asked for at once.

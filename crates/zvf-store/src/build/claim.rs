@@ -26,11 +26,12 @@ use bytes::Bytes;
 use object_store::ObjectMeta;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 
 use super::process::Process;
 use crate::clock::Instant;
-use crate::error::{Op, StoreError};
+use crate::error::into_cause;
 use crate::key::Key;
 use crate::source::Remote;
 use crate::source::remote::Created;
@@ -68,7 +69,7 @@ impl Claim {
         runtime: &Handle,
         id: &str,
         is_shared: bool,
-    ) -> Result<(Self, bool), StoreError> {
+    ) -> Result<(Self, bool)> {
         let folder = Key::root().child(FOLDER)?;
         let lease = if is_shared { SHARED_LEASE } else { LEASE };
         let process = if is_shared { None } else { Process::current() };
@@ -107,7 +108,7 @@ impl Claim {
     }
 
     /// Removes the claims of the build `id`, if there are any.
-    pub(crate) async fn remove_claims(remote: &Remote, id: &str) -> Result<(), StoreError> {
+    pub(crate) async fn remove_claims(remote: &Remote, id: &str) -> Result<()> {
         let folder = Key::root().child(FOLDER)?;
         let (key, own_key) = (folder.child(CLAIM)?, folder.child(id)?);
         let mut keys = Vec::new();
@@ -122,14 +123,14 @@ impl Claim {
         if keys.is_empty() { Ok(()) } else { remote.remove(&keys).await }
     }
 
-    async fn take_once(&self) -> Result<bool, StoreError> {
+    async fn take_once(&self) -> Result<bool> {
         let bytes = self.record.encode(0);
         for _ in 0..MAX_CLAIM_READS {
             match self.remote.create(&self.key, &bytes, None).await {
                 Ok(Created::Guarded) => return Ok(false),
                 Ok(Created::Looked) => return self.take_listed().await,
                 Err(error) if error.class() == Class::AlreadyExists => {}
-                Err(error) => return Err(error.into_cause()),
+                Err(error) => return Err(into_cause(error)),
             }
             let Some((found, meta)) = self.read_claim().await? else { continue };
             if found.build == self.record.build {
@@ -152,14 +153,13 @@ impl Claim {
                 Err(error) => return Err(error),
             }
         }
-        let (class, expected) = (Class::Conflict, Expected::Rule("one that stays the same"));
         let error =
-            StoreError::invalid_value(class, Op::Open, "claim", expected, "others, by turns");
-        Err(error.with_key(&self.key))
+            Error::new(Class::Conflict, "claim", "one that stays the same", "others, by turns");
+        Err(error.at_key(&self.key))
     }
 
     /// Claims where conditions are ignored: by a name of its own, and by looking for others.
-    async fn take_listed(&self) -> Result<bool, StoreError> {
+    async fn take_listed(&self) -> Result<bool> {
         self.state.is_listed.store(true, Ordering::Relaxed);
         let mut is_inherited = false;
         for turn in 0..MAX_TURNS {
@@ -207,7 +207,7 @@ impl Claim {
     /// # Errors
     ///
     /// [`Class::Conflict`] when it is not.
-    pub(crate) async fn verify(&self) -> Result<(), StoreError> {
+    pub(crate) async fn verify(&self) -> Result<()> {
         let begun = Instant::now();
         let is_listed = self.state.is_listed.load(Ordering::Relaxed);
         let key = if is_listed { &self.own_key } else { &self.key };
@@ -226,14 +226,13 @@ impl Claim {
     }
 
     /// Returns the error of a build whose prefix was taken over.
-    pub(crate) fn claim_lost_error(&self) -> StoreError {
-        let expected = Expected::Rule("the one of this build");
-        let (class, found) = (Class::Conflict, "another one, or none");
-        StoreError::invalid_value(class, Op::Publish, "claim", expected, found).with_key(&self.key)
+    pub(crate) fn claim_lost_error(&self) -> Error {
+        Error::new(Class::Conflict, "claim", "the one of this build", "another one, or none")
+            .at_key(&self.key)
     }
 
     /// Releases the prefix.
-    pub(crate) async fn release(&self) -> Result<(), StoreError> {
+    pub(crate) async fn release(&self) -> Result<()> {
         self.end_renewal();
         let state = Arc::clone(&self.state);
         let keys = (self.key.clone(), self.own_key.clone());
@@ -269,30 +268,30 @@ impl Claim {
         name.strip_prefix(FOLDER).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    async fn read_claim(&self) -> Result<Option<(Record, ObjectMeta)>, StoreError> {
+    async fn read_claim(&self) -> Result<Option<(Record, ObjectMeta)>> {
         self.read_record(&self.key).await
     }
 
-    async fn read_record(&self, key: &Key) -> Result<Option<(Record, ObjectMeta)>, StoreError> {
+    async fn read_record(&self, key: &Key) -> Result<Option<(Record, ObjectMeta)>> {
         let Some(meta) = self.remote.head(key).await? else { return Ok(None) };
         let bytes = self.remote.read(key).await?;
         Ok(bytes.map(|bytes| (Record::parse(&bytes), meta)))
     }
 
     /// Returns the claims under names of their own.
-    async fn list_claims(&self) -> Result<Vec<Key>, StoreError> {
+    async fn list_claims(&self) -> Result<Vec<Key>> {
         let folder = Key::root().child(FOLDER)?;
         let listed = self.remote.list_all(&folder).await?;
         listed.into_iter().map(|(name, _)| folder.join(&name)).collect()
     }
 
-    async fn write_own(&self, beat: u64) -> Result<(), StoreError> {
+    async fn write_own(&self, beat: u64) -> Result<()> {
         self.state.is_own_written.store(true, Ordering::Relaxed);
         self.remote.put(&self.own_key, &[self.record.encode(beat)]).await
     }
 
     /// Returns whether the build that wrote `found` is known to have ended.
-    async fn is_dead(&self, found: &Record, meta: &ObjectMeta) -> Result<bool, StoreError> {
+    async fn is_dead(&self, found: &Record, meta: &ObjectMeta) -> Result<bool> {
         if found.process.as_ref().is_some_and(Process::has_ended) {
             return Ok(true);
         }
@@ -370,7 +369,7 @@ async fn release(
     id: &str,
     (key, own_key): &(Key, Key),
     state: &State,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let mut keys = Vec::new();
     if state.is_own_written.load(Ordering::Relaxed) {
         keys.push(own_key.clone());
@@ -393,7 +392,7 @@ async fn release(
 }
 
 /// Writes the claim once more, unless it is another's by now; whether it is not.
-async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result<bool, StoreError> {
+async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result<bool> {
     let Some(meta) = remote.head(key).await? else { return Ok(false) };
     let found = remote.read(key).await?;
     if found.is_none_or(|bytes| Record::parse(&bytes).build != record.build) {
@@ -443,16 +442,15 @@ impl Record {
     }
 
     /// Returns the error of a build that finds this claim under `key`.
-    fn in_use_error(&self, key: &Key) -> StoreError {
+    fn in_use_error(&self, key: &Key) -> Error {
         let rule = if self.lease > LEASE {
             "a prefix that no other build has: wait for it, or, if it is dead, remove all that lies \
              below the prefix or wait a day"
         } else {
             "a prefix that no other build has: wait for it, or, if it is dead, for ten minutes"
         };
-        let (class, found) = (Class::Conflict, format!("build {}", self.build));
-        let expected = Expected::Rule(rule);
-        StoreError::invalid_value(class, Op::Open, "claim", expected, &*found).with_key(key)
+        let found = format!("build {}", self.build);
+        Error::new(Class::Conflict, "claim", rule, quote(&found)).at_key(key)
     }
 }
 

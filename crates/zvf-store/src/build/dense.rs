@@ -10,14 +10,14 @@
 //! Not here: what an item means; which value stands for "absent".
 
 use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Found};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue, Object};
 
 use super::Build;
 use super::memory_limiter::GrowingPermit;
 use crate::codec::{self, CodecPipeline};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::fill_item;
 
@@ -72,7 +72,7 @@ impl DensePlan {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # use zvf_store::{Build, BuildOptions, DensePlan};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
@@ -99,7 +99,7 @@ pub struct DenseReport {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # use zvf_metadata::{Dtype, FillValue};
 /// # use zvf_store::{Build, BuildOptions, DensePlan};
 /// # let dir = tempfile::tempdir().unwrap();
@@ -124,15 +124,14 @@ pub struct DenseSink {
 }
 
 impl DenseSink {
-    pub(super) fn begin(build: Build, key: Key, plan: DensePlan) -> Result<Self, StoreError> {
+    pub(super) fn begin(build: Build, key: Key, plan: DensePlan) -> Result<Self> {
         let width = plan.dtype.size.checked_mul(plan.columns.unwrap_or(1));
         let chunk = width.and_then(|width| width.checked_mul(plan.chunk_rows.unwrap_or(1)));
         let (Some(width), Some(1..=MAX_CHUNK_BYTES)) = (width, chunk) else {
-            let (class, expected) = (Class::InvalidArgument, Expected::Rule("1 byte to 1 GiB"));
             let found = Found::from(chunk.unwrap_or(u64::MAX)); // for the message
             let error =
-                StoreError::invalid_value(class, Op::Open, "bytes of a chunk", expected, found);
-            return Err(error.with_key(&key));
+                Error::new(Class::InvalidArgument, "bytes of a chunk", "1 byte to 1 GiB", found);
+            return Err(error.at_key(&key));
         };
         Ok(Self {
             room: GrowingPermit::new(&build.0.room),
@@ -158,21 +157,13 @@ impl DenseSink {
     ///
     /// [`Class::BadShape`] when `rows` are not whole; [`Class::LimitExceeded`] when a chunk fills the budget;
     /// otherwise when a full chunk cannot be encoded or written.
-    pub fn push(&mut self, rows: &[u8]) -> Result<(), StoreError> {
-        self.add(rows).map_err(|error| error.with_key(&self.key))
+    pub fn push(&mut self, rows: &[u8]) -> Result<()> {
+        self.add(rows).at_key(&self.key)
     }
 
-    fn add(&mut self, mut rows: &[u8]) -> Result<(), StoreError> {
+    fn add(&mut self, mut rows: &[u8]) -> Result<()> {
         if !rows.len().is_multiple_of(self.width) {
-            let (class, expected) = (Class::BadShape, Expected::Rule("whole rows"));
-            let found = Found::from(rows.len());
-            return Err(StoreError::invalid_value(
-                class,
-                Op::Write,
-                "bytes of rows",
-                expected,
-                found,
-            ));
+            return Err(Error::new(Class::BadShape, "bytes of rows", "whole rows", rows.len()));
         }
         while !rows.is_empty() {
             let full = self.full_chunk_bytes();
@@ -195,14 +186,11 @@ impl DenseSink {
     /// # Errors
     ///
     /// As [`push`](Self::push).
-    pub async fn finish(
-        mut self,
-        attributes: impl FnOnce(&mut Object),
-    ) -> Result<DenseReport, StoreError> {
-        self.end(attributes).map_err(|error| error.with_key(&self.key))
+    pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<DenseReport> {
+        self.end(attributes).at_key(&self.key)
     }
 
-    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<DenseReport, StoreError> {
+    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<DenseReport> {
         if !self.chunk.is_empty() {
             let full = self.full_chunk_bytes().unwrap_or(self.chunk.len());
             while self.chunk.len() < full {
@@ -231,7 +219,7 @@ impl DenseSink {
     }
 
     /// Writes the chunk.
-    fn flush(&mut self) -> Result<(), StoreError> {
+    fn flush(&mut self) -> Result<()> {
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));
         self.room.clear();
         let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX); // without chunks all rows are in the first

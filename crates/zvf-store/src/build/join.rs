@@ -6,8 +6,9 @@ use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
+use zvf_error::{Error, Result};
 #[cfg(feature = "local")]
-use zvf_format::{Class, Expected};
+use zvf_format::Class;
 #[cfg(feature = "local")]
 use zvf_publish::SharedStagingDir;
 
@@ -15,7 +16,6 @@ use zvf_publish::SharedStagingDir;
 use super::local;
 use super::upload::Uploads;
 use super::{Build, BuildOptions, Site, cannot_replace_error};
-use crate::error::{Op, StoreError};
 use crate::source::{Place, url};
 
 impl Build {
@@ -29,7 +29,7 @@ impl Build {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("a.zarrvectors").to_str().unwrap().to_owned();
     /// use zvf_format::key::ChunkKey;
@@ -66,14 +66,14 @@ impl Build {
         address: &str,
         work: &std::path::Path,
         options: BuildOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         match Place::parse(address)? {
             #[cfg(feature = "local")]
             Place::Directory(path) => Self::join_folder(path, work.to_owned(), options).await,
             #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
                 let (path, _) = (path.to_string_lossy(), work);
-                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+                Err(Error::unsupported("folder of this machine", &path))
             }
             Place::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, &options.store)?;
@@ -96,7 +96,7 @@ impl Build {
         prefix: &str,
         work: &std::path::Path,
         options: &BuildOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         if options.replace {
             return Err(cannot_replace_error());
         }
@@ -113,14 +113,14 @@ impl Build {
     ///
     /// When the place cannot be looked at.
     #[boxed]
-    pub async fn is_published(&self) -> Result<bool, StoreError> {
+    pub async fn is_published(&self) -> Result<bool> {
         match &self.0.place {
             #[cfg(feature = "local")]
             Site::Local(folder) => Ok(folder.is_published()),
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                Ok(crate::source::run_blocking(Op::Publish, move || work.is_published()).await??)
+                Ok(crate::source::run_blocking("publish", move || work.is_published()).await??)
             }
             Site::Remote(uploads) => uploads.is_published().await,
         }
@@ -132,7 +132,7 @@ impl Build {
     ///
     /// The first write that failed.
     #[boxed]
-    pub async fn flush(&self) -> Result<(), StoreError> {
+    pub async fn flush(&self) -> Result<()> {
         self.check()?;
         match &self.0.place {
             #[cfg(feature = "local")]
@@ -140,7 +140,7 @@ impl Build {
             #[cfg(feature = "local")]
             Site::Common(work) => {
                 let work = Arc::clone(work);
-                Ok(crate::source::run_blocking(Op::Write, move || work.flush()).await??)
+                Ok(crate::source::run_blocking("write", move || work.flush()).await??)
             }
             Site::Remote(uploads) => uploads.flush().await,
         }
@@ -156,26 +156,23 @@ impl Build {
         path: std::path::PathBuf,
         work: std::path::PathBuf,
         options: BuildOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let join_options = options.clone();
         let join = move || {
             let look = zvf_publish::resolve_target(&path)
                 .and_then(|target| SharedStagingDir::is_gone(&target, &work, local::DOCUMENT));
-            if look.map_err(|error| StoreError::io(Op::Open, error))? {
+            if look.map_err(|error| Error::io("open", error))? {
                 let rule = "the one of the plan: remove the folder of the plan to begin anew";
-                let (class, expected) = (Class::FileChanged, Expected::Rule(rule));
-                let found = "another: it was published, and removed or replaced since";
-                return Err(StoreError::invalid_value(
-                    class,
-                    Op::Open,
+                return Err(Error::new(
+                    Class::FileChanged,
                     "store of tasks",
-                    expected,
-                    found,
+                    rule,
+                    "another: it was published, and removed or replaced since",
                 ));
             }
             local::join(&path, &work, &join_options)
         };
-        let work = crate::source::run_blocking(Op::Write, join).await??;
+        let work = crate::source::run_blocking("write", join).await??;
         Ok(Self::new(Site::Common(Arc::new(work)), &options, true))
     }
 }

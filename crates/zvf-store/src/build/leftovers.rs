@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
+use zvf_error::{Error, Result};
 use zvf_publish::{
     Disk, Leftover, SharedStagingDir, hidden_sibling, list_leftovers, remove_leftovers,
     resolve_target,
@@ -18,7 +19,6 @@ use zvf_publish::{
 
 use super::Build;
 use super::local::DOCUMENT;
-use crate::error::{Op, StoreError};
 use crate::source::Place;
 
 impl Build {
@@ -40,7 +40,7 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or the folder above it cannot be listed.
-    pub fn list_abandoned(address: &str) -> Result<Vec<PathBuf>, StoreError> {
+    pub fn list_abandoned(address: &str) -> Result<Vec<PathBuf>> {
         let found = Self::list_leftovers(address)?.into_iter();
         Ok(found.filter(|leftover| !leftover.in_use).map(|leftover| leftover.path).collect())
     }
@@ -50,9 +50,9 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or the folder above it cannot be listed.
-    pub fn list_leftovers(address: &str) -> Result<Vec<Leftover>, StoreError> {
+    pub fn list_leftovers(address: &str) -> Result<Vec<Leftover>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
-        list_leftovers(&Disk::default(), &path).map_err(|error| StoreError::io(Op::List, error))
+        list_leftovers(&Disk::default(), &path).map_err(|error| Error::io("list", error))
     }
 
     /// Returns the work folder of a command, next to the store at `address`:
@@ -69,9 +69,9 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or cannot be looked at.
-    pub fn sibling_work_dir(address: &str, word: &str) -> Result<Option<PathBuf>, StoreError> {
+    pub fn sibling_work_dir(address: &str, word: &str) -> Result<Option<PathBuf>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
-        let target = resolve_target(&path).map_err(|error| StoreError::io(Op::Open, error))?;
+        let target = resolve_target(&path).map_err(|error| Error::io("open", error))?;
         Ok(hidden_sibling(&target, word))
     }
 
@@ -81,11 +81,11 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or cannot be looked at.
-    pub fn is_built_in(address: &str, work: &Path) -> Result<bool, StoreError> {
+    pub fn is_built_in(address: &str, work: &Path) -> Result<bool> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
         let look = resolve_target(&path)
             .and_then(|target| SharedStagingDir::is_made_in(&target, work, DOCUMENT));
-        look.map_err(|error| StoreError::io(Op::Open, error))
+        look.map_err(|error| Error::io("open", error))
     }
 
     /// Returns whether a store at `address` was finished in the folder `work` and has gone since, from there and from
@@ -102,11 +102,11 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or cannot be looked at.
-    pub fn is_gone_from(address: &str, work: &Path) -> Result<bool, StoreError> {
+    pub fn is_gone_from(address: &str, work: &Path) -> Result<bool> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
         let look = resolve_target(&path)
             .and_then(|target| SharedStagingDir::is_gone(&target, work, DOCUMENT));
-        look.map_err(|error| StoreError::io(Op::Open, error))
+        look.map_err(|error| Error::io("open", error))
     }
 
     /// Removes them, and returns which; an old store that one of them left without a name gets it back.
@@ -114,9 +114,9 @@ impl Build {
     /// # Errors
     ///
     /// When `address` is none, or the folder above it cannot be listed.
-    pub fn remove_leftovers(address: &str) -> Result<Vec<PathBuf>, StoreError> {
+    pub fn remove_leftovers(address: &str) -> Result<Vec<PathBuf>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
-        remove_leftovers(&Disk::default(), &path).map_err(|error| StoreError::io(Op::Write, error))
+        remove_leftovers(&Disk::default(), &path).map_err(|error| Error::io("write", error))
     }
 }
 

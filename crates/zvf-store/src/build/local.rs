@@ -7,12 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_metadata::Node;
 use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock, count_records};
 
 use super::BuildOptions;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// Returns how the store is published.
@@ -28,7 +28,7 @@ fn staging_options(options: &BuildOptions) -> StagingOptions {
 }
 
 /// Makes scratch beside the store at `target`, after what dead builds left was removed.
-pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir, StoreError> {
+pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir> {
     let lock = match &options.lock {
         Some(lock) if lock.is_of(target) => lock.clone(),
         _ => TargetLock::acquire(&options.disk, target)?,
@@ -39,11 +39,7 @@ pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir,
 }
 
 /// Takes part in building the store at `target` in the folder `work`.
-pub(super) fn join(
-    target: &Path,
-    work: &Path,
-    options: &BuildOptions,
-) -> Result<SharedStagingDir, StoreError> {
+pub(super) fn join(target: &Path, work: &Path, options: &BuildOptions) -> Result<SharedStagingDir> {
     let staging = staging_options(options);
     let check = staging.clone();
     SharedStagingDir::join(target, work, options.disk.clone(), staging, |target| {
@@ -52,7 +48,7 @@ pub(super) fn join(
 }
 
 /// Refuses a name that is taken, a store with a journal, and the journal of a store that is gone.
-fn check_target(target: &Path, options: &StagingOptions) -> Result<(), StoreError> {
+fn check_target(target: &Path, options: &StagingOptions) -> Result<()> {
     options.check_target(target)?;
     if count_records(target).map_err(write)? == 0 {
         return Ok(());
@@ -69,18 +65,12 @@ fn check_target(target: &Path, options: &StagingOptions) -> Result<(), StoreErro
             "a name without the journal of a store that is gone: take another name, or move NAME.zvf away",
         ),
     };
-    let error = StoreError::invalid_value(
-        class,
-        Op::Open,
-        what,
-        Expected::Rule(expected),
-        "NAME.zvf beside it",
-    );
+    let error = Error::new(class, what, expected, "NAME.zvf beside it");
     Err(error)
 }
 
 /// Writes the object under `key`, which must not be there yet.
-pub(super) fn put(staging: &StagingDir, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
+pub(super) fn put(staging: &StagingDir, key: &Key, parts: &[Bytes]) -> Result<()> {
     Ok(staging.put(key.as_str(), parts)?)
 }
 
@@ -89,7 +79,7 @@ pub(super) fn put(staging: &StagingDir, key: &Key, parts: &[Bytes]) -> Result<()
 pub(super) fn copy_documents(
     staging: &StagingDir,
     leave: &dyn Fn(&Key) -> bool,
-) -> Result<Vec<(Key, Bytes)>, StoreError> {
+) -> Result<Vec<(Key, Bytes)>> {
     let store = staging.lock().target();
     let (mut nodes, mut documents) = (vec![Key::root()], Vec::new());
     while let Some(node) = nodes.pop() {
@@ -98,7 +88,7 @@ pub(super) fn copy_documents(
             let key = node.child(DOCUMENT)?;
             match fs::read(folder.join(DOCUMENT)).map(Bytes::from) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(StoreError::io(Op::Read, error).with_key(&key)),
+                Err(error) => return Err(Error::io("read", error).at_key(&key)),
                 Ok(text) => {
                     put(staging, &key, std::slice::from_ref(&text))?;
                     let is_array = matches!(Node::parse(&text), Ok(Node::Array(_)));
@@ -109,8 +99,8 @@ pub(super) fn copy_documents(
                 }
             }
         }
-        for entry in fs::read_dir(&folder).map_err(|error| StoreError::io(Op::List, error))? {
-            let entry = entry.map_err(|error| StoreError::io(Op::List, error))?;
+        for entry in fs::read_dir(&folder).map_err(|error| Error::io("list", error))? {
+            let entry = entry.map_err(|error| Error::io("list", error))?;
             // A name that is no key is no node.
             if entry.path().is_dir()
                 && let Ok(key) = node.child(&entry.file_name().to_string_lossy())
@@ -124,7 +114,7 @@ pub(super) fn copy_documents(
 }
 
 /// Returns the keys of these paths.
-pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>, StoreError> {
+pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>> {
     paths.iter().map(|path| Key::root().join(path)).collect()
 }
 
@@ -173,8 +163,8 @@ fn has_document_below(folder: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-fn write(error: io::Error) -> StoreError {
-    StoreError::io(Op::Write, error)
+fn write(error: io::Error) -> Error {
+    Error::io("write", error)
 }
 
 /// The file by which the folder of a store is known.

@@ -12,9 +12,9 @@ use std::sync::{Arc, PoisonError};
 #[cfg(not(target_arch = "wasm32"))]
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 
-use crate::error::{Op, StoreError};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The memory limit of one build; cheap to clone.
@@ -47,12 +47,12 @@ impl MemoryLimiter {
     /// # Errors
     ///
     /// When the limit is reached and nothing is released by itself.
-    pub(crate) fn try_acquire(&self, bytes: u64) -> Result<MemoryPermit, StoreError> {
+    pub(crate) fn try_acquire(&self, bytes: u64) -> Result<MemoryPermit> {
         let mut state = self.0.state();
         while state.held + bytes > self.0.cap {
             if state.leaving == 0 || !self.0.waits {
                 let found = state.held + bytes;
-                return Err(StoreError::limit(Op::Write, "bytes held", self.0.cap, found));
+                return Err(Error::limit("bytes held", self.0.cap, found));
             }
             drop(state);
             state = self.0.wait(|state| state.leaving > 0 && state.held + bytes > self.0.cap);
@@ -174,7 +174,7 @@ impl GrowingPermit {
     /// # Errors
     ///
     /// As [`MemoryLimiter::try_acquire`].
-    pub(crate) fn acquire_up_to(&mut self, bytes: usize) -> Result<(), StoreError> {
+    pub(crate) fn acquire_up_to(&mut self, bytes: usize) -> Result<()> {
         let steps = bytes.div_ceil(STEP_BYTES);
         while self.permits.len() < steps {
             self.permits.push(self.room.try_acquire(to_u64(STEP_BYTES))?);

@@ -46,6 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, GroupDoc, Root};
 use zvf_publish::{CommitGate, Disk, TargetLock};
@@ -64,7 +65,7 @@ pub use self::verbatim::{VerbatimArray, VerbatimReport};
 use crate::budget::Budget;
 use crate::codec::Encoder;
 use crate::docs::document;
-use crate::error::{Op, StoreError};
+use crate::error::backend_error;
 use crate::key::Key;
 use crate::notice::{Notice, Notices};
 use crate::options::OpenOptions;
@@ -128,7 +129,7 @@ impl Default for BuildOptions {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
 /// use zvf_format::key::ChunkKey;
@@ -157,7 +158,7 @@ struct Inner {
     place: Site,
     room: MemoryLimiter,
     nodes: Mutex<BTreeMap<Key, State>>,
-    failure: Mutex<Option<StoreError>>,
+    failure: Mutex<Option<Error>>,
     encoders: Mutex<Vec<Encoder>>,
     notices: Notices,
     declared: Declared,
@@ -190,14 +191,14 @@ impl Build {
     /// anything below the prefix; [`Class::Unsupported`] to replace on an object store; otherwise when
     /// the place cannot be written.
     #[boxed]
-    pub async fn begin(address: &str, options: BuildOptions) -> Result<Self, StoreError> {
+    pub async fn begin(address: &str, options: BuildOptions) -> Result<Self> {
         match Place::parse(address)? {
             #[cfg(feature = "local")]
             Place::Directory(path) => Self::in_folder(path, options).await,
             #[cfg(not(feature = "local"))]
             Place::Directory(path) => {
                 let path = path.to_string_lossy();
-                Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+                Err(Error::unsupported("folder of this machine", &path))
             }
             Place::Remote(scheme, url, path) => {
                 let backend = url::build(scheme, &url, path, &options.store)?;
@@ -213,13 +214,10 @@ impl Build {
     ///
     /// As [`begin`](Self::begin).
     #[cfg(feature = "local")]
-    pub(crate) async fn in_folder(
-        path: std::path::PathBuf,
-        options: BuildOptions,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn in_folder(path: std::path::PathBuf, options: BuildOptions) -> Result<Self> {
         let begin_options = options.clone();
         let begin = move || local::begin(&path, &begin_options);
-        let folder = crate::source::run_blocking(Op::Write, begin).await??;
+        let folder = crate::source::run_blocking("write", begin).await??;
         let by_file = folder.lock().is_by_file();
         let build = Self::new(Site::Local(Arc::new(folder)), &options, true);
         if by_file {
@@ -238,7 +236,7 @@ impl Build {
         store: Arc<dyn ObjectStore>,
         prefix: &str,
         options: BuildOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         if options.replace {
             return Err(cannot_replace_error());
         }
@@ -248,14 +246,10 @@ impl Build {
         Ok(Self::new(Site::Remote(Box::new(uploads)), &options, may_wait))
     }
 
-    fn remote(
-        store: Arc<dyn ObjectStore>,
-        prefix: &str,
-        options: &BuildOptions,
-    ) -> Result<Remote, StoreError> {
+    fn remote(store: Arc<dyn ObjectStore>, prefix: &str, options: &BuildOptions) -> Result<Remote> {
         let prefix = Path::parse(prefix).map_err(|error| {
             let answer = crate::error::BackendAnswer::Refusal;
-            StoreError::backend(Class::InvalidKey, Op::Name, answer, error.into())
+            backend_error(Class::InvalidKey, "name", answer, error.into())
         })?;
         let budget = Budget::new(&options.store);
         let backend = Backend::from_caller(store, prefix, &options.store);
@@ -281,7 +275,7 @@ impl Build {
     ///
     /// [`Class::Conflict`] while another process changes the store; otherwise when the place cannot be written.
     #[cfg(feature = "local")]
-    pub fn lock_target(address: &str, disk: &Disk) -> Result<Option<TargetLock>, StoreError> {
+    pub fn lock_target(address: &str, disk: &Disk) -> Result<Option<TargetLock>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
         Ok(Some(TargetLock::acquire(disk, &path)?))
     }
@@ -291,7 +285,7 @@ impl Build {
     /// # Errors
     ///
     /// [`Class::Conflict`].
-    pub fn check_source(&self, source: &crate::open::Store) -> Result<(), StoreError> {
+    pub fn check_source(&self, source: &crate::open::Store) -> Result<()> {
         #[cfg(feature = "local")]
         if let (Site::Local(staging), Some(folder)) = (&self.0.place, source.local_folder())
             && folder.path == staging.lock().target()
@@ -313,7 +307,7 @@ impl Build {
     /// # Errors
     ///
     /// When `path` is no path or is taken, or the plan contradicts itself.
-    pub fn cells(&self, path: &str, plan: CellPlan) -> Result<CellSink, StoreError> {
+    pub fn cells(&self, path: &str, plan: CellPlan) -> Result<CellSink> {
         let key = self.claim(path, State::Array(false))?;
         CellSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
@@ -323,20 +317,17 @@ impl Build {
     /// # Errors
     ///
     /// When `path` is no path or is taken, or a chunk has no rows.
-    pub fn rows(&self, path: &str, plan: RowPlan) -> Result<RowSink, StoreError> {
+    pub fn rows(&self, path: &str, plan: RowPlan) -> Result<RowSink> {
         let key = self.claim(path, State::Array(false))?;
         if plan.chunk_rows == Some(0) {
             self.release(&key);
-            let (class, expected) = (Class::InvalidArgument, Expected::AtLeast(1));
-            let found = zvf_format::Found::from(0_u64);
-            return Err(StoreError::invalid_value(
-                class,
-                Op::Open,
+            return Err(Error::new(
+                Class::InvalidArgument,
                 "rows of a chunk",
-                expected,
-                found,
+                Expected::AtLeast(1),
+                0,
             )
-            .with_key(&key));
+            .at_key(&key));
         }
         Ok(RowSink::begin(self.clone(), key, plan))
     }
@@ -346,7 +337,7 @@ impl Build {
     /// # Errors
     ///
     /// When `path` is no path or is taken, or the plan is of no items.
-    pub fn dense(&self, path: &str, plan: DensePlan) -> Result<DenseSink, StoreError> {
+    pub fn dense(&self, path: &str, plan: DensePlan) -> Result<DenseSink> {
         let key = self.claim(path, State::Array(false))?;
         DenseSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
@@ -358,7 +349,7 @@ impl Build {
     ///
     /// When `path` is no path or is taken, or the document cannot be written.
     #[boxed]
-    pub async fn group(&self, path: &str, doc: &GroupDoc) -> Result<(), StoreError> {
+    pub async fn group(&self, path: &str, doc: &GroupDoc) -> Result<()> {
         let key = self.claim(path, State::Group)?;
         self.object_later(document(&key)?, vec![doc.print().into()]).await
     }
@@ -369,9 +360,9 @@ impl Build {
     ///
     /// As [`group`](Self::group), and when `text` is no document of a group.
     #[boxed]
-    pub async fn verbatim_group(&self, path: &str, text: Bytes) -> Result<(), StoreError> {
+    pub async fn verbatim_group(&self, path: &str, text: Bytes) -> Result<()> {
         let key = self.claim(path, State::Group)?;
-        GroupDoc::parse(&text).map_err(|error| StoreError::from(error).with_key(&key))?;
+        GroupDoc::parse(&text).at_key(&key)?;
         self.object_later(document(&key)?, vec![text]).await
     }
 
@@ -380,7 +371,7 @@ impl Build {
     /// # Errors
     ///
     /// When `path` is no path or is taken.
-    pub fn implied_group(&self, path: &str) -> Result<(), StoreError> {
+    pub fn implied_group(&self, path: &str) -> Result<()> {
         self.claim(path, State::Group).map(drop)
     }
 
@@ -392,7 +383,7 @@ impl Build {
     ///
     /// When `path` is no path or is taken, `text` is no document of an array, or names a codec that is not
     /// written here.
-    pub fn verbatim_array(&self, path: &str, text: Bytes) -> Result<VerbatimArray, StoreError> {
+    pub fn verbatim_array(&self, path: &str, text: Bytes) -> Result<VerbatimArray> {
         let key = self.claim(path, State::Array(false))?;
         VerbatimArray::begin(self.clone(), key.clone(), text).inspect_err(|_| self.release(&key))
     }
@@ -414,7 +405,7 @@ impl Build {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
     /// use zvf_metadata::{Axis, Dtype, Root, ZarrVectors, arrays::Column};
@@ -444,7 +435,7 @@ impl Build {
     /// an array was not finished; [`Class::CommitUnknown`] when the store may be visible; whatever failed
     /// before. But for the third, nothing is visible.
     #[boxed]
-    pub async fn publish(self, root: &Root) -> Result<(), StoreError> {
+    pub async fn publish(self, root: &Root) -> Result<()> {
         self.publish_text(root.print()).await
     }
 
@@ -454,7 +445,7 @@ impl Build {
     ///
     /// As [`publish`](Self::publish).
     #[boxed]
-    pub async fn publish_text(self, root: String) -> Result<(), StoreError> {
+    pub async fn publish_text(self, root: String) -> Result<()> {
         self.check_finished()?;
         self.write_implied_groups().await?;
         self.check()?;
@@ -472,9 +463,9 @@ impl Build {
                         |key: &Key| folder.is_addition() && target.join(key.as_str()).exists();
                     let is_known = |key: &Key| documented.contains(key);
                     check::check_store(folder.path(), &root, &is_known, &stays)?;
-                    Ok::<(), StoreError>(folder.publish()?)
+                    Ok::<(), Error>(folder.publish()?)
                 };
-                crate::source::run_blocking(Op::Publish, publish).await?
+                crate::source::run_blocking("publish", publish).await?
             }
             #[cfg(feature = "local")]
             Site::Common(work) => {
@@ -485,9 +476,9 @@ impl Build {
                         let is_known = |key: &Key| documented.contains(key);
                         check::check_store(&work.path(), &root, &is_known, &|_| false)?;
                     }
-                    Ok::<(), StoreError>(work.publish(root)?)
+                    Ok::<(), Error>(work.publish(root)?)
                 };
-                crate::source::run_blocking(Op::Publish, publish).await?
+                crate::source::run_blocking("publish", publish).await?
             }
             Site::Remote(uploads) => {
                 let nodes = self.documented_nodes();
@@ -505,12 +496,12 @@ impl Build {
     ///
     /// When an object store refuses to remove an object.
     #[boxed]
-    pub async fn abandon(self) -> Result<(), StoreError> {
+    pub async fn abandon(self) -> Result<()> {
         match &self.0.place {
             #[cfg(feature = "local")]
             Site::Local(folder) => {
                 let folder = Arc::clone(folder);
-                crate::source::run_blocking(Op::Write, move || folder.abandon()).await
+                crate::source::run_blocking("write", move || folder.abandon()).await
             }
             #[cfg(feature = "local")]
             Site::Common(_) => Ok(()), // others may go on
@@ -519,19 +510,19 @@ impl Build {
     }
 
     /// Writes one object; a fault is kept, so that nothing is published without it.
-    pub(crate) fn object(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
+    pub(crate) fn object(&self, key: Key, parts: Vec<Bytes>) -> Result<()> {
         let put = match &self.0.place {
             #[cfg(feature = "local")]
             Site::Local(folder) => local::put(folder, &key, &parts),
             #[cfg(feature = "local")]
-            Site::Common(work) => work.put(key.as_str(), &parts).map_err(StoreError::from),
+            Site::Common(work) => work.put(key.as_str(), &parts).map_err(Error::from),
             Site::Remote(uploads) => uploads.put(key, parts, &self.0.room),
         };
         self.keep_fault(put)
     }
 
     /// Does what [`object`](Self::object) does for a task, which waits for memory without blocking its thread.
-    async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<(), StoreError> {
+    async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<()> {
         match &self.0.place {
             Site::Remote(uploads) => {
                 let put = uploads.put_later(key, parts, &self.0.room).await;
@@ -543,14 +534,14 @@ impl Build {
     }
 
     /// Keeps the fault of a write.
-    fn keep_fault(&self, put: Result<(), StoreError>) -> Result<(), StoreError> {
+    fn keep_fault(&self, put: Result<()>) -> Result<()> {
         put.inspect_err(|error| {
             lock_state(&self.0.failure).get_or_insert_with(|| error.clone());
         })
     }
 
     /// Writes the document of the array at `key`, which is finished by that.
-    pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<(), StoreError> {
+    pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<()> {
         self.object(document(key)?, vec![doc.print().into()])?;
         self.0.declared.remember(key, doc);
         lock_state(&self.0.nodes).insert(key.clone(), State::Array(true));
@@ -573,7 +564,7 @@ impl Build {
         &self,
         array: &Key,
         objects: BTreeSet<Key>,
-    ) -> Result<BTreeSet<Key>, StoreError> {
+    ) -> Result<BTreeSet<Key>> {
         match &self.0.place {
             #[cfg(feature = "local")]
             Site::Local(_) => Ok(BTreeSet::new()),
@@ -584,27 +575,24 @@ impl Build {
                     let mut lost = objects;
                     let mut fault = None;
                     lost.retain(|key| {
-                        let is_stored =
-                            work.has(key.as_str()).map_err(|e| StoreError::io(Op::Read, e));
-                        let is_stored = is_stored.map_err(|error| error.with_key(key));
+                        let is_stored = work.has(key.as_str()).map_err(|e| Error::io("read", e));
+                        let is_stored = is_stored.at_key(key);
                         !is_stored.unwrap_or_else(|error| fault.replace(error).is_none())
                     });
                     fault.map_or(Ok(lost), Err)
                 };
-                crate::source::run_blocking(Op::Read, look).await?
+                crate::source::run_blocking("read", look).await?
             }
             Site::Remote(uploads) => uploads.find_missing(array, objects).await,
         }
     }
 
-    fn claim(&self, path: &str, state: State) -> Result<Key, StoreError> {
+    fn claim(&self, path: &str, state: State) -> Result<Key> {
         let key = if path.is_empty() { Key::root() } else { Key::root().join(path)? };
         let mut nodes = lock_state(&self.0.nodes);
         let expected = Expected::Rule("a path that nothing else has");
-        let taken = |found| {
-            let class = Class::InvalidArgument;
-            Err(StoreError::invalid_value(class, Op::Name, "node", expected, found).with_key(&key))
-        };
+        let taken =
+            |found| Err(Error::new(Class::InvalidArgument, "node", expected, found).at_key(&key));
         if nodes.contains_key(&key) {
             return taken("the same path twice");
         }
@@ -643,17 +631,16 @@ impl Build {
     }
 
     /// Refuses a build with arrays that have no document yet.
-    fn check_finished(&self) -> Result<(), StoreError> {
+    fn check_finished(&self) -> Result<()> {
         let nodes = lock_state(&self.0.nodes);
         let open = nodes.iter().find(|(_, state)| **state == State::Array(false));
         let Some((key, _)) = open else { return Ok(()) };
-        let expected = Expected::Rule("all of them finished");
-        let (class, found) = (Class::InvalidArgument, "one that is not");
-        Err(StoreError::invalid_value(class, Op::Publish, "arrays", expected, found).with_key(key))
+        Err(Error::new(Class::InvalidArgument, "arrays", "all of them finished", "one that is not")
+            .at_key(key))
     }
 
     /// Writes the documents of groups that are only implied by what lies below them.
-    async fn write_implied_groups(&self) -> Result<(), StoreError> {
+    async fn write_implied_groups(&self) -> Result<()> {
         let nodes: Vec<Key> = lock_state(&self.0.nodes).keys().cloned().collect();
         for node in nodes {
             for key in parents(&node)? {
@@ -669,7 +656,7 @@ impl Build {
     }
 
     /// Refuses a build in which a write failed, whoever received the error.
-    fn check(&self) -> Result<(), StoreError> {
+    fn check(&self) -> Result<()> {
         lock_state(&self.0.failure).clone().map_or(Ok(()), Err)
     }
 
@@ -682,14 +669,13 @@ impl Build {
     }
 }
 
-fn cannot_replace_error() -> StoreError {
+fn cannot_replace_error() -> Error {
     let rule = "a new prefix: an object store cannot replace a store in one step";
-    let (class, expected) = (Class::Unsupported, Expected::Rule(rule));
-    StoreError::invalid_value(class, Op::Open, "place", expected, "the old one")
+    Error::new(Class::Unsupported, "place", rule, "the old one")
 }
 
 /// Returns the keys above `key`, the root left out, outermost first.
-fn parents(key: &Key) -> Result<Vec<Key>, StoreError> {
+fn parents(key: &Key) -> Result<Vec<Key>> {
     let mut above = Vec::new();
     let mut at = Key::root();
     let segments: Vec<&str> = key.segments().collect();

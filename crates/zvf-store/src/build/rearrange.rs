@@ -17,9 +17,10 @@ use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use zvf_error::{Error, Locate as _, Result, quote};
+use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataTypeKind, GroupDoc, LayoutFamily, Node};
 
 use super::Build;
@@ -28,7 +29,6 @@ use super::shards::count_kept_cells;
 use crate::cache::Caching;
 use crate::codec::CodecPipeline;
 use crate::docs::document;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{Cells, grid_origin};
 use crate::open::Store;
@@ -95,11 +95,9 @@ impl Rearrangement {
     /// # Errors
     ///
     /// [`Class::Unsupported`] for a store before 0.9 and for one in a pack, which has neither shards nor codecs.
-    pub fn check(store: &Store) -> Result<(), StoreError> {
-        let refused = |what, rule, found: &str| {
-            let expected = Expected::Rule(rule);
-            Err(StoreError::invalid_value(Class::Unsupported, Op::Open, what, expected, found))
-        };
+    pub fn check(store: &Store) -> Result<()> {
+        let refused =
+            |what, rule, found: &str| Err(Error::new(Class::Unsupported, what, rule, quote(found)));
         if store.is_packed() {
             let rule = "one of many files, with shards and codecs to change: zvf unpack makes it";
             return refused("store", rule, "a store packed into one file");
@@ -126,7 +124,7 @@ impl Rearrangement {
         store: &Store,
         build: Build,
         mut on_progress: impl FnMut(&RearrangeCounts),
-    ) -> Result<RearrangeCounts, StoreError> {
+    ) -> Result<RearrangeCounts> {
         Self::check(store)?;
         build.check_source(store)?;
         let objects = store.nodes().objects("").await?;
@@ -173,11 +171,11 @@ impl Rearrangement {
         key: &Key,
         doc: &ArrayDoc,
         (moved, on_progress): (&mut RearrangeCounts, &mut impl FnMut(&RearrangeCounts)),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Some(cells) = store.cells_at(key).await? else { return Ok(()) };
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
-        let plan = self.plan(key, doc).map_err(|error| error.with_key(key))?;
+        let plan = self.plan(key, doc).at_key(key)?;
         let sink =
             build.cells(key.as_str(), plan)?.with_encoded_cells(inner, doc.extras.clone())?;
         for keys in self.runs(&sink, doc, &cells).await? {
@@ -188,7 +186,7 @@ impl Rearrangement {
                             Some(stored) => sink.put_stored(key, stored)?,
                             None if recorded => {
                                 let because = "the array lists this chunk";
-                                return Err(StoreError::missing(cells.path(), because));
+                                return Err(Error::missing(cells.path(), because));
                             }
                             None => {}
                         }
@@ -215,7 +213,7 @@ impl Rearrangement {
     }
 
     /// Returns what the array of `doc` will be.
-    fn plan(&self, key: &Key, doc: &ArrayDoc) -> Result<CellPlan, StoreError> {
+    fn plan(&self, key: &Key, doc: &ArrayDoc) -> Result<CellPlan> {
         let (rank, low) = (doc.rank(), grid_origin(key, doc)?.into_vec());
         let mut attributes = doc.attributes.clone();
         attributes.shift_remove("chunk_grid_origin");
@@ -223,8 +221,7 @@ impl Rearrangement {
         let last = |(low, cells): (&i64, &u64)| low.checked_add_unsigned(cells.saturating_sub(1));
         let high = low.iter().zip(&doc.shape).map(last).collect::<Option<_>>();
         let high = high.ok_or_else(|| {
-            let expected = Expected::Rule("origin + shape in 64 bits");
-            StoreError::invalid_value(Class::Overflow, Op::Parse, "shape", expected, "more")
+            Error::new(Class::Overflow, "shape", "origin + shape in 64 bits", "more")
         })?;
         let shard = match &self.shards {
             Arrange::Keep => match doc.sharding() {
@@ -248,7 +245,7 @@ impl Rearrangement {
         sink: &CellSink,
         doc: &ArrayDoc,
         cells: &Cells,
-    ) -> Result<Vec<Vec<ChunkKey>>, StoreError> {
+    ) -> Result<Vec<Vec<ChunkKey>>> {
         let plan = sink.plan();
         let shape = plan.shard.as_ref().unwrap_or(&doc.chunk_shape);
         // No key lies below the lowest: a sink refuses such a one.
@@ -274,7 +271,7 @@ impl Build {
     /// [`Class::Unsupported`] for a store that cannot be listed; otherwise when something cannot be read or
     /// written.
     #[boxed]
-    pub async fn copy(&self, store: &Store, path: &str) -> Result<u64, StoreError> {
+    pub async fn copy(&self, store: &Store, path: &str) -> Result<u64> {
         let keys: Vec<Key> =
             store.nodes().objects(path).await?.into_iter().map(|(key, _)| key).collect();
         for key in &keys {
@@ -293,7 +290,7 @@ impl Build {
 }
 
 /// Returns the node whose document `object` is.
-fn document_node(object: &Key) -> Result<Option<Key>, StoreError> {
+fn document_node(object: &Key) -> Result<Option<Key>> {
     match object.as_str().rsplit_once('/') {
         None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
         Some((node, DOCUMENT)) => Key::root().join(node).map(Some),
@@ -326,16 +323,12 @@ fn inner_codecs(doc: &ArrayDoc) -> &[CodecSpec] {
 }
 
 /// Expands the shape of shards to `rank` axes.
-fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>, StoreError> {
+fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>> {
     match shape {
         [length] => Ok(vec![*length; rank]),
         _ if shape.len() == rank => Ok(shape.to_vec()),
         _ if shape.len().checked_add(1) == Some(rank) => Ok([&[1], shape].concat()),
-        _ => {
-            let expected = Expected::Exactly(to_u64(rank).into());
-            let (class, found) = (Class::InvalidArgument, zvf_format::Found::from(shape.len()));
-            Err(StoreError::invalid_value(class, Op::Open, "axes of a shard", expected, found))
-        }
+        _ => Err(Error::new(Class::InvalidArgument, "axes of a shard", to_u64(rank), shape.len())),
     }
 }
 

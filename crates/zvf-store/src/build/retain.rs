@@ -12,13 +12,13 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 use zvf_publish::StagingDir;
 
 use super::carry_over::unsupported_backend_error;
 use super::{Build, Site, State, is_below, lock_state};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::{grid_origin, name_chunk};
 
@@ -29,7 +29,7 @@ impl Build {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # use zvf_format::key::ChunkKey;
     /// # use zvf_metadata::{Axis, LevelDoc, Root, ZarrVectors};
     /// # use zvf_store::{Build, BuildOptions, CellPlan, Store};
@@ -72,7 +72,7 @@ impl Build {
         &self,
         path: &str,
         stays: impl Fn(&ChunkKey) -> bool + Send + 'static,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
         let (folder, top) = (Arc::clone(folder), Key::root().join(path)?);
         let arrays = self.arrays_at(&top);
@@ -89,7 +89,7 @@ impl Build {
             }
             Ok(true)
         };
-        crate::source::run_blocking(Op::Write, retain).await?
+        crate::source::run_blocking("write", retain).await?
     }
 }
 
@@ -116,7 +116,7 @@ impl Joined {
         folder: &StagingDir,
         array: &Key,
         stays: &dyn Fn(&ChunkKey) -> bool,
-    ) -> Result<Option<Self>, StoreError> {
+    ) -> Result<Option<Self>> {
         let new = read(folder.path(), array)?;
         let old = read(folder.lock().target(), array)?;
         let (Some(new), Some(old)) = (new, old) else { return Ok(None) };
@@ -152,13 +152,13 @@ impl Joined {
 }
 
 /// Reads the document of an array in a folder; none where there is no such array.
-fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>, StoreError> {
+fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>> {
     let key = crate::docs::document(array)?;
     let text = match fs::read(folder.join(key.as_str())) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text.map_err(|error| StoreError::io(Op::Read, error).with_key(&key))?,
+        text => text.map_err(|error| Error::io("read", error).at_key(&key))?,
     };
-    match Node::parse(&text).map_err(|error| StoreError::from(error).with_key(&key))? {
+    match Node::parse(&text).at_key(&key)? {
         Node::Array(doc) => Ok(Some(*doc)),
         Node::Group(_) => Ok(None),
     }

@@ -10,13 +10,13 @@
 //!
 //! Not here: what a row holds.
 
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
 use super::memory_limiter::GrowingPermit;
 use crate::codec::{self, CodecPipeline};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// What an array of rows will be.
@@ -56,7 +56,7 @@ impl RowPlan {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # use zvf_store::{Build, BuildOptions, RowPlan};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
@@ -83,7 +83,7 @@ pub struct RowReport {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # use zvf_store::{Build, BuildOptions, RowPlan};
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
@@ -131,14 +131,14 @@ impl RowSink {
     ///
     /// `LimitExceeded` for a row of 2^32 bytes or more, and when a chunk fills the budget; otherwise
     /// when a full chunk cannot be encoded or written.
-    pub fn push(&mut self, row: &[u8]) -> Result<(), StoreError> {
-        self.add(row).map_err(|error| error.with_key(&self.key))
+    pub fn push(&mut self, row: &[u8]) -> Result<()> {
+        self.add(row).at_key(&self.key)
     }
 
-    fn add(&mut self, row: &[u8]) -> Result<(), StoreError> {
+    fn add(&mut self, row: &[u8]) -> Result<()> {
         let bytes = to_u64(row.len());
         let Ok(length) = u32::try_from(bytes) else {
-            return Err(StoreError::limit(Op::Write, "bytes of a row", u32::MAX.into(), bytes));
+            return Err(Error::limit("bytes of a row", u32::MAX.into(), bytes));
         };
         if self.plan.chunk_rows == Some(self.in_chunk) {
             self.flush(self.in_chunk)?;
@@ -157,14 +157,11 @@ impl RowSink {
     /// # Errors
     ///
     /// As [`push`](Self::push).
-    pub async fn finish(
-        mut self,
-        attributes: impl FnOnce(&mut Object),
-    ) -> Result<RowReport, StoreError> {
-        self.end(attributes).map_err(|error| error.with_key(&self.key))
+    pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<RowReport> {
+        self.end(attributes).at_key(&self.key)
     }
 
-    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<RowReport, StoreError> {
+    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<RowReport> {
         let rows = self.report.rows;
         // One chunk is as long as the array; of an array without rows it has one.
         let chunk = self.plan.chunk_rows.unwrap_or(rows).min(rows).max(1);
@@ -181,7 +178,7 @@ impl RowSink {
     }
 
     /// Writes the chunk as one of `count` rows.
-    fn flush(&mut self, count: u64) -> Result<(), StoreError> {
+    fn flush(&mut self, count: u64) -> Result<()> {
         let number = (self.report.rows - 1) / count; // some rows came, and fit in the chunk
         let mut chunk = std::mem::replace(&mut self.chunk, vec![0; COUNT_BYTES]);
         let missing = count - self.in_chunk;
@@ -191,7 +188,7 @@ impl RowSink {
             return Ok(());
         }
         let Ok(short) = u32::try_from(count) else {
-            return Err(StoreError::limit(Op::Write, "rows of a chunk", u32::MAX.into(), count));
+            return Err(Error::limit("rows of a chunk", u32::MAX.into(), count));
         };
         if let Some(front) = chunk.first_chunk_mut() {
             *front = short.to_le_bytes();

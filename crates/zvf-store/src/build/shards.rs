@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 
 use super::memory_limiter::MemoryPermit;
-use crate::error::{Op, StoreError};
 
 /// The shards of one array.
 #[derive(Debug)]
@@ -39,24 +39,21 @@ struct Held {
 
 impl Shards {
     /// Returns shards of this shape, in an array of `rank` axes.
-    pub(super) fn new(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
+    pub(super) fn new(shape: &[u64], rank: usize) -> Result<Self> {
         Self::with_cap(shape, rank, MAX_SHARD_CELLS)
     }
 
     /// Creates shards with the limit for copied documents: a copy does not choose its shards.
-    pub(super) fn for_copy(shape: &[u64], rank: usize) -> Result<Self, StoreError> {
+    pub(super) fn for_copy(shape: &[u64], rank: usize) -> Result<Self> {
         Self::with_cap(shape, rank, MAX_COPIED_CELLS)
     }
 
-    fn with_cap(shape: &[u64], rank: usize, max_cells: u64) -> Result<Self, StoreError> {
+    fn with_cap(shape: &[u64], rank: usize, max_cells: u64) -> Result<Self> {
         if shape.len() != rank {
-            let (class, what) = (Class::InvalidArgument, "cells per shard");
-            let expected = Expected::Rule("one number for each axis");
-            return Err(StoreError::invalid_value(
-                class,
-                Op::Open,
-                what,
-                expected,
+            return Err(Error::new(
+                Class::InvalidArgument,
+                "cells per shard",
+                "one number for each axis",
                 "another count",
             ));
         }
@@ -79,11 +76,15 @@ impl Shards {
         index: &[u64],
         parts: Vec<Bytes>,
         permit: MemoryPermit,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (shard, place) = self.locate(index);
         let refused = |found| {
-            let expected = Expected::Rule("each cell once, before its shard is closed");
-            Err(StoreError::invalid_value(Class::Duplicate, Op::Write, "cell", expected, found))
+            Err(Error::new(
+                Class::Duplicate,
+                "cell",
+                "each cell once, before its shard is closed",
+                found,
+            ))
         };
         if self.closed.contains(&shard) {
             return refused("one of a closed shard");
@@ -123,7 +124,7 @@ pub(super) struct CompleteShard {
 
 impl CompleteShard {
     /// Returns the bytes of the shard; the memory of its cells is released.
-    pub(super) fn assemble(self) -> Result<Vec<Bytes>, StoreError> {
+    pub(super) fn assemble(self) -> Result<Vec<Bytes>> {
         let mut spans: Vec<Option<Range<u64>>> = vec![None; saturating_usize(self.room)];
         let mut parts = Vec::new();
         let mut end = 0_u64;
@@ -134,9 +135,12 @@ impl CompleteShard {
                 parts.push(part);
             }
             let Some(span) = spans.get_mut(saturating_usize(place)) else {
-                let (expected, found) = (Expected::AtMost(self.room.into()), Found::from(place));
-                let (class, what) = (Class::OutOfBounds, "cell of a shard");
-                return Err(StoreError::invalid_value(class, Op::Write, what, expected, found));
+                return Err(Error::new(
+                    Class::OutOfBounds,
+                    "cell of a shard",
+                    Expected::AtMost(self.room.into()),
+                    place,
+                ));
             };
             *span = Some(start..end);
         }
@@ -156,33 +160,30 @@ impl CompleteShard {
 ///     "InvalidArgument, shards of 255 x 255 x 255 cells: expected at most 1048576 cells in one, found 16581375: \
 ///      readers hold the index of all cells of a shard; 128 x 128 x 64 would do",
 /// );
-/// # Ok::<(), zvf_store::StoreError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 ///
 /// # Errors
 ///
 /// [`Class::InvalidArgument`] when an axis has no cells, or there are more than [`MAX_SHARD_CELLS`] in all.
-pub fn count_shard_cells(shape: &[u64]) -> Result<u64, StoreError> {
+pub fn count_shard_cells(shape: &[u64]) -> Result<u64> {
     count_cells(shape, MAX_SHARD_CELLS, "")
 }
 
 /// Counts the cells of a shard of an array that keeps its shards.
-pub(super) fn count_kept_cells(shape: &[u64]) -> Result<u64, StoreError> {
+pub(super) fn count_kept_cells(shape: &[u64]) -> Result<u64> {
     count_cells(shape, MAX_SHARD_CELLS, " in zvf shard, which writes the store with smaller ones")
 }
 
-fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64, StoreError> {
+fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64> {
     let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
     let found = match cells {
         _ if shape.contains(&0) => {
-            let (class, what) = (Class::InvalidArgument, "cells per shard");
-            let expected = Expected::Rule("at least 1 on each axis");
-            return Err(StoreError::invalid_value(
-                class,
-                Op::Open,
-                what,
-                expected,
-                Found::from(0_u64),
+            return Err(Error::new(
+                Class::InvalidArgument,
+                "cells per shard",
+                "at least 1 on each axis",
+                0,
             ));
         }
         Some(cells) if cells <= max_cells => return Ok(cells),
@@ -196,7 +197,7 @@ fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64, Store
         by(shape),
         by(&fit_shard_shape(shape.to_vec())),
     );
-    Err(StoreError::custom(Class::InvalidArgument, Op::Open, text))
+    Err(Error::custom(Class::InvalidArgument, text))
 }
 
 /// Halves the longest axis of a shard until it has at most [`MAX_SHARD_CELLS`].

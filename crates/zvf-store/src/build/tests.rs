@@ -8,6 +8,7 @@ use archives::tree;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use serde_json::json;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CodecSpec, DataType, Dtype, FillValue, Object, ZarrVectors};
 
@@ -33,7 +34,7 @@ fn replacing() -> BuildOptions {
     BuildOptions { replace: true, ..options() }
 }
 
-async fn begin(at: &Path) -> Result<Build, StoreError> {
+async fn begin(at: &Path) -> Result<Build> {
     Build::begin(at.to_str().unwrap(), options()).await
 }
 
@@ -327,8 +328,8 @@ async fn refused_targets_are_named() {
         ("file", true, "AlreadyExists, file already exists".to_owned()),
         ("full", false, "AlreadyExists, full already exists".to_owned()),
         ("full", true, "InvalidArgument, store: expected a store: nothing else is replaced, found \"a directory without zarr.json\"".to_owned()),
-        ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: write to another name, or move NAME.zvf away to give up its history, found \"NAME.zvf beside it\"".to_owned()),
-        ("gone", false, "AlreadyExists, store: expected a name without the journal of a store that is gone: take another name, or move NAME.zvf away, found \"NAME.zvf beside it\"".to_owned()),
+        ("journaled", true, "InvalidArgument, store to replace: expected one without a journal: write to another name, or move NAME.zvf away to give up its history, found NAME.zvf beside it".to_owned()),
+        ("gone", false, "AlreadyExists, store: expected a name without the journal of a store that is gone: take another name, or move NAME.zvf away, found NAME.zvf beside it".to_owned()),
     ] {
         let options = BuildOptions { replace, ..options() };
         let error = Build::begin(path(name).to_str().unwrap(), options).await.unwrap_err();
@@ -418,7 +419,7 @@ async fn a_file_replaces_a_lock_where_there_is_none() {
 async fn each_check_has_its_message() {
     let dir = tempfile::tempdir().unwrap();
     let build = begin(&dir.path().join("a")).await.unwrap();
-    let message = |error: StoreError| error.to_string();
+    let message = |error: Error| error.to_string();
     let cells = build.cells("0/x", CellPlan::new(vec![-1, 0], vec![2, 2])).unwrap();
     let node = |path: &str| message(build.rows(path, RowPlan::default()).unwrap_err());
     let prefix = "node: expected a path that nothing else has, found";
@@ -607,10 +608,10 @@ async fn object_stores_are_not_replaced_and_not_mixed() {
     let vertices = store.unwrap().level(0).await.unwrap();
     let vertices = vertices.required_cells("vertices").await.unwrap();
     assert_eq!(vertices.read(&key("-1.0"), Caching::Once).await.unwrap().unwrap(), "abc");
-    let message = |error: StoreError| error.to_string();
+    let message = |error: Error| error.to_string();
     assert_eq!(
         message(begin("a/b", options()).await.unwrap_err()),
-        "AlreadyExists, store: expected a prefix with nothing below it, found \"objects\"",
+        "AlreadyExists, store: expected a prefix with nothing below it, found objects",
     );
     assert_eq!(
         message(begin("a/c", replacing()).await.unwrap_err()),

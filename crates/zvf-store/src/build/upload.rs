@@ -30,12 +30,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_publish::{Disk, KeyedFolder};
 
 use super::claim::Claim;
 use super::memory_limiter::{MemoryLimiter, MemoryPermit};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::{Get, Remote};
 
@@ -59,7 +59,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     under_way: usize,
-    failure: Option<StoreError>,
+    failure: Option<Error>,
     /// The name and length of each object that may have arrived, hashed, and whether it has.
     sent: HashMap<u64, bool>,
     done: bool,
@@ -67,7 +67,7 @@ struct State {
 
 impl Uploads {
     /// Uploads to `remote`, below which nothing may lie but what is left of a dead build.
-    pub(crate) async fn begin(remote: Remote) -> Result<Self, StoreError> {
+    pub(crate) async fn begin(remote: Remote) -> Result<Self> {
         let runtime = runtime()?;
         if remote.read(&root_document()?).await?.is_some() {
             return Err(prefix_in_use_error());
@@ -88,10 +88,9 @@ impl Uploads {
 
     /// Uploads to `remote`, to which other processes upload other objects of the same store; they share the
     /// folder `work`.
-    pub(crate) async fn join(remote: Remote, work: &Path) -> Result<Self, StoreError> {
+    pub(crate) async fn join(remote: Remote, work: &Path) -> Result<Self> {
         let (runtime, work_folder) = (runtime()?, Some(work.to_owned()));
-        let id =
-            shared_id(&Disk::default(), work).map_err(|error| StoreError::io(Op::Open, error))?;
+        let id = shared_id(&Disk::default(), work).map_err(|error| Error::io("open", error))?;
         let mut joined =
             Self { remote, runtime, shared: Arc::default(), claim: None, work: work_folder };
         if joined.is_published().await? {
@@ -132,18 +131,18 @@ impl Uploads {
     }
 
     /// Returns whether the root document that one of the processes wanted to create is there.
-    pub(crate) async fn is_published(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn is_published(&self) -> Result<bool> {
         let Some(work) = &self.work else { return Ok(self.shared.state().done) };
         let root = match std::fs::read(work.join(INTENT)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            root => root.map_err(|error| StoreError::io(Op::Publish, error))?,
+            root => root.map_err(|error| Error::io("publish", error))?,
         };
         let found = self.remote.read(&crate::docs::document(&Key::root())?).await?;
         Ok(found.is_some_and(|found| found == root))
     }
 
     /// Reads the object under `key`; `None` when there is none.
-    pub(super) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
+    pub(super) async fn read(&self, key: &Key) -> Result<Option<Bytes>> {
         self.remote.read(key).await
     }
 
@@ -153,7 +152,7 @@ impl Uploads {
         &self,
         array: &Key,
         mut objects: BTreeSet<Key>,
-    ) -> Result<BTreeSet<Key>, StoreError> {
+    ) -> Result<BTreeSet<Key>> {
         self.flush().await?;
         if objects.is_empty() {
             return Ok(objects);
@@ -178,12 +177,7 @@ impl Uploads {
     }
 
     /// Queues the object under `key` for upload, once the memory limit allows it.
-    pub(crate) fn put(
-        &self,
-        key: Key,
-        parts: Vec<Bytes>,
-        room: &MemoryLimiter,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn put(&self, key: Key, parts: Vec<Bytes>, room: &MemoryLimiter) -> Result<()> {
         let permit = room.acquire_blocking(crate::codec::len(&parts));
         self.send(key, parts, permit)
     }
@@ -194,12 +188,12 @@ impl Uploads {
         key: Key,
         parts: Vec<Bytes>,
         room: &MemoryLimiter,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let permit = room.acquire(crate::codec::len(&parts)).await;
         self.send(key, parts, permit)
     }
 
-    fn send(&self, key: Key, parts: Vec<Bytes>, permit: MemoryPermit) -> Result<(), StoreError> {
+    fn send(&self, key: Key, parts: Vec<Bytes>, permit: MemoryPermit) -> Result<()> {
         {
             let mut state = self.shared.state();
             if let Some(claim) = &self.claim
@@ -236,14 +230,14 @@ impl Uploads {
     }
 
     /// Waits until nothing is in progress.
-    pub(crate) async fn flush(&self) -> Result<(), StoreError> {
+    pub(crate) async fn flush(&self) -> Result<()> {
         self.shared.wait_until_idle().await;
         let failure = self.shared.state().failure.clone();
         failure.map_or(Ok(()), Err)
     }
 
     /// Removes what was sent, unless it is published, and lets others build here.
-    pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
+    pub(crate) async fn abandon(&self) -> Result<()> {
         self.fail();
         let Some(claim) = self.claim.as_ref().filter(|_| !self.is_shared()) else {
             return Ok(());
@@ -253,15 +247,8 @@ impl Uploads {
 
     /// Lets nothing be sent any more.
     fn fail(&self) {
-        let expected = Expected::Rule("a build that goes on");
         self.shared.state().failure.get_or_insert_with(|| {
-            StoreError::invalid_value(
-                Class::Cancelled,
-                Op::Write,
-                "build",
-                expected,
-                "an abandoned one",
-            )
+            Error::new(Class::Cancelled, "build", "a build that goes on", "an abandoned one")
         });
     }
 }
@@ -287,16 +274,15 @@ fn write_down(disk: &Disk, work: &Path, name: &str, bytes: &Bytes) -> std::io::R
     folder.sync_folders([name].into_iter())
 }
 
-fn runtime() -> Result<Handle, StoreError> {
+fn runtime() -> Result<Handle> {
     Handle::try_current().map_err(|_outside| {
-        let expected = Expected::Rule("a tokio runtime around the build");
-        StoreError::invalid_value(Class::InvalidArgument, Op::Open, "runtime", expected, "none")
+        Error::new(Class::InvalidArgument, "runtime", "a tokio runtime around the build", "none")
     })
 }
 
 /// Removes what was sent once nothing is in progress, unless it is a store by now or another build has the
 /// prefix; then gives the prefix back. What cannot be removed is left to the next build.
-async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
+async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
     shared.wait_until_idle().await;
     let (is_asked, is_empty) = {
         let state = shared.state();
@@ -319,7 +305,7 @@ async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), S
     claim.release().await
 }
 
-async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<(), StoreError> {
+async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
     claim.verify().await?;
     if remote.read(&root_document()?).await?.is_some() {
         return Ok(());
@@ -344,12 +330,11 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
         remote.remove(&keys).await?;
         shared.forget(&hashes);
     }
-    let (class, expected) = (Class::Unavailable, Expected::Rule("all that was sent"));
-    Err(StoreError::invalid_value(class, Op::List, "objects to remove", expected, "fewer"))
+    Err(Error::new(Class::Unavailable, "objects to remove", "all that was sent", "fewer"))
 }
 
 /// Refuses a prefix with something below it; what a dead build left is removed.
-async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> {
+async fn prepare(remote: &Remote, is_inherited: bool) -> Result<()> {
     let listed = remote.list_all(&Key::root()).await?;
     let names: Vec<String> =
         listed.into_iter().map(|(name, _)| name).filter(|name| !Claim::is_name(name)).collect();
@@ -360,15 +345,12 @@ async fn prepare(remote: &Remote, is_inherited: bool) -> Result<(), StoreError> 
     if names.is_empty() {
         return Ok(());
     }
-    let keys: Result<Vec<Key>, StoreError> =
-        names.iter().map(|name| Key::root().join(name)).collect();
+    let keys: Result<Vec<Key>> = names.iter().map(|name| Key::root().join(name)).collect();
     remote.remove(&keys?).await
 }
 
-fn prefix_in_use_error() -> StoreError {
-    let expected = Expected::Rule("a prefix with nothing below it");
-    let (class, found) = (Class::AlreadyExists, "objects");
-    StoreError::invalid_value(class, Op::Open, "store", expected, found)
+fn prefix_in_use_error() -> Error {
+    Error::new(Class::AlreadyExists, "store", "a prefix with nothing below it", "objects")
 }
 
 /// Returns whether an object of a store can have this name: a document, or a chunk by its numbers.
@@ -381,13 +363,12 @@ fn is_store_name(name: &str) -> bool {
     DOCUMENTS.contains(&last) || last.split('.').all(|part| part == "c" || is_number(part))
 }
 
-fn root_document() -> Result<Key, StoreError> {
+fn root_document() -> Result<Key> {
     crate::docs::document(&Key::root())
 }
 
-fn store_exists_error() -> StoreError {
-    let (class, expected) = (Class::AlreadyExists, Expected::Rule("none yet"));
-    StoreError::invalid_value(class, Op::Open, "store", expected, "another one")
+fn store_exists_error() -> Error {
+    Error::new(Class::AlreadyExists, "store", "none yet", "another one")
 }
 
 /// Returns a name that no other build has.

@@ -12,15 +12,15 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
 
 use super::shards::{CompleteShard, Shards};
 use super::{Build, lock_state};
 use crate::codec::{self, CodecPipeline, Coding, Packing, swap, transpose};
 use crate::docs::document;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::layout::name_chunk;
 
@@ -28,7 +28,7 @@ use crate::layout::name_chunk;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let address = dir.path().join("one.zarrvectors").to_str().unwrap().to_owned();
 /// use zvf_store::{Build, BuildOptions};
@@ -78,8 +78,8 @@ pub struct VerbatimReport {
 }
 
 impl VerbatimArray {
-    pub(super) fn begin(build: Build, key: Key, text: Bytes) -> Result<Self, StoreError> {
-        let named = |error: StoreError| error.with_key(&key);
+    pub(super) fn begin(build: Build, key: Key, text: Bytes) -> Result<Self> {
+        let named = |error: Error| error.at_key(&key);
         let doc = ArrayDoc::parse(&text).map_err(|error| named(error.into()))?;
         let coding = Coding::from_doc(&doc).map_err(named)?;
         let inner = doc.sharding().map_or(&doc.codecs, |sharding| &sharding.codecs);
@@ -95,7 +95,7 @@ impl VerbatimArray {
             && (index.at_start || !index.checksum)
         {
             let (what, name) = ("shards with another index than zvf writes:", "index");
-            return Err(named(StoreError::unsupported(Op::Encode, what, name)));
+            return Err(named(Error::unsupported(what, name)));
         }
         let shards = match doc.sharding() {
             None => None,
@@ -121,7 +121,7 @@ impl VerbatimArray {
     /// # Errors
     ///
     /// When the array holds rows, `items` is not as long as a chunk, or it cannot be encoded or written.
-    pub fn put_items(&self, index: &[u64], items: Bytes) -> Result<(), StoreError> {
+    pub fn put_items(&self, index: &[u64], items: Bytes) -> Result<()> {
         let (Packing::Items { big_endian, order }, DataTypeKind::Fixed(dtype)) =
             (&self.coding.packing, self.doc.data_type.kind())
         else {
@@ -134,15 +134,13 @@ impl VerbatimArray {
         let expected_len = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
         if expected_len != Some(items.len()) {
             let expected = Expected::Exactly(to_u64(expected_len.unwrap_or(usize::MAX)).into()); // for the message
-            let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
-            return Err(StoreError::invalid_value(
-                class,
-                Op::Write,
+            return Err(Error::new(
+                Class::InvalidArgument,
                 "bytes of a chunk",
                 expected,
-                found,
+                items.len(),
             )
-            .with_key(&self.key));
+            .at_key(&self.key));
         }
         let items = match order {
             None => items,
@@ -157,7 +155,7 @@ impl VerbatimArray {
     ///
     /// When the array holds items of one size, there are more rows than a chunk has or 2^24 fewer, or they
     /// cannot be encoded or written.
-    pub fn put_rows(&self, index: &[u64], rows: &[Bytes]) -> Result<(), StoreError> {
+    pub fn put_rows(&self, index: &[u64], rows: &[Bytes]) -> Result<()> {
         let inner = self.doc.inner_chunk_shape().iter();
         let items = inner.copied().try_fold(1_u64, u64::checked_mul);
         let fits = items.filter(|items| to_u64(rows.len()) <= *items);
@@ -167,7 +165,7 @@ impl VerbatimArray {
         let number = |n: u64| {
             let number =
                 u32::try_from(n).map_err(|_wide| self.mismatch_error("rows below 2^32 bytes"))?;
-            Ok::<_, StoreError>(Bytes::copy_from_slice(&number.to_le_bytes()))
+            Ok::<_, Error>(Bytes::copy_from_slice(&number.to_le_bytes()))
         };
         let mut parts = vec![number(items)?];
         for row in rows {
@@ -179,18 +177,15 @@ impl VerbatimArray {
     }
 
     /// Returns so many rows without bytes, framed. A chunk shape is a claim: what it takes is bounded.
-    fn empty_rows(&self, count: u64) -> Result<Option<Bytes>, StoreError> {
+    fn empty_rows(&self, count: u64) -> Result<Option<Bytes>> {
         if count > MAX_EMPTY_ROWS {
-            let expected = Expected::AtMost(MAX_EMPTY_ROWS.into());
-            let (class, what) = (Class::LimitExceeded, "rows that are missing to fill a chunk");
-            return Err(StoreError::invalid_value(
-                class,
-                Op::Write,
-                what,
-                expected,
-                Found::from(count),
+            return Err(Error::new(
+                Class::LimitExceeded,
+                "rows that are missing to fill a chunk",
+                Expected::AtMost(MAX_EMPTY_ROWS.into()),
+                count,
             )
-            .with_key(&self.key));
+            .at_key(&self.key));
         }
         let bytes = saturating_usize(count) * size_of::<u32>();
         Ok((bytes > 0).then(|| vec![0; bytes].into()))
@@ -202,7 +197,7 @@ impl VerbatimArray {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn close_shard(&self, index: &[u64]) -> Result<(), StoreError> {
+    pub fn close_shard(&self, index: &[u64]) -> Result<()> {
         let shard = lock_state(&self.state).shards.as_mut().and_then(|shards| shards.take(index));
         shard.map_or(Ok(()), |shard| self.write_shard(shard))
     }
@@ -212,7 +207,7 @@ impl VerbatimArray {
     /// # Errors
     ///
     /// When something cannot be written.
-    pub fn finish(self) -> Result<VerbatimReport, StoreError> {
+    pub fn finish(self) -> Result<VerbatimReport> {
         loop {
             let next = lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
             let Some(shard) = next else { break };
@@ -225,11 +220,11 @@ impl VerbatimArray {
         Ok(lock_state(&self.state).report)
     }
 
-    fn put(&self, index: &[u64], parts: Vec<Bytes>) -> Result<(), StoreError> {
+    fn put(&self, index: &[u64], parts: Vec<Bytes>) -> Result<()> {
         let mut encoder = self.build.encoder();
         let parts = self.codecs.encode(parts, &mut encoder);
         self.build.give_back(encoder);
-        let parts = parts.map_err(|error| error.with_key(&self.key))?;
+        let parts = parts.at_key(&self.key)?;
         let stored = codec::len(&parts);
         if self.doc.sharding().is_none() {
             self.build.object(self.object(index)?, parts)?;
@@ -242,13 +237,13 @@ impl VerbatimArray {
         let permit = self.build.0.room.try_acquire(stored)?;
         let mut state = lock_state(&self.state);
         if let Some(shards) = &mut state.shards {
-            shards.keep(index, parts, permit).map_err(|error| error.with_key(&self.key))?;
+            shards.keep(index, parts, permit).at_key(&self.key)?;
         }
         state.report.chunks += 1;
         Ok(())
     }
 
-    fn write_shard(&self, shard: CompleteShard) -> Result<(), StoreError> {
+    fn write_shard(&self, shard: CompleteShard) -> Result<()> {
         let key = self.object(&shard.index)?;
         let parts = shard.assemble()?;
         let stored = codec::len(&parts);
@@ -259,14 +254,12 @@ impl VerbatimArray {
         Ok(())
     }
 
-    fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
+    fn object(&self, index: &[u64]) -> Result<Key> {
         self.key.join(&name_chunk(self.doc.chunk_key_encoding, index))
     }
 
-    fn mismatch_error(&self, rule: &'static str) -> StoreError {
-        let (class, expected) = (Class::InvalidArgument, Expected::Rule(rule));
-        StoreError::invalid_value(class, Op::Write, "chunk", expected, "something else")
-            .with_key(&self.key)
+    fn mismatch_error(&self, rule: &'static str) -> Error {
+        Error::new(Class::InvalidArgument, "chunk", rule, "something else").at_key(&self.key)
     }
 }
 

@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
 
 use super::{Chain, Scratch};
-use crate::error::{Op, StoreError};
 
 /// How much may be decoded.
 #[derive(Clone, Copy, Debug)]
@@ -65,13 +65,13 @@ impl Job {
         self.max_ordinary_bytes().min(self.caps.thread)
     }
 
-    fn decode(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes, StoreError> {
+    fn decode(&self, cap: u64, scratch: &mut Scratch) -> Result<Bytes> {
         self.chain.decode(self.stored.clone(), cap, scratch)
     }
 }
 
 /// Decodes the chunks of `jobs`, and returns the results in their order.
-pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>> {
+pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes>> {
     let compressed = jobs.iter().filter(|job| !job.chain.is_empty());
     let work = compressed.map(|job| to_u64(job.stored.len())).sum::<u64>();
     let jobs: Arc<[Job]> = jobs.into();
@@ -82,7 +82,7 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>
         Some(job) => job.decode(job.max_first_bytes(), scratch),
     })
     .await;
-    let grown = |(_, (job, decoded)): &(usize, (&Job, &Result<Bytes, StoreError>))| {
+    let grown = |(_, (job, decoded)): &(usize, (&Job, &Result<Bytes>))| {
         job.max_first_bytes() < job.caps.chunk
             && decoded.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded)
     };
@@ -103,11 +103,7 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes, StoreError>
 }
 
 /// Decodes those of `jobs` at `places`, one after the other, under one allowance.
-fn decode_late(
-    jobs: &[Job],
-    places: &[usize],
-    scratch: &mut Scratch,
-) -> Vec<Result<Bytes, StoreError>> {
+fn decode_late(jobs: &[Job], places: &[usize], scratch: &mut Scratch) -> Vec<Result<Bytes>> {
     let late = || places.iter().map(|&place| jobs.get(place).ok_or_else(cancelled_error));
     let mut left = late().flatten().map(|job| job.caps.batch).max().unwrap_or_default(); // without jobs, none
     let mut decoded = Vec::with_capacity(places.len());
@@ -206,9 +202,8 @@ fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
 }
 
 /// Returns the fault of a chunk that has no answer.
-pub(crate) fn cancelled_error() -> StoreError {
-    let (expected, found) = (Expected::Rule("a chunk of the batch"), Found::Text("none"));
-    StoreError::invalid_value(Class::Cancelled, Op::Decode, "batch", expected, found)
+pub(crate) fn cancelled_error() -> Error {
+    Error::new(Class::Cancelled, "batch", "a chunk of the batch", "none")
 }
 
 /// The least compressed bytes for which another thread pays.
@@ -235,8 +230,8 @@ mod tests {
         Job { chain: Arc::new(Chain::new(vec![Step::Zstd])), stored, caps }
     }
 
-    fn lengths(results: &[Result<Bytes, StoreError>]) -> Vec<Result<usize, Class>> {
-        results.iter().map(|u| u.as_ref().map(Bytes::len).map_err(StoreError::class)).collect()
+    fn lengths(results: &[Result<Bytes>]) -> Vec<Result<usize, Class>> {
+        results.iter().map(|u| u.as_ref().map(Bytes::len).map_err(Error::class)).collect()
     }
 
     /// Returns incompressible bytes, so that a batch of them is decoded by several threads.

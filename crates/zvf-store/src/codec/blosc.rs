@@ -10,20 +10,19 @@
 use std::ops::Range;
 
 use zvf_blosc::{BloscError, Chunk, Decoder, Layout, StoredParts, parse_header};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::checked_usize;
-use zvf_format::{Class, Expected};
-
-use crate::error::{Op, StoreError};
 
 /// Returns all of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
-pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>, StoreError> {
+pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>> {
     let decoded = Chunk::parse(chunk)
         .and_then(|chunk| decoder.decode_all(chunk.layout(), &chunk.stored_parts()));
     decoded.map_err(to_store_error)
 }
 
 /// Returns how many bytes of a chunk tell where its blocks are, given its first [`HEADER_BYTES`] bytes.
-pub(crate) fn header_len(front: &[u8]) -> Result<u64, StoreError> {
+pub(crate) fn header_len(front: &[u8]) -> Result<u64> {
     parse_header(front).map(|header| Layout::front_len(&header)).map_err(to_store_error)
 }
 
@@ -36,7 +35,7 @@ impl Blocks {
     pub(crate) const HEADER_BYTES: u64 = 16;
 
     /// Parses the front of a chunk, as long as [`header_len`] says.
-    pub(crate) fn parse(front: &[u8]) -> Result<Self, StoreError> {
+    pub(crate) fn parse(front: &[u8]) -> Result<Self> {
         Layout::parse(front).map(Self).map_err(to_store_error)
     }
 
@@ -72,7 +71,7 @@ impl Blocks {
         decoder: &mut Decoder,
         parts: Vec<(u64, &[u8])>,
         ranges: &[Range<u64>],
-    ) -> Result<Vec<Vec<u8>>, StoreError> {
+    ) -> Result<Vec<Vec<u8>>> {
         let (runs, stored) = (self.runs(ranges), StoredParts::new(parts));
         let mut decoded = Vec::with_capacity(runs.len());
         for run in &runs {
@@ -89,14 +88,7 @@ impl Blocks {
             // Of nothing there is no run.
             let found = if range.is_empty() { Some(Vec::new()) } else { piece(range) };
             found.ok_or_else(|| {
-                let expected = Expected::Rule("all bytes of its range");
-                StoreError::invalid_value(
-                    Class::Codec,
-                    Op::Decode,
-                    "blosc block",
-                    expected,
-                    "fewer",
-                )
+                Error::new(Class::Codec, "blosc block", "all bytes of its range", "fewer")
             })
         };
         ranges.iter().map(found).collect()
@@ -120,8 +112,8 @@ impl Blocks {
     }
 }
 
-fn to_store_error(error: BloscError) -> StoreError {
-    StoreError::codec(error.class(), "blosc", error)
+fn to_store_error(error: BloscError) -> Error {
+    Error::codec(error.class(), "blosc", error)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, Sharding};
 
 use super::{Chain, Step};
-use crate::error::{Op, StoreError};
 
 /// How an array is encoded.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Coding {
     ///
     /// [`Class::Unsupported`], naming the first codec that is unknown or stands where this layer
     /// cannot undo it.
-    pub(crate) fn from_doc(doc: &ArrayDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_doc(doc: &ArrayDoc) -> Result<Self> {
         let (codecs, index) = match doc.sharding() {
             None => (&doc.codecs, None),
             Some(sharding) => (&sharding.codecs, Some(index_coding(sharding)?)),
@@ -68,12 +68,12 @@ impl Coding {
                 return Err(misplaced_codec_error(codec));
             }
         };
-        let steps: Result<Vec<Step>, StoreError> = codecs.map(step).collect();
+        let steps: Result<Vec<Step>> = codecs.map(step).collect();
         Ok(Self { packing, chain: Arc::new(Chain::new(steps?)), index })
     }
 }
 
-pub(super) fn step(codec: &CodecSpec) -> Result<Step, StoreError> {
+pub(super) fn step(codec: &CodecSpec) -> Result<Step> {
     let kind = codec.kind();
     if matches!(kind, CodecKind::Blosc(_)) {
         Ok(Step::Blosc)
@@ -90,7 +90,7 @@ pub(super) fn step(codec: &CodecSpec) -> Result<Step, StoreError> {
 
 /// Returns a codec beyond the common ones.
 #[cfg(feature = "more-codecs")]
-fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
+fn unknown_codec(codec: &CodecSpec) -> Result<Step> {
     super::more::More::from_spec(codec)
         .map(|more| Step::More(Box::new(more)))
         .ok_or_else(|| misplaced_codec_error(codec))
@@ -98,11 +98,11 @@ fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
 
 /// Returns a codec beyond the common ones: none, without the feature `more-codecs`.
 #[cfg(not(feature = "more-codecs"))]
-fn unknown_codec(codec: &CodecSpec) -> Result<Step, StoreError> {
+fn unknown_codec(codec: &CodecSpec) -> Result<Step> {
     Err(misplaced_codec_error(codec))
 }
 
-fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
+fn index_coding(sharding: &Sharding) -> Result<IndexCoding> {
     let plain = |codec: &CodecSpec| {
         matches!(codec.kind(), CodecKind::Bytes { big_endian: None | Some(false) })
     };
@@ -118,7 +118,7 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding, StoreError> {
 }
 
 /// Returns the axes of `order`, each of `rank` once; none when that changes nothing.
-fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
+fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>> {
     // A number that does not fit is no axis.
     let axes: Box<[usize]> = order.iter().map(|&axis| saturating_usize(axis)).collect();
     let mut sorted = axes.to_vec();
@@ -126,21 +126,13 @@ fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>, StoreError> {
     if sorted.iter().copied().eq(0..rank) {
         return Ok(axes);
     }
-    let expected = Expected::Rule("each axis once");
-    let found = zvf_format::Found::from(to_u64(order.len()));
-    Err(StoreError::invalid_value(
-        Class::BadShape,
-        Op::Parse,
-        "order of transpose",
-        expected,
-        found,
-    ))
+    Err(Error::new(Class::BadShape, "order of transpose", "each axis once", to_u64(order.len())))
 }
 
-fn misplaced_codec_error(codec: &CodecSpec) -> StoreError {
+fn misplaced_codec_error(codec: &CodecSpec) -> Error {
     refuse("codec", codec.name())
 }
 
-fn refuse(what: &'static str, name: &str) -> StoreError {
-    StoreError::unsupported(Op::Decode, what, name)
+fn refuse(what: &'static str, name: &str) -> Error {
+    Error::unsupported(what, name)
 }

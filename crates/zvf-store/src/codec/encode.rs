@@ -18,12 +18,12 @@ use flate2::write::GzEncoder;
 #[cfg(not(target_arch = "wasm32"))]
 use zstd::zstd_safe::{self, CCtx, CParameter};
 use zvf_blosc::{Compressor, Settings as BloscSettings, Shuffle};
+use zvf_error::{Error, Result, quote};
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_metadata::{Blosc, CodecKind, CodecSpec};
 
 use super::{Chain, Scratch};
-use crate::error::{Op, StoreError};
 
 /// How the payload of an array is coded, from bytes to bytes. No chain changes what is read back.
 ///
@@ -88,7 +88,7 @@ impl CodecPipeline {
     ///
     /// [`Class::Unsupported`] for a codec that this build does not write, [`Class::InvalidArgument`] for a level that it does
     /// not have.
-    pub fn from_specs(codecs: &[CodecSpec]) -> Result<Self, StoreError> {
+    pub fn from_specs(codecs: &[CodecSpec]) -> Result<Self> {
         codecs.iter().map(Step::from_spec).collect::<Result<_, _>>().map(|steps| Self { steps })
     }
 
@@ -103,7 +103,7 @@ impl CodecPipeline {
     /// # Errors
     ///
     /// When a codec of the chain fails, or what was packed does not read back.
-    pub fn pack(&self, plain: Bytes) -> Result<Bytes, StoreError> {
+    pub fn pack(&self, plain: Bytes) -> Result<Bytes> {
         self.encode(vec![plain], &mut Encoder::default()).map(join)
     }
 
@@ -112,17 +112,13 @@ impl CodecPipeline {
     /// # Errors
     ///
     /// When the bytes do not decode, or to more than `cap`.
-    pub fn unpack(&self, stored: Bytes, cap: u64) -> Result<Bytes, StoreError> {
+    pub fn unpack(&self, stored: Bytes, cap: u64) -> Result<Bytes> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
         chain.decode(stored, cap, &mut Scratch::default())
     }
 
     /// Returns what is stored of a chunk of these parts, as parts again; `scratch` is kept between chunks.
-    pub(crate) fn encode(
-        &self,
-        parts: Vec<Bytes>,
-        scratch: &mut Encoder,
-    ) -> Result<Vec<Bytes>, StoreError> {
+    pub(crate) fn encode(&self, parts: Vec<Bytes>, scratch: &mut Encoder) -> Result<Vec<Bytes>> {
         let packed = self.steps.iter().any(|step| *step != Step::Crc32c);
         let plain = packed.then(|| parts.clone());
         let stored =
@@ -132,12 +128,7 @@ impl CodecPipeline {
     }
 
     /// Reads back what was packed: what is stored must become what it was made of.
-    fn check(
-        &self,
-        plain: &[Bytes],
-        stored: &[Bytes],
-        scratch: &mut Encoder,
-    ) -> Result<(), StoreError> {
+    fn check(&self, plain: &[Bytes], stored: &[Bytes], scratch: &mut Encoder) -> Result<()> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
         let back = chain.decode(join(stored.to_vec()), len(plain), &mut scratch.back)?;
         let mut rest = back.as_ref();
@@ -151,29 +142,27 @@ impl CodecPipeline {
         if same && rest.is_empty() {
             return Ok(());
         }
-        let expected = Expected::Rule("what was packed, when it is read back");
-        Err(StoreError::invalid_value(Class::Codec, Op::Encode, "cell", expected, "something else"))
+        Err(Error::new(
+            Class::Codec,
+            "cell",
+            "what was packed, when it is read back",
+            "something else",
+        ))
     }
 }
 
-fn level_error(what: &'static str, expected: Expected, found: i64) -> StoreError {
-    StoreError::invalid_value(
-        Class::InvalidArgument,
-        Op::Encode,
-        what,
-        expected,
-        Found::from(found),
-    )
+fn level_error(what: &'static str, expected: Expected, found: i64) -> Error {
+    Error::new(Class::InvalidArgument, what, expected, found)
 }
 
-fn gzip_level_error(found: i64) -> StoreError {
+fn gzip_level_error(found: i64) -> Error {
     level_error("level of gzip", Expected::Between(0, MAX_GZIP_LEVEL.into()), found)
 }
 
 const MAX_GZIP_LEVEL: u32 = 9;
 
 impl Step {
-    fn from_spec(codec: &CodecSpec) -> Result<Self, StoreError> {
+    fn from_spec(codec: &CodecSpec) -> Result<Self> {
         let blosc = if let CodecKind::Blosc(blosc) = codec.kind() { settings(blosc) } else { None };
         if let Some(settings) = blosc {
             Ok(Self::Blosc(settings))
@@ -189,8 +178,7 @@ impl Step {
         } else if *codec.kind() == CodecKind::Crc32c {
             Ok(Self::Crc32c)
         } else {
-            let (class, expected) = (Class::Unsupported, Expected::Rule("one that zvf writes"));
-            Err(StoreError::invalid_value(class, Op::Encode, "codec", expected, codec.name()))
+            Err(Error::new(Class::Unsupported, "codec", "one that zvf writes", quote(codec.name())))
         }
     }
 
@@ -219,18 +207,13 @@ impl Step {
         }
     }
 
-    fn encode(
-        &self,
-        mut parts: Vec<Bytes>,
-        scratch: &mut Encoder,
-    ) -> Result<Vec<Bytes>, StoreError> {
+    fn encode(&self, mut parts: Vec<Bytes>, scratch: &mut Encoder) -> Result<Vec<Bytes>> {
         match self {
             Self::Blosc(settings) => {
                 let packed = scratch.blosc.encode(&join(parts), settings);
                 packed.map(|packed| vec![packed.into()]).map_err(|error| {
-                    let expected = Expected::Rule("bytes and settings of one chunk");
                     let (class, found) = (error.class(), error.to_string());
-                    StoreError::invalid_value(class, Op::Encode, "blosc", expected, &*found)
+                    Error::new(class, "blosc", "bytes and settings of one chunk", quote(&found))
                 })
             }
             Self::Zstd { level, checksum } => {
@@ -278,13 +261,12 @@ impl fmt::Debug for Encoder {
 impl Encoder {
     /// Refuses: nothing is written in a browser.
     #[cfg(target_arch = "wasm32")]
-    fn zstd(&self, _plain: &[u8], _level: i32, _checksum: bool) -> Result<Bytes, StoreError> {
-        let expected = Expected::Rule("a codec that this build writes");
-        Err(StoreError::invalid_value(Class::Unsupported, Op::Encode, "zstd", expected, "zstd"))
+    fn zstd(&self, _plain: &[u8], _level: i32, _checksum: bool) -> Result<Bytes> {
+        Err(Error::new(Class::Unsupported, "zstd", "a codec that this build writes", "zstd"))
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn zstd(&mut self, plain: &[u8], level: i32, checksum: bool) -> Result<Bytes, StoreError> {
+    fn zstd(&mut self, plain: &[u8], level: i32, checksum: bool) -> Result<Bytes> {
         let context = match &mut self.zstd {
             Some(context) => context,
             none => {
@@ -303,13 +285,13 @@ impl Encoder {
 }
 
 /// Takes the bytes in one piece: what zlib-rs, which other crates of a program may choose, writes depends on the pieces.
-fn gzip(plain: &[u8], level: u32) -> Result<Bytes, StoreError> {
+fn gzip(plain: &[u8], level: u32) -> Result<Bytes> {
     if level > MAX_GZIP_LEVEL {
         return Err(gzip_level_error(level.into()));
     }
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(level));
-    encoder.write_all(plain).map_err(|error| StoreError::io(Op::Encode, error))?;
-    encoder.finish().map(Bytes::from).map_err(|error| StoreError::io(Op::Encode, error))
+    encoder.write_all(plain).map_err(|error| Error::io("encode", error))?;
+    encoder.finish().map(Bytes::from).map_err(|error| Error::io("encode", error))
 }
 
 /// Returns the parts in one piece.
@@ -326,8 +308,8 @@ pub(crate) fn len(parts: &[Bytes]) -> u64 {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-fn encode_error(codec: &'static str, why: &str) -> StoreError {
-    StoreError::invalid_value(Class::Codec, Op::Encode, codec, Expected::Rule("a stream"), why)
+fn encode_error(codec: &'static str, why: &str) -> Error {
+    Error::new(Class::Codec, codec, "a stream", quote(why))
 }
 
 #[cfg(test)]

@@ -17,10 +17,9 @@
 
 use bytes::Bytes;
 use zvf_blosc::Decoder;
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, FormatError, Part};
-
-use crate::error::StoreError;
 
 mod batch;
 mod blosc;
@@ -98,12 +97,7 @@ impl Chain {
     }
 
     /// Returns what `stored` was before the steps, when that is at most `cap` bytes.
-    pub(crate) fn decode(
-        &self,
-        stored: Bytes,
-        cap: u64,
-        scratch: &mut Scratch,
-    ) -> Result<Bytes, StoreError> {
+    pub(crate) fn decode(&self, stored: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes> {
         let mut bytes = stored;
         for (left, step) in self.steps.iter().enumerate().rev() {
             // Between two steps there may be a little more than in the end, but not much.
@@ -114,25 +108,25 @@ impl Chain {
             };
             bytes = step.decode(bytes, cap, scratch)?;
         }
-        let whole = Expected::AtMost(cap.into());
         if to_u64(bytes.len()) > cap {
             let part = Part::CodecStream;
             let found = bytes.len();
-            return Err(
-                FormatError::new(Class::LimitExceeded, part, "chunk", 0, whole, found).into()
-            );
+            return Err(FormatError::new(
+                Class::LimitExceeded,
+                part,
+                "chunk",
+                0,
+                Expected::AtMost(cap.into()),
+                found,
+            )
+            .into());
         }
         Ok(bytes)
     }
 }
 
 impl Step {
-    fn decode(
-        &self,
-        mut bytes: Bytes,
-        cap: u64,
-        scratch: &mut Scratch,
-    ) -> Result<Bytes, StoreError> {
+    fn decode(&self, mut bytes: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes> {
         match self {
             Self::Blosc => Ok(shrink_buffer(blosc::decode(scratch.blosc(cap), &bytes)?)),
             Self::Crc32c => {
@@ -180,8 +174,14 @@ fn check_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), Format
         return Ok(());
     }
     let found = cap.saturating_add(1); // how much more there would be was not decoded
-    let expected = Expected::AtMost(cap.into());
-    Err(FormatError::new(Class::LimitExceeded, Part::CodecStream, codec, 0, expected, found))
+    Err(FormatError::new(
+        Class::LimitExceeded,
+        Part::CodecStream,
+        codec,
+        0,
+        Expected::AtMost(cap.into()),
+        found,
+    ))
 }
 
 /// Frames and checksums of a codec between two others.

@@ -19,10 +19,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zarrs::array::{BytesRepresentation, BytesToBytesCodecTraits, Codec as Known, CodecOptions};
 use zarrs::metadata::v3::MetadataV3;
+use zvf_error::Result;
 use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_metadata::CodecSpec;
-
-use crate::error::StoreError;
 
 /// The codecs above, by the names that array documents use.
 const NAMES: [&str; 2] = ["numcodecs.adler32", "numcodecs.shuffle"];
@@ -50,7 +49,7 @@ impl More {
     }
 
     /// Returns what `stored` was before this step.
-    pub(crate) fn decode(&self, stored: &Bytes) -> Result<Bytes, StoreError> {
+    pub(crate) fn decode(&self, stored: &Bytes) -> Result<Bytes> {
         if stored.is_empty() {
             return Err(self.refuse(Class::Truncated, "the end").into());
         }
@@ -67,8 +66,14 @@ impl More {
 
     fn refuse(&self, class: Class, found: &'static str) -> FormatError {
         let name = NAMES.into_iter().find(|name| *name == self.codec.name());
-        let expected = Expected::Rule("bytes that the codec made");
-        FormatError::new(class, Part::CodecStream, name.unwrap_or("codec"), 0, expected, found)
+        FormatError::new(
+            class,
+            Part::CodecStream,
+            name.unwrap_or("codec"),
+            0,
+            Expected::Rule("bytes that the codec made"),
+            found,
+        )
     }
 }
 

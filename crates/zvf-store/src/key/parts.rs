@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use zvf_error::{Error, Result, quote};
 use zvf_format::Class;
 
 use super::Key;
-use crate::error::{Op, StoreError};
 
 impl Key {
     /// Returns the thing called `segment` directly below this one.
@@ -14,7 +14,7 @@ impl Key {
     ///
     /// [`Class::InvalidKey`] when `segment` breaks a rule of the module's table, or the key gets more
     /// than 32 segments.
-    pub fn child(&self, segment: &str) -> Result<Self, StoreError> {
+    pub fn child(&self, segment: &str) -> Result<Self> {
         self.descend([segment])
     }
 
@@ -23,7 +23,7 @@ impl Key {
     /// # Errors
     ///
     /// As [`child`](Self::child), for the first bad segment.
-    pub fn join(&self, path: &str) -> Result<Self, StoreError> {
+    pub fn join(&self, path: &str) -> Result<Self> {
         self.descend(path.split('/'))
     }
 
@@ -32,24 +32,20 @@ impl Key {
     /// # Errors
     ///
     /// As [`child`](Self::child), for the first bad segment.
-    pub fn descend<'a>(
-        &self,
-        segments: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, StoreError> {
+    pub fn descend<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut path = String::with_capacity(self.0.len().saturating_add(SEGMENTS_CAPACITY_BYTES));
         path.push_str(&self.0);
         let mut depth = self.segments().count();
         for segment in segments {
             depth = depth.saturating_add(1);
             if let Some(rule) = broken_rule(segment, depth) {
-                return Err(StoreError::invalid_value(
+                return Err(Error::new(
                     Class::InvalidKey,
-                    Op::Name,
                     "segment of a key",
-                    zvf_format::Expected::Rule(rule),
-                    segment,
+                    rule,
+                    quote(segment),
                 )
-                .with_key(self));
+                .at_key(self));
             }
             if !path.is_empty() {
                 path.push('/');
@@ -64,11 +60,7 @@ impl Key {
     /// # Errors
     ///
     /// As [`child`](Self::child), when the key gets more than 32 segments.
-    pub(crate) fn descend_numbers(
-        &self,
-        prefix: Option<&str>,
-        numbers: &[u64],
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn descend_numbers(&self, prefix: Option<&str>, numbers: &[u64]) -> Result<Self> {
         let room = numbers.len().saturating_add(1).saturating_mul(NUMBER_CAPACITY_BYTES);
         let mut path = String::with_capacity(self.0.len().saturating_add(room));
         path.push_str(&self.0);

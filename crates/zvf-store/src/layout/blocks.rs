@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::{iter, mem};
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
@@ -22,7 +23,7 @@ use super::part::{PartRequest, past_end_error, past_payload_error, shift_past_fr
 use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
-use crate::error::{Change, StoreError};
+use crate::error::object_replaced_error;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Version};
 
@@ -30,7 +31,7 @@ use crate::source::{Get, GetAnswer, Version};
 pub(super) async fn read_by_block(
     shared: &Shared,
     asks: &[PartRequest<'_>],
-) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+) -> Vec<Result<Option<Vec<Bytes>>>> {
     let mut chunks: Vec<Blosc<'_>> =
         asks.iter().map(|&(place, ranges)| Blosc::new(place, ranges)).collect();
     for _ in 0..STAGES {
@@ -54,11 +55,7 @@ pub(super) async fn read_by_block(
 }
 
 /// Compares the frame with the ranges, and returns the pieces after it.
-fn check_frame(
-    place: &Place,
-    ranges: &[Range<u64>],
-    decoded: Decoded,
-) -> Result<Vec<Bytes>, StoreError> {
+fn check_frame(place: &Place, ranges: &[Range<u64>], decoded: Decoded) -> Result<Vec<Bytes>> {
     let mut pieces = decoded.pieces.into_iter();
     let frame = pieces.next().unwrap_or_default(); // an empty frame is refused below
     let payload = VlenCell::payload_span(&frame, decoded.total)
@@ -99,7 +96,7 @@ enum State {
         requested: Vec<Range<u64>>,
         parts: Vec<(u64, Bytes)>,
     },
-    Failed(StoreError),
+    Failed(Error),
 }
 
 /// The frame of a chunk and its parts.
@@ -133,23 +130,22 @@ impl<'a> Blosc<'a> {
     }
 
     /// Takes the answers to them.
-    fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<GetAnswer>, StoreError>>) {
+    fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<GetAnswer>>>) {
         let Some(place) = self.place else { return };
-        let taken: Result<Option<Vec<GetAnswer>>, StoreError> =
-            answers.take(self.asked.len()).collect();
+        let taken: Result<Option<Vec<GetAnswer>>> = answers.take(self.asked.len()).collect();
         let state = mem::replace(&mut self.state, State::Absent);
         let next = match taken {
             Err(error) => Err(error),
             Ok(None) if matches!(state, State::Start) => {
                 place.check_absent().map(|()| State::Absent)
             }
-            Ok(None) => Err(StoreError::from_change(Change::Version)),
+            Ok(None) => Err(object_replaced_error()),
             Ok(Some(got)) => self.next(place, state, got),
         };
         self.state = next.unwrap_or_else(|error| State::Failed(place.locate_error(error)));
     }
 
-    fn next(&self, place: &Place, state: State, got: Vec<GetAnswer>) -> Result<State, StoreError> {
+    fn next(&self, place: &Place, state: State, got: Vec<GetAnswer>) -> Result<State> {
         let same = |version: &Version| got.iter().all(|got| got.version == *version);
         match (state, got.as_slice()) {
             (State::Start, [header]) => {
@@ -167,12 +163,12 @@ impl<'a> Blosc<'a> {
                 Ok(State::Ready { blocks, requested, parts })
             }
             (done @ (State::Absent | State::Ready { .. } | State::Failed(_)), _) => Ok(done),
-            _ => Err(StoreError::from_change(Change::Version)),
+            _ => Err(object_replaced_error()),
         }
     }
 
     /// Returns the spans of the frame and of the ranges behind it, when the chunk is long enough.
-    fn shift_ranges(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>, StoreError> {
+    fn shift_ranges(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>> {
         let total = blocks.decoded_len();
         let mut requested: Vec<Range<u64>> = iter::once(0..FRAME_BYTES.min(total)).collect();
         for range in self.ranges {
@@ -199,7 +195,7 @@ impl<'a> Blosc<'a> {
 }
 
 impl State {
-    fn decode(self, scratch: &mut Scratch, cap: u64) -> Result<Option<Decoded>, StoreError> {
+    fn decode(self, scratch: &mut Scratch, cap: u64) -> Result<Option<Decoded>> {
         match self {
             Self::Ready { blocks, requested, parts } => {
                 let parts = parts.iter().map(|(at, part)| (*at, &**part)).collect();

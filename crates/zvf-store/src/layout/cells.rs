@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
@@ -30,7 +31,6 @@ use super::zarr::ZarrArray;
 use crate::cache::Caching;
 use crate::codec::{Coding, Packing, Partial};
 use crate::docs::Outline;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::Source;
@@ -41,7 +41,7 @@ use crate::source::Source;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
 /// use zvf_format::key::ChunkKey;
@@ -81,20 +81,12 @@ enum Layout {
 
 impl CellsCore {
     /// Returns the chunks of the array `doc` under `key`, as family C has them.
-    pub(crate) fn from_array(
-        shared: &Shared,
-        key: &Key,
-        doc: &ArrayDoc,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self> {
         Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
     /// Returns the same of an array whose presence list is read when it is asked for.
-    pub(crate) fn from_outline(
-        shared: &Shared,
-        key: &Key,
-        outline: &Arc<Outline>,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn from_outline(shared: &Shared, key: &Key, outline: &Arc<Outline>) -> Result<Self> {
         Self::from_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
     }
 
@@ -103,20 +95,16 @@ impl CellsCore {
         key: &Key,
         doc: &ArrayDoc,
         recorded: Recorded,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let inner = doc.inner_chunk_shape();
         if inner.iter().any(|&extent| extent != 1) {
-            let (expected, found) =
-                (Expected::Rule("1 along each axis"), Found::Text("several cells in one chunk"));
-            let what = "chunk_shape of cells";
-            return Err(StoreError::invalid_value(
+            return Err(Error::new(
                 Class::BadShape,
-                Op::Parse,
-                what,
-                expected,
-                found,
+                "chunk_shape of cells",
+                "1 along each axis",
+                "several cells in one chunk",
             )
-            .with_key(key));
+            .at_key(key));
         }
         let origin = grid_origin(key, doc)?;
         let coding = Coding::from_doc(doc);
@@ -131,13 +119,13 @@ impl CellsCore {
         let array = coding
             .and_then(|coding| {
                 if coding.packing != Packing::Vlen {
-                    return Err(StoreError::unsupported(Op::Decode, "codec of cells", "bytes"));
+                    return Err(Error::unsupported("codec of cells", "bytes"));
                 }
                 let shards = Shards::from_doc(doc, coding.index)?;
                 let names = doc.chunk_key_encoding;
                 Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })
-            .map_err(|error| error.with_key(key));
+            .at_key(key);
         let grid = doc.shape.as_slice().into();
         let body = packed.map_or(Body::Zarr(array), Body::Packed);
         let layout =
@@ -215,7 +203,7 @@ impl Cells {
     /// When a recorded key is not one, or lies outside the grid of the array; [`Class::Unsupported`] when
     /// nothing is recorded and the backend cannot list.
     #[boxed]
-    pub async fn presence(&self) -> Result<Arc<KeyTable>, StoreError> {
+    pub async fn presence(&self) -> Result<Arc<KeyTable>> {
         match &self.core.layout {
             Layout::Native(native) => native.presence(&self.shared).await,
             Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
@@ -232,7 +220,7 @@ impl Cells {
         &self,
         keys: &[ChunkKey],
         caching: Caching,
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    ) -> Vec<Result<Option<Bytes>>> {
         match &self.core.layout {
             Layout::Native(native) => {
                 let requests = native.plan_reads(&self.shared, keys.iter()).await;
@@ -247,7 +235,7 @@ impl Cells {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), zvf_store::StoreError> {
+    /// # async fn main() -> zvf_error::Result<()> {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
     /// # let store = zvf_store::Store::open(path, Default::default()).await?;
     /// use zvf_format::key::ChunkKey;
@@ -272,11 +260,7 @@ impl Cells {
     ///
     /// As for each answer of [`read_many`](Self::read_many).
     #[boxed]
-    pub async fn read(
-        &self,
-        key: &ChunkKey,
-        caching: Caching,
-    ) -> Result<Option<Bytes>, StoreError> {
+    pub async fn read(&self, key: &ChunkKey, caching: Caching) -> Result<Option<Bytes>> {
         self.read_many(std::slice::from_ref(key), caching).await.pop().unwrap_or(Ok(None))
     }
 
@@ -289,7 +273,7 @@ impl Cells {
     pub async fn read_parts(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
-    ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+    ) -> Vec<Result<Option<Vec<Bytes>>>> {
         if let Layout::Native(native) = &self.core.layout
             && native.reads_parts(&self.shared)
         {
@@ -316,7 +300,7 @@ impl Cells {
     ///
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
     #[boxed]
-    pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>, StoreError>> {
+    pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>>> {
         if let Layout::Native(native) = &self.core.layout
             && native.part_cost() == Partial::Ranges
         {
@@ -338,7 +322,7 @@ impl Cells {
     ///
     /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
     #[boxed]
-    pub async fn read_raw(&self, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
+    pub async fn read_raw(&self, key: &ChunkKey) -> Result<Option<Bytes>> {
         self.read_raw_many(std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
     }
 
@@ -346,7 +330,7 @@ impl Cells {
     ///
     /// Each answer has its own fault, as for `read_raw`.
     #[boxed]
-    pub async fn read_raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>, StoreError>> {
+    pub async fn read_raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>>> {
         match &self.core.layout {
             Layout::Native(native) => {
                 let requests: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
@@ -368,7 +352,7 @@ impl Cells {
     /// [`Class::Unsupported`] when the backend cannot list or a codec is unknown; otherwise when the
     /// backend fails or a shard cannot be read.
     #[boxed]
-    pub async fn list_keys(&self) -> Result<Arc<KeyTable>, StoreError> {
+    pub async fn list_keys(&self) -> Result<Arc<KeyTable>> {
         match &self.core.layout {
             Layout::Native(native) => native.list_keys(&self.shared).await,
             Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
@@ -378,16 +362,12 @@ impl Cells {
 
 impl Cells {
     /// Reads the encoded bytes of each of the chunks `keys` of a family C array.
-    pub(crate) async fn read_stored(
-        &self,
-        keys: &[ChunkKey],
-    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+    pub(crate) async fn read_stored(&self, keys: &[ChunkKey]) -> Result<Vec<Option<Bytes>>> {
         match &self.core.layout {
             Layout::Native(native) => native.read_stored(&self.shared, keys).await,
             Layout::Tiny(_) => {
-                let what = "stored bytes of chunks in a store of version";
                 let version = self.shared.root.zarr_vectors.zv_version.to_string();
-                Err(StoreError::unsupported(Op::Read, what, &*version))
+                Err(Error::unsupported("stored bytes of chunks in a store of version", &version))
             }
         }
     }
@@ -395,9 +375,9 @@ impl Cells {
     async fn read_native(
         &self,
         native: &Native,
-        requests: Vec<Result<Option<ChunkRequest>, StoreError>>,
+        requests: Vec<Result<Option<ChunkRequest>>>,
         caching: Caching,
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    ) -> Vec<Result<Option<Bytes>>> {
         let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
         if native.is_resident() {
             let payloads = native.read(&self.shared, &existing, Caching::Once).await;
@@ -419,7 +399,7 @@ impl Cells {
         tiny: &Tiny,
         keys: &[ChunkKey],
         caching: Caching,
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    ) -> Vec<Result<Option<Bytes>>> {
         let slots: Vec<Option<u64>> = keys.iter().map(|key| tiny.slot(key)).collect();
         let fetch = |missing: Vec<usize>| async move {
             let missing: Vec<ChunkKey> =
@@ -432,11 +412,11 @@ impl Cells {
 
 /// Returns one answer for each of `requests`: the next of `answers` where there is a request.
 fn merge_answers<T>(
-    requests: Vec<Result<Option<ChunkRequest>, StoreError>>,
-    answers: Vec<Result<Option<T>, StoreError>>,
-) -> Vec<Result<Option<T>, StoreError>> {
+    requests: Vec<Result<Option<ChunkRequest>>>,
+    answers: Vec<Result<Option<T>>>,
+) -> Vec<Result<Option<T>>> {
     let mut answers = answers.into_iter();
-    let answer = |request: Result<Option<ChunkRequest>, StoreError>| match request? {
+    let answer = |request: Result<Option<ChunkRequest>>| match request? {
         None => Ok(None),
         Some(_) => answers.next().unwrap_or(Ok(None)),
     };
@@ -449,13 +429,12 @@ fn is_framed(coding: &Coding) -> bool {
 }
 
 /// Returns the key of the first chunk of the array.
-pub(crate) fn grid_origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>, StoreError> {
+pub(crate) fn grid_origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>> {
     let Some(value) = doc.attributes.get("chunk_grid_origin") else {
         return Ok(vec![0; doc.rank()].into());
     };
     let odd = |expected, found| {
-        StoreError::invalid_value(Class::BadShape, Op::Parse, "chunk_grid_origin", expected, found)
-            .with_key(key)
+        Error::new(Class::BadShape, "chunk_grid_origin", expected, found).at_key(key)
     };
     let whole = Expected::Rule("whole numbers of 64 bits");
     let Some(items) = value.as_array() else {

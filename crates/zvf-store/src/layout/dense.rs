@@ -21,8 +21,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
 use super::fill::fill_item;
@@ -35,7 +36,6 @@ use super::utf32::widen_text;
 use super::zarr::{Place, Stored, ZarrArray};
 use crate::cache::Caching;
 use crate::codec::{Caps, Coding, Packing, cancelled_error, swap, untranspose};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::{Get, Source};
@@ -46,7 +46,7 @@ use crate::source::{Get, Source};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
 /// let objects = store.nodes().dense("parametric/objects").await?.expect("the store has some");
@@ -76,7 +76,7 @@ pub(crate) struct DenseCore {
 #[derive(Debug)]
 enum Body {
     /// Or why its codecs cannot be decoded.
-    Chunked(Result<Chunked, StoreError>),
+    Chunked(Result<Chunked>),
     Flat {
         data: Key,
         mask: Option<Key>,
@@ -96,26 +96,18 @@ struct Chunked {
 
 impl DenseCore {
     /// Returns the array of `doc` under `key`.
-    pub(crate) fn from_array(
-        shared: &Shared,
-        key: &Key,
-        doc: &ArrayDoc,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self> {
         let (dtype, width) = match doc.data_type.kind() {
             DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
             DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
             DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => {
-                let expected = Expected::Rule("items of one size");
-                let found = Found::Text("another data type");
-                let what = "data_type of a standalone array";
-                return Err(StoreError::invalid_value(
+                return Err(Error::new(
                     Class::BadTag,
-                    Op::Parse,
-                    what,
-                    expected,
-                    found,
+                    "data_type of a standalone array",
+                    "items of one size",
+                    "another data type",
                 )
-                .with_key(key));
+                .at_key(key));
             }
         };
         check_item(shared, key, dtype.size)?; // at least `width`
@@ -134,18 +126,14 @@ impl DenseCore {
         let body = Coding::from_doc(doc)
             .and_then(|coding| {
                 let Packing::Items { big_endian, order } = coding.packing else {
-                    return Err(StoreError::unsupported(
-                        Op::Decode,
-                        "codec of numbers",
-                        "vlen-bytes",
-                    ));
+                    return Err(Error::unsupported("codec of numbers", "vlen-bytes"));
                 };
                 let shards = Shards::from_doc(doc, coding.index)?;
                 let (key, names) = (key.clone(), doc.chunk_key_encoding);
                 let array = ZarrArray { key, names, chain: coding.chain, shards };
                 Ok(Chunked { array, id: shared.new_id(), order, big_endian })
             })
-            .map_err(|error| error.with_key(key));
+            .at_key(key);
         Ok(Self {
             key: key.clone(),
             attributes: doc.attributes.clone(),
@@ -158,34 +146,25 @@ impl DenseCore {
     }
 
     /// Returns the array that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn from_group(
-        shared: &Shared,
-        key: &Key,
-        doc: &GroupDoc,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn from_group(shared: &Shared, key: &Key, doc: &GroupDoc) -> Result<Self> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
         let is_links = key.name().is_some_and(|name| name.starts_with("links_"));
         let stored = match text {
-            Some(text) => {
-                text.parse::<Dtype>().map_err(|error| StoreError::from(error).with_key(key))?
-            }
+            Some(text) => text.parse::<Dtype>().at_key(key)?,
             // Links of composite stores never state their type.
             None if is_links => Dtype::INT64,
             // Writers that leave out the type of an attribute mean this one.
             None => Dtype::FLOAT32,
         };
         let Some(shape) = flat_shape(&attributes) else {
-            let expected = Expected::Rule("an array, or a group that says its shape");
-            let found = Found::Text("a group");
-            return Err(StoreError::invalid_value(
+            return Err(Error::new(
                 Class::BadTag,
-                Op::Parse,
                 "node",
-                expected,
-                found,
+                "an array, or a group that says its shape",
+                "a group",
             )
-            .with_key(key));
+            .at_key(key));
         };
         let masked = attributes.get("has_present_mask").and_then(serde_json::Value::as_bool);
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
@@ -265,7 +244,7 @@ impl DenseArray {
     ///
     /// As [`rows`](Self::rows).
     #[boxed]
-    pub async fn read_all(&self) -> Result<Bytes, StoreError> {
+    pub async fn read_all(&self) -> Result<Bytes> {
         self.rows(0..self.len()).await
     }
 
@@ -277,7 +256,7 @@ impl DenseArray {
     /// the budget; [`Class::Unsupported`] when a codec is unknown; otherwise when a chunk cannot be read
     /// or does not decode to what the shape says.
     #[boxed]
-    pub async fn rows(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+    pub async fn rows(&self, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.check(&range)?;
         let stored = self.stored_rows(&range, bytes).await?;
         if self.core.texts.is_none() {
@@ -289,7 +268,7 @@ impl DenseArray {
     }
 
     /// Returns the rows `range` as they are stored, which are `bytes` bytes.
-    async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
+    async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes> {
         match &self.core.body {
             Body::Flat { .. } => self.flat_rows(range).await,
             Body::Packed(packed) => packed.rows(range, bytes).await,
@@ -304,7 +283,7 @@ impl DenseArray {
     ///
     /// As [`rows`](Self::rows).
     #[boxed]
-    pub async fn take(&self, places: &[u64]) -> Result<Bytes, StoreError> {
+    pub async fn take(&self, places: &[u64]) -> Result<Bytes> {
         if places.is_empty() {
             return Ok(Bytes::new());
         }
@@ -351,39 +330,35 @@ impl DenseArray {
     ///
     /// When the mask cannot be read, or does not have one byte for each row.
     #[boxed]
-    pub async fn present_mask(&self) -> Result<Option<Bytes>, StoreError> {
+    pub async fn present_mask(&self) -> Result<Option<Bytes>> {
         let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
         let bytes = read_flat(&self.shared, mask.clone()).await?;
-        let bytes = bytes.ok_or_else(|| StoreError::missing(mask, "has_present_mask is set"))?;
+        let bytes = bytes.ok_or_else(|| Error::missing(mask, "has_present_mask is set"))?;
         self.check_len(mask, to_u64(bytes.len()), self.len())?;
         Ok(Some(bytes))
     }
 }
 
 impl DenseArray {
-    fn row_bytes(&self) -> Result<u64, StoreError> {
+    fn row_bytes(&self) -> Result<u64> {
         self.core.grid.row_bytes().ok_or_else(|| {
-            StoreError::limit(Op::Read, "bytes of a row", self.shared.chunk_cap(), u64::MAX)
-                .with_key(&self.core.key)
+            Error::limit("bytes of a row", self.shared.chunk_cap(), u64::MAX).at_key(&self.core.key)
         })
     }
 
     /// Returns how many bytes the rows `range` are, when they exist and may be held.
-    fn check(&self, range: &Range<u64>) -> Result<u64, StoreError> {
+    fn check(&self, range: &Range<u64>) -> Result<u64> {
         if range.end > self.core.grid.rows() {
             return Err(self.past_end_error(range.end));
         }
         let Some(rows) = range.end.checked_sub(range.start) else {
-            let (expected, found) = (Expected::AtLeast(range.start.into()), Found::from(range.end));
-            let what = "end of a range of rows";
-            return Err(StoreError::invalid_value(
+            return Err(Error::new(
                 Class::InvalidArgument,
-                Op::Read,
-                what,
-                expected,
-                found,
+                "end of a range of rows",
+                Expected::AtLeast(range.start.into()),
+                range.end,
             )
-            .with_key(&self.core.key));
+            .at_key(&self.core.key));
         };
         let stored = self.row_bytes()?.checked_mul(rows);
         self.check_total(stored.and_then(|bytes| bytes.checked_mul(self.expansion())))?;
@@ -396,45 +371,40 @@ impl DenseArray {
     }
 
     /// Returns the fault of item `item` of the rows from `first`.
-    fn not_text_error(&self, first: u64, item: usize) -> StoreError {
+    fn not_text_error(&self, first: u64, item: usize) -> Error {
         let mut extents = self.core.grid.shape.iter().skip(1);
         let row_items = extents.try_fold(1_u64, |items, extent| items.checked_mul(*extent));
         let row = row_items.and_then(|items| first.checked_add(to_u64(item).checked_div(items)?));
-        let expected = Expected::Rule("text in UTF-8, padded with zero bytes");
-        let found = Found::Text("other bytes");
-        let error =
-            StoreError::invalid_value(Class::BadTag, Op::Decode, "text of a row", expected, found);
-        let error = error.with_key(&self.core.key);
+        let error = Error::new(
+            Class::BadTag,
+            "text of a row",
+            "text in UTF-8, padded with zero bytes",
+            "other bytes",
+        );
+        let error = error.at_key(&self.core.key);
         let span = row.zip(self.core.grid.row_bytes()).and_then(|(row, bytes)| {
             let start = row.checked_mul(bytes)?;
             Some((start, start.checked_add(bytes)?))
         });
         match span {
-            Some((start, end)) => error.with_span(start, end),
+            Some((start, end)) => error.at_span(start, end),
             None => error,
         }
     }
 
-    fn check_total(&self, bytes: Option<u64>) -> Result<u64, StoreError> {
+    fn check_total(&self, bytes: Option<u64>) -> Result<u64> {
         let cap = self.shared.chunk_cap();
         match bytes {
             Some(bytes) if bytes <= cap => Ok(bytes),
             other => {
                 let found = other.unwrap_or(u64::MAX); // more than 64 bits count
-                Err(StoreError::limit(Op::Read, "bytes of rows", cap, found)
-                    .with_key(&self.core.key))
+                Err(Error::limit("bytes of rows", cap, found).at_key(&self.core.key))
             }
         }
     }
 
     /// Returns the `rows` in `bytes`, which are rows of `row` bytes from row `first` on.
-    fn slice_rows(
-        &self,
-        bytes: &Bytes,
-        row: u64,
-        first: u64,
-        rows: &Range<u64>,
-    ) -> Result<Bytes, StoreError> {
+    fn slice_rows(&self, bytes: &Bytes, row: u64, first: u64, rows: &Range<u64>) -> Result<Bytes> {
         let at = |place: u64| checked_usize(place.checked_sub(first)?.checked_mul(row)?);
         let span = at(rows.start).zip(at(rows.end));
         let span = span.filter(|(start, end)| start <= end && *end <= bytes.len());
@@ -442,47 +412,41 @@ impl DenseArray {
     }
 
     /// Returns the fault of rows that do not hold what their shape says.
-    fn missing_rows(&self) -> StoreError {
-        let (class, what) = (Class::CountMismatch, "bytes of rows");
-        let (expected, found) = (Expected::Rule("all rows of the shape"), Found::Text("fewer"));
-        StoreError::invalid_value(class, Op::Decode, what, expected, found).with_key(&self.core.key)
+    fn missing_rows(&self) -> Error {
+        Error::new(Class::CountMismatch, "bytes of rows", "all rows of the shape", "fewer")
+            .at_key(&self.core.key)
     }
 
-    fn past_end_error(&self, end: u64) -> StoreError {
-        let (expected, found) = (Expected::AtMost(self.core.grid.rows().into()), Found::from(end));
-        StoreError::invalid_value(
+    fn past_end_error(&self, end: u64) -> Error {
+        Error::new(
             Class::OutOfBounds,
-            Op::Read,
             "end of a range of rows",
-            expected,
-            found,
+            Expected::AtMost(self.core.grid.rows().into()),
+            end,
         )
-        .with_key(&self.core.key)
+        .at_key(&self.core.key)
     }
 
-    fn check_len(&self, key: &Key, found: u64, expected: u64) -> Result<(), StoreError> {
+    fn check_len(&self, key: &Key, found: u64, expected: u64) -> Result<()> {
         if found == expected {
             return Ok(());
         }
-        let (what, expected) = ("bytes", Expected::Exactly(expected.into()));
-        let class = Class::CountMismatch;
-        Err(StoreError::invalid_value(class, Op::Decode, what, expected, Found::from(found))
-            .with_key(key))
+        Err(Error::new(Class::CountMismatch, "bytes", expected, found).at_key(key))
     }
 
     /// Returns rows of the group form, all of which are read at once.
-    async fn flat_rows(&self, range: &Range<u64>) -> Result<Bytes, StoreError> {
+    async fn flat_rows(&self, range: &Range<u64>) -> Result<Bytes> {
         let Body::Flat { data, big_endian, content, .. } = &self.core.body else {
             return Ok(Bytes::new());
         };
         let whole = content.get_or_try_init(|| async {
             let bytes = read_flat(&self.shared, data.clone()).await?;
-            let bytes = bytes.ok_or_else(|| StoreError::missing(data, "its group is there"))?;
+            let bytes = bytes.ok_or_else(|| Error::missing(data, "its group is there"))?;
             // More than 64 bits count is more than any file has.
             let expected =
                 count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, to_u64(bytes.len()), expected)?;
-            Ok::<_, StoreError>(self.to_little_endian(bytes, *big_endian))
+            Ok::<_, Error>(self.to_little_endian(bytes, *big_endian))
         });
         self.slice_rows(whole.await?, self.row_bytes()?, 0, range)
     }
@@ -492,17 +456,17 @@ impl DenseArray {
         chunked: &Chunked,
         range: &Range<u64>,
         bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    ) -> Result<Bytes> {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
         let Some(touched) = self.core.grid.touched_chunks(range, MAX_READ_CHUNKS) else {
-            let (what, max) = ("chunks of one read", MAX_READ_CHUNKS);
-            return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
+            let max = MAX_READ_CHUNKS;
+            return Err(Error::limit("chunks of one read", max, u64::MAX).at_key(&self.core.key));
         };
         let Some(chunk_bytes) = self.core.grid.chunk_bytes() else {
-            let (what, max) = ("bytes of a chunk", self.shared.chunk_cap());
-            return Err(StoreError::limit(Op::Read, what, max, u64::MAX).with_key(&self.core.key));
+            let max = self.shared.chunk_cap();
+            return Err(Error::limit("bytes of a chunk", max, u64::MAX).at_key(&self.core.key));
         };
         // Both are only compared.
         let held = chunk_bytes.saturating_mul(to_u64(touched.len()));
@@ -548,7 +512,7 @@ impl DenseArray {
         places: &[u64],
         (row, total): (u64, u64),
         chunk_bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    ) -> Result<Bytes> {
         let grid = &self.core.grid;
         let step = grid.chunk_rows();
         let mut touched: Vec<u64> = places.iter().map(|place| *place / step).collect();
@@ -599,11 +563,13 @@ impl DenseArray {
     }
 
     /// Returns the fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
-    fn short_chunk_error(place: &Place, chunk_bytes: u64) -> StoreError {
-        let (class, what) = (Class::CountMismatch, "bytes of a chunk");
-        let expected = Expected::Exactly(chunk_bytes.into());
-        let found = Found::Text("fewer");
-        place.locate_error(StoreError::invalid_value(class, Op::Decode, what, expected, found))
+    fn short_chunk_error(place: &Place, chunk_bytes: u64) -> Error {
+        place.locate_error(Error::new(
+            Class::CountMismatch,
+            "bytes of a chunk",
+            chunk_bytes,
+            "fewer",
+        ))
     }
 
     /// Returns what each of the chunks holds, little-endian and in C order, through the cache.
@@ -612,7 +578,7 @@ impl DenseArray {
         chunked: &Chunked,
         touched: &[Vec<u64>],
         chunk_bytes: u64,
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    ) -> Vec<Result<Option<Bytes>>> {
         let slots: Vec<Option<u64>> =
             touched.iter().map(|index| self.core.grid.slot(index)).collect();
         let fetch = |missing: Vec<usize>| async move {
@@ -631,9 +597,9 @@ impl DenseArray {
     fn to_c_order(
         &self,
         chunked: &Chunked,
-        chunk: Result<Stored, StoreError>,
+        chunk: Result<Stored>,
         chunk_bytes: u64,
-    ) -> Result<Option<Bytes>, StoreError> {
+    ) -> Result<Option<Bytes>> {
         let Some((place, bytes)) = chunk? else { return Ok(None) };
         self.check_len(&place.key, to_u64(bytes.len()), chunk_bytes)?;
         let bytes = match &chunked.order {
@@ -670,7 +636,7 @@ impl DenseArray {
         bytes: u64,
         touched: &[Vec<u64>],
         chunk_bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    ) -> Result<Bytes> {
         let (row, step) = (self.row_bytes()?, self.core.grid.chunk_rows());
         let part = |index: &Vec<u64>| {
             let first = index.first().map_or(Some(0), |index| index.checked_mul(step.get()))?;
@@ -714,36 +680,37 @@ impl DenseArray {
 }
 
 /// Refuses items of more bytes than a chunk may have: of each array one item is held.
-fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<(), StoreError> {
+fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<()> {
     let cap = shared.chunk_cap();
     if size <= cap {
         return Ok(());
     }
-    Err(StoreError::limit(Op::Parse, "bytes of an item", cap, size).with_key(key))
+    Err(Error::limit("bytes of an item", cap, size).at_key(key))
 }
 
-fn chunk_shape_error(key: &Key) -> StoreError {
-    let (class, what) = (Class::BadShape, "chunk_shape of a standalone array");
-    let (expected, found) = (Expected::Rule("at least 1 along each axis"), Found::Text("another"));
-    StoreError::invalid_value(class, Op::Parse, what, expected, found).with_key(key)
+fn chunk_shape_error(key: &Key) -> Error {
+    Error::new(
+        Class::BadShape,
+        "chunk_shape of a standalone array",
+        "at least 1 along each axis",
+        "another",
+    )
+    .at_key(key)
 }
 
 /// Returns the type that padded bytes are handed out as: as many characters as an item has bytes.
-fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype, StoreError> {
+fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype> {
     if *doc.fill_value.fill() == Fill::Other {
-        let (what, expected) = ("fill_value of padded bytes", Expected::Rule("no text"));
-        let found = Found::Text("another");
-        return Err(StoreError::invalid_value(
+        return Err(Error::new(
             Class::Unsupported,
-            Op::Parse,
-            what,
-            expected,
-            found,
+            "fill_value of padded bytes",
+            "no text",
+            "another",
         )
-        .with_key(key));
+        .at_key(key));
     }
     let size = size.checked_mul(UTF32_BYTES).ok_or_else(|| {
-        StoreError::limit(Op::Parse, "bytes of an item", u64::MAX / UTF32_BYTES, size).with_key(key)
+        Error::limit("bytes of an item", u64::MAX / UTF32_BYTES, size).at_key(key)
     })?;
     Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false })
 }

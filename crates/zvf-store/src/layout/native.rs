@@ -16,10 +16,11 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Result, quote};
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
-use zvf_format::{Class, Expected, FormatError};
+use zvf_format::{Class, FormatError};
 use zvf_metadata::{KeyList, Node};
 
 use super::names::{chunk_folder, parse_chunk_name};
@@ -31,7 +32,6 @@ use super::{blocks, part};
 use crate::cache::Caching;
 use crate::codec::Partial;
 use crate::docs::Outline;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
 use crate::shared::Shared;
@@ -44,7 +44,7 @@ pub(crate) struct Native {
     grid: Box<[u64]>,   // chunks along each axis
     origin: Box<[i64]>, // the key of chunk 0, as many components
     recorded: Recorded,
-    listed: OnceLock<Result<Arc<KeyTable>, StoreError>>,
+    listed: OnceLock<Result<Arc<KeyTable>>>,
     found: OnceCell<Arc<KeyTable>>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Native {
 #[derive(Debug)]
 pub(crate) enum Body {
     /// In objects, or why their codecs cannot be decoded.
-    Zarr(Result<ZarrArray, StoreError>),
+    Zarr(Result<ZarrArray>),
     Packed(PackedCells),
 }
 
@@ -86,12 +86,11 @@ impl Native {
         Self { key, body, grid, origin, recorded, listed, found }
     }
 
-    fn array(&self) -> Result<&ZarrArray, StoreError> {
+    fn array(&self) -> Result<&ZarrArray> {
         match &self.body {
             Body::Zarr(array) => array.as_ref().map_err(Clone::clone),
             Body::Packed(_) => {
-                let what = "stored bytes of chunks in a";
-                Err(StoreError::unsupported(Op::Read, what, "pack").with_key(&self.key))
+                Err(Error::unsupported("stored bytes of chunks in a", "pack").at_key(&self.key))
             }
         }
     }
@@ -106,7 +105,7 @@ impl Native {
         &self,
         shared: &Shared,
         keys: &[ChunkKey],
-    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+    ) -> Result<Vec<Option<Bytes>>> {
         let mut indexes = Vec::with_capacity(keys.len());
         for key in keys {
             indexes.push(ChunkPath::from_key(key, &self.origin)?.index().to_vec());
@@ -125,7 +124,7 @@ impl Native {
     }
 
     /// Returns the keys that hold something.
-    pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+    pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>> {
         match self.read_presence(shared).await {
             Some(recorded) => recorded,
             None => {
@@ -137,12 +136,12 @@ impl Native {
     }
 
     /// Lists the keys in the store, whatever the presence list says.
-    pub(crate) async fn list_keys(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+    pub(crate) async fn list_keys(&self, shared: &Shared) -> Result<Arc<KeyTable>> {
         self.found.get_or_try_init(|| self.find(shared)).await.cloned()
     }
 
     /// Returns the keys of the presence list, when there is one.
-    async fn read_presence(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>, StoreError>> {
+    async fn read_presence(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>>> {
         if let Some(listed) = self.listed.get() {
             return Some(listed.clone());
         }
@@ -161,35 +160,28 @@ impl Native {
         }
     }
 
-    fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
-        let with_key = |error: FormatError| StoreError::from(error).with_key(&self.key);
+    fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>> {
+        let with_key = |error: FormatError| Error::from(error).at_key(&self.key);
         let (rank, mut misfit) = (self.rank(), None);
         // One number of each key at least is in memory as text.
         let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
             let key = text.parse::<ChunkKey>().map_err(|error| {
-                StoreError::invalid_value(
-                    error.class,
-                    Op::Parse,
-                    "nonempty_chunks",
-                    Expected::Rule("numbers with dots between"),
-                    text,
-                )
-                .with_key(&self.key)
+                Error::new(error.class, "nonempty_chunks", "numbers with dots between", quote(text))
+                    .at_key(&self.key)
             })?;
             if key.rank() != rank {
                 misfit = misfit.or(Some(key)); // refused once all are known to be keys
                 continue;
             }
             if !self.is_inside(key.components()) {
-                return Err(StoreError::invalid_value(
+                return Err(Error::new(
                     Class::OutOfBounds,
-                    Op::Parse,
                     "nonempty_chunks",
-                    Expected::Rule("keys inside the grid of the array"),
-                    text,
+                    "keys inside the grid of the array",
+                    quote(text),
                 )
-                .with_key(&self.key));
+                .at_key(&self.key));
             }
             coords.extend_from_slice(key.components());
         }
@@ -197,20 +189,18 @@ impl Native {
         Ok(Arc::new(KeyTable::from_coords(rank, coords)))
     }
 
-    async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+    async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>> {
         if let Body::Packed(packed) = &self.body {
             let keys = packed.keys().await?;
             let keys =
                 keys.into_iter().filter(|key| self.path(key).is_ok_and(|path| path.is_some()));
-            return KeyTable::new(self.rank(), keys).map(Arc::new).map_err(StoreError::from);
+            return KeyTable::new(self.rank(), keys).map(Arc::new).map_err(Error::from);
         }
         let (key, array) = (&self.key, self.array()?);
         if !shared.source.can_list() {
             shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
             let name = "nonempty_chunks";
-            return Err(
-                StoreError::unsupported(Op::List, "enumeration without", name).with_key(key)
-            );
+            return Err(Error::unsupported("enumeration without", name).at_key(key));
         }
         let mut indexes = Vec::new();
         let folder = match chunk_folder(array.names) {
@@ -241,7 +231,7 @@ impl Native {
         }
         // What lies outside the grid has no key in this array.
         let keys = indexes.iter().filter_map(|index| self.key(index));
-        KeyTable::new(self.rank(), keys).map(Arc::new).map_err(StoreError::from)
+        KeyTable::new(self.rank(), keys).map(Arc::new).map_err(Error::from)
     }
 
     /// Returns the key of the chunk at `index`, when it is inside the grid.
@@ -267,14 +257,14 @@ impl Native {
     }
 
     /// Returns where `key` lies in this array, when it is inside the grid.
-    fn path(&self, key: &ChunkKey) -> Result<Option<ChunkPath>, StoreError> {
+    fn path(&self, key: &ChunkKey) -> Result<Option<ChunkPath>> {
         match ChunkPath::from_key(key, &self.origin) {
             Ok(path) => {
                 let inside = path.index().iter().zip(&self.grid).all(|(i, n)| i < n);
                 Ok(Some(path).filter(|_| inside))
             }
             Err(error) if error.class == Class::OutOfBounds => Ok(None),
-            Err(error) => Err(StoreError::from(error).with_key(&self.key)),
+            Err(error) => Err(Error::from(error).at_key(&self.key)),
         }
     }
 
@@ -298,7 +288,7 @@ impl Native {
         &self,
         shared: &Shared,
         keys: impl Iterator<Item = &ChunkKey>,
-    ) -> Vec<Result<Option<ChunkRequest>, StoreError>> {
+    ) -> Vec<Result<Option<ChunkRequest>>> {
         let recorded = self.read_presence(shared).await.transpose();
         let plan = |key: &ChunkKey| match &recorded {
             Ok(recorded) => self.plan_read(key, recorded.as_deref()),
@@ -311,7 +301,7 @@ impl Native {
         &self,
         key: &ChunkKey,
         recorded: Option<&KeyTable>,
-    ) -> Result<Option<ChunkRequest>, StoreError> {
+    ) -> Result<Option<ChunkRequest>> {
         if let Some(table) = recorded {
             match table.find(key) {
                 // What is recorded is inside the grid.
@@ -343,10 +333,7 @@ impl Native {
     }
 
     /// Plans as [`plan_reads`](Self::plan_reads) does, without trust in presence.
-    pub(crate) fn plan_unchecked(
-        &self,
-        key: &ChunkKey,
-    ) -> Result<Option<ChunkRequest>, StoreError> {
+    pub(crate) fn plan_unchecked(&self, key: &ChunkKey) -> Result<Option<ChunkRequest>> {
         let inside = self.path(key)?.is_some();
         Ok(inside.then_some(ChunkRequest { key: *key, slot: None, listed: false }))
     }
@@ -357,7 +344,7 @@ impl Native {
         shared: &Shared,
         requests: &[&ChunkRequest],
         caching: Caching,
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    ) -> Vec<Result<Option<Bytes>>> {
         if let Body::Packed(packed) = &self.body {
             return packed.read(requests.iter().map(|request| request.key.components())).await;
         }
@@ -369,7 +356,7 @@ impl Native {
         };
         let caps = shared.caps(shared.chunk_cap());
         let chunks = array.chunks(&shared.source, &indexes, caps, caching).await;
-        let payload = |(request, chunk): (&&ChunkRequest, Result<Stored, StoreError>)| {
+        let payload = |(request, chunk): (&&ChunkRequest, Result<Stored>)| {
             let Some((place, bytes)) = chunk? else { return self.missing_chunk(request) };
             let payload = strip_frame(&bytes).map_err(|error| place.locate_error(error.into()))?;
             Ok(Some(payload).filter(|payload| !payload.is_empty()))
@@ -378,20 +365,24 @@ impl Native {
     }
 
     /// Returns the answer for a chunk of which nothing is stored: an error where the presence list has it.
-    fn missing_chunk<T>(&self, request: &ChunkRequest) -> Result<Option<T>, StoreError> {
+    fn missing_chunk<T>(&self, request: &ChunkRequest) -> Result<Option<T>> {
         if !request.listed {
             return Ok(None);
         }
         let (array, index) = (self.array()?, self.indexes(std::iter::once(request)));
         let Some(shards) = &array.shards else {
             let key = array.object(&index)?;
-            return Err(StoreError::missing(&key, "nonempty_chunks lists this chunk"));
+            return Err(Error::missing(&key, "nonempty_chunks lists this chunk"));
         };
         let key = array.object(&shards.locate(&index).0)?;
-        let expected = Expected::Rule("a span in the shard");
-        let (what, found) = ("chunk in nonempty_chunks", format!("none for {}", request.key));
-        Err(StoreError::invalid_value(Class::NotFound, Op::Read, what, expected, &*found)
-            .with_key(&key))
+        let found = format!("none for {}", request.key);
+        Err(Error::new(
+            Class::NotFound,
+            "chunk in nonempty_chunks",
+            "a span in the shard",
+            quote(&found),
+        )
+        .at_key(&key))
     }
 
     /// Returns what a part of a chunk costs.
@@ -423,7 +414,7 @@ impl Native {
         &self,
         shared: &Shared,
         requests: &[(&ChunkRequest, &[Range<u64>])],
-    ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+    ) -> Vec<Result<Option<Vec<Bytes>>>> {
         if let Body::Packed(packed) = &self.body {
             let asks: Vec<_> = requests
                 .iter()
@@ -448,7 +439,7 @@ impl Native {
             Partial::Ranges | Partial::Whole => part::read_by_range(shared, &asks).await,
         };
         let mut answers = parts.into_iter();
-        let answer = |(place, request): (&Result<Option<Place>, StoreError>, &ChunkRequest)| {
+        let answer = |(place, request): (&Result<Option<Place>>, &ChunkRequest)| {
             let answer = answers.next();
             match (place, answer) {
                 (Err(error), _) => Err(error.clone()),
@@ -466,7 +457,7 @@ impl Native {
         &self,
         shared: &Shared,
         requests: &[&ChunkRequest],
-    ) -> Vec<Result<Option<u64>, StoreError>> {
+    ) -> Vec<Result<Option<u64>>> {
         if let Body::Packed(packed) = &self.body {
             return packed.sizes(requests.iter().map(|request| request.key.components())).await;
         }
@@ -480,7 +471,7 @@ impl Native {
         let found: Vec<Option<&Place>> =
             places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
         let mut sizes = part::sizes(shared, &found).await.into_iter();
-        let size = |(place, request): (&Result<Option<Place>, StoreError>, &&ChunkRequest)| match (
+        let size = |(place, request): (&Result<Option<Place>>, &&ChunkRequest)| match (
             place,
             sizes.next(),
         ) {

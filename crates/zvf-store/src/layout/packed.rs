@@ -16,16 +16,16 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
 
 use super::grid::Grid;
 use super::part;
 use super::span::length;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::pack::Pack;
 use crate::tet::strip::Strip;
@@ -45,13 +45,16 @@ pub(crate) struct PackedCells {
 
 impl PackedCells {
     /// Opens the cells of the array at `key`, each with `rank` coordinates.
-    pub(crate) fn open(pack: &Pack, key: &Key, rank: usize) -> Result<Self, StoreError> {
+    pub(crate) fn open(pack: &Pack, key: &Key, rank: usize) -> Result<Self> {
         let found = pack.array(key, |array| {
             let (values, cells) = (array.values().id(), array.cells().map(|cells| cells.id()));
             let Some(cells) = cells.filter(|_| array.cell_rank() == rank) else {
-                let expected = Expected::Rule("a table of cells with a column for each axis");
-                let (class, what) = (Class::BadShape, "cells of a packed array");
-                return Err(StoreError::invalid_value(class, Op::Parse, what, expected, "another"));
+                return Err(Error::new(
+                    Class::BadShape,
+                    "cells of a packed array",
+                    "a table of cells with a column for each axis",
+                    "another",
+                ));
             };
             let strips = [strip(pack, values)?, strip(pack, cells)?];
             Ok((array.rows(), array.row_len(), strips))
@@ -76,16 +79,16 @@ impl PackedCells {
     pub(crate) async fn read(
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    ) -> Vec<Result<Option<Bytes>>> {
         let spans = self.spans(coords).await;
         let ranges: Vec<Range<u64>> = spans.iter().flatten().flatten().cloned().collect();
         let (tet, max_bytes) = (self.pack.tet(), self.pack.max_bytes());
         let mut answers = self.values.read_many(tet, &ranges, max_bytes).await.into_iter();
-        let answer = |span: Result<Option<Range<u64>>, StoreError>| match span? {
+        let answer = |span: Result<Option<Range<u64>>>| match span? {
             None => Ok(None),
             Some(_) => answers.next().transpose(),
         };
-        let named = |answer: Result<_, StoreError>| answer.map_err(|e| e.with_key(&self.key));
+        let named = |answer: Result<_>| answer.at_key(&self.key);
         spans.into_iter().map(answer).map(named).collect()
     }
 
@@ -93,9 +96,9 @@ impl PackedCells {
     pub(crate) async fn read_parts(
         &self,
         asks: &[(&[i64], &[Range<u64>])],
-    ) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
+    ) -> Vec<Result<Option<Vec<Bytes>>>> {
         let spans = self.spans(asks.iter().map(|(coords, _)| *coords)).await;
-        let parts: Vec<Result<Option<Vec<Range<u64>>>, StoreError>> = spans
+        let parts: Vec<Result<Option<Vec<Range<u64>>>>> = spans
             .into_iter()
             .zip(asks)
             .map(|(span, (_, ranges))| {
@@ -107,12 +110,12 @@ impl PackedCells {
         let flat: Vec<Range<u64>> = parts.iter().flatten().flatten().flatten().cloned().collect();
         let (tet, max_bytes) = (self.pack.tet(), self.pack.max_bytes());
         let mut answers = self.values.read_many(tet, &flat, max_bytes).await.into_iter();
-        let answer = |parts: Result<Option<Vec<Range<u64>>>, StoreError>| {
+        let answer = |parts: Result<Option<Vec<Range<u64>>>>| {
             let Some(parts) = parts? else { return Ok(None) };
             let pieces: Vec<_> = answers.by_ref().take(parts.len()).collect();
             pieces.into_iter().collect::<Result<Vec<_>, _>>().map(Some)
         };
-        let named = |answer: Result<_, StoreError>| answer.map_err(|e| e.with_key(&self.key));
+        let named = |answer: Result<_>| answer.at_key(&self.key);
         parts.into_iter().map(answer).map(named).collect()
     }
 
@@ -120,14 +123,13 @@ impl PackedCells {
     pub(crate) async fn sizes(
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
-    ) -> Vec<Result<Option<u64>, StoreError>> {
-        let size =
-            |span: Result<Option<Range<u64>>, StoreError>| Ok(span?.map(|span| length(&span)));
+    ) -> Vec<Result<Option<u64>>> {
+        let size = |span: Result<Option<Range<u64>>>| Ok(span?.map(|span| length(&span)));
         self.spans(coords).await.into_iter().map(size).collect()
     }
 
     /// Returns the coordinates of all cells.
-    pub(crate) async fn keys(&self) -> Result<Vec<ChunkKey>, StoreError> {
+    pub(crate) async fn keys(&self) -> Result<Vec<ChunkKey>> {
         let bytes = self.table().await?;
         let table = self.parse_table(&bytes)?;
         let mut keys = Vec::with_capacity(table.len());
@@ -142,7 +144,7 @@ impl PackedCells {
     async fn spans(
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
-    ) -> Vec<Result<Option<Range<u64>>, StoreError>> {
+    ) -> Vec<Result<Option<Range<u64>>>> {
         let bytes = self.table().await;
         let table = bytes.as_ref().map_err(Clone::clone).and_then(|bytes| self.parse_table(bytes));
         let span = |coords: &[i64]| {
@@ -157,12 +159,12 @@ impl PackedCells {
         coords.into_iter().map(span).collect()
     }
 
-    fn parse_table<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>, StoreError> {
+    fn parse_table<'b>(&self, bytes: &'b Bytes) -> Result<CellTable<'b>> {
         CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.with_array(error.into()))
     }
 
     /// Returns the table of cells: where it lies, or read once.
-    async fn table(&self) -> Result<Bytes, StoreError> {
+    async fn table(&self) -> Result<Bytes> {
         let (tet, all) = (self.pack.tet(), 0..self.cells.len());
         if let Some(bytes) = self.cells.resident_bytes(tet, &all) {
             return Ok(bytes);
@@ -170,12 +172,7 @@ impl PackedCells {
         let max_bytes = self.pack.max_bytes();
         let read = || async {
             if all.end > max_bytes {
-                return Err(StoreError::limit(
-                    Op::Read,
-                    "bytes of a table of cells",
-                    max_bytes,
-                    all.end,
-                ));
+                return Err(Error::limit("bytes of a table of cells", max_bytes, all.end));
             }
             self.cells.read(tet, all.clone(), max_bytes).await
         };
@@ -183,8 +180,8 @@ impl PackedCells {
         table.cloned().map_err(|error| self.with_array(error))
     }
 
-    fn with_array(&self, error: StoreError) -> StoreError {
-        error.with_key(&self.key)
+    fn with_array(&self, error: Error) -> Error {
+        error.at_key(&self.key)
     }
 }
 
@@ -198,21 +195,18 @@ pub(crate) struct PackedDense {
 
 impl PackedDense {
     /// Opens the items of the array at `key` over `grid`.
-    pub(crate) fn open(pack: &Pack, key: &Key, grid: &Grid) -> Result<Self, StoreError> {
+    pub(crate) fn open(pack: &Pack, key: &Key, grid: &Grid) -> Result<Self> {
         // More than 64 bits count is more than any pack has.
         let expected = super::grid::count_bytes(&grid.shape, grid.width).unwrap_or(u64::MAX);
         let found = pack.array(key, |array| {
             let bytes = array.geometry().byte_len();
             let by_bytes = array.geometry().rank() == 1;
             if bytes != expected || (!by_bytes && array.rows() != grid.rows()) {
-                let expected = Expected::Exactly(expected.into());
-                let (class, what) = (Class::CountMismatch, "bytes of a packed array");
-                return Err(StoreError::invalid_value(
-                    class,
-                    Op::Parse,
-                    what,
+                return Err(Error::new(
+                    Class::CountMismatch,
+                    "bytes of a packed array",
                     expected,
-                    Found::from(bytes),
+                    bytes,
                 ));
             }
             let id = array.values().id();
@@ -222,13 +216,13 @@ impl PackedDense {
         let values = match found {
             Some(values) => values,
             None if expected == 0 => Some(Strip::EMPTY),
-            None => return Err(StoreError::missing(key, "the documents have this array")),
+            None => return Err(Error::missing(key, "the documents have this array")),
         };
         Ok(Self { pack: pack.clone(), key: key.clone(), values })
     }
 
     /// Returns the rows `range` of the array, which are `bytes` bytes.
-    pub(crate) async fn rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes, StoreError> {
+    pub(crate) async fn rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes> {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
@@ -236,7 +230,7 @@ impl PackedDense {
         let read = async {
             let Some(values) = &self.values else {
                 let Some(dataset) = self.pack.values(&self.key) else {
-                    return Err(StoreError::missing(&self.key, "the pack has this array"));
+                    return Err(Error::missing(&self.key, "the pack has this array"));
                 };
                 let mut axes: Vec<AxisSlice> =
                     dataset.shape().iter().map(|&extent| AxisSlice::all(extent)).collect();
@@ -251,12 +245,12 @@ impl PackedDense {
             let part = start.and_then(|start| Some(start..start.checked_add(bytes)?));
             values.read(tet, part.ok_or_else(too_many_bytes_error)?, max_bytes).await
         };
-        read.await.map_err(|error| error.with_key(&self.key))
+        read.await.at_key(&self.key)
     }
 }
 
 /// Returns the content of the small array at `key`; `None` when there is no such array.
-pub(crate) async fn read_flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, StoreError> {
+pub(crate) async fn read_flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>> {
     if !pack.has_node(key) {
         return Ok(None);
     }
@@ -270,24 +264,30 @@ pub(crate) async fn read_flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>, S
             _ => tet.read_all(dataset, max_bytes).await,
         }
     };
-    read.await.map(Some).map_err(|error| error.with_key(key))
+    read.await.map(Some).at_key(key)
 }
 
-fn strip(pack: &Pack, id: u32) -> Result<Strip, StoreError> {
+fn strip(pack: &Pack, id: u32) -> Result<Strip> {
     let dataset = pack.tet().datasets().get(usize_from_u32(id));
     let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
     strip.ok_or_else(|| {
-        let expected = Expected::Rule("one chunk, or several along the first axis");
-        let (class, what) = (Class::BadShape, "chunks of a packed array");
-        StoreError::invalid_value(class, Op::Parse, what, expected, "several along another")
+        Error::new(
+            Class::BadShape,
+            "chunks of a packed array",
+            "one chunk, or several along the first axis",
+            "several along another",
+        )
     })
 }
 
 /// Returns the fault of rows whose bytes 64 bits do not count.
-fn too_many_bytes_error() -> StoreError {
-    let (class, what) = (Class::OutOfBounds, "bytes of packed rows");
-    let expected = Expected::AtMost(u64::MAX.into());
-    StoreError::invalid_value(class, Op::Read, what, expected, "more")
+fn too_many_bytes_error() -> Error {
+    Error::new(
+        Class::OutOfBounds,
+        "bytes of packed rows",
+        Expected::AtMost(u64::MAX.into()),
+        "more",
+    )
 }
 
 /// Returns the number of a row as coordinates.

@@ -14,13 +14,14 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected};
 
 use super::span::{FRAME_BYTES, length};
 use super::zarr::Place;
-use crate::error::{Change, Op, StoreError};
+use crate::error::object_replaced_error;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer};
 
@@ -31,11 +32,11 @@ pub(super) type PartRequest<'a> = (Option<&'a Place>, &'a [Range<u64>]);
 pub(super) async fn read_by_range(
     shared: &Shared,
     asks: &[PartRequest<'_>],
-) -> Vec<Result<Option<Vec<Bytes>>, StoreError>> {
-    let gets: Vec<Result<Vec<Get>, StoreError>> = asks.iter().map(plan_gets).collect();
+) -> Vec<Result<Option<Vec<Bytes>>>> {
+    let gets: Vec<Result<Vec<Get>>> = asks.iter().map(plan_gets).collect();
     let flat: Vec<Get> = gets.iter().flatten().flatten().cloned().collect();
     let mut answers = shared.source.read_many(&flat).await.into_iter();
-    let answer = |(gets, &(place, ranges)): (Result<Vec<Get>, StoreError>, &PartRequest<'_>)| {
+    let answer = |(gets, &(place, ranges)): (Result<Vec<Get>>, &PartRequest<'_>)| {
         let gets = gets?;
         let answers: Vec<_> = answers.by_ref().take(gets.len()).collect();
         match place {
@@ -47,10 +48,7 @@ pub(super) async fn read_by_range(
 }
 
 /// Returns the length of each payload, from a span or a frame.
-pub(super) async fn sizes(
-    shared: &Shared,
-    places: &[Option<&Place>],
-) -> Vec<Result<Option<u64>, StoreError>> {
+pub(super) async fn sizes(shared: &Shared, places: &[Option<&Place>]) -> Vec<Result<Option<u64>>> {
     let alone = |place: &&Place| place.span.is_none();
     let gets: Vec<Get> =
         places.iter().filter_map(|place| place.filter(alone)?.part(&(0..FRAME_BYTES))).collect();
@@ -70,7 +68,7 @@ pub(super) async fn sizes(
 }
 
 /// Returns the frame of a chunk unless it is known, then each range of its payload.
-fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>, StoreError> {
+fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>> {
     let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shift_past_frame(place, range));
     let mut gets = Vec::with_capacity(ranges.len().saturating_add(1)); // a capacity
@@ -83,10 +81,7 @@ fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>, StoreError>
 }
 
 /// Returns the bytes of a chunk that are bytes `range` of its payload.
-pub(super) fn shift_past_frame(
-    place: &Place,
-    range: &Range<u64>,
-) -> Result<Range<u64>, StoreError> {
+pub(super) fn shift_past_frame(place: &Place, range: &Range<u64>) -> Result<Range<u64>> {
     match (range.start.checked_add(FRAME_BYTES), range.end.checked_add(FRAME_BYTES)) {
         (Some(start), Some(end)) if start <= end => Ok(start..end),
         _ => Err(reversed_range_error(place, range)),
@@ -98,8 +93,8 @@ pub(super) fn shift_past_frame(
 fn pieces(
     place: &Place,
     ranges: &[Range<u64>],
-    answers: Vec<Result<Option<GetAnswer>, StoreError>>,
-) -> Result<Option<Vec<Bytes>>, StoreError> {
+    answers: Vec<Result<Option<GetAnswer>>>,
+) -> Result<Option<Vec<Bytes>>> {
     let with_frame = answers.len() > ranges.len();
     let mut answers = answers.into_iter();
     let (whole, version) = match place.known_payload().filter(|_| !with_frame) {
@@ -121,23 +116,20 @@ fn pieces(
         match answer? {
             Some(got) if got.version == version => pieces.push(got.bytes),
             None if !with_frame => return place.check_absent().map(|()| None),
-            _ => return Err(place.locate_error(StoreError::from_change(Change::Version))),
+            _ => return Err(place.locate_error(object_replaced_error())),
         }
     }
     Ok(Some(pieces))
 }
 
 /// Returns where the payload lies in a chunk that starts with `frame`.
-fn payload(place: &Place, frame: &GetAnswer) -> Result<Range<u64>, StoreError> {
+fn payload(place: &Place, frame: &GetAnswer) -> Result<Range<u64>> {
     VlenCell::payload_span(&frame.bytes, place.total(frame))
         .map_err(|error| place.locate_error(error.into()))
 }
 
 /// Returns the bytes `range` of a payload that is the bytes `payload` of something.
-pub(super) fn part_span(
-    payload: &Range<u64>,
-    range: &Range<u64>,
-) -> Result<Range<u64>, StoreError> {
+pub(super) fn part_span(payload: &Range<u64>, range: &Range<u64>) -> Result<Range<u64>> {
     let whole = length(payload);
     if range.start > range.end || range.end > whole {
         return Err(outside_payload_error(whole, range.end));
@@ -152,43 +144,37 @@ pub(super) fn slices(
     place: &crate::key::Key,
     payload: &Bytes,
     ranges: &[Range<u64>],
-) -> Result<Vec<Bytes>, StoreError> {
+) -> Result<Vec<Bytes>> {
     let whole = to_u64(payload.len());
     let slice = |range: &Range<u64>| {
         let span = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
         match span.filter(|(start, end)| start <= end && *end <= payload.len()) {
             Some((start, end)) => Ok(payload.slice(start..end)),
-            None => Err(outside_payload_error(whole, range.end).with_key(place)),
+            None => Err(outside_payload_error(whole, range.end).at_key(place)),
         }
     };
     ranges.iter().map(slice).collect()
 }
 
-fn outside_payload_error(whole: u64, end: u64) -> StoreError {
-    let expected = Expected::AtMost(whole.into());
-    let found = zvf_format::Found::from(end);
-    StoreError::invalid_value(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
+fn outside_payload_error(whole: u64, end: u64) -> Error {
+    Error::new(Class::OutOfBounds, "end of a part", Expected::AtMost(whole.into()), end)
 }
 
-pub(super) fn past_payload_error(place: &Place, whole: u64, end: u64) -> StoreError {
+pub(super) fn past_payload_error(place: &Place, whole: u64, end: u64) -> Error {
     place.locate_error(outside_payload_error(whole, end))
 }
 
-pub(super) fn past_end_error(place: &Place, part: &Range<u64>) -> StoreError {
+pub(super) fn past_end_error(place: &Place, part: &Range<u64>) -> Error {
     // Of a chunk that is shorter than its frame there is no payload.
     let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME_BYTES);
     past_payload_error(place, whole, part.end.saturating_sub(FRAME_BYTES))
 }
 
-fn reversed_range_error(place: &Place, range: &Range<u64>) -> StoreError {
-    let (expected, found) =
-        (Expected::AtLeast(range.start.into()), zvf_format::Found::from(range.end));
-    let what = "end of a part";
-    place.locate_error(StoreError::invalid_value(
+fn reversed_range_error(place: &Place, range: &Range<u64>) -> Error {
+    place.locate_error(Error::new(
         Class::InvalidArgument,
-        Op::Read,
-        what,
-        expected,
-        found,
+        "end of a part",
+        Expected::AtLeast(range.start.into()),
+        range.end,
     ))
 }

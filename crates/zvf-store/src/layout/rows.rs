@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
@@ -33,7 +34,6 @@ use super::tiny::read_flat_many;
 use super::zarr::ZarrArray;
 use crate::cache::Caching;
 use crate::codec::{Coding, Packing};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::Source;
@@ -44,7 +44,7 @@ use crate::source::Source;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/three.zarrvectors");
 /// # let store = zvf_store::Store::open(path, Default::default()).await?;
 /// let names = store.nodes().rows("parametric/names").await?.expect("the store has some");
@@ -69,7 +69,7 @@ pub(crate) struct RowsCore {
 
 #[derive(Debug)]
 enum Body {
-    Chunked { len: u64, chunk: NonZeroU64, id: u32, array: Result<ZarrArray, StoreError> },
+    Chunked { len: u64, chunk: NonZeroU64, id: u32, array: Result<ZarrArray> },
     Flat { data: Key, offsets: Key, content: OnceCell<Flat> },
     Packed { len: u64, cells: PackedCells },
 }
@@ -88,23 +88,20 @@ impl RowsCore {
         key: &Key,
         doc: &ArrayDoc,
         attributes: &Object,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.inner_chunk_shape()) else {
-            let (expected, found) = (Expected::Exactly(1), Found::from(doc.rank()));
-            let what = "axes of an array of rows";
-            return Err(StoreError::invalid_value(
-                Class::BadShape,
-                Op::Parse,
-                what,
-                expected,
-                found,
-            )
-            .with_key(key));
+            return Err(
+                Error::new(Class::BadShape, "axes of an array of rows", 1, doc.rank()).at_key(key)
+            );
         };
         let Some(chunk) = NonZeroU64::new(chunk) else {
-            let (expected, what) = (Expected::AtLeast(1), "chunk_shape of an array of rows");
-            return Err(StoreError::invalid_value(Class::BadShape, Op::Parse, what, expected, "0")
-                .with_key(key));
+            return Err(Error::new(
+                Class::BadShape,
+                "chunk_shape of an array of rows",
+                Expected::AtLeast(1),
+                "0",
+            )
+            .at_key(key));
         };
         if let Source::Pack(pack) = &shared.source {
             let cells = PackedCells::open(pack, key, 1)?;
@@ -114,13 +111,13 @@ impl RowsCore {
         let array = Coding::from_doc(doc)
             .and_then(|coding| {
                 if coding.packing != Packing::Vlen {
-                    return Err(StoreError::unsupported(Op::Decode, "codec of rows", "bytes"));
+                    return Err(Error::unsupported("codec of rows", "bytes"));
                 }
                 let shards = Shards::from_doc(doc, coding.index)?;
                 let names = doc.chunk_key_encoding;
                 Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
             })
-            .map_err(|error| error.with_key(key));
+            .at_key(key);
         Ok(Self {
             key: key.clone(),
             attributes: attributes.clone(),
@@ -129,7 +126,7 @@ impl RowsCore {
     }
 
     /// Returns the rows that families A and B0 keep in the group `doc` under `key`.
-    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self, StoreError> {
+    pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
         Ok(Self {
             key: key.clone(),
@@ -162,7 +159,7 @@ impl Rows {
     ///
     /// When the rows lie in the form of family A and cannot be read.
     #[boxed]
-    pub async fn count(&self) -> Result<u64, StoreError> {
+    pub async fn count(&self) -> Result<u64> {
         match &self.core.body {
             Body::Chunked { len, .. } | Body::Packed { len, .. } => Ok(*len),
             Body::Flat { .. } => {
@@ -178,7 +175,7 @@ impl Rows {
     ///
     /// As [`rows`](Self::rows).
     #[boxed]
-    pub async fn range(&self, range: Range<u64>) -> Result<Vec<Bytes>, StoreError> {
+    pub async fn range(&self, range: Range<u64>) -> Result<Vec<Bytes>> {
         let end = range.end;
         if end > self.count().await? {
             return Err(self.past_end_error(end, self.count().await?));
@@ -194,7 +191,7 @@ impl Rows {
     /// [`Class::OutOfBounds`] when there is no such row; [`Class::Unsupported`] when a codec is unknown;
     /// otherwise when a chunk cannot be read or is not what the array's document says.
     #[boxed]
-    pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>, StoreError> {
+    pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>> {
         let len = self.count().await?;
         if let Some(&past) = places.iter().find(|&&place| place >= len) {
             // no range ends beyond 2^64 - 1
@@ -232,7 +229,7 @@ impl Rows {
         chunk: NonZeroU64,
         id: u32,
         places: &[u64],
-    ) -> Result<Vec<Bytes>, StoreError> {
+    ) -> Result<Vec<Bytes>> {
         let mut order: Vec<(u64, usize)> =
             places.iter().enumerate().map(|(at, place)| (*place / chunk, at)).collect();
         order.sort_unstable();
@@ -267,7 +264,7 @@ impl Rows {
         chunk: NonZeroU64,
         id: u32,
         numbers: &[u64],
-    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+    ) -> Result<Vec<Option<Bytes>>> {
         let slots: Vec<Option<u64>> = numbers.iter().copied().map(Some).collect();
         let fetch = |missing: Vec<usize>| async move {
             let missing_chunks: Vec<Vec<u64>> =
@@ -288,7 +285,7 @@ impl Rows {
     }
 
     /// Returns the content of the flat form, read once.
-    async fn read_flat(&self) -> Result<Option<&Flat>, StoreError> {
+    async fn read_flat(&self) -> Result<Option<&Flat>> {
         let Body::Flat { data, offsets, content } = &self.core.body else { return Ok(None) };
         let content = content.get_or_try_init(|| async {
             let both = vec![Ok(data.clone()), Ok(offsets.clone())];
@@ -296,34 +293,25 @@ impl Rows {
             let mut next = |key| match both.next() {
                 Some(Ok(Some(bytes))) => Ok(bytes),
                 Some(Err(error)) => Err(error),
-                _ => Err(StoreError::missing(key, "its group is there")),
+                _ => Err(Error::missing(key, "its group is there")),
             };
             let (data, starts) = (next(data)?, next(offsets)?);
-            let starts = parse_starts(&starts, data.len())
-                .map_err(|error| StoreError::from(error).with_key(offsets))?;
+            let starts = parse_starts(&starts, data.len()).at_key(offsets)?;
             Ok(Flat { data, starts })
         });
         content.await.map(Some)
     }
 
     /// Returns the fault of a chunk whose table does not fit it.
-    fn table_error(&self, number: u64) -> StoreError {
-        let (class, expected) = (Class::CountMismatch, Expected::Rule("a table of all its rows"));
+    fn table_error(&self, number: u64) -> Error {
         let found = format!("another behind chunk {number}");
-        StoreError::invalid_value(class, Op::Decode, "chunk of rows", expected, &*found)
-            .with_key(&self.core.key)
+        Error::new(Class::CountMismatch, "chunk of rows", "a table of all its rows", quote(&found))
+            .at_key(&self.core.key)
     }
 
-    fn past_end_error(&self, end: u64, len: u64) -> StoreError {
-        let (expected, found) = (Expected::AtMost(len.into()), Found::from(end));
-        StoreError::invalid_value(
-            Class::OutOfBounds,
-            Op::Read,
-            "end of a range of rows",
-            expected,
-            found,
-        )
-        .with_key(&self.core.key)
+    fn past_end_error(&self, end: u64, len: u64) -> Error {
+        Error::new(Class::OutOfBounds, "end of a range of rows", Expected::AtMost(len.into()), end)
+            .at_key(&self.core.key)
     }
 }
 
@@ -384,8 +372,14 @@ fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
 }
 
 fn too_long_error(end: usize) -> FormatError {
-    let expected = Expected::AtMost(u32::MAX.into());
-    FormatError::new(Class::LimitExceeded, Part::VlenRows, "end of a row", 0, expected, end)
+    FormatError::new(
+        Class::LimitExceeded,
+        Part::VlenRows,
+        "end of a row",
+        0,
+        Expected::AtMost(u32::MAX.into()),
+        end,
+    )
 }
 
 /// Returns row `place` of a chunk of `count` rows that has its table behind it. Numbers that do not fit are in no table.

@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::{IndexLocation, ShardIndex};
-use zvf_format::{Class, Expected, Found};
 use zvf_metadata::ArrayDoc;
 
 use crate::codec::IndexCoding;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::source::{Get, GetAnswer, Source, Version};
 
@@ -92,21 +92,19 @@ impl Shards {
     }
 
     /// Returns the shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
-    pub(crate) fn from_doc(
-        doc: &ArrayDoc,
-        index: Option<IndexCoding>,
-    ) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn from_doc(doc: &ArrayDoc, index: Option<IndexCoding>) -> Result<Option<Self>> {
         let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
         let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
         let per: Option<Vec<u64>> = shard.map(|(shard, inner)| shard.checked_div(*inner)).collect();
         let location = if at_start { IndexLocation::Start } else { IndexLocation::End };
         match per.and_then(|per| Self::new(&per, location, checksum)) {
             Some(shards) => Ok(Some(shards)),
-            None => {
-                let (what, found) = ("chunks of a shard", Found::Text("more than 64 bits count"));
-                let expected = Expected::Rule("a number of chunks");
-                Err(StoreError::invalid_value(Class::BadShape, Op::Parse, what, expected, found))
-            }
+            None => Err(Error::new(
+                Class::BadShape,
+                "chunks of a shard",
+                "a number of chunks",
+                "more than 64 bits count",
+            )),
         }
     }
 
@@ -142,11 +140,7 @@ impl Shards {
     }
 
     /// Returns the spans of the shard under `key`, or `None` where there is no such object.
-    pub(crate) async fn spans(
-        &self,
-        source: &Source,
-        key: &Key,
-    ) -> Result<Option<Arc<Spans>>, StoreError> {
+    pub(crate) async fn spans(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>> {
         let slot = self.slot(key);
         slot.get_or_try_init(|| self.fetch(source, key)).await.cloned()
     }
@@ -167,7 +161,7 @@ impl Shards {
         Arc::clone(cache.indexes.entry(key.clone()).or_default())
     }
 
-    async fn fetch(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>, StoreError> {
+    async fn fetch(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>> {
         let sum = if self.checksum { SUM_BYTES } else { 0 };
         let len = self.cells.checked_mul(ENTRY_BYTES).and_then(|len| len.checked_add(sum));
         let len = len.unwrap_or(u64::MAX); // longer than any object, which is a fault below
@@ -177,12 +171,12 @@ impl Shards {
         };
         let got = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
         let Some(got) = got else { return Ok(None) };
-        self.parse(&got).map(|spans| Some(Arc::new(spans))).map_err(|error| error.with_key(key))
+        self.parse(&got).map(|spans| Some(Arc::new(spans))).at_key(key)
     }
 
-    fn parse(&self, got: &GetAnswer) -> Result<Spans, StoreError> {
+    fn parse(&self, got: &GetAnswer) -> Result<Spans> {
         let at = self.location.span(self.cells, self.checksum, got.size)?;
-        let with_span = |error| StoreError::from(error).with_span(at.start, at.end);
+        let with_span = |error| Error::from(error).at_span(at.start, at.end);
         let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(with_span)?;
         index.check_spans(got.size, self.location).map_err(with_span)?;
         // A chunk without bytes holds nothing.

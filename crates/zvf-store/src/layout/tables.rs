@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use zvf_error::Result;
 use zvf_metadata::KeyList;
 
 use super::table::KeyTable;
-use crate::error::StoreError;
 
 /// The tables of long lists that are in use.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ impl SharedTables {
         keys: &KeyList,
         origin: &[i64],
         grid: &[u64],
-        parse: impl FnOnce() -> Result<Arc<KeyTable>, StoreError>,
-    ) -> Result<Arc<KeyTable>, StoreError> {
+        parse: impl FnOnce() -> Result<Arc<KeyTable>>,
+    ) -> Result<Arc<KeyTable>> {
         if keys.len() < MIN_SHARED_KEYS {
             return parse();
         }
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(keys: &KeyList) -> Result<Arc<KeyTable>, StoreError> {
+    fn parse(keys: &KeyList) -> Result<Arc<KeyTable>> {
         let keys = keys.iter().map(|key| key.parse::<ChunkKey>().unwrap());
         Ok(Arc::new(KeyTable::new(1, keys)?))
     }

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use zvf_error::{Error, Locate as _, Result, quote};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, Found};
@@ -27,7 +28,6 @@ use super::names::name_chunk;
 use super::table::KeyTable;
 use crate::codec::{Coding, Job, Packing, decode_many};
 use crate::docs::document;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::notice::Notice;
 use crate::shared::Shared;
@@ -76,21 +76,19 @@ impl Tiny {
     }
 
     /// Returns the keys that have an array, which may be one of length 0.
-    pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>, StoreError> {
+    pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>> {
         Ok(Arc::clone(&self.names(shared).await?.table))
     }
 
-    async fn names(&self, shared: &Shared) -> Result<&Arc<Names>, StoreError> {
+    async fn names(&self, shared: &Shared) -> Result<&Arc<Names>> {
         self.names.get_or_try_init(|| self.list(shared)).await
     }
 
-    async fn list(&self, shared: &Shared) -> Result<Arc<Names>, StoreError> {
+    async fn list(&self, shared: &Shared) -> Result<Arc<Names>> {
         if !shared.source.can_list() {
             shared.notices.add(Notice::CannotEnumerate { key: self.key.clone() });
             let name = "a listing";
-            return Err(
-                StoreError::unsupported(Op::List, "enumeration without", name).with_key(&self.key)
-            );
+            return Err(Error::unsupported("enumeration without", name).at_key(&self.key));
         }
         let (mut keys, mut packs) = (Vec::new(), Vec::new());
         for child in shared.source.children(&self.key).await? {
@@ -101,7 +99,7 @@ impl Tiny {
             }
         }
         let mut shards = HashMap::new();
-        let gets: Result<Vec<Get>, StoreError> =
+        let gets: Result<Vec<Get>> =
             packs.iter().map(|pack| Ok(Get::object(document(pack)?))).collect();
         for (pack, got) in packs.iter().zip(shared.source.read_many(&gets?).await) {
             let Some(got) = got? else { continue };
@@ -111,8 +109,7 @@ impl Tiny {
             }
         }
         let all = keys.into_iter().chain(shards.keys().copied());
-        let table = KeyTable::new(self.rank, all)
-            .map_err(|error| StoreError::from(error).with_key(&self.key))?;
+        let table = KeyTable::new(self.rank, all).at_key(&self.key)?;
         Ok(Arc::new(Names { table: Arc::new(table), shards }))
     }
 
@@ -121,7 +118,7 @@ impl Tiny {
         &self,
         shared: &Shared,
         keys: &[ChunkKey],
-    ) -> Vec<Result<Option<Bytes>, StoreError>> {
+    ) -> Vec<Result<Option<Bytes>>> {
         let arrays: Vec<_> = keys.iter().map(|key| self.key.child(&key.to_string())).collect();
         let mut payloads = read_flat_many(shared, arrays).await;
         for (key, payload) in keys.iter().zip(&mut payloads) {
@@ -142,52 +139,48 @@ impl Tiny {
         self.names.get().is_some_and(|names| names.table.find(key).is_some())
     }
 
-    fn vanished_error<T>(&self, key: &ChunkKey) -> Result<Option<T>, StoreError> {
-        Err(StoreError::missing(&self.key.child(&key.to_string())?, "a listing showed this array"))
+    fn vanished_error<T>(&self, key: &ChunkKey) -> Result<Option<T>> {
+        Err(Error::missing(&self.key.child(&key.to_string())?, "a listing showed this array"))
     }
 
     /// Returns a payload that lies in a shard.
-    async fn unpack(&self, shared: &Shared, key: &ChunkKey) -> Result<Option<Bytes>, StoreError> {
+    async fn unpack(&self, shared: &Shared, key: &ChunkKey) -> Result<Option<Bytes>> {
         let names = self.names(shared).await?;
         let Some(Packed { shard, start, len }) = names.shards.get(key) else { return Ok(None) };
         let Some(bytes) = read_flat(shared, shard.clone()).await? else {
-            return Err(StoreError::missing(shard, "its shard index was read"));
+            return Err(Error::missing(shard, "its shard index was read"));
         };
         let end = start.checked_add(*len).filter(|end| *end <= to_u64(bytes.len()));
         let Some(end) = end else {
-            let expected = Expected::AtMost(to_u64(bytes.len()).into());
             let found = Found::from(start.saturating_add(*len)); // as far as one can say it
-            let what = "end of a span in shard_index";
-            return Err(StoreError::invalid_value(
+            return Err(Error::new(
                 Class::OutOfBounds,
-                Op::Read,
-                what,
-                expected,
+                "end of a span in shard_index",
+                Expected::AtMost(to_u64(bytes.len()).into()),
                 found,
             )
-            .with_key(shard));
+            .at_key(shard));
         };
         Ok(Some(bytes.slice(saturating_usize(*start)..saturating_usize(end))))
     }
 }
 
 /// Returns the content of the small array under `key`, or `None` when there is no such array.
-pub(crate) async fn read_flat(shared: &Shared, key: Key) -> Result<Option<Bytes>, StoreError> {
+pub(crate) async fn read_flat(shared: &Shared, key: Key) -> Result<Option<Bytes>> {
     read_flat_many(shared, vec![Ok(key)]).await.pop().unwrap_or(Ok(None))
 }
 
 /// Returns the content of each small array.
 pub(crate) async fn read_flat_many(
     shared: &Shared,
-    arrays: Vec<Result<Key, StoreError>>,
-) -> Vec<Result<Option<Bytes>, StoreError>> {
+    arrays: Vec<Result<Key>>,
+) -> Vec<Result<Option<Bytes>>> {
     if let Source::Pack(pack) = &shared.source {
-        let content = |array: Result<Key, StoreError>| async move {
-            super::packed::read_flat(pack, &array?).await
-        };
+        let content =
+            |array: Result<Key>| async move { super::packed::read_flat(pack, &array?).await };
         return futures_util::future::join_all(arrays.into_iter().map(content)).await;
     }
-    let keys = |array: &Result<Key, StoreError>| -> Result<[Key; 2], StoreError> {
+    let keys = |array: &Result<Key>| -> Result<[Key; 2]> {
         let array = array.clone()?;
         Ok([document(&array)?, array.join("c/0")?])
     };
@@ -195,7 +188,7 @@ pub(crate) async fn read_flat_many(
     let gets: Vec<Get> = keys.iter().flatten().flatten().cloned().map(Get::object).collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
     let mut next = || answers.next().unwrap_or(Ok(None));
-    let stored: Vec<Result<Option<Flat>, StoreError>> = keys
+    let stored: Vec<Result<Option<Flat>>> = keys
         .iter()
         .zip(&arrays)
         .map(|(keys, array)| {
@@ -228,12 +221,7 @@ struct Flat {
 }
 
 impl Flat {
-    fn new(
-        shared: &Shared,
-        key: &Key,
-        doc: &GetAnswer,
-        data: Option<GetAnswer>,
-    ) -> Result<Self, StoreError> {
+    fn new(shared: &Shared, key: &Key, doc: &GetAnswer, data: Option<GetAnswer>) -> Result<Self> {
         let doc = array_doc(key, doc)?;
         let bytes =
             DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
@@ -242,14 +230,10 @@ impl Flat {
         // Both objects are asked for at once, before the document can say where the second one is.
         if !doc.chunk_key_encoding.is_usual() {
             let name = name_chunk(doc.chunk_key_encoding, &[0]);
-            let error = StoreError::unsupported(
-                Op::Parse,
-                "chunk_key_encoding of a small array: chunk",
-                &*name,
-            );
-            return Err(error.with_key(&document(key)?));
+            let error = Error::unsupported("chunk_key_encoding of a small array: chunk", &name);
+            return Err(error.at_key(&document(key)?));
         }
-        let coding = Coding::from_doc(&doc).map_err(|error| error.with_key(key))?;
+        let coding = Coding::from_doc(&doc).at_key(key)?;
         let one_piece = coding.index.is_none() && matches!(coding.packing, Packing::Items { .. });
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.chunk_shape.as_slice()) else {
             return Err(not_flat_error(key, "an array of one axis"));
@@ -258,8 +242,7 @@ impl Flat {
             return Err(not_flat_error(key, "bytes in one chunk"));
         }
         if len > shared.chunk_cap() {
-            let what = "bytes of one chunk";
-            return Err(StoreError::limit(Op::Read, what, shared.chunk_cap(), len).with_key(key));
+            return Err(Error::limit("bytes of one chunk", shared.chunk_cap(), len).at_key(key));
         }
         let stored = data.map(|got| got.bytes).filter(|_| len > 0);
         Ok(Self { key: key.clone(), len, chunk, fill, coding, stored })
@@ -271,38 +254,38 @@ impl Flat {
     }
 
     /// Returns the content, given what is stored, decoded.
-    fn content(self, decoded: Option<Bytes>) -> Result<Bytes, StoreError> {
+    fn content(self, decoded: Option<Bytes>) -> Result<Bytes> {
         let Some(mut bytes) = decoded else {
             return Ok(vec![self.fill; saturating_usize(self.len)].into()); // at most the cap of a chunk
         };
         if to_u64(bytes.len()) != self.chunk {
-            let (expected, found) =
-                (Expected::Exactly(self.chunk.into()), Found::from(bytes.len()));
-            let what = "bytes of the chunk";
-            return Err(StoreError::invalid_value(
+            return Err(Error::new(
                 Class::CountMismatch,
-                Op::Decode,
-                what,
-                expected,
-                found,
+                "bytes of the chunk",
+                self.chunk,
+                bytes.len(),
             )
-            .with_key(&self.key.join("c/0")?));
+            .at_key(&self.key.join("c/0")?));
         }
         bytes.truncate(saturating_usize(self.len));
         Ok(bytes)
     }
 }
 
-fn array_doc(key: &Key, got: &GetAnswer) -> Result<ArrayDoc, StoreError> {
+fn array_doc(key: &Key, got: &GetAnswer) -> Result<ArrayDoc> {
     let document = document(key)?;
-    ArrayDoc::parse(&got.bytes).map_err(|error| StoreError::from(error).with_key(&document))
+    ArrayDoc::parse(&got.bytes).at_key(&document)
 }
 
-fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed)>, StoreError> {
+fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed)>> {
     let odd = |found: &str| {
-        let expected = Expected::Rule("an offset and a length for each chunk key");
-        StoreError::invalid_value(Class::BadTag, Op::Parse, "shard_index", expected, found)
-            .with_key(shard)
+        Error::new(
+            Class::BadTag,
+            "shard_index",
+            "an offset and a length for each chunk key",
+            quote(found),
+        )
+        .at_key(shard)
     };
     let Some(index) = attributes.get("shard_index") else { return Err(odd("nothing")) };
     let index = index.as_object().ok_or_else(|| odd("another value"))?;
@@ -318,10 +301,8 @@ fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed
     packed.collect()
 }
 
-fn not_flat_error(key: &Key, rule: &'static str) -> StoreError {
-    let (expected, found) = (Expected::Rule(rule), Found::Text("another array"));
-    StoreError::invalid_value(Class::BadShape, Op::Parse, "array of a chunk", expected, found)
-        .with_key(key)
+fn not_flat_error(key: &Key, rule: &'static str) -> Error {
+    Error::new(Class::BadShape, "array of a chunk", rule, "another array").at_key(key)
 }
 
 /// How the names of shards start.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_metadata::ChunkKeyEncoding;
 
@@ -20,7 +21,6 @@ use super::shard::{Shards, Spans};
 use super::span::{FRAME_BYTES, length};
 use crate::cache::Caching;
 use crate::codec::{Caps, Chain, Job, cancelled_error, decode_many};
-use crate::error::StoreError;
 use crate::key::Key;
 use crate::source::{Get, GetAnswer, Source, Version};
 
@@ -91,19 +91,19 @@ impl Place {
     }
 
     /// Checks that there may be no such object: not where an index of the object was read.
-    pub(crate) fn check_absent(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_absent(&self) -> Result<()> {
         match &self.span {
             None => Ok(()),
-            Some(_) => Err(StoreError::missing(&self.key, "a shard index was read")),
+            Some(_) => Err(Error::missing(&self.key, "a shard index was read")),
         }
     }
 
     /// Returns the same fault, of these bytes.
-    pub(crate) fn locate_error(&self, error: StoreError) -> StoreError {
-        let error = error.with_key(&self.key);
+    pub(crate) fn locate_error(&self, error: Error) -> Error {
+        let error = error.at_key(&self.key);
         match &self.span {
             None => error,
-            Some((span, _)) => error.with_span(span.start, span.end),
+            Some((span, _)) => error.at_span(span.start, span.end),
         }
     }
 
@@ -121,7 +121,7 @@ impl ZarrArray {
         &self,
         source: &Source,
         chunk_indexes: &[impl AsRef<[u64]>],
-    ) -> Vec<Result<Option<Place>, StoreError>> {
+    ) -> Vec<Result<Option<Place>>> {
         let Some(shards) = &self.shards else {
             let whole = |index: &[u64]| {
                 Ok(Some(Place { key: self.object(index)?, span: None, indexed: None }))
@@ -164,14 +164,14 @@ impl ZarrArray {
         source: &Source,
         shards: &Shards,
         shard: &[u64],
-    ) -> Result<(Key, Option<Arc<Spans>>), StoreError> {
+    ) -> Result<(Key, Option<Arc<Spans>>)> {
         let key = self.object(shard)?;
         let spans = shards.spans(source, &key).await?;
         Ok((key, spans))
     }
 
     /// Returns the name of the object at `index`: of a chunk, or of a shard.
-    pub(crate) fn object(&self, index: &[u64]) -> Result<Key, StoreError> {
+    pub(crate) fn object(&self, index: &[u64]) -> Result<Key> {
         let (prefix, separator) = spelling(self.names);
         if separator == "/" && !index.is_empty() {
             return self.key.descend_numbers(prefix, index);
@@ -185,7 +185,7 @@ impl ZarrArray {
         source: &Source,
         chunk_indexes: &[impl AsRef<[u64]>],
         caching: Caching,
-    ) -> Vec<Result<Stored, StoreError>> {
+    ) -> Vec<Result<Stored>> {
         let places = self.places(source, chunk_indexes).await;
         let gets: Vec<Get> = places
             .iter()
@@ -208,7 +208,7 @@ impl ZarrArray {
         chunk_indexes: &[impl AsRef<[u64]>],
         caps: Caps,
         caching: Caching,
-    ) -> Vec<Result<Stored, StoreError>> {
+    ) -> Vec<Result<Stored>> {
         let stored = self.read_stored(source, chunk_indexes, caching).await;
         if self.chain.is_empty()
             && stored.iter().flatten().flatten().all(|(_, b)| to_u64(b.len()) <= caps.chunk)

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::{MappedFile, Promise};
 use crate::budget::Budget;
-use crate::error::StoreError;
 use crate::file::RangedFile;
 use crate::open::Store;
 use crate::options::OpenOptions;
 use crate::source::{Source, is_pack_file};
+use zvf_error::Result;
 
 impl Store {
     /// Opens the store in the directory or pack `path`, whose large files are read through memory maps: cells that are
@@ -27,7 +27,7 @@ impl Store {
     ///
     /// As [`open`](Self::open).
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
-    pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
+    pub async unsafe fn open_mapped(path: &Path, options: OpenOptions) -> Result<Self> {
         Self::open_promised(path, options, Promise::OfCaller).await
     }
 
@@ -38,18 +38,11 @@ impl Store {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn open_mapped_if_immutable(
-        path: &Path,
-        options: OpenOptions,
-    ) -> Result<Self, StoreError> {
+    pub async fn open_mapped_if_immutable(path: &Path, options: OpenOptions) -> Result<Self> {
         Self::open_promised(path, options, Promise::WhereImmutable).await
     }
 
-    async fn open_promised(
-        path: &Path,
-        options: OpenOptions,
-        promise: Promise,
-    ) -> Result<Self, StoreError> {
+    async fn open_promised(path: &Path, options: OpenOptions, promise: Promise) -> Result<Self> {
         if is_pack_file(path) {
             let file = match MappedFile::open(path, promise)? {
                 Some(file) => RangedFile::from_map(file)?,

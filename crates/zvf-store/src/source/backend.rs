@@ -13,7 +13,7 @@ use object_store::path::Path;
 /// let backend = Store::backend("memory:///brain", &OpenOptions::default())?.expect("a URL");
 /// assert_eq!((backend.prefix.as_ref(), backend.store.to_string().as_str()), ("brain", "InMemory"));
 /// assert!(backend.can_list);
-/// # Ok::<(), zvf_store::StoreError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

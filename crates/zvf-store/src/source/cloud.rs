@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use url::Url;
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 
 use super::remote::refusal::Connector;
-use crate::error::{BackendAnswer, Op, StoreError};
+use crate::error::{BackendAnswer, backend_error};
 use crate::options::{OpenOptions, Timeouts};
 
 /// Returns the bucket and its service that `url` names.
 #[cfg(feature = "s3")]
-pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::aws::AmazonS3Builder::new();
     let builder =
         configure(builder, "AWS_", options, |builder, key, value| builder.with_config(key, value))?;
@@ -28,7 +29,7 @@ pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore
 
 /// Returns the bucket that `url` names.
 #[cfg(feature = "gcs")]
-pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::gcp::GoogleCloudStorageBuilder::new();
     let builder = configure(builder, "GOOGLE_", options, |builder, key, value| {
         builder.with_config(key, value)
@@ -39,7 +40,7 @@ pub(super) fn gcs(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStor
 
 /// Returns the container that `url` names.
 #[cfg(feature = "azure")]
-pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::azure::MicrosoftAzureBuilder::new();
     let builder = configure(builder, "AZURE_", options, |builder, key, value| {
         builder.with_config(key, value)
@@ -50,7 +51,7 @@ pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSt
 
 /// Returns the server that `url` names; where on it the store lies is kept apart.
 #[cfg(feature = "http")]
-pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::http::HttpBuilder::new();
     // Whoever types http:// means it.
     let builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
@@ -77,7 +78,7 @@ fn configure<B, K: FromStr>(
     environment: &str,
     options: &OpenOptions,
     set: impl Fn(B, K, String) -> B,
-) -> Result<B, StoreError> {
+) -> Result<B> {
     choose_tls_provider();
     let millis = |time: Duration| format!("{}ms", time.as_millis().max(1)); // zero would be no limit
     let connect = options.timeouts.connect();
@@ -94,23 +95,22 @@ fn configure<B, K: FromStr>(
     options.storage_options.iter().try_fold(builder, |builder, (name, value)| {
         match name.to_ascii_lowercase().parse() {
             Ok(key) => Ok(set(builder, key, value.clone())),
-            Err(_) => {
-                let expected = Expected::Rule("one that this backend has");
-                let class = Class::InvalidArgument;
-                Err(StoreError::invalid_value(class, Op::Open, "storage option", expected, &**name))
-            }
+            Err(_) => Err(Error::new(
+                Class::InvalidArgument,
+                "storage option",
+                "one that this backend has",
+                quote(&name),
+            )),
         }
     })
 }
 
-fn share_store<S: ObjectStore>(
-    store: object_store::Result<S>,
-) -> Result<Arc<dyn ObjectStore>, StoreError> {
+fn share_store<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn ObjectStore>> {
     match store {
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => {
             let class = Class::InvalidArgument;
-            Err(StoreError::backend(class, Op::Open, BackendAnswer::Setup, error))
+            Err(backend_error(class, "open", BackendAnswer::Setup, error))
         }
     }
 }

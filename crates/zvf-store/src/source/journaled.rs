@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 #[cfg(feature = "local")]
 use zvf_publish::PublishError;
@@ -38,7 +39,6 @@ use super::plan::{Read, cut};
 use super::{ByteRange, Child, Get, GetAnswer, IoStats, PartialRead, Remote, Source, Version};
 #[cfg(feature = "local")]
 use crate::budget::Budget;
-use crate::error::{Change, Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::record::{CommitRecord, RECENT_COMMITS, RecordKey, StagedSpan};
@@ -96,7 +96,7 @@ impl Journaled {
     /// Returns the store in a folder at its last commit. It is read in this way before its first
     /// commit too.
     #[cfg(feature = "local")]
-    pub(crate) async fn open_folder(local: Local) -> Result<Source, StoreError> {
+    pub(crate) async fn open_folder(local: Local) -> Result<Source> {
         let folder = match zvf_publish::journal_folder(local.path()) {
             Ok(folder) => folder,
             // The root of a file system has no place beside it.
@@ -112,7 +112,7 @@ impl Journaled {
     pub(crate) async fn open_objects(
         remote: Remote,
         options: &OpenOptions,
-    ) -> Result<Source, StoreError> {
+    ) -> Result<Source> {
         match remote.beside(".zvf", options).filter(Remote::can_list) {
             None => Ok(Source::Remote(remote)),
             Some(side) => {
@@ -127,7 +127,7 @@ impl Journaled {
         }
     }
 
-    async fn open(base: Source, side: Side) -> Result<Source, StoreError> {
+    async fn open(base: Source, side: Side) -> Result<Source> {
         let (seen, last_look) = (Mutex::default(), tokio::sync::Mutex::default());
         let mut opened =
             Self { base, side, head: 0, seen, begun_looks: AtomicU64::new(0), last_look };
@@ -158,7 +158,7 @@ impl Journaled {
                 let text = format!(
                     "log/{seq:020}: the record was listed and is gone; open the store again"
                 );
-                return Err(StoreError::custom(Class::FileChanged, Op::Open, text));
+                return Err(Error::custom(Class::FileChanged, text));
             };
             match is_done(*seq) {
                 true if is_backend => seen.add_applied(record)?,
@@ -212,7 +212,7 @@ impl Journaled {
     }
 
     /// Returns whether there are commits after the one that is read.
-    pub(crate) async fn is_behind(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn is_behind(&self) -> Result<bool> {
         self.look_ahead().await?;
         Ok(self.seen().last > self.head)
     }
@@ -221,10 +221,10 @@ impl Journaled {
     pub(super) async fn read_many(
         &self,
         gets: &[Get],
-    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    ) -> Vec<Result<Option<GetAnswer>>> {
         let mut answers = self.base.read_many(gets).await;
         if let Err(error) = self.look_ahead().await {
-            return gets.iter().map(|get| Err(error.clone().with_key(&get.key))).collect();
+            return gets.iter().map(|get| Err(error.clone().at_key(&get.key))).collect();
         }
         let mut staged = Vec::new();
         for (get, answer) in gets.iter().zip(&mut answers) {
@@ -255,7 +255,7 @@ impl Journaled {
         key: &Key,
         long: u64,
         ends: u64,
-    ) -> Result<PartialRead, StoreError> {
+    ) -> Result<PartialRead> {
         let begun = self.base.begin(key, long, ends).await;
         self.look_ahead().await?;
         if !self.seen().keys.contains_key(key) {
@@ -266,7 +266,7 @@ impl Journaled {
     }
 
     #[boxed]
-    pub(super) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+    pub(super) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         let children = self.base.children(prefix).await?;
         self.look_ahead().await?;
         // A listing of all keys below takes long, so an applied commit counts where its removed key
@@ -293,7 +293,7 @@ impl Journaled {
     }
 
     #[boxed]
-    pub(super) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+    pub(super) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         let mut keys: BTreeMap<Key, u64> = self.base.list(prefix).await?.into_iter().collect();
         self.look_ahead().await?;
         for (key, staged) in &self.seen().keys {
@@ -308,7 +308,7 @@ impl Journaled {
 
     /// Looks for commits that were made since the last look: from now on their keys are read from
     /// their old bytes. Reads of a backend that ended before a look begins share it.
-    async fn look_ahead(&self) -> Result<(), StoreError> {
+    async fn look_ahead(&self) -> Result<()> {
         if self.side.is_folder() {
             return self.look_now().await;
         }
@@ -322,13 +322,13 @@ impl Journaled {
         Ok(())
     }
 
-    async fn look_now(&self) -> Result<(), StoreError> {
+    async fn look_now(&self) -> Result<()> {
         loop {
             let Some(next) = self.seen().last.checked_add(1) else { return Ok(()) };
             let Some(record) = self.side.read_record(next).await? else { return Ok(()) };
             #[cfg(feature = "local")]
             if self.base.is_replaced() {
-                return Err(StoreError::from_change(Change::Store));
+                return Err(crate::error::store_replaced_error());
             }
             let mut seen = self.seen();
             if seen.last < next {
@@ -353,7 +353,7 @@ impl Side {
     }
 
     /// Returns the objects of the journal; `None` for a folder that does not exist.
-    fn source(&self) -> Result<Option<Source>, StoreError> {
+    fn source(&self) -> Result<Option<Source>> {
         match self {
             #[cfg(feature = "local")]
             Self::Folder(path, budget) => match Source::folder(path, budget) {
@@ -365,7 +365,7 @@ impl Side {
     }
 
     /// Lists the numbers in `log` or `done`, ascending.
-    async fn list_numbers(&self, folder: &str) -> Result<Vec<u64>, StoreError> {
+    async fn list_numbers(&self, folder: &str) -> Result<Vec<u64>> {
         let Some(source) = self.source()? else { return Ok(Vec::new()) };
         let children = source.children(&Key::root().child(folder)?).await?;
         let mut numbers: Vec<u64> =
@@ -374,14 +374,14 @@ impl Side {
         Ok(numbers)
     }
 
-    async fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>, StoreError> {
+    async fn read_record(&self, seq: u64) -> Result<Option<CommitRecord>> {
         let name = format!("log/{seq:020}");
         #[cfg(feature = "local")]
         if let Self::Folder(path, _) = self {
             match path.join(&name).try_exists() {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(error) => return Err(StoreError::io(Op::Read, error)),
+                Err(error) => return Err(Error::io("read", error)),
             }
         }
         let Some(source) = self.source()? else { return Ok(None) };
@@ -396,7 +396,7 @@ impl Side {
         &self,
         get: &Get,
         staged: &Staged,
-    ) -> Result<Option<GetAnswer>, StoreError> {
+    ) -> Result<Option<GetAnswer>> {
         let (Some(span), Some(source)) = (staged.span, self.source()?) else { return Ok(None) };
         let range = get.range.clamp_to(span.len);
         let start =
@@ -407,14 +407,14 @@ impl Side {
         };
         if get.range == ByteRange::All && !span.matches_bytes(&read.bytes) {
             let text = format!("{}: the bytes are not those of the record", staged.file);
-            return Err(StoreError::custom(Class::Checksum, Op::Read, text).with_key(&get.key));
+            return Err(Error::custom(Class::Checksum, text).at_key(&get.key));
         }
         let tag = Some(format!("{}:{}", staged.file, span.offset).into());
         let version = Version { tag, ..Version::from_size(span.len) };
         let read = Read { bytes: read.bytes, start: range.start, size: span.len, version };
         // Whatever version was read before had the same bytes.
         let get = Get { version: None, ..get.clone() };
-        cut(&get, &read).map(Some).map_err(|error| error.with_key(&get.key))
+        cut(&get, &read).map(Some).map_err(|error| error.at_key(&get.key))
     }
 }
 
@@ -424,9 +424,9 @@ impl Staged {
     fn check(
         &self,
         get: &Get,
-        answer: &Result<Option<GetAnswer>, StoreError>,
+        answer: &Result<Option<GetAnswer>>,
         is_folder: bool,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Ok(answer) = answer else { return Ok(false) };
         let is_one_of = |spans: &[Option<StagedSpan>]| {
             spans.iter().any(|span| match (span, answer) {
@@ -442,7 +442,7 @@ impl Staged {
             When::Applied => Ok(is_one_of(&[self.span])),
             When::Pending(known) if is_folder && !is_one_of(known) => {
                 let text = "a commit is not applied, and something that does not know the journal changed the key; look at it, then edit with --accept-foreign to go on from what is there";
-                Err(StoreError::custom(Class::Conflict, Op::Read, text).with_key(&get.key))
+                Err(Error::custom(Class::Conflict, text).at_key(&get.key))
             }
             When::Pending(_) | When::Later => Ok(false),
         }
@@ -451,7 +451,7 @@ impl Staged {
 
 impl Seen {
     /// Adds the new bytes of a commit that is applied.
-    fn add_applied(&mut self, record: CommitRecord) -> Result<(), StoreError> {
+    fn add_applied(&mut self, record: CommitRecord) -> Result<()> {
         let file = Key::root().join(&record.staged("new"))?;
         for RecordKey { key, new: span, .. } in record.keys {
             self.keys.insert(key, Staged { file: file.clone(), span, when: When::Applied });
@@ -460,7 +460,7 @@ impl Seen {
     }
 
     /// Adds the new bytes of a commit that is not applied.
-    fn add_pending(&mut self, record: CommitRecord) -> Result<(), StoreError> {
+    fn add_pending(&mut self, record: CommitRecord) -> Result<()> {
         let file = Key::root().join(&record.staged("new"))?;
         for RecordKey { key, new: span, old } in record.keys {
             let mut known = match self.keys.remove(&key).map(|before| before.when) {
@@ -475,7 +475,7 @@ impl Seen {
     }
 
     /// Adds the old bytes of a later commit. A key that has staged bytes keeps them.
-    fn add_later(&mut self, record: CommitRecord) -> Result<(), StoreError> {
+    fn add_later(&mut self, record: CommitRecord) -> Result<()> {
         let file = Key::root().join(&record.staged("old"))?;
         for RecordKey { key, old: span, .. } in record.keys {
             let later = || Staged { file: file.clone(), span, when: When::Later };
@@ -493,9 +493,9 @@ fn below<'a>(key: &'a Key, prefix: &Key) -> Option<&'a str> {
     key.as_str().strip_prefix(prefix.as_str())?.strip_prefix('/')
 }
 
-fn collected_error(key: &Key) -> StoreError {
+fn collected_error(key: &Key) -> Error {
     let text = "it was changed since the store was opened, and what it was is no longer kept; open the store again";
-    StoreError::custom(Class::FileChanged, Op::Read, text).with_key(key)
+    Error::custom(Class::FileChanged, text).at_key(key)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreScheme};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 pub use self::backend::Backend;
@@ -38,7 +39,6 @@ pub(crate) use self::url::Place;
 pub(crate) use self::url::is_pack_file;
 use crate::budget::Budget;
 use crate::cache::Caching;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 use crate::options::OpenOptions;
 use crate::versions::{self, Versions};
@@ -67,11 +67,7 @@ impl Backend {
 
 impl Source {
     /// Opens the source at `address`: a path or a URL, as [`url`] lists them.
-    pub(crate) fn open(
-        address: &str,
-        budget: &Budget,
-        options: &OpenOptions,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn open(address: &str, budget: &Budget, options: &OpenOptions) -> Result<Self> {
         match Place::parse(address)? {
             Place::Directory(path) => Self::folder(&path, budget),
             Place::Remote(scheme, url, path) => {
@@ -88,7 +84,7 @@ impl Source {
         address: &str,
         budget: &Budget,
         options: &OpenOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let Some(versions) = versions(address, options)? else {
             return Self::open(address, budget, options);
         };
@@ -98,11 +94,7 @@ impl Source {
 
     /// Returns the store at the last commit of its journal: pending commits are part of it. Objects
     /// need a root that `is_marked` as that of a store with a journal, folders do not.
-    pub(crate) async fn at_head(
-        self,
-        is_marked: bool,
-        options: &OpenOptions,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn at_head(self, is_marked: bool, options: &OpenOptions) -> Result<Self> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => Journaled::open_folder(local).await,
@@ -128,22 +120,19 @@ impl Source {
     }
 
     /// Returns the directory `path` of this machine.
-    pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self, StoreError> {
+    pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self> {
         #[cfg(feature = "local")]
         return Ok(Self::Local(Local::open(path, budget.clone())?));
         #[cfg(not(feature = "local"))]
         {
             let _ = budget;
             let path = path.to_string_lossy();
-            Err(StoreError::unsupported(Op::Open, "folder of this machine", &*path))
+            Err(Error::unsupported("folder of this machine", &path))
         }
     }
 
     /// Returns the directory `path`, of files whose bytes are released soon.
-    pub(crate) fn with_buffer_pool(
-        path: &std::path::Path,
-        budget: &Budget,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn with_buffer_pool(path: &std::path::Path, budget: &Budget) -> Result<Self> {
         #[cfg(feature = "local")]
         return Ok(Self::Local(Local::with_buffer_pool(path, budget.clone())?));
         #[cfg(not(feature = "local"))]
@@ -156,12 +145,12 @@ impl Source {
         path: &std::path::Path,
         budget: &Budget,
         promise: crate::map::Promise,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         Ok(Self::Local(Local::open_mapped(path, budget.clone(), promise)?))
     }
 
     /// Checks whether everything that was handed out so far is still what it was: only maps can change.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => local.check(),
@@ -173,7 +162,7 @@ impl Source {
 
     /// Returns the source that has the address by now: another one only for a directory of this machine. A pack is
     /// opened again by its file.
-    pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
+    pub(crate) fn reopen(&self) -> Result<Self> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => local.reopen().map(Self::Local),
@@ -204,10 +193,7 @@ impl Source {
     }
 
     /// Reads the bytes of each of `gets`, in their order; `None` where there is no such object.
-    pub(crate) async fn read_many(
-        &self,
-        gets: &[Get],
-    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => local.read_many(gets).await,
@@ -219,12 +205,7 @@ impl Source {
 
     /// Returns the object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
     /// from the same version of it later.
-    pub(crate) async fn begin(
-        &self,
-        key: &Key,
-        long: u64,
-        ends: u64,
-    ) -> Result<PartialRead, StoreError> {
+    pub(crate) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<PartialRead> {
         if let Self::Journaled(journaled) = self {
             return journaled.begin(key, long, ends).await;
         }
@@ -263,7 +244,7 @@ impl Source {
     }
 
     /// Returns what lies directly below `prefix`, by name; nothing when it is not there.
-    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => local.children(prefix).await,
@@ -274,7 +255,7 @@ impl Source {
     }
 
     /// Returns every object below `prefix` with its size, by key.
-    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         match self {
             #[cfg(feature = "local")]
             Self::Local(local) => local.list(prefix).await,
@@ -297,11 +278,11 @@ impl Source {
 }
 
 /// Returns the backend that `address` names, for writing to it; none for a directory.
-pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>, StoreError> {
+pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
         Place::Remote(ObjectStoreScheme::Http, url, _) => {
-            Err(StoreError::unsupported(Op::Open, "writing over", url.scheme()))
+            Err(Error::unsupported("writing over", url.scheme()))
         }
         Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
         Place::Versions(address) => Err(versions::refuse_writing(&address)),
@@ -309,10 +290,7 @@ pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Bac
 }
 
 /// Returns the repository of versions that `address` names; none where it names something else.
-pub(crate) fn versions(
-    address: &str,
-    options: &OpenOptions,
-) -> Result<Option<Arc<dyn Versions>>, StoreError> {
+pub(crate) fn versions(address: &str, options: &OpenOptions) -> Result<Option<Arc<dyn Versions>>> {
     match Place::parse(address)? {
         Place::Versions(address) => options.open_versions(&address).map(Some),
         Place::Directory(_) | Place::Remote(..) => Ok(None),
@@ -320,16 +298,13 @@ pub(crate) fn versions(
 }
 
 /// Refuses to read or write single files next to stores.
-pub(crate) fn not_a_file_error(address: &str) -> StoreError {
+pub(crate) fn not_a_file_error(address: &str) -> Error {
     let text = format!("{address}: expected a file or a folder, found a repository of versions");
-    StoreError::custom(Class::NotFound, Op::Open, text)
+    Error::custom(Class::NotFound, text)
 }
 
 /// Returns the backend that `address` names, for reading from it; none for a directory.
-pub(crate) fn backend_for_reading(
-    address: &str,
-    options: &OpenOptions,
-) -> Result<Option<Backend>, StoreError> {
+pub(crate) fn backend_for_reading(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
         Place::Remote(scheme, url, prefix) => url::build(scheme, &url, prefix, options).map(Some),
@@ -338,7 +313,7 @@ pub(crate) fn backend_for_reading(
 }
 
 /// Returns whether reading from `address` waits for a network, or lies behind the interface that may.
-pub(crate) fn needs_runtime(address: &str) -> Result<bool, StoreError> {
+pub(crate) fn needs_runtime(address: &str) -> Result<bool> {
     Ok(!matches!(Place::parse(address)?, Place::Directory(_)))
 }
 
@@ -443,7 +418,7 @@ pub(crate) enum HeldFile {}
 
 #[cfg(not(feature = "local"))]
 impl HeldFile {
-    pub(crate) async fn read(&self) -> Result<Bytes, StoreError> {
+    pub(crate) async fn read(&self) -> Result<Bytes> {
         match *self {}
     }
 

@@ -17,13 +17,13 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_tet::pack::{Contents, Documents, PackedArray};
 
 use super::{Child, Get, GetAnswer, IoStats, Version};
 use crate::docs::document;
-use crate::error::{Op, StoreError};
 use crate::file::RangedFile;
 use crate::key::Key;
 use crate::options::OpenOptions;
@@ -47,7 +47,7 @@ impl Pack {
     }
 
     /// Reads directory and documents; nothing else is held, and no more than `max_bytes` at once.
-    pub(crate) async fn open(file: RangedFile, max_bytes: u64) -> Result<Self, StoreError> {
+    pub(crate) async fn open(file: RangedFile, max_bytes: u64) -> Result<Self> {
         let tet = TetFile::open(file).await?;
         let documents = {
             let directory = tet.directory()?;
@@ -55,9 +55,12 @@ impl Pack {
             tet.datasets().get(usize_from_u32(id))
         };
         let Some(dataset) = documents else {
-            let expected = Expected::Rule("a dataset of the directory");
-            let class = Class::BadTag;
-            return Err(StoreError::invalid_value(class, Op::Open, "documents", expected, "none"));
+            return Err(Error::new(
+                Class::BadTag,
+                "documents",
+                "a dataset of the directory",
+                "none",
+            ));
         };
         let text = tet.read_all(dataset, max_bytes.min(MAX_DOCUMENT_BYTES)).await?;
         let mut nodes = BTreeMap::new();
@@ -65,23 +68,20 @@ impl Pack {
             let path = path.to_string();
             let key = if path.is_empty() { Key::root() } else { Key::root().join(&path)? };
             if nodes.insert(path.into_boxed_str(), text.slice_ref(value)).is_some() {
-                let expected = Expected::Rule("one document for each path");
-                let class = Class::Duplicate;
-                return Err(StoreError::invalid_value(
-                    class,
-                    Op::Parse,
+                return Err(Error::new(
+                    Class::Duplicate,
                     "documents",
-                    expected,
+                    "one document for each path",
                     "two",
                 )
-                .with_key(&document(&key)?));
+                .at_key(&document(&key)?));
             }
         }
         Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
     }
 
     /// Returns the pack that has the name by now; `None` when it is this one.
-    pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>, StoreError> {
+    pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>> {
         match self.0.tet.bytes().reopen(options).await? {
             None => Ok(None),
             Some(file) => Self::open(file, self.0.max_bytes).await.map(Some),
@@ -112,31 +112,29 @@ impl Pack {
     pub(crate) fn array<T>(
         &self,
         key: &Key,
-        look: impl FnOnce(&PackedArray<'_>) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
-        let about = |error: StoreError| error.with_key(key);
+        look: impl FnOnce(&PackedArray<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let about = |error: Error| error.at_key(key);
         let directory = self.0.tet.directory().map_err(about)?;
         let contents = Contents::parse(&directory).map_err(|error| about(error.into()))?;
         let array = contents.array(key.as_str()).map_err(|error| about(error.into()))?;
         array.as_ref().map(look).transpose().map_err(about)
     }
 
-    pub(crate) fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    pub(crate) fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
         gets.iter().map(|get| self.read(get)).collect()
     }
 
-    fn read(&self, get: &Get) -> Result<Option<GetAnswer>, StoreError> {
+    fn read(&self, get: &Get) -> Result<Option<GetAnswer>> {
         let Some(bytes) = document_node(&get.key).and_then(|node| self.0.nodes.get(node)) else {
             return Ok(None);
         };
         let size = to_u64(bytes.len());
         let Range { start, end } = get.range.resolve(size);
         if end > size {
-            let expected = Expected::AtLeast(end.into());
-            let (class, found) = (Class::Truncated, zvf_format::Found::from(size));
-            return Err(StoreError::invalid_value(class, Op::Read, "size", expected, found)
-                .with_key(&get.key)
-                .with_span(start, end));
+            return Err(Error::new(Class::Truncated, "size", Expected::AtLeast(end.into()), size)
+                .at_key(&get.key)
+                .at_span(start, end));
         }
         let bytes = bytes.slice(saturating_usize(start)..saturating_usize(end));
         Ok(Some(GetAnswer { bytes, size, version: Version::from_size(size) }))
@@ -160,7 +158,7 @@ impl Pack {
     }
 
     /// Returns the documents below `prefix`.
-    pub(crate) fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+    pub(crate) fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         let prefix_entry = self.0.nodes.get_key_value(prefix.as_str()).map(|(_, text)| ("", text));
         let mut found = Vec::new();
         for (name, text) in prefix_entry.into_iter().chain(self.entries_below(prefix)) {
@@ -186,7 +184,7 @@ impl Pack {
         range.map_while(move |(path, text)| Some((path.strip_prefix(start.as_str())?, text)))
     }
 
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.0.tet.bytes().check()
     }
 

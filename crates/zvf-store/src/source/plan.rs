@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Found};
 
 use super::{ByteRange, Get, GetAnswer, Version};
-use crate::error::{Change, Op, StoreError};
+use crate::error::{length_error, object_replaced_error};
 use crate::key::Key;
 
 /// One object and what is read of it.
@@ -121,8 +122,8 @@ pub(super) fn deliver(
     gets: &[Get],
     key: &Key,
     piece: &Piece,
-    outcome: Result<Option<Read>, StoreError>,
-    answers: &mut [Option<Result<Option<GetAnswer>, StoreError>>],
+    outcome: Result<Option<Read>>,
+    answers: &mut [Option<Result<Option<GetAnswer>>>],
 ) {
     for i in &piece.gets {
         let (Some(get), Some(answer)) = (gets.get(*i), answers.get_mut(*i)) else { continue };
@@ -135,15 +136,18 @@ pub(super) fn deliver(
 }
 
 /// Returns the answer to `get` out of `read`, which covers it as far as the object goes.
-pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
+pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
-        return Err(StoreError::from_change(Change::Version));
+        return Err(object_replaced_error());
     }
     let Range { start, end } = get.range.resolve(read.size);
     if end > read.size {
-        let expected = Expected::Rule("one that holds the bytes asked for");
-        let size = Found::from(read.size);
-        return Err(StoreError::invalid_value(Class::Truncated, Op::Read, "size", expected, size));
+        return Err(Error::new(
+            Class::Truncated,
+            "size",
+            "one that holds the bytes asked for",
+            Found::from(read.size),
+        ));
     }
     if start == end {
         return Ok(GetAnswer {
@@ -155,7 +159,7 @@ pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer, StoreError> {
     let held = read.start..read.start + to_u64(read.bytes.len());
     if start < held.start || end > held.end {
         let found = end.min(held.end).saturating_sub(start.max(held.start)); // none where they lie apart
-        return Err(StoreError::from_change(Change::length(end - start, found)));
+        return Err(length_error(end - start, found));
     }
     let [from, to] = [start, end].map(|at| saturating_usize(at - held.start)); // inside the bytes
     let bytes = share_buffer(&read.bytes, from..to);
@@ -172,12 +176,12 @@ fn share_buffer(whole: &Bytes, range: Range<usize>) -> Bytes {
 }
 
 /// Returns `error` with the object and the bytes that were asked of it.
-fn place(error: StoreError, key: &Key, range: ByteRange) -> StoreError {
+fn place(error: Error, key: &Key, range: ByteRange) -> Error {
     match range {
         ByteRange::At { start, len } => {
-            error.with_key(key).with_span(start, start.saturating_add(len)) // as far as one can say it
+            error.at_key(key).at_span(start, start.saturating_add(len)) // as far as one can say it
         }
-        ByteRange::All | ByteRange::First(_) | ByteRange::Last(_) => error.with_key(key),
+        ByteRange::All | ByteRange::First(_) | ByteRange::Last(_) => error.at_key(key),
     }
 }
 

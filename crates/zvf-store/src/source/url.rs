@@ -24,10 +24,10 @@ use object_store::ObjectStoreScheme as Scheme;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use url::Url;
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 
 use super::Backend;
-use crate::error::{Op, StoreError};
 use crate::options::OpenOptions;
 
 /// What an address names.
@@ -41,7 +41,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// Reads `text`.
-    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(refuse("a path or a URL", "nothing"));
         }
@@ -106,16 +106,12 @@ pub(crate) fn build(
     url: &Url,
     prefix: Path,
     options: &OpenOptions,
-) -> Result<Backend, StoreError> {
+) -> Result<Backend> {
     let can_list = scheme != Scheme::Http;
     Ok(Backend { store: build_store(scheme, url, options)?, prefix, can_list })
 }
 
-fn build_store(
-    scheme: Scheme,
-    url: &Url,
-    options: &OpenOptions,
-) -> Result<Arc<dyn ObjectStore>, StoreError> {
+fn build_store(scheme: Scheme, url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
     match scheme {
         Scheme::Memory => Ok(Arc::new(InMemory::new())),
         #[cfg(feature = "s3")]
@@ -134,20 +130,20 @@ fn build_store(
 }
 
 /// Refuses a scheme whose backend this build lacks.
-fn refuse_lacking(scheme: Scheme, name: &str) -> StoreError {
+fn refuse_lacking(scheme: Scheme, name: &str) -> Error {
     let feature = match scheme {
         Scheme::AmazonS3 => "s3",
         Scheme::GoogleCloudStorage => "gcs",
         Scheme::MicrosoftAzure => "azure",
         Scheme::Http => "http",
         Scheme::Local | Scheme::Memory | _ => {
-            return StoreError::unsupported(Op::Open, "scheme", name);
+            return Error::unsupported("scheme", name);
         }
     };
     let text = format!(
         "scheme {name:?} needs the feature {feature}, which this build lacks: cargo install zvf-cli --features {feature}"
     );
-    StoreError::custom(Class::Unsupported, Op::Open, text)
+    Error::custom(Class::Unsupported, text)
 }
 
 /// Returns whether `text` is meant as a URL; `C:\data` is not.
@@ -164,14 +160,8 @@ fn is_of_versions(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'))
 }
 
-fn refuse(rule: &'static str, found: &str) -> StoreError {
-    StoreError::invalid_value(
-        Class::InvalidArgument,
-        Op::Open,
-        "address",
-        Expected::Rule(rule),
-        found,
-    )
+fn refuse(rule: &'static str, found: &str) -> Error {
+    Error::new(Class::InvalidArgument, "address", rule, quote(found))
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 //! A run is side by side in the result and `stride` bytes apart in the tile. Whole runs are one copy;
 //! the others go element by element, in a loop for each size there is.
 
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::saturating_usize;
-use zvf_format::{Class, Expected};
 use zvf_tet::{CopyRun, Row, Runs};
-
-use crate::error::{Op, StoreError};
 
 /// Copies `runs` of a tile, which `row` describes, into the result.
 pub(super) fn runs(
@@ -15,7 +14,7 @@ pub(super) fn runs(
     runs: Runs,
     size: u64,
     out: &mut [u8],
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for run in runs {
         copy_run((tile, 0), &run, size, out).ok_or_else(|| missing_runs_error(row))?;
     }
@@ -23,11 +22,9 @@ pub(super) fn runs(
 }
 
 /// Returns the error of a tile that does not hold its runs. Plans compare lengths before, so none should.
-pub(super) fn missing_runs_error(row: &Row) -> StoreError {
-    let expected = Expected::Rule("every run of the selection");
-    let error =
-        StoreError::invalid_value(Class::CountMismatch, Op::Decode, "tile", expected, "fewer");
-    error.with_span(row.payload_offset(), row.payload_end())
+pub(super) fn missing_runs_error(row: &Row) -> Error {
+    let error = Error::new(Class::CountMismatch, "tile", "every run of the selection", "fewer");
+    error.at_span(row.payload_offset(), row.payload_end())
 }
 
 /// Returns the bytes from the first element of a run to the end of its last; for an empty run, of one element.

@@ -8,23 +8,23 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, TouchedTile};
 
 use super::{TetFile, copy};
 use crate::codec::{Caps, Chain, Job, Step, cancelled_error, decode_many};
-use crate::error::{Op, StoreError};
 
 /// Returns the elements of `plan`, row-major.
 pub(super) async fn selection(
     file: &TetFile,
     plan: &Plan<'_, '_>,
     max_bytes: u64,
-) -> Result<Bytes, StoreError> {
+) -> Result<Bytes> {
     let len = plan.selection().byte_len();
     if len > max_bytes {
-        return Err(StoreError::limit(Op::Read, "bytes of a selection", max_bytes, len));
+        return Err(Error::limit("bytes of a selection", max_bytes, len));
     }
     let size = plan.selection().geometry().element().size();
     let whole = file.bytes().resident_bytes();
@@ -58,18 +58,18 @@ pub(super) async fn selection(
 }
 
 /// Returns what one chunk holds.
-pub(super) async fn chunk(
-    file: &TetFile,
-    row: &Row,
-    tile: u64,
-    max_bytes: u64,
-) -> Result<Bytes, StoreError> {
+pub(super) async fn chunk(file: &TetFile, row: &Row, tile: u64, max_bytes: u64) -> Result<Bytes> {
     if row.raw_byte_len() != tile {
-        let (class, expected) = (Class::CountMismatch, Expected::Exactly(tile.into()));
         let found = row.raw_byte_len();
-        return Err(
-            FormatError::new(class, Part::TetIndex, "raw_byte_len", 0, expected, found).into()
-        );
+        return Err(FormatError::new(
+            Class::CountMismatch,
+            Part::TetIndex,
+            "raw_byte_len",
+            0,
+            Expected::Exactly(tile.into()),
+            found,
+        )
+        .into());
     }
     row.decoded_len(DECODED_CAP.min(max_bytes))?;
     let stored = file.bytes().read(row.payload_offset()..row.payload_end()).await?;
@@ -83,12 +83,7 @@ pub(super) async fn chunk(
 }
 
 /// Fetches, decodes and copies some chunks.
-async fn flush(
-    file: &TetFile,
-    wave: &[TouchedTile<'_>],
-    size: u64,
-    out: &mut [u8],
-) -> Result<(), StoreError> {
+async fn flush(file: &TetFile, wave: &[TouchedTile<'_>], size: u64, out: &mut [u8]) -> Result<()> {
     let mut asks: Vec<Range<u64>> = Vec::with_capacity(wave.len());
     for touched in wave {
         match is_by_run(touched) {
@@ -138,7 +133,7 @@ fn run_ranges(touched: &TouchedTile<'_>, size: u64) -> impl Iterator<Item = Rang
 }
 
 /// Returns the tiles of zstd payloads, each with its row.
-pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes, StoreError>> {
+pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes>> {
     let chain = Arc::new(Chain::new(vec![Step::Zstd]));
     let job = |(row, stored): &(Row, Bytes)| {
         let raw = row.raw_byte_len();
@@ -146,12 +141,18 @@ pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes,
     };
     let decoded = decode_many(packed.iter().map(job).collect()).await;
     let checked = packed.iter().zip(decoded).map(|((row, _), decoded)| {
-        let at = |error: StoreError| error.with_span(row.payload_offset(), row.payload_end());
+        let at = |error: Error| error.at_span(row.payload_offset(), row.payload_end());
         let wrong = |found: zvf_format::Found| {
-            let (class, expected) =
-                (Class::CountMismatch, Expected::Exactly(row.raw_byte_len().into()));
             let (part, offset) = (Part::CodecStream, row.payload_offset());
-            at(FormatError::new(class, part, "zstd payload", offset, expected, found).into())
+            at(FormatError::new(
+                Class::CountMismatch,
+                part,
+                "zstd payload",
+                offset,
+                Expected::Exactly(row.raw_byte_len().into()),
+                found,
+            )
+            .into())
         };
         match decoded {
             Ok(tile) if to_u64(tile.len()) == row.raw_byte_len() => Ok(tile),

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use zvf_error::Result;
 use zvf_format::FormatError;
 use zvf_format::num::{index_u32, saturating_usize, to_u64};
 use zvf_tet as tet;
@@ -33,14 +34,13 @@ use zvf_tet::{
     TetOpening, TetView, TileGeometry,
 };
 
-use crate::error::StoreError;
 use crate::file::RangedFile;
 
 /// An open `.tet` file; cheap to clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
 /// use zvf_tet::AxisSlice;
 /// use zvf_store::{OpenOptions, RangedFile, TetFile};
@@ -70,7 +70,7 @@ struct Inner {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/one_f32_1d.tet");
 /// # use zvf_store::{OpenOptions, RangedFile, TetFile};
 /// let file = TetFile::open(RangedFile::open(path, &OpenOptions::default()).await?).await?;
@@ -98,7 +98,7 @@ impl TetFile {
     ///
     /// When a rule from O1 to O9 of the format is broken, or the file cannot be read.
     #[boxed]
-    pub async fn open(file: RangedFile) -> Result<Self, StoreError> {
+    pub async fn open(file: RangedFile) -> Result<Self> {
         let len = file.len();
         let mut need = Need { prefix: len.min(FIRST_PREFIX_BYTES), tail: 0 };
         loop {
@@ -154,7 +154,7 @@ impl TetFile {
     /// # Errors
     ///
     /// None that opening did not have.
-    pub fn view(&self) -> Result<TetView<'_>, StoreError> {
+    pub fn view(&self) -> Result<TetView<'_>> {
         match TetView::open(&self.0.prefix, &self.0.tail, self.0.file.len())? {
             TetOpening::Ready(file) => Ok(file),
             // Opening ended with these very bytes.
@@ -163,7 +163,7 @@ impl TetFile {
     }
 
     /// Returns the directory, parsed again.
-    pub(crate) fn directory(&self) -> Result<Directory<'_>, StoreError> {
+    pub(crate) fn directory(&self) -> Result<Directory<'_>> {
         let count = index_u32(self.0.datasets.len()); // the file counts them in 32 bits
         if count == 0 {
             return Ok(self.view()?.directory());
@@ -195,7 +195,7 @@ impl TetFile {
     /// # Errors
     ///
     /// When its type or extents are impossible.
-    pub fn lookup(&self, dataset: &TetDataset) -> Result<Lookup<'_>, StoreError> {
+    pub fn lookup(&self, dataset: &TetDataset) -> Result<Lookup<'_>> {
         let index = Index::parse_again(self.0.prefix.get(self.0.index_at..).unwrap_or_default())?;
         if let Some(places) = dataset.places.get() {
             return Ok(Lookup::from_places(&index, places));
@@ -221,7 +221,7 @@ impl TetFile {
         dataset: &TetDataset,
         axes: &[AxisSlice],
         max_bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    ) -> Result<Bytes> {
         let lookup = self.lookup(dataset)?;
         let plan = lookup.select(axes)?;
         let out = fetch::selection(self, &plan, max_bytes).await?;
@@ -235,11 +235,7 @@ impl TetFile {
     ///
     /// As [`read`](Self::read).
     #[boxed]
-    pub async fn read_all(
-        &self,
-        dataset: &TetDataset,
-        max_bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    pub async fn read_all(&self, dataset: &TetDataset, max_bytes: u64) -> Result<Bytes> {
         if dataset.geometry()?.is_empty() {
             return Ok(Bytes::new());
         }
@@ -259,7 +255,7 @@ impl TetFile {
         dataset: &TetDataset,
         coords: &[u64],
         max_bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    ) -> Result<Bytes> {
         let lookup = self.lookup(dataset)?;
         let row = *lookup.row(coords)?;
         // A chunk with a row has a tile.
@@ -350,7 +346,7 @@ impl TetDataset {
     /// # Errors
     ///
     /// When its type is unknown or its extents are impossible.
-    pub fn geometry(&self) -> Result<TileGeometry, StoreError> {
+    pub fn geometry(&self) -> Result<TileGeometry> {
         Ok(self.geometry?)
     }
 }

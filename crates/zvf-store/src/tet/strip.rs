@@ -10,12 +10,12 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_tet::{Row, Span, TensorCodec};
 
 use super::{TetDataset, TetFile, fetch};
-use crate::error::{Op, StoreError};
 
 /// The bytes of one dataset, in order.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Strip {
     pub(crate) const EMPTY: Self = Self { len: 0, form: Form::Span(0) };
 
     /// Opens the bytes of `dataset`; `None` when its chunks split another axis.
-    pub(crate) fn open(file: &TetFile, dataset: &TetDataset) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn open(file: &TetFile, dataset: &TetDataset) -> Result<Option<Self>> {
         let geometry = dataset.geometry()?;
         if geometry.is_empty() {
             return Ok(Some(Self::EMPTY));
@@ -88,7 +88,7 @@ impl Strip {
         file: &TetFile,
         ranges: &[Range<u64>],
         max_bytes: u64,
-    ) -> Vec<Result<Bytes, StoreError>> {
+    ) -> Vec<Result<Bytes>> {
         let inside = |range: &Range<u64>| range.start <= range.end && range.end <= self.len;
         match &self.form {
             Form::Span(offset) => {
@@ -129,18 +129,22 @@ impl Strip {
         file: &TetFile,
         range: Range<u64>,
         max_bytes: u64,
-    ) -> Result<Bytes, StoreError> {
+    ) -> Result<Bytes> {
         let answer = self.read_many(file, std::slice::from_ref(&range), max_bytes).await.pop();
         answer.unwrap_or_else(|| Err(self.out_of_bounds_error(&range)))
     }
 
-    fn out_of_bounds_error(&self, range: &Range<u64>) -> StoreError {
-        let (expected, found) = (Expected::AtMost(self.len.into()), Found::from(range.end));
-        StoreError::invalid_value(Class::OutOfBounds, Op::Read, "end of a part", expected, found)
+    fn out_of_bounds_error(&self, range: &Range<u64>) -> Error {
+        Error::new(
+            Class::OutOfBounds,
+            "end of a part",
+            Expected::AtMost(self.len.into()),
+            range.end,
+        )
     }
 }
 
-type Chunks = BTreeMap<usize, Result<Bytes, StoreError>>;
+type Chunks = BTreeMap<usize, Result<Bytes>>;
 
 /// Reads and decodes the `requested` chunks.
 async fn read_chunks(
@@ -159,7 +163,7 @@ async fn read_chunks(
     let mut chunks = Chunks::new();
     let (mut places, mut packed) = (Vec::new(), Vec::new());
     for ((place, row), stored) in placed_rows.into_iter().zip(stored) {
-        let capped = row.decoded_len(max_bytes).map_err(StoreError::from);
+        let capped = row.decoded_len(max_bytes).map_err(Error::from);
         match capped.and(stored) {
             Ok(stored) if row.codec() == TensorCodec::Zstd => {
                 places.push(place);
@@ -173,18 +177,13 @@ async fn read_chunks(
     chunks
 }
 
-fn missing_bytes_error(range: &Range<u64>) -> StoreError {
+fn missing_bytes_error(range: &Range<u64>) -> Error {
     let len = range.end.saturating_sub(range.start);
-    let (class, expected) = (Class::CountMismatch, Expected::Exactly(len.into()));
-    StoreError::invalid_value(class, Op::Decode, "bytes of the chunks of a part", expected, "fewer")
+    Error::new(Class::CountMismatch, "bytes of the chunks of a part", len, "fewer")
 }
 
 /// Returns the bytes `range` out of the chunks that hold them; none where these hold fewer.
-fn assemble(
-    range: &Range<u64>,
-    step: NonZeroU64,
-    chunks: &Chunks,
-) -> Result<Option<Bytes>, StoreError> {
+fn assemble(range: &Range<u64>, step: NonZeroU64, chunks: &Chunks) -> Result<Option<Bytes>> {
     let mut pieces = Vec::new();
     let mut at = range.start;
     while at < range.end {

@@ -2,10 +2,11 @@
 
 use object_store::path::Path;
 use serde_json::Value;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::LayoutFamily;
-use zvf_store::{Caching, Key, Notice, OpenOptions, Store, StoreError};
+use zvf_store::{Caching, Key, Notice, OpenOptions, Store};
 
 use crate::walk::{Found, Kind, arrays};
 use archives::{files, in_memory, json};
@@ -17,17 +18,17 @@ enum Stage {
     Read,
 }
 
-async fn open(files: &[(String, Vec<u8>)], options: OpenOptions) -> Result<Store, StoreError> {
+async fn open(files: &[(String, Vec<u8>)], options: OpenOptions) -> Result<Store> {
     Store::from_object_store(in_memory(files).await, &Path::default(), options).await
 }
 
 /// Opens a store and reads all of level 0 and below; returns the first fault and its stage.
-async fn verdict(files: &[(String, Vec<u8>)]) -> Result<(), (Stage, StoreError)> {
+async fn verdict(files: &[(String, Vec<u8>)]) -> Result<(), (Stage, Error)> {
     let store = open(files, OpenOptions::default()).await.map_err(|error| (Stage::Open, error))?;
     read_all(&store, files).await.map_err(|error| (Stage::Read, error))
 }
 
-async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+async fn read_all(store: &Store, files: &[(String, Vec<u8>)]) -> Result<()> {
     let level = store.level(0).await?;
     for name in ["vertices", "vertex_fragments"] {
         level.required_cells(name).await?;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use serde_json::{Value, json};
+use zvf_error::Result;
 use zvf_format::Class;
-use zvf_store::{Caching, OpenOptions, Store, StoreError};
+use zvf_store::{Caching, OpenOptions, Store};
 
 use archives::{files, in_memory};
 
@@ -281,7 +282,7 @@ async fn foreign_arrays_are_refused() {
         let mut files = files("pc3_single_vertex");
         put(&mut files, "0/made/zarr.json", document);
         let level = open(&files).await.level(0).await.unwrap();
-        let read = async || -> Result<(), StoreError> {
+        let read = async || -> Result<()> {
             match kind {
                 "dense" => drop(level.dense("made").await?.unwrap().read_all().await?),
                 "rows" => drop(level.rows("made").await?.unwrap().range(0..3).await?),

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{ArrayDoc, Node};
-use zvf_store::{Caching, OpenOptions, Store, StoreError};
+use zvf_store::{Caching, OpenOptions, Store};
 
 use super::snapshot::copy_to;
 
@@ -41,7 +42,7 @@ fn long_store(dir: &Path) -> PathBuf {
     store
 }
 
-async fn open(path: &Path) -> Result<Store, StoreError> {
+async fn open(path: &Path) -> Result<Store> {
     Store::open(path.to_str().unwrap(), OpenOptions::default()).await
 }
 
@@ -162,7 +163,7 @@ async fn documents_broken_in_the_middle_are_refused_with_the_same_message() {
         let store = open(&path).await.unwrap();
         let cells = store.level(0).await.unwrap().required_cells("vertices").await.unwrap();
         let error = cells.presence().await.unwrap_err();
-        let expected = StoreError::from(full_error.clone()).class();
+        let expected = Error::from(full_error.clone()).class();
         assert_eq!(error.class(), expected, "{broken}: {error}");
         let message = full_error.to_string();
         let (_, suffix) = message.split_once(' ').unwrap();

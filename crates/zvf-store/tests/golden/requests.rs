@@ -5,7 +5,8 @@ use std::sync::Arc;
 use archives::faults::{Fault, FaultStore};
 use bytes::Bytes;
 use object_store::path::Path;
-use zvf_store::{Caching, OpenOptions, Store, StoreError};
+use zvf_error::Result;
+use zvf_store::{Caching, OpenOptions, Store};
 
 use archives::files;
 
@@ -103,7 +104,7 @@ async fn a_handle_keeps_its_version_until_revalidation() {
 }
 
 /// Reads all vertices, as full cells and in parts.
-async fn script(backend: &Arc<FaultStore>) -> Result<Vec<Bytes>, StoreError> {
+async fn script(backend: &Arc<FaultStore>) -> Result<Vec<Bytes>> {
     let (store, root) = (Arc::clone(backend), Path::default());
     let store = Store::from_object_store(store, &root, OpenOptions::default()).await?;
     let vertices = store.level(0).await?.required_cells("vertices").await?;

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use archives::faults::{Fault, FaultStore};
 use object_store::ObjectStore;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, Dataset, Root, ZarrVectors};
-use zvf_store::{
-    Build, BuildOptions, Caching, CellPlan, Notice, OpenOptions, RowPlan, Store, StoreError,
-};
+use zvf_store::{Build, BuildOptions, Caching, CellPlan, Notice, OpenOptions, RowPlan, Store};
 
 pub(crate) fn root() -> Root {
     let block = ZarrVectors::new(vec![1.0, 1.0], [vec![0.0; 2], vec![1.0; 2]]);
@@ -19,7 +18,7 @@ pub(crate) fn root() -> Root {
 }
 
 /// Builds a store of two cells and two rows; returns the notices with the outcome.
-async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>, StoreError> {
+async fn build(backend: &Arc<FaultStore>) -> Result<Vec<Notice>> {
     let store: Arc<dyn ObjectStore> = backend.clone();
     let build = Build::in_object_store(store, "s", BuildOptions::default()).await?;
     let level = zvf_metadata::GroupDoc::parse(
@@ -143,7 +142,7 @@ fn dynamic(backend: &Arc<FaultStore>) -> Arc<dyn ObjectStore> {
     backend.clone()
 }
 
-async fn begin(backend: &Arc<FaultStore>) -> Result<Build, StoreError> {
+async fn begin(backend: &Arc<FaultStore>) -> Result<Build> {
     Build::in_object_store(dynamic(backend), "s", BuildOptions::default()).await
 }
 

@@ -15,14 +15,15 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use zvf_b2nd::{ChunkPlace, Frame};
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_format::{Class, Expected, Found};
+use zvf_format::{Class, Expected};
 use zvf_store::OpenOptions;
 
 use super::frame::{BlockArray, Places};
 use super::new::NewBlocks;
 use super::write::BlockFile;
-use crate::error::TensorError;
+use crate::error::request_error;
 use crate::memory::Memory;
 use crate::region::{Region, paste};
 use crate::slice::Slice;
@@ -83,9 +84,9 @@ impl BlockEdit {
     ///
     /// When it is not there, is no array, or cannot be read.
     #[boxed]
-    pub async fn open(path: &Path) -> Result<Self, TensorError> {
+    pub async fn open(path: &Path) -> Result<Self> {
         let Some(address) = path.to_str() else {
-            return Err(TensorError::request("path", "text", "bytes that are none"));
+            return Err(request_error("path", "text", "bytes that are none"));
         };
         let array = BlockArray::open(address, &OpenOptions::default()).await?;
         let shape = array.shape().to_vec();
@@ -109,17 +110,17 @@ impl BlockEdit {
     /// # Errors
     ///
     /// When the slice does not fit the array or has steps, or `items` is not as long as it.
-    pub fn write(&mut self, slice: &Slice, items: impl Into<Bytes>) -> Result<(), TensorError> {
+    pub fn write(&mut self, slice: &Slice, items: impl Into<Bytes>) -> Result<()> {
         let axes = slice.axes(&self.shape, |_, _| None)?;
         if axes.iter().any(|axis| axis.step != 1) {
-            return Err(TensorError::request("step", "1, to write", "another"));
+            return Err(request_error("step", "1, to write", "another"));
         }
         let place = Region {
             start: axes.iter().map(|axis| axis.start).collect(),
             stop: axes.iter().map(|axis| axis.stop).collect(),
         };
         if !place.is_inside(&self.shape) {
-            return Err(TensorError::request("slice", "one inside of the array", "another"));
+            return Err(request_error("slice", "one inside of the array", "another"));
         }
         self.push(place, items.into())
     }
@@ -129,7 +130,7 @@ impl BlockEdit {
     /// # Errors
     ///
     /// When there is no such axis, or `items` is no whole number of layers.
-    pub fn append(&mut self, axis: usize, items: impl Into<Bytes>) -> Result<(), TensorError> {
+    pub fn append(&mut self, axis: usize, items: impl Into<Bytes>) -> Result<()> {
         let items = items.into();
         // A layer of more bytes than 64 bits count has no whole layer in `items`.
         let others = self.shape.iter().enumerate().filter(|(at, _)| *at != axis);
@@ -141,19 +142,23 @@ impl BlockEdit {
         let ends = (place.start.get_mut(axis), place.stop.get_mut(axis), layers);
         let (Some(start), Some(stop), Some(layers)) = ends else {
             let rule = "an axis of the array, and whole layers of it";
-            return Err(TensorError::request("append", rule, "something else"));
+            return Err(request_error("append", rule, "something else"));
         };
         (*start, *stop) = (*stop, *stop + layers);
         self.shape.clone_from(&place.stop);
         self.push(place, items)
     }
 
-    fn push(&mut self, place: Region, items: Bytes) -> Result<(), TensorError> {
+    fn push(&mut self, place: Region, items: Bytes) -> Result<()> {
         let byte_len = place.items().checked_mul(self.array.item_size().into());
         if byte_len != Some(to_u64(items.len())) {
             let expected = Expected::Exactly(byte_len.unwrap_or(u64::MAX).into()); // for the message
-            let (class, found) = (Class::InvalidArgument, Found::from(items.len()));
-            return Err(TensorError::invalid_value(class, "bytes of a slice", expected, found));
+            return Err(Error::new(
+                Class::InvalidArgument,
+                "bytes of a slice",
+                expected,
+                items.len(),
+            ));
         }
         self.writes.push(Written { place, items });
         Ok(())
@@ -166,7 +171,7 @@ impl BlockEdit {
     /// When a chunk that is changed cannot be decoded or is more than `memory` allows, or something cannot be
     /// written. The array is then what it was.
     #[boxed]
-    pub async fn commit(self, memory: &Memory) -> Result<EditCounts, TensorError> {
+    pub async fn commit(self, memory: &Memory) -> Result<EditCounts> {
         let new = NewBlocks::with_settings_of(&self.array, &self.shape).await?;
         let mut file = BlockFile::create(&self.path, new, self.array.is_sparse(), true)?;
         let frame = self.array.frame()?;
@@ -189,7 +194,7 @@ impl BlockEdit {
     }
 
     /// Returns the items of a chunk after the writes.
-    async fn apply_writes(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>, TensorError> {
+    async fn apply_writes(&self, chunk: &Region, memory: &Memory) -> Result<Vec<u8>> {
         let item = usize_from_u32(self.array.item_size());
         let mut items = vec![0; saturating_usize(chunk.items()) * item]; // less than 2 GiB
         let before = chunk.clamp_to(self.array.shape());
@@ -211,12 +216,12 @@ impl BlockEdit {
         places: &mut Places<'_>,
         chunk: &Region,
         file: &mut BlockFile,
-    ) -> Result<(), TensorError> {
+    ) -> Result<()> {
         let geometry = self.array.geometry();
         let extents = chunk.start.iter().zip(self.array.chunk_shape());
         let at: Vec<u64> = extents.map(|(at, n)| at / n).collect();
         let Some(number) = geometry.chunk_number(&at) else {
-            return Err(TensorError::request("chunk", "one of the array", "another"));
+            return Err(request_error("chunk", "one of the array", "another"));
         };
         match places.get(frame, number)? {
             ChunkPlace::File(name) => file.writer().put_file(&self.path.join(name.to_string())),

@@ -17,19 +17,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use zvf_b2nd::{BlockPart, ChunkHeader, ChunkPart, ChunkPlace, Frame, Selection};
 use zvf_blosc::{Decoder, Layout, StoredParts};
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_store::RangedFile;
 
 use super::frame::BlockArray;
-use crate::error::TensorError;
 
 /// Reads the items of `selection`, in C order.
 pub(super) async fn selection(
     array: &BlockArray,
     selection: &Selection<'_>,
     max_bytes: u64,
-) -> Result<Vec<u8>, TensorError> {
+) -> Result<Vec<u8>> {
     let mut out = vec![0; saturating_usize(selection.bytes())];
     if out.is_empty() {
         return Ok(out);
@@ -41,9 +41,12 @@ pub(super) async fn selection(
         let place = places.get(&frame, part.number())?;
         let bytes = part.blocks_touched() * u64::from(array.geometry().block_size()); // of one chunk
         if bytes > max_bytes {
-            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
-            let found = zvf_format::Found::from(bytes);
-            return Err(TensorError::invalid_value(class, "bytes of blocks", expected, found));
+            return Err(Error::new(
+                Class::LimitExceeded,
+                "bytes of blocks",
+                Expected::AtMost(max_bytes.into()),
+                bytes,
+            ));
         }
         held += bytes;
         wave.push((part, place));
@@ -85,7 +88,7 @@ async fn flush(
     frame: &Frame<'_>,
     wave: &[(ChunkPart<'_>, ChunkPlace)],
     out: &mut [u8],
-) -> Result<(), TensorError> {
+) -> Result<()> {
     let mut sources = Vec::new();
     for (part, place) in wave {
         match *place {
@@ -162,7 +165,7 @@ async fn read(
     array: &BlockArray,
     sources: &[Source<'_, '_>],
     ranges: &[Vec<Range<u64>>],
-) -> Result<Vec<Vec<Bytes>>, TensorError> {
+) -> Result<Vec<Vec<Bytes>>> {
     let frame_ranges = |(source, ranges): (&Source<'_, '_>, &Vec<Range<u64>>)| {
         source.file.is_none().then(|| ranges.clone())
     };
@@ -195,7 +198,7 @@ enum Target<'o> {
 }
 
 /// Decodes the blocks of `ready` chunks into the result.
-fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result<(), TensorError> {
+fn decode(array: &BlockArray, ready: &[Ready<'_, '_>], out: &mut [u8]) -> Result<()> {
     let blocks =
         ready.iter().flat_map(|ready| ready.part.blocks().map(move |block| (ready, block)));
     let blocks: Vec<(&Ready<'_, '_>, BlockPart<'_>)> = blocks.collect();
@@ -235,7 +238,7 @@ fn are_disjoint(blocks: &[(&Ready<'_, '_>, BlockPart<'_>)]) -> bool {
 
 /// Runs all tasks, in parallel where that is worth the threads. This thread takes part, and waits for others only at
 /// the end.
-fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<(), TensorError> {
+fn run_tasks(array: &BlockArray, tasks: &mut [Task<'_, '_, '_>]) -> Result<()> {
     let size = u64::from(array.geometry().block_size());
     let bytes = size * to_u64(tasks.len());
     let max_threads = if bytes < WORTH_A_THREAD { 1 } else { rayon::current_num_threads() };
@@ -268,7 +271,7 @@ fn lock_shared<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Task<'_, '_, '_> {
     /// Decodes the block and copies its runs.
-    fn run(&mut self, array: &BlockArray, decoder: &mut Decoder) -> Result<(), TensorError> {
+    fn run(&mut self, array: &BlockArray, decoder: &mut Decoder) -> Result<()> {
         let Self { ready, block, target } = self;
         let parts = ready.spans.iter().map(|(at, bytes)| (*at, bytes.as_ref())).collect();
         let stored = StoredParts::new(parts);
@@ -287,9 +290,12 @@ impl Task<'_, '_, '_> {
             gathered += run.len;
             let [from, to, len] = [run.from, to, run.len].map(saturating_usize);
             if !opened.copy(from, &mut target[to..to + len]) {
-                let expected = Expected::AtLeast((run.from + run.len).into());
-                let (class, found) = (Class::CountMismatch, zvf_format::Found::from(opened.len()));
-                return Err(TensorError::invalid_value(class, "bytes of a block", expected, found));
+                return Err(Error::new(
+                    Class::CountMismatch,
+                    "bytes of a block",
+                    Expected::AtLeast((run.from + run.len).into()),
+                    opened.len(),
+                ));
             }
         }
         Ok(())

@@ -10,18 +10,18 @@ use zvf_b2nd::{
     BlockGeometry, ChunkHeader, ChunkPlace, Container, FixedHeader, Frame, FrameTrailer,
 };
 use zvf_blosc::{Chunk, Decoder, Layout, StoredParts};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::saturating_usize;
-use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile};
 
 use super::pool::{Decoders, PooledDecoder};
-use crate::error::TensorError;
 
 /// An open Caterva or B2ND array; cheap to clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/caterva/frames/cat_seed_2d_i4.caterva");
 /// use zvf_tensor::BlockArray;
 ///
@@ -69,7 +69,7 @@ impl BlockArray {
     ///
     /// When it is not there, is no frame of an array, or cannot be read.
     #[boxed]
-    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         match RangedFile::open(address, options).await {
             Ok(file) => Self::from_file(file).await,
             Err(error) if error.class() == Class::NotFound => {
@@ -93,7 +93,7 @@ impl BlockArray {
         store: Arc<dyn ObjectStore>,
         path: &Path,
         options: &OpenOptions,
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self> {
         match RangedFile::from_object_store(Arc::clone(&store), path, options).await {
             Ok(file) => Self::from_file(file).await,
             Err(error) if error.class() == Class::NotFound => {
@@ -112,7 +112,7 @@ impl BlockArray {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn from_file(file: RangedFile) -> Result<Self, TensorError> {
+    pub async fn from_file(file: RangedFile) -> Result<Self> {
         let container = Container::File(file.len());
         Self::begin(file, 0, container, None).await
     }
@@ -123,12 +123,12 @@ impl BlockArray {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn open_embedded(file: RangedFile, start: u64) -> Result<Self, TensorError> {
+    pub async fn open_embedded(file: RangedFile, start: u64) -> Result<Self> {
         let container = Container::Embedded(file.len().saturating_sub(start)); // nothing follows the frame
         Self::begin(file, start, container, None).await
     }
 
-    async fn open_sparse(file: RangedFile, folder: Folder) -> Result<Self, TensorError> {
+    async fn open_sparse(file: RangedFile, folder: Folder) -> Result<Self> {
         let container = Container::Directory(file.len());
         Self::begin(file, 0, container, Some(folder)).await
     }
@@ -138,7 +138,7 @@ impl BlockArray {
         start: u64,
         container: Container,
         folder: Option<Folder>,
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self> {
         let read = async |range: std::ops::Range<u64>| {
             // Too large: beyond the end.
             let shifted = start.saturating_add(range.start)..start.saturating_add(range.end);
@@ -185,7 +185,7 @@ impl BlockArray {
     }
 
     /// Checks that every entry of the offsets chunk is a possible place.
-    fn check_places(&self) -> Result<(), TensorError> {
+    fn check_places(&self) -> Result<()> {
         let frame = self.frame()?;
         let mut places = self.places();
         (0..self.0.geometry.chunk_count())
@@ -193,7 +193,7 @@ impl BlockArray {
     }
 
     /// Returns the frame: its header and tail were checked when it was opened.
-    pub(super) fn frame(&self) -> Result<Frame<'_>, TensorError> {
+    pub(super) fn frame(&self) -> Result<Frame<'_>> {
         Ok(Frame::open(self.0.container, &self.0.header, &self.0.tail)?)
     }
 
@@ -229,11 +229,7 @@ impl BlockArray {
     }
 
     /// Reads the stored bytes of the chunk at `position` of the frame.
-    pub(super) async fn stored_chunk(
-        &self,
-        frame: &Frame<'_>,
-        position: u64,
-    ) -> Result<Bytes, TensorError> {
+    pub(super) async fn stored_chunk(&self, frame: &Frame<'_>, position: u64) -> Result<Bytes> {
         let start = self.position(position);
         let room = frame.room(position);
         let span = |len: u64| start..start.saturating_add(len); // too large: beyond the end
@@ -244,7 +240,7 @@ impl BlockArray {
     }
 
     /// Opens the file of one chunk of a sparse frame.
-    pub(super) async fn chunk_file(&self, name: &str) -> Result<RangedFile, TensorError> {
+    pub(super) async fn chunk_file(&self, name: &str) -> Result<RangedFile> {
         let opened = match &self.0.folder {
             Some(Folder::Address(address, options)) => {
                 RangedFile::open(&format!("{address}/{name}"), options).await
@@ -254,11 +250,10 @@ impl BlockArray {
                 RangedFile::from_object_store(Arc::clone(store), &path, options).await
             }
             None => {
-                let expected = Expected::Rule("a chunk in the frame");
-                return Err(TensorError::invalid_value(
+                return Err(Error::new(
                     Class::BadTag,
                     "chunk",
-                    expected,
+                    "a chunk in the frame",
                     "one in a file",
                 ));
             }
@@ -307,7 +302,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// Only those that opening had.
-    pub fn metalayers(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
+    pub fn metalayers(&self) -> Result<Vec<(Vec<u8>, Bytes)>> {
         let frame = self.frame()?;
         let metalayer_name = frame.metalayer().name().text().as_bytes();
         let entries = frame.header().metalayers().filter(|entry| entry.name != metalayer_name);
@@ -323,18 +318,15 @@ impl BlockArray {
     ///
     /// When the trailer cannot be read, or an entry does not decode to at most `max_bytes`.
     #[boxed]
-    pub async fn user_metadata(
-        &self,
-        max_bytes: u64,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, TensorError> {
+    pub async fn user_metadata(&self, max_bytes: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let decoded = |(name, content): (Vec<u8>, Bytes)| {
-            Ok((name, Chunk::parse(&content)?.decode_all(max_bytes)?))
+            Ok((name, Chunk::parse(&content).and_then(|chunk| chunk.decode_all(max_bytes))?))
         };
         self.stored_metadata().await?.into_iter().map(decoded).collect()
     }
 
     /// Returns the user metadata in the trailer: name and content, each a chunk.
-    pub(super) async fn stored_metadata(&self) -> Result<Vec<(Vec<u8>, Bytes)>, TensorError> {
+    pub(super) async fn stored_metadata(&self) -> Result<Vec<(Vec<u8>, Bytes)>> {
         let range = self.frame()?.trailer_range();
         let bytes = self.0.file.read(self.position(range.start)..self.position(range.end)).await?;
         let trailer = FrameTrailer::parse(&bytes)?;
@@ -355,19 +347,14 @@ pub(super) struct Places<'a> {
 
 impl Places<'_> {
     /// Returns the place of chunk `number`.
-    pub(super) fn get(
-        &mut self,
-        frame: &Frame<'_>,
-        number: u64,
-    ) -> Result<ChunkPlace, TensorError> {
+    pub(super) fn get(&mut self, frame: &Frame<'_>, number: u64) -> Result<ChunkPlace> {
         let at = number.saturating_mul(ENTRY); // too large: beyond the end of the table
         let entry = match self.entry(at) {
             Some(entry) => entry,
             None => {
                 self.fill(at)?;
                 self.entry(at).ok_or_else(|| {
-                    let expected = Expected::Rule("an entry for each chunk");
-                    TensorError::invalid_value(Class::CountMismatch, "offsets", expected, "fewer")
+                    Error::new(Class::CountMismatch, "offsets", "an entry for each chunk", "fewer")
                 })?
             }
         };
@@ -379,7 +366,7 @@ impl Places<'_> {
         self.window.get(from..)?.first_chunk::<8>().copied()
     }
 
-    fn fill(&mut self, at: u64) -> Result<(), TensorError> {
+    fn fill(&mut self, at: u64) -> Result<()> {
         let Some(offsets) = self.offsets else { return Ok(()) };
         let len = offsets.layout.decoded_len();
         // From the start of a block, so that none is decoded twice.

@@ -8,10 +8,10 @@ use zvf_b2nd::{
     Metalayer, MetalayerName, Partition,
 };
 use zvf_blosc::{Blosc2Settings, Compressor, Encoder};
-use zvf_format::{Class, Expected};
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 
 use super::frame::BlockArray;
-use crate::error::TensorError;
 
 /// The description of a block array to write.
 ///
@@ -20,7 +20,7 @@ use crate::error::TensorError;
 ///
 /// let new = NewBlocks::new(&[100, 80], &[50, 40], &[10, 10], 4)?.with_dtype("<f4");
 /// assert_eq!((new.geometry().chunk_count(), new.geometry().block_count()), (4, 20));
-/// # Ok::<(), zvf_tensor::TensorError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct NewBlocks {
@@ -44,7 +44,7 @@ impl NewBlocks {
         chunk_shape: &[u64],
         block_shape: &[u64],
         item_size: u32,
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self> {
         let geometry =
             BlockGeometry::new(Partition::new(shape, chunk_shape, block_shape)?, item_size)?;
         Ok(Self::from_geometry(geometry))
@@ -84,7 +84,7 @@ impl NewBlocks {
     /// # Errors
     ///
     /// When the content is 2 GiB or more.
-    pub fn with_user_metadata(mut self, name: &str, content: &[u8]) -> Result<Self, TensorError> {
+    pub fn with_user_metadata(mut self, name: &str, content: &[u8]) -> Result<Self> {
         let settings = Blosc2Settings {
             typesize: 1,
             filters: [FilterSlot::default(); FILTER_SLOTS],
@@ -110,10 +110,7 @@ impl NewBlocks {
 
     /// Returns the description of a replacement for `array` with the new `shape`. Filters and compressors that cannot
     /// be written are replaced by the defaults; each chunk states its own.
-    pub(super) async fn with_settings_of(
-        array: &BlockArray,
-        shape: &[u64],
-    ) -> Result<Self, TensorError> {
+    pub(super) async fn with_settings_of(array: &BlockArray, shape: &[u64]) -> Result<Self> {
         let partition = Partition::new(shape, array.chunk_shape(), array.block_shape())?;
         let new = Self::from_geometry(BlockGeometry::new(partition, array.item_size())?);
         let coding = coding_of(array.frame()?.header().fields(), &new.coding);
@@ -122,10 +119,7 @@ impl NewBlocks {
     }
 
     /// Adds the user metadata of another array.
-    pub(crate) async fn with_metadata_of(
-        mut self,
-        array: &BlockArray,
-    ) -> Result<Self, TensorError> {
+    pub(crate) async fn with_metadata_of(mut self, array: &BlockArray) -> Result<Self> {
         for (name, content) in array.metalayers()? {
             self.metalayers.push((text(name)?, content));
         }
@@ -145,7 +139,7 @@ impl NewBlocks {
         kind: FrameKind,
         compressed_size: u64,
         frame_len: u64,
-    ) -> Result<Vec<u8>, TensorError> {
+    ) -> Result<Vec<u8>> {
         let partition = *self.geometry;
         let caterva = Metalayer::caterva(partition);
         let metalayer = match &self.dtype {
@@ -210,11 +204,15 @@ fn coding_of(fields: &FrameFields, default: &Blosc2Settings) -> Blosc2Settings {
 }
 
 /// Returns the name of a metalayer as text.
-fn text(name: Vec<u8>) -> Result<Box<str>, TensorError> {
+fn text(name: Vec<u8>) -> Result<Box<str>> {
     String::from_utf8(name).map(Into::into).map_err(|name| {
-        let (class, expected) = (Class::Unsupported, Expected::Rule("text, to write it again"));
         let found = String::from_utf8_lossy(name.as_bytes()).into_owned();
-        TensorError::invalid_value(class, "name of a metalayer", expected, &*found)
+        Error::new(
+            Class::Unsupported,
+            "name of a metalayer",
+            "text, to write it again",
+            quote(&found),
+        )
     })
 }
 

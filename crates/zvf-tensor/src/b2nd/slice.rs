@@ -1,6 +1,7 @@
 //! Slices of a block array: bounds and steps along each axis.
 
 use async_recursion::async_recursion as boxed;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_tet::MemoryBudget;
@@ -8,7 +9,7 @@ use zvf_tet::MemoryBudget;
 use super::fetch;
 use super::frame::BlockArray;
 use super::values::BlockValues;
-use crate::error::TensorError;
+use crate::error::request_error;
 use crate::memory::Memory;
 use crate::slice::Slice;
 
@@ -18,7 +19,7 @@ impl BlockArray {
     /// # Errors
     ///
     /// When it does not fit the array.
-    pub fn count_touched(&self, slice: &Slice) -> Result<(u64, u64), TensorError> {
+    pub fn count_touched(&self, slice: &Slice) -> Result<(u64, u64)> {
         let (start, stop, _) = self.bounds(slice)?;
         let selection = self.geometry().select(&start, &stop)?;
         Ok((selection.chunks_touched(), selection.blocks_touched()))
@@ -31,14 +32,17 @@ impl BlockArray {
     /// When the slice does not fit the array; [`Class::LimitExceeded`], before anything is decoded, when it is
     /// more than `memory` allows; otherwise when a chunk or a block of it is damaged or cannot be read.
     #[boxed]
-    pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<BlockValues, TensorError> {
+    pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<BlockValues> {
         let (start, stop, steps) = self.bounds(slice)?;
         let max_bytes = memory.limit(MemoryBudget::DEFAULT);
         let selection = self.geometry().select(&start, &stop)?;
         if selection.bytes() > max_bytes {
-            let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
-            let found = zvf_format::Found::from(selection.bytes());
-            return Err(TensorError::invalid_value(class, "bytes of a selection", expected, found));
+            return Err(Error::new(
+                Class::LimitExceeded,
+                "bytes of a selection",
+                Expected::AtMost(max_bytes.into()),
+                selection.bytes(),
+            ));
         }
         let bytes = fetch::selection(self, &selection, max_bytes).await?;
         self.file().check()?;
@@ -53,10 +57,10 @@ impl BlockArray {
 
     /// Returns start, stop and step along each axis.
     #[expect(clippy::type_complexity, reason = "three lists of one length, taken apart at once")]
-    fn bounds(&self, slice: &Slice) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>), TensorError> {
+    fn bounds(&self, slice: &Slice) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>)> {
         let axes = slice.axes(self.shape(), |_, _| None)?;
         if axes.iter().any(|axis| axis.step == 0) {
-            return Err(TensorError::request("step", "at least 1", "0"));
+            return Err(request_error("step", "at least 1", "0"));
         }
         let starts = axes.iter().map(|axis| axis.start).collect();
         let stops = axes.iter().map(|axis| axis.stop).collect();

@@ -20,13 +20,13 @@ use zvf_b2nd::{
     encode_offsets,
 };
 use zvf_blosc::{Encoder, constant_chunk};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_format::{Class, Expected, Found};
 use zvf_publish::CommitGate;
-use zvf_store::{Op, StoreError};
 
 use super::new::NewBlocks;
-use crate::error::TensorError;
+use crate::error::request_error;
 use crate::publish::{AtomicTensorFile, NewFolder};
 
 /// The constant value of an array.
@@ -51,7 +51,7 @@ pub enum Constant {
 /// use zvf_tensor::{BlockArray, BlockWriter, NewBlocks};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// let new = NewBlocks::new(&[3, 5], &[2, 4], &[2, 2], 1)?.with_dtype("|u1");
 /// let mut writer = BlockWriter::frame(Cursor::new(Vec::new()), new)?;
 /// assert_eq!(writer.next_box(), Some((vec![0, 0], vec![2, 4])));
@@ -82,11 +82,11 @@ impl<W: Write + Seek> BlockWriter<W> {
     /// # Errors
     ///
     /// When the header would not be accepted, or `out` cannot be sought in.
-    pub fn frame(out: W, new: NewBlocks) -> Result<Self, TensorError> {
+    pub fn frame(out: W, new: NewBlocks) -> Result<Self> {
         Self::begin(out, new, None)
     }
 
-    fn begin(mut out: W, new: NewBlocks, folder: Option<PathBuf>) -> Result<Self, TensorError> {
+    fn begin(mut out: W, new: NewBlocks, folder: Option<PathBuf>) -> Result<Self> {
         let kind = if folder.is_some() { FrameKind::Sparse } else { FrameKind::Contiguous };
         let header = new.header(kind, 0, PLACEHOLDER)?;
         let header_len = u32::try_from(header.len()).unwrap_or(u32::MAX); // parsed, so it fits
@@ -121,7 +121,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     /// # Errors
     ///
     /// When all are written, `items` has another length than the box, or it cannot be encoded or written.
-    pub fn put_chunk(&mut self, items: &[u8]) -> Result<(), TensorError> {
+    pub fn put_chunk(&mut self, items: &[u8]) -> Result<()> {
         let Some((start, stop)) = self.next_box() else { return Err(no_more_error()) };
         let geometry = *self.new.geometry();
         let selection = geometry.select(&start, &stop)?;
@@ -138,12 +138,12 @@ impl<W: Write + Seek> BlockWriter<W> {
     ///
     /// As [`put_chunk`](Self::put_chunk), and when `items` has another length than the array, or a chunk of it
     /// was written before.
-    pub fn put_array(&mut self, items: &[u8]) -> Result<(), TensorError> {
+    pub fn put_array(&mut self, items: &[u8]) -> Result<()> {
         let geometry = *self.new.geometry();
         let all = geometry.select_all()?;
         check_len("bytes of an array", all.bytes(), items.len())?;
         if !self.places.is_empty() {
-            return Err(TensorError::request("array", "one without chunks yet", "some"));
+            return Err(request_error("array", "one without chunks yet", "some"));
         }
         let at_once = (WAVE / usize_from_u32(geometry.chunk_size()).max(1)).max(1);
         let mut parts = all.chunks();
@@ -154,7 +154,7 @@ impl<W: Write + Seek> BlockWriter<W> {
             }
             let new = &self.new;
             let encode = |encoder: &mut Encoder, part| encode_chunk(encoder, new, &part, items);
-            let chunks: Result<Vec<_>, TensorError> =
+            let chunks: Result<Vec<_>> =
                 wave.into_par_iter().map_init(Encoder::default, encode).collect();
             for chunk in chunks? {
                 self.put(&chunk)?;
@@ -167,14 +167,14 @@ impl<W: Write + Seek> BlockWriter<W> {
     /// # Errors
     ///
     /// When NaN is asked for and items are not of 4 or 8 bytes, or the item is not as long as one of the array.
-    pub fn fill(&mut self, constant: &Constant) -> Result<(), TensorError> {
+    pub fn fill(&mut self, constant: &Constant) -> Result<()> {
         let geometry = *self.new.geometry();
         let item_size = geometry.item_size();
         let chunk = match constant {
             Constant::Zeros => Err(ChunkPlace::Zeros),
             Constant::Nan if item_size == 4 || item_size == 8 => Err(ChunkPlace::Nan),
             Constant::Nan => {
-                return Err(TensorError::request("NaN", "items of 4 or 8 bytes", "others"));
+                return Err(request_error("NaN", "items of 4 or 8 bytes", "others"));
             }
             Constant::Item(item) => {
                 check_len("bytes of an item", item_size.into(), item.len())?;
@@ -197,7 +197,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     /// # Errors
     ///
     /// When a chunk is missing, or something cannot be written.
-    pub fn finish(mut self) -> Result<W, TensorError> {
+    pub fn finish(mut self) -> Result<W> {
         let (chunk_count, found) = (self.new.geometry().chunk_count(), self.places.len());
         check_len("chunks", chunk_count, found)?;
         let offsets = if self.places.is_empty() {
@@ -223,7 +223,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     }
 
     /// Writes an encoded chunk; one of zeros only as a place.
-    pub(super) fn put(&mut self, chunk: &[u8]) -> Result<(), TensorError> {
+    pub(super) fn put(&mut self, chunk: &[u8]) -> Result<()> {
         if ChunkHeader::parse(chunk)?.body() == Body::Special(Special::Zeros) {
             self.places.push(ChunkPlace::Zeros);
             return Ok(());
@@ -252,7 +252,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     }
 
     /// Adds the file of a chunk of another sparse frame, unchanged.
-    pub(super) fn put_file(&mut self, from: &Path) -> Result<(), TensorError> {
+    pub(super) fn put_file(&mut self, from: &Path) -> Result<()> {
         let (name, Some(folder)) = (self.next_file()?, &self.folder) else {
             return Err(no_more_error());
         };
@@ -266,7 +266,7 @@ impl<W: Write + Seek> BlockWriter<W> {
     }
 
     /// Returns the file of the next chunk.
-    fn next_file(&self) -> Result<ChunkFile, TensorError> {
+    fn next_file(&self) -> Result<ChunkFile> {
         let number = u32::try_from(self.places.len());
         number.map(ChunkFile).map_err(|_more_than_offsets_have| no_more_error())
     }
@@ -315,12 +315,7 @@ impl BlockFile {
     ///
     /// `AlreadyExists` when something is there and is not to be replaced; otherwise when the header would not
     /// be accepted or the folder cannot be written.
-    pub fn create(
-        path: &Path,
-        new: NewBlocks,
-        sparse: bool,
-        replace: bool,
-    ) -> Result<Self, TensorError> {
+    pub fn create(path: &Path, new: NewBlocks, sparse: bool, replace: bool) -> Result<Self> {
         Self::create_gated(path, new, sparse, replace, &CommitGate::default())
     }
 
@@ -335,7 +330,7 @@ impl BlockFile {
         sparse: bool,
         replace: bool,
         gate: &CommitGate,
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self> {
         if !sparse {
             let mut file = AtomicTensorFile::create_gated(path, replace, gate)?;
             let out = file.file().try_clone().map_err(write_error)?;
@@ -359,7 +354,7 @@ impl BlockFile {
     /// # Errors
     ///
     /// When a chunk is missing, something took the name, or something cannot be written.
-    pub fn publish(self) -> Result<(), TensorError> {
+    pub fn publish(self) -> Result<()> {
         let file = self.writer.finish()?;
         file.sync_all().map_err(write_error)?;
         match self.place {
@@ -375,7 +370,7 @@ fn encode_chunk(
     new: &NewBlocks,
     part: &ChunkPart<'_>,
     items: &[u8],
-) -> Result<Vec<u8>, TensorError> {
+) -> Result<Vec<u8>> {
     let geometry = new.geometry();
     let size = usize_from_u32(geometry.block_size());
     let mut padded = vec![0; usize_from_u32(geometry.chunk_size())];
@@ -390,20 +385,19 @@ fn encode_chunk(
 }
 
 /// Compares a number with the expected one.
-fn check_len(what: &'static str, expected_len: u64, found: usize) -> Result<(), TensorError> {
+fn check_len(what: &'static str, expected_len: u64, found: usize) -> Result<()> {
     if to_u64(found) == expected_len {
         return Ok(());
     }
-    let (class, expected) = (Class::InvalidArgument, Expected::Exactly(expected_len.into()));
-    Err(TensorError::invalid_value(class, what, expected, Found::from(found)))
+    Err(Error::new(Class::InvalidArgument, what, expected_len, found))
 }
 
-fn no_more_error() -> TensorError {
-    TensorError::request("chunk", "one of the array that is not written", "another")
+fn no_more_error() -> Error {
+    request_error("chunk", "one of the array that is not written", "another")
 }
 
-fn write_error(error: std::io::Error) -> TensorError {
-    StoreError::io(Op::Write, error).into()
+fn write_error(error: std::io::Error) -> Error {
+    Error::io("write", error).into()
 }
 
 /// The assumed length of an unfinished frame: enough for any header.

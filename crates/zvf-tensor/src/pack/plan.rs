@@ -3,16 +3,16 @@
 //! Sizes of cells are read first, because the directory of the file precedes them; the cells are read when they are
 //! written.
 
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, DtypeKind};
-use zvf_store::{Cells, DenseArray, Key, Rows, Store, StoreError};
+use zvf_store::{Cells, DenseArray, Key, Rows, Store};
 use zvf_tet::pack::{CELLS_SUFFIX, Carrier, DOCUMENTS, cells_geometry, encode_cells};
 use zvf_tet::{TensorDtype, TileGeometry};
 
 use super::options::PackOptions;
-use crate::error::TensorError;
 use crate::tet::NewTensor;
 
 /// One dataset of the pack, and the source of its bytes.
@@ -36,7 +36,7 @@ pub(super) enum Content {
 }
 
 /// Returns the dataset of the documents.
-pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<Part, TensorError> {
+pub(super) fn documents(text: Vec<u8>, options: &PackOptions) -> Result<Part> {
     let len = to_u64(text.len());
     let tensor = strip(DOCUMENTS, TensorDtype::U8, &[len], options)?;
     Ok(Part { tensor, content: Content::Bytes(text) })
@@ -48,7 +48,7 @@ pub(super) async fn array(
     key: &Key,
     doc: &ArrayDoc,
     options: &PackOptions,
-) -> Result<Vec<Part>, TensorError> {
+) -> Result<Vec<Part>> {
     match doc.data_type.kind() {
         DataTypeKind::Fixed(_) => items(store, key, doc, options).await,
         DataTypeKind::VariableLengthBytes if is_cells(doc) => cells(store, key, doc, options).await,
@@ -56,16 +56,13 @@ pub(super) async fn array(
         DataTypeKind::VariableLengthBytes
         | DataTypeKind::PaddedBytes(_)
         | DataTypeKind::Other(_) => {
-            let (class, expected) =
-                (Class::Unsupported, Expected::Rule("items of one size, or bytes"));
-            let error = StoreError::invalid_value(
-                class,
-                zvf_store::Op::Parse,
+            let error = Error::new(
+                Class::Unsupported,
                 "data_type of an array to be packed",
-                expected,
+                "items of one size, or bytes",
                 "another one",
             );
-            Err(error.with_key(key).into())
+            Err(error.at_key(key).into())
         }
     }
 }
@@ -84,7 +81,7 @@ async fn cells(
     key: &Key,
     doc: &ArrayDoc,
     options: &PackOptions,
-) -> Result<Vec<Part>, TensorError> {
+) -> Result<Vec<Part>> {
     let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(Vec::new()) };
     let present = cells.presence().await?;
     let keys: Vec<ChunkKey> = present.iter().collect();
@@ -103,7 +100,7 @@ async fn cells(
     table_and_values(key, doc.rank(), table, &row, Content::Cells(cells, sized), options)
 }
 
-async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Part>, TensorError> {
+async fn rows(store: &Store, key: &Key, options: &PackOptions) -> Result<Vec<Part>> {
     let Some(rows) = store.nodes().rows(key.as_str()).await? else { return Ok(Vec::new()) };
     let (mut sized, mut at, len) = (Vec::new(), 0_u64, rows.count().await?);
     while at < len {
@@ -129,7 +126,7 @@ fn table_and_values(
     row: &Row,
     content: Content,
     options: &PackOptions,
-) -> Result<Vec<Part>, TensorError> {
+) -> Result<Vec<Part>> {
     let total: u64 = match &content {
         Content::Cells(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum + *n),
         Content::Rows(_, sized) => sized.iter().fold(0, |sum, (_, n)| sum + *n),
@@ -154,7 +151,7 @@ async fn items(
     key: &Key,
     doc: &ArrayDoc,
     options: &PackOptions,
-) -> Result<Vec<Part>, TensorError> {
+) -> Result<Vec<Part>> {
     let Some(dense) = store.nodes().dense(key.as_str()).await? else { return Ok(Vec::new()) };
     let width = dense.dtype().size;
     let bytes = dense.shape().iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
@@ -183,7 +180,7 @@ fn strip(
     element: TensorDtype,
     shape: &[u64],
     options: &PackOptions,
-) -> Result<NewTensor, TensorError> {
+) -> Result<NewTensor> {
     let mut chunk = shape.to_vec();
     if options.compression != crate::tet::Compression::None {
         // The bytes of one index of the first axis. More than 64 bits count are refused below.
@@ -241,12 +238,15 @@ impl Row {
     }
 }
 
-fn too_large_error(key: &Key) -> TensorError {
-    let (class, expected) = (Class::Overflow, Expected::Rule("a product below 2^64 bytes"));
-    let what = "shape of an array to be packed";
-    StoreError::invalid_value(class, zvf_store::Op::Parse, what, expected, "more")
-        .with_key(key)
-        .into()
+fn too_large_error(key: &Key) -> Error {
+    Error::new(
+        Class::Overflow,
+        "shape of an array to be packed",
+        "a product below 2^64 bytes",
+        "more",
+    )
+    .at_key(key)
+    .into()
 }
 
 /// The data type of fixed-width text.

@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Node};
-use zvf_store::{Build, Caching, DenseArray, Key, Rows, Store, StoreError, VerbatimArray};
+use zvf_store::{Build, Caching, DenseArray, Key, Rows, Store, VerbatimArray};
 
 use super::plan::is_cells;
-use crate::error::TensorError;
 use crate::pause::pause;
 
 /// The progress of unpacking.
@@ -40,7 +40,7 @@ pub struct UnpackCounts {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let address = dir.path().join("three.zarrvectors").to_str().unwrap().to_owned();
@@ -64,7 +64,7 @@ pub async fn unpack(
     store: &Store,
     build: Build,
     mut on_progress: impl FnMut(&UnpackCounts),
-) -> Result<UnpackCounts, TensorError> {
+) -> Result<UnpackCounts> {
     let documents = store.nodes().documents().await?;
     let mut done = UnpackCounts { documents: to_u64(documents.len()), ..UnpackCounts::default() };
     for path in implied_groups(documents.iter().map(|(key, _)| key)) {
@@ -72,16 +72,12 @@ pub async fn unpack(
     }
     let mut root = None;
     for (key, text) in documents {
-        let about = |error: StoreError| TensorError::from(error.with_key(&key));
-        match Node::parse(&text).map_err(|error| about(error.into()))? {
+        match Node::parse(&text).at_key(&key)? {
             Node::Group(_) if key.is_root() => root = Some(text),
             Node::Group(_) => build.verbatim_group(key.as_str(), text).await?,
             Node::Array(_) => {
                 let array = build.verbatim_array(key.as_str(), text)?;
-                contents(store, &key, &array).await.map_err(|error| match error.store() {
-                    Some(source) => about(source.clone()),
-                    None => error,
-                })?;
+                contents(store, &key, &array).await.at_key(&key)?;
                 let report = array.finish()?;
                 done.chunks += report.chunks;
                 done.objects += report.objects;
@@ -91,10 +87,8 @@ pub async fn unpack(
     }
     store.check_maps()?;
     let root = root.unwrap_or_else(|| store.root_json());
-    let root = String::from_utf8(root.into()).map_err(|_binary| {
-        let expected = Expected::Rule("UTF-8");
-        TensorError::invalid_value(Class::Encoding, "root document", expected, "other bytes")
-    })?;
+    let root = String::from_utf8(root.into())
+        .map_err(|_binary| Error::new(Class::Encoding, "root document", "UTF-8", "other bytes"))?;
     build.publish_text(root).await?;
     Ok(done)
 }
@@ -111,7 +105,7 @@ fn implied_groups<'k>(nodes: impl Iterator<Item = &'k Key>) -> BTreeSet<String> 
 }
 
 /// Copies the contents of an array.
-async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
+async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<()> {
     let doc = array.document();
     if matches!(doc.data_type.kind(), DataTypeKind::Fixed(_)) {
         return match store.nodes().dense(key.as_str()).await? {
@@ -129,7 +123,7 @@ async fn contents(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(),
 }
 
 /// Copies cells, shard by shard.
-async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), TensorError> {
+async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<()> {
     let Some(cells) = store.nodes().cells(key.as_str()).await? else { return Ok(()) };
     let doc = array.document();
     let recorded = doc.nonempty_chunks.is_some();
@@ -181,7 +175,7 @@ async fn cells(store: &Store, key: &Key, array: &VerbatimArray) -> Result<(), Te
 }
 
 /// Copies rows of variable length, chunk by chunk.
-async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
+async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<()> {
     let step = array.document().inner_chunk_shape().first().copied().unwrap_or(1);
     let (mut at, mut index, len) = (0_u64, 0_u64, rows.count().await?);
     while at < len {
@@ -197,11 +191,7 @@ async fn rows(rows: &Rows, array: &VerbatimArray) -> Result<(), TensorError> {
 }
 
 /// Copies items of fixed size: bands of rows, cut into chunks.
-async fn items(
-    dense: &DenseArray,
-    array: &VerbatimArray,
-    max_bytes: u64,
-) -> Result<(), TensorError> {
+async fn items(dense: &DenseArray, array: &VerbatimArray, max_bytes: u64) -> Result<()> {
     let chunk: Vec<u64> = array.document().inner_chunk_shape().to_vec();
     let shape = dense.shape();
     if shape.contains(&0) {
@@ -213,9 +203,12 @@ async fn items(
     let item = to_u64(dense.fill().len()).max(dense.dtype().size);
     let bytes = chunk.iter().fold(item, |bytes, n| bytes.saturating_mul(*n));
     if bytes > max_bytes {
-        let (class, expected) = (Class::LimitExceeded, Expected::AtMost(max_bytes.into()));
-        let found = zvf_format::Found::from(bytes);
-        return Err(TensorError::invalid_value(class, "bytes of a chunk", expected, found));
+        return Err(Error::new(
+            Class::LimitExceeded,
+            "bytes of a chunk",
+            Expected::AtMost(max_bytes.into()),
+            bytes,
+        ));
     }
     let rows = dense.len();
     let (mut at, mut band) = (0_u64, 0_u64);
@@ -245,12 +238,7 @@ async fn items(
 }
 
 /// Writes a chunk, unless it holds only the fill value.
-fn put(
-    array: &VerbatimArray,
-    index: &[u64],
-    dense: &DenseArray,
-    items: &Bytes,
-) -> Result<(), TensorError> {
+fn put(array: &VerbatimArray, index: &[u64], dense: &DenseArray, items: &Bytes) -> Result<()> {
     let fill = dense.fill();
     if !fill.is_empty() && items.chunks(fill.len()).all(|item| item == fill) {
         return Ok(());

@@ -6,16 +6,16 @@
 use std::io::{Seek, Write};
 
 use bytes::Bytes;
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
 use zvf_metadata::Node;
-use zvf_store::{Caching, DenseArray, Op, Store, StoreError};
+use zvf_store::{Caching, DenseArray, Store};
 use zvf_tet::MemoryBudget;
 use zvf_tet::pack::encode_documents;
 
 use super::options::PackOptions;
 use super::plan::{self, Content, Part};
-use crate::error::TensorError;
 use crate::pause::pause;
 use crate::tet::{Compression, TetWriter};
 
@@ -42,7 +42,7 @@ pub struct PackCounts {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// use std::io::Cursor;
 /// use zvf_store::{RangedFile, Store};
@@ -70,13 +70,13 @@ pub async fn pack<W: Write + Seek>(
     out: W,
     options: &PackOptions,
     mut on_progress: impl FnMut(&PackCounts),
-) -> Result<(W, PackCounts), TensorError> {
+) -> Result<(W, PackCounts)> {
     let documents = store.nodes().documents().await?;
     let mut packed = PackCounts { documents: to_u64(documents.len()), ..PackCounts::default() };
     let texts = documents.iter().map(|(key, text)| (key.as_str(), text.as_ref()));
     let mut parts = vec![plan::documents(encode_documents(texts)?, options)?];
     for (key, text) in &documents {
-        let node = Node::parse(text).map_err(|error| StoreError::from(error).with_key(key))?;
+        let node = Node::parse(text).at_key(key)?;
         let Node::Array(doc) = node else { continue };
         let array = plan::array(store, key, &doc, options).await?;
         packed.arrays += u64::from(!array.is_empty());
@@ -104,7 +104,7 @@ async fn write<W: Write + Seek>(
     part: Part,
     packed: &mut PackCounts,
     on_progress: &mut impl FnMut(&PackCounts),
-) -> Result<(), TensorError> {
+) -> Result<()> {
     let Part { tensor, content } = part;
     packed.bytes += tensor.geometry().byte_len();
     let mut stream = Stream { writer, held: Vec::new(), begun: false };
@@ -118,7 +118,7 @@ async fn write<W: Write + Seek>(
                 let payloads = cells.read_many(&keys, Caching::Once).await;
                 for ((_, size), payload) in some.iter().zip(payloads) {
                     let payload = payload?.unwrap_or_default(); // absent: refused, since no size is 0
-                    stream.push_sized(&payload, *size).map_err(|e| with_key(e, cells.path()))?;
+                    stream.push_sized(&payload, *size).at_key(cells.path())?;
                 }
                 rest = after;
                 packed.cells += to_u64(some.len());
@@ -132,7 +132,7 @@ async fn write<W: Write + Seek>(
                 let (some, after) = rest.split_at(batch(rest.iter().map(|(_, size)| *size)));
                 let places: Vec<u64> = some.iter().map(|(place, _)| *place).collect();
                 for ((_, size), row) in some.iter().zip(rows.rows(&places).await?) {
-                    stream.push_sized(&row, *size).map_err(|e| with_key(e, rows.path()))?;
+                    stream.push_sized(&row, *size).at_key(rows.path())?;
                 }
                 rest = after;
                 packed.cells += to_u64(some.len());
@@ -154,7 +154,7 @@ async fn items<W: Write + Seek>(
     writer: &mut TetWriter<W>,
     dense: &DenseArray,
     rank: usize,
-) -> Result<(), TensorError> {
+) -> Result<()> {
     let row_wise = |writer: &TetWriter<W>| {
         writer.next_chunk().is_some_and(|(tensor, _)| {
             let geometry = tensor.geometry();
@@ -188,19 +188,15 @@ struct Stream<'w, W> {
 
 impl<W: Write + Seek> Stream<'_, W> {
     /// Adds a payload, which must have `size` bytes.
-    fn push_sized(&mut self, payload: &Bytes, size: u64) -> Result<(), TensorError> {
+    fn push_sized(&mut self, payload: &Bytes, size: u64) -> Result<()> {
         if to_u64(payload.len()) != size {
-            let (class, expected) = (Class::FileChanged, Expected::Exactly(size.into()));
-            let found = Found::from(payload.len());
-            return Err(
-                StoreError::invalid_value(class, Op::Read, "payload", expected, found).into()
-            );
+            return Err(Error::new(Class::FileChanged, "payload", size, payload.len()).into());
         }
         self.push(payload)
     }
 
     /// Adds bytes of the dataset.
-    fn push(&mut self, mut bytes: &[u8]) -> Result<(), TensorError> {
+    fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         if !self.begun && self.held.is_empty() && self.is_plain() {
             self.writer.begin_chunk()?;
             self.begun = true;
@@ -233,7 +229,7 @@ impl<W: Write + Seek> Stream<'_, W> {
     }
 
     /// Writes the last chunk.
-    fn finish(self) -> Result<(), TensorError> {
+    fn finish(self) -> Result<()> {
         if self.held.is_empty() {
             return Ok(());
         }
@@ -250,13 +246,6 @@ fn batch(sizes: impl Iterator<Item = u64>) -> usize {
         first || held <= READ_BATCH_BYTES
     };
     sizes.take(READ_BATCH_PAYLOADS).take_while(fits).count().max(1)
-}
-
-fn with_key(error: TensorError, key: &zvf_store::Key) -> TensorError {
-    match error.store() {
-        Some(source) => source.clone().with_key(key).into(),
-        None => error,
-    }
 }
 
 /// The number of payloads read at once, and their total size in bytes.

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use zvf_error::{Error, Result, quote};
+use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
 use zvf_store::{OpenOptions, RangedFile, TetDataset, TetFile};
-use zvf_tet::{AxisSlice, MemoryBudget, Plan, TensorDtype};
+use zvf_tet::{AxisSlice, EscapedName, MemoryBudget, Plan, TensorDtype};
 
 use crate::array::{Array, View};
-use crate::error::TensorError;
 use crate::memory::Memory;
 use crate::slice::Slice;
 use crate::tet::metadata::Metadata;
@@ -30,7 +30,7 @@ use crate::tet::metadata::Metadata;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/multi_mixed.tet");
 /// use zvf_tensor::TensorFile;
 ///
@@ -50,7 +50,7 @@ pub struct TensorFile {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/grid_f32_2d_ragged.tet");
 /// # use zvf_tensor::TensorFile;
 /// let file = TensorFile::open(path, &Default::default()).await?;
@@ -72,7 +72,7 @@ impl TensorFile {
     ///
     /// When it is not there, breaks a rule from O1 to O9 of the format, or cannot be read.
     #[boxed]
-    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self, TensorError> {
+    pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         Self::from_file(RangedFile::open(address, options).await?).await
     }
 
@@ -86,7 +86,7 @@ impl TensorFile {
         store: Arc<dyn ObjectStore>,
         path: &Path,
         options: &OpenOptions,
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self> {
         Self::from_file(RangedFile::from_object_store(store, path, options).await?).await
     }
 
@@ -97,7 +97,7 @@ impl TensorFile {
     ///
     /// As [`open`](Self::open).
     #[cfg(all(unix, feature = "map"))]
-    pub fn map_if_immutable(path: &std::path::Path) -> Result<Option<Self>, TensorError> {
+    pub fn map_if_immutable(path: &std::path::Path) -> Result<Option<Self>> {
         match zvf_store::map::MappedFile::map_if_immutable(path)? {
             Some(file) => run_ready(Self::from_file(RangedFile::from_map(file)?)).map(Some),
             None => Ok(None),
@@ -109,7 +109,7 @@ impl TensorFile {
     /// # Errors
     ///
     /// When it breaks a rule from O1 to O9 of the format.
-    pub fn from_bytes(bytes: Bytes) -> Result<Self, TensorError> {
+    pub fn from_bytes(bytes: Bytes) -> Result<Self> {
         run_ready(Self::from_file(RangedFile::from_bytes(bytes)))
     }
 
@@ -119,7 +119,7 @@ impl TensorFile {
     ///
     /// As [`open`](Self::open).
     #[boxed]
-    pub async fn from_file(file: RangedFile) -> Result<Self, TensorError> {
+    pub async fn from_file(file: RangedFile) -> Result<Self> {
         let tet = TetFile::open(file).await?;
         let metadata = {
             let parsed = tet.view()?;
@@ -162,10 +162,9 @@ impl TensorFile {
     /// # Errors
     ///
     /// [`Class::NotFound`] when there is none.
-    pub fn tensor(&self, name: &str) -> Result<Tensor<'_>, TensorError> {
+    pub fn tensor(&self, name: &str) -> Result<Tensor<'_>> {
         let dataset = self.tet.find(name).ok_or_else(|| {
-            let expected = Expected::Rule("the name of a dataset of the file");
-            TensorError::invalid_value(Class::NotFound, "dataset", expected, name)
+            Error::new(Class::NotFound, "dataset", "the name of a dataset of the file", quote(name))
         })?;
         Ok(Tensor { file: self, dataset })
     }
@@ -213,10 +212,12 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When it has another number of axes, or a label that the axis does not have.
-    pub fn axes(&self, slice: &Slice) -> Result<Vec<AxisSlice>, TensorError> {
+    pub fn axes(&self, slice: &Slice) -> Result<Vec<AxisSlice>> {
         let about = self.file.metadata.tensor(self.name());
         let label = |axis: usize, text: &str| about?.label(axis, text);
-        slice.axes(self.shape(), label).map_err(|error| error.with_dataset(self.name()))
+        slice
+            .axes(self.shape(), label)
+            .map_err(|error| error.within(format_args!("dataset {}", EscapedName(self.name()))))
     }
 
     /// Reads the elements of `slice` into new memory.
@@ -227,10 +228,11 @@ impl<'f> Tensor<'f> {
     /// of it is more than `memory` allows; otherwise when a chunk has no row, cannot be read or does not
     /// decode to what its row says.
     #[boxed]
-    pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array, TensorError> {
+    pub async fn slice(&self, slice: &Slice, memory: &Memory) -> Result<Array> {
         let axes = self.axes(slice)?;
         let max_bytes = memory.limit(self.file.memory_budget());
-        let named = |error: TensorError| error.with_dataset(self.name());
+        let named =
+            |error: Error| error.within(format_args!("dataset {}", EscapedName(self.name())));
         let geometry = self.dataset.geometry().map_err(|error| named(error.into()))?;
         let read = async {
             if geometry.is_empty() && slice.cuts().is_empty() {
@@ -250,7 +252,7 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When the slice does not fit.
-    pub fn dense_view(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+    pub fn dense_view(&self, slice: &Slice) -> Result<Option<View>> {
         let view = self.with_plan(slice, |plan| {
             let bytes = self.file.tet.dense_view(plan)?;
             Some(self.view(plan.selection().shape().to_vec(), bytes, plan))
@@ -263,7 +265,7 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When the slice does not fit.
-    pub fn strided_view(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+    pub fn strided_view(&self, slice: &Slice) -> Result<Option<View>> {
         let view = self.with_plan(slice, |plan| {
             let (bytes, view) = self.file.tet.strided_view(plan)?;
             let element = plan.selection().geometry().element();
@@ -278,7 +280,7 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When the slice does not fit.
-    pub fn byte_stream(&self, slice: &Slice) -> Result<Option<View>, TensorError> {
+    pub fn byte_stream(&self, slice: &Slice) -> Result<Option<View>> {
         let view = self.with_plan(slice, |plan| {
             let bytes = self.file.tet.byte_stream(plan)?;
             let size = plan.selection().geometry().element().size();
@@ -293,10 +295,10 @@ impl<'f> Tensor<'f> {
     /// # Errors
     ///
     /// When the slice does not fit, or a chunk of it has no row.
-    pub fn touched_chunks(&self, slice: &Slice) -> Result<Vec<Vec<u64>>, TensorError> {
+    pub fn touched_chunks(&self, slice: &Slice) -> Result<Vec<Vec<u64>>> {
         let coords = |plan: &Plan<'_, '_>| {
             let coords = plan.tiles().map(|touched| Ok(touched?.tile().coords().to_vec()));
-            coords.collect::<Result<Vec<_>, TensorError>>()
+            coords.collect::<Result<Vec<_>>>()
         };
         self.with_plan(slice, coords)?.unwrap_or_else(|| Ok(Vec::new()))
     }
@@ -311,7 +313,7 @@ impl<'f> Tensor<'f> {
         &self,
         slice: &Slice,
         look: impl FnOnce(&Plan<'_, '_>) -> T,
-    ) -> Result<Option<T>, TensorError> {
+    ) -> Result<Option<T>> {
         let axes = self.axes(slice)?;
         let plan = || {
             let lookup = self.file.tet.lookup(self.dataset)?;
@@ -321,19 +323,20 @@ impl<'f> Tensor<'f> {
             let plan = lookup.select(&axes)?;
             Ok(Some(look(&plan)))
         };
-        plan().map_err(|error: TensorError| error.with_dataset(self.name()))
+        plan().map_err(|error: Error| {
+            error.within(format_args!("dataset {}", EscapedName(self.name())))
+        })
     }
 }
 
 /// Runs a future that never waits: the bytes are in memory.
-fn run_ready<T>(future: impl Future<Output = Result<T, TensorError>>) -> Result<T, TensorError> {
+fn run_ready<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {
         std::task::Poll::Ready(done) => done,
         std::task::Poll::Pending => {
-            let (class, rule) = (Class::Unavailable, "bytes that are there");
-            Err(TensorError::invalid_value(class, "file", Expected::Rule(rule), "others"))
+            Err(Error::new(Class::Unavailable, "file", "bytes that are there", "others"))
         }
     }
 }

@@ -13,10 +13,10 @@ use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use zvf_tet::{DECODED_CAP, Severity, TensorCodec};
+use zvf_error::{Error, Result};
+use zvf_tet::{DECODED_CAP, EscapedName, Severity, TensorCodec};
 
 use super::file::TensorFile;
-use crate::error::TensorError;
 use crate::memory::Memory;
 
 /// The severity of a fault.
@@ -40,7 +40,7 @@ pub enum Weight {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_tensor::TensorError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/tet/reject/24_zstd_garbage.tet");
 /// use zvf_tensor::{Memory, TensorFile};
 ///
@@ -57,7 +57,7 @@ pub struct Fault {
     /// The severity.
     pub weight: Weight,
     /// What is wrong and where.
-    pub error: TensorError,
+    pub error: Error,
 }
 
 impl fmt::Display for Fault {
@@ -74,7 +74,7 @@ impl TensorFile {
     ///
     /// When the file cannot be read; its faults are not errors.
     #[boxed]
-    pub async fn verify(&self, deep: bool, memory: &Memory) -> Result<Vec<Fault>, TensorError> {
+    pub async fn verify(&self, deep: bool, memory: &Memory) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
         {
             let parsed = self.container().view()?;
@@ -101,11 +101,7 @@ impl TensorFile {
         Ok(faults)
     }
 
-    async fn verify_payloads(
-        &self,
-        memory: &Memory,
-        faults: &mut Vec<Fault>,
-    ) -> Result<(), TensorError> {
+    async fn verify_payloads(&self, memory: &Memory, faults: &mut Vec<Fault>) -> Result<()> {
         let max_bytes = memory.limit(self.memory_budget()).min(DECODED_CAP);
         for tensor in self.tensors() {
             // Faults of a whole dataset were reported.
@@ -119,7 +115,8 @@ impl TensorFile {
                 let coords = touched.tile().coords();
                 let read = self.container().read_chunk(tensor.dataset(), coords, max_bytes).await;
                 if let Err(error) = read {
-                    let error = TensorError::from(error).with_dataset(tensor.name());
+                    let error = Error::from(error)
+                        .within(format_args!("dataset {}", EscapedName(tensor.name())));
                     if !error.class().is_damage() {
                         return Err(error);
                     }

@@ -15,17 +15,17 @@ use std::io::{Seek, SeekFrom, Write};
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use serde_json::json;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected, Found};
-use zvf_store::{Op, StoreError};
+use zvf_format::{Class, Expected};
 use zvf_tet::{
-    CopyRun, DatasetSpec, Layout, MemoryBudget, Selection, TensorCodec, TensorDtype, Tile,
-    TileGeometry, encode_footer,
+    CopyRun, DatasetSpec, EscapedName, Layout, MemoryBudget, Selection, TensorCodec, TensorDtype,
+    Tile, TileGeometry, encode_footer,
 };
 
 use super::file::TensorFile;
 use super::metadata::Metadata;
-use crate::error::TensorError;
+use crate::error::request_error;
 
 /// The description of a tensor to write.
 ///
@@ -36,7 +36,7 @@ use crate::error::TensorError;
 /// let grid = NewTensor::new("grid", TensorDtype::F32, &[7, 5], &[3, 2])?;
 /// let grid = grid.with_compression(Compression::Zstd(3));
 /// assert_eq!(grid.geometry().tile_count(), 9);
-/// # Ok::<(), zvf_tensor::TensorError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTensor {
@@ -72,11 +72,15 @@ impl NewTensor {
         element: TensorDtype,
         shape: &[u64],
         chunk_shape: &[u64],
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self> {
         let geometry = TileGeometry::new(element, shape, chunk_shape).ok_or_else(|| {
-            let rule = "1 to 8 axes of both, chunks that are not empty, less than 2^64 bytes";
-            let (class, expected) = (Class::BadShape, Expected::Rule(rule));
-            TensorError::invalid_value(class, "shape", expected, "others").with_dataset(name)
+            Error::new(
+                Class::BadShape,
+                "shape",
+                "1 to 8 axes of both, chunks that are not empty, less than 2^64 bytes",
+                "others",
+            )
+            .within(format_args!("dataset {}", EscapedName(name)))
         })?;
         Ok(Self::from_geometry(name, geometry))
     }
@@ -136,7 +140,7 @@ impl NewTensor {
 /// let file = TensorFile::from_bytes(bytes.into())?;
 /// let counts = file.tensor("counts")?;
 /// assert_eq!(counts.touched_chunks(&"2:4".parse::<Slice>()?)?, [[0], [1]]);
-/// # Ok::<(), zvf_tensor::TensorError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct TetWriter<W> {
@@ -154,11 +158,7 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// When a name is not one for a new dataset, or there twice, an alignment is not a power of two, or `out`
     /// cannot be sought in.
-    pub fn new(
-        mut out: W,
-        tensors: Vec<NewTensor>,
-        budget: MemoryBudget,
-    ) -> Result<Self, TensorError> {
+    pub fn new(mut out: W, tensors: Vec<NewTensor>, budget: MemoryBudget) -> Result<Self> {
         let specs: Vec<DatasetSpec<'_>> = tensors.iter().map(NewTensor::spec).collect();
         let layout = Layout::new(&specs, budget)?;
         let at = layout.prefix_len();
@@ -172,17 +172,15 @@ impl<W: Write + Seek> TetWriter<W> {
     /// # Errors
     ///
     /// As [`new`](Self::new), and when a tensor of `old` has an unknown type, lacks a chunk or cannot be read.
-    pub async fn append_to(
-        out: W,
-        old: &TensorFile,
-        tensors: Vec<NewTensor>,
-    ) -> Result<Self, TensorError> {
+    pub async fn append_to(out: W, old: &TensorFile, tensors: Vec<NewTensor>) -> Result<Self> {
         let mut all = Vec::new();
         for tensor in old.tensors() {
-            let geometry = tensor.dataset().geometry().map_err(TensorError::from);
+            let geometry = tensor.dataset().geometry().map_err(Error::from);
             all.push(NewTensor::from_geometry(
                 tensor.name(),
-                geometry.map_err(|e| e.with_dataset(tensor.name()))?,
+                geometry.map_err(|e| {
+                    e.within(format_args!("dataset {}", EscapedName(tensor.name())))
+                })?,
             ));
         }
         all.extend(tensors);
@@ -216,7 +214,7 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// When all are written, `elements` has another length than the chunk, or it cannot be compressed or
     /// written.
-    pub fn put_chunk(&mut self, elements: &[u8]) -> Result<(), TensorError> {
+    pub fn put_chunk(&mut self, elements: &[u8]) -> Result<()> {
         self.check_closed()?;
         let compression = self.next_chunk().map_or(Compression::None, |(new, _)| new.compression);
         self.check_len(elements.len())?;
@@ -231,13 +229,16 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// As [`put_chunk`](Self::put_chunk), and when `elements` has another length than the tensor, or a chunk of
     /// it was written before.
-    pub fn put_tensor(&mut self, elements: &[u8]) -> Result<(), TensorError> {
+    pub fn put_tensor(&mut self, elements: &[u8]) -> Result<()> {
         let Some((tensor, first)) = self.next_chunk() else { return Err(no_more_error()) };
         let (geometry, compression) = (*tensor.geometry(), tensor.compression);
         if to_u64(elements.len()) != geometry.byte_len() || first.coords().iter().any(|c| *c != 0) {
-            let expected = Expected::Exactly(geometry.byte_len().into());
-            let (class, found) = (Class::InvalidArgument, Found::from(elements.len()));
-            return Err(TensorError::invalid_value(class, "bytes of a tensor", expected, found));
+            return Err(Error::new(
+                Class::InvalidArgument,
+                "bytes of a tensor",
+                geometry.byte_len(),
+                elements.len(),
+            ));
         }
         let all = Selection::all(&geometry)?;
         let mut left = geometry.tile_count();
@@ -263,7 +264,7 @@ impl<W: Write + Seek> TetWriter<W> {
                         let chunk = cut(tile);
                         compress_chunk(&chunk, compression).map(|packed| (chunk, packed))
                     };
-                    let chunks: Result<Vec<_>, TensorError> =
+                    let chunks: Result<Vec<_>> =
                         wave.iter().collect::<Vec<_>>().into_par_iter().map(pack).collect();
                     for (chunk, packed) in chunks? {
                         self.put_packed(&chunk, packed.as_deref())?;
@@ -280,7 +281,7 @@ impl<W: Write + Seek> TetWriter<W> {
     /// # Errors
     ///
     /// When all are written, or the current one is incomplete.
-    pub fn begin_chunk(&mut self) -> Result<(), TensorError> {
+    pub fn begin_chunk(&mut self) -> Result<()> {
         let Some((_, tile)) = self.next_chunk() else { return Err(no_more_error()) };
         self.place(TensorCodec::Raw, tile.byte_len())
     }
@@ -290,12 +291,15 @@ impl<W: Write + Seek> TetWriter<W> {
     /// # Errors
     ///
     /// When the chunk does not have so many bytes left, or they cannot be written.
-    pub fn write(&mut self, piece: &[u8]) -> Result<(), TensorError> {
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         let len = to_u64(piece.len());
         if len > self.open {
-            let (class, expected) = (Class::InvalidArgument, Expected::AtMost(self.open.into()));
-            let found = Found::from(piece.len());
-            return Err(TensorError::invalid_value(class, "bytes of a chunk", expected, found));
+            return Err(Error::new(
+                Class::InvalidArgument,
+                "bytes of a chunk",
+                Expected::AtMost(self.open.into()),
+                piece.len(),
+            ));
         }
         self.out.write_all(piece).map_err(write_error)?;
         self.open -= len;
@@ -309,7 +313,7 @@ impl<W: Write + Seek> TetWriter<W> {
     /// # Errors
     ///
     /// When a chunk is missing, the metadata is larger than readers accept, or something cannot be written.
-    pub fn finish(mut self, metadata: Option<&Metadata>) -> Result<W, TensorError> {
+    pub fn finish(mut self, metadata: Option<&Metadata>) -> Result<W> {
         self.check_closed()?;
         let end = self.layout.payload_end();
         if let Some(metadata) = metadata {
@@ -326,7 +330,7 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(self.out)
     }
 
-    fn put_packed(&mut self, elements: &[u8], packed: Option<&[u8]>) -> Result<(), TensorError> {
+    fn put_packed(&mut self, elements: &[u8], packed: Option<&[u8]>) -> Result<()> {
         let (codec, stored) = match packed {
             Some(packed) => (TensorCodec::Zstd, packed),
             None => (TensorCodec::Raw, elements),
@@ -336,7 +340,7 @@ impl<W: Write + Seek> TetWriter<W> {
     }
 
     /// Allocates the place of the next payload, and seeks to it.
-    fn place(&mut self, codec: TensorCodec, stored: u64) -> Result<(), TensorError> {
+    fn place(&mut self, codec: TensorCodec, stored: u64) -> Result<()> {
         self.check_closed()?;
         let offset = self.layout.place(codec, stored)?;
         self.pad_to(offset)?;
@@ -345,7 +349,7 @@ impl<W: Write + Seek> TetWriter<W> {
     }
 
     /// Writes zeros up to `offset`.
-    fn pad_to(&mut self, offset: u64) -> Result<(), TensorError> {
+    fn pad_to(&mut self, offset: u64) -> Result<()> {
         let mut left = offset.saturating_sub(self.at); // nothing to do beyond it
         while left > 0 {
             let some = &ZEROS[..saturating_usize(left).min(ZEROS.len())];
@@ -356,24 +360,25 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
-    fn check_closed(&self) -> Result<(), TensorError> {
+    fn check_closed(&self) -> Result<()> {
         if self.open == 0 {
             return Ok(());
         }
-        let (class, expected) = (Class::InvalidArgument, Expected::Rule("all bytes of a chunk"));
-        let found = Found::from(self.open);
-        Err(TensorError::invalid_value(class, "bytes left of a chunk", expected, found))
+        Err(Error::new(
+            Class::InvalidArgument,
+            "bytes left of a chunk",
+            "all bytes of a chunk",
+            self.open,
+        ))
     }
 
-    fn check_len(&self, found: usize) -> Result<(), TensorError> {
+    fn check_len(&self, found: usize) -> Result<()> {
         let Some((tensor, tile)) = self.next_chunk() else { return Err(no_more_error()) };
         if to_u64(found) == tile.byte_len() {
             return Ok(());
         }
-        let (class, expected) = (Class::InvalidArgument, Expected::Exactly(tile.byte_len().into()));
-        let error =
-            TensorError::invalid_value(class, "bytes of a chunk", expected, Found::from(found));
-        Err(error.with_dataset(tensor.name()))
+        let error = Error::new(Class::InvalidArgument, "bytes of a chunk", tile.byte_len(), found);
+        Err(error.within(format_args!("dataset {}", EscapedName(tensor.name()))))
     }
 }
 
@@ -417,22 +422,19 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
 }
 
 /// Compresses a chunk; `None` where that is not smaller.
-fn compress_chunk(
-    elements: &[u8],
-    compression: Compression,
-) -> Result<Option<Vec<u8>>, TensorError> {
+fn compress_chunk(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>> {
     let Compression::Zstd(level) = compression else { return Ok(None) };
     let packed = zstd::bulk::compress(elements, level)
-        .map_err(|error| TensorError::from(StoreError::io(Op::Encode, error)))?;
+        .map_err(|error| Error::from(Error::io("encode", error)))?;
     Ok((packed.len() < elements.len()).then_some(packed))
 }
 
-fn write_error(error: std::io::Error) -> TensorError {
-    StoreError::io(Op::Write, error).into()
+fn write_error(error: std::io::Error) -> Error {
+    Error::io("write", error).into()
 }
 
-fn no_more_error() -> TensorError {
-    TensorError::request("chunk", "no more chunks", "one more")
+fn no_more_error() -> Error {
+    request_error("chunk", "no more chunks", "one more")
 }
 
 const ALIGNMENT: u64 = 64;

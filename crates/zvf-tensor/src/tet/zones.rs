@@ -10,12 +10,12 @@
 //! are never used for queries.
 
 use serde::Deserialize;
+use zvf_error::{Error, Result, quote};
 use zvf_format::num::to_u64;
-use zvf_tet::TensorDtype;
+use zvf_tet::{EscapedName, TensorDtype};
 
 use super::file::{Tensor, TensorFile};
 use super::verify::{Fault, Weight};
-use crate::error::TensorError;
 
 #[derive(Debug, Deserialize)]
 struct Zones {
@@ -44,11 +44,7 @@ enum Comparable {
 
 impl TensorFile {
     /// Compares each zone with its chunk.
-    pub(super) async fn verify_zones(
-        &self,
-        max_bytes: u64,
-        faults: &mut Vec<Fault>,
-    ) -> Result<(), TensorError> {
+    pub(super) async fn verify_zones(&self, max_bytes: u64, faults: &mut Vec<Fault>) -> Result<()> {
         let spill = self.container().view()?.footer().and_then(|footer| footer.zone_maps());
         let Some(spill) = spill else { return Ok(()) };
         let end = spill.offset.saturating_add(spill.len); // too large: beyond the end
@@ -70,14 +66,20 @@ impl TensorFile {
             let found = match read {
                 Ok(bytes) => zone.fault(element, &bytes),
                 Err(error) if error.class() == zvf_format::Class::LimitExceeded => {
-                    return Err(TensorError::from(error).with_dataset(tensor.name()));
+                    return Err(Error::from(error)
+                        .within(format_args!("dataset {}", EscapedName(tensor.name()))));
                 }
                 Err(_) => Some(("chunk_index", "a chunk that can be read")),
             };
             if let Some((what, rule)) = found {
                 let place = format!("{:?}", zone.chunk_index);
                 let fault = fault(what, rule, &place);
-                faults.push(Fault { error: fault.error.with_dataset(tensor.name()), ..fault });
+                faults.push(Fault {
+                    error: fault
+                        .error
+                        .within(format_args!("dataset {}", EscapedName(tensor.name()))),
+                    ..fault
+                });
             }
         }
         Ok(())
@@ -174,9 +176,7 @@ fn widen_half(bits: u16) -> f64 {
 }
 
 fn fault(what: &'static str, rule: &'static str, found: &str) -> Fault {
-    let class = zvf_format::Class::CountMismatch;
-    let expected = zvf_format::Expected::Rule(rule);
-    let error = TensorError::invalid_value(class, what, expected, found);
+    let error = Error::new(zvf_format::Class::CountMismatch, what, rule, quote(found));
     Fault { rule: "Z1", weight: Weight::Error, error }
 }
 

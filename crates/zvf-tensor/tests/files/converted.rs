@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use zvf_blosc::{Compressor, Shuffle};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_store::OpenOptions;
 use zvf_tensor::{
-    AnyArray, ArrayForm, BlockFile, ConvertOptions, Memory, NewBlocks, TensorError, TensorFile,
-    Weight, convert, gather,
+    AnyArray, ArrayForm, BlockFile, ConvertOptions, Memory, NewBlocks, TensorFile, Weight, convert,
+    gather,
 };
 
 fn testdata(path: &str) -> String {
@@ -141,8 +142,7 @@ async fn each_check_has_its_message() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let convert_to = async |source: &str, name: &str, form, options: &ConvertOptions| {
         let source = open(&testdata(source)).await;
-        let result: Result<(), TensorError> =
-            convert(&source, &path(name), form, options, |_, _| ()).await;
+        let result: Result<()> = convert(&source, &path(name), form, options, |_, _| ()).await;
         result.unwrap_err()
     };
     let default = ConvertOptions::default();

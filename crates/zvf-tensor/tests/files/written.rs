@@ -305,7 +305,7 @@ async fn each_check_has_its_message() {
     let path = dir.path().join("a");
     let new = NewBlocks::new(&[4], &[2], &[2], 2).unwrap();
     let mut writer = BlockWriter::frame(Cursor::new(Vec::new()), new.clone()).unwrap();
-    let error_text = |error: zvf_tensor::TensorError| error.to_string();
+    let error_text = |error: zvf_error::Error| error.to_string();
     let prefix = "InvalidArgument,";
     assert_eq!(
         error_text(writer.put_chunk(b"abc").unwrap_err()),

@@ -4,11 +4,11 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use zvf_error::Error;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{f64_from_i64, i64s_from_le, saturating_usize, to_u64};
 use zvf_format::{Class, FormatError};
-use zvf_store::StoreError;
 
 use super::plan::{ColumnPlan, Plan};
 use super::values::{Extent, MAX_AXES, Positions, bad_code};
@@ -336,7 +336,7 @@ impl ChunkReport {
 }
 
 /// Returns the finding for a cell that cannot be read; without the cell if the whole array is unsupported.
-pub(crate) fn cell_finding(path: impl Display, key: &ChunkKey, error: &StoreError) -> Finding {
+pub(crate) fn cell_finding(path: impl Display, key: &ChunkKey, error: &Error) -> Finding {
     let finding = Finding::from_store(&C2, path, error);
     if error.class() == Class::Unsupported { finding } else { finding.in_cell(key) }
 }

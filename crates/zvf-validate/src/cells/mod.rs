@@ -15,11 +15,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zvf_error::Error;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::GeometryType;
-use zvf_store::{Cells, StoreError};
+use zvf_store::Cells;
 
 pub(crate) use self::chunk::cell_finding;
 use self::chunk::{Chunk, ChunkReport, check_chunk};
@@ -112,7 +113,7 @@ impl ChunkTotals {
             let taken: Vec<ChunkKey> =
                 keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
             let (cells, bytes) = read(&arrays, &taken).await?;
-            Ok::<_, StoreError>(((keys.to_vec(), taken, cells), bytes))
+            Ok::<_, Error>(((keys.to_vec(), taken, cells), bytes))
         };
         let has = fragments.is_some();
         let shared = Arc::clone(plan);

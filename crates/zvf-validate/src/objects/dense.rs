@@ -11,9 +11,10 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use zvf_metadata::Dtype;
-use zvf_store::{DenseArray, StoreError};
+use zvf_store::DenseArray;
 
 use super::manifest::Entry;
 use crate::finding::Finding;
@@ -60,7 +61,7 @@ impl Table {
     }
 
     /// Reads the rows `range` of the index.
-    pub(super) async fn range(&self, range: Range<u64>) -> Result<Vec<Entry>, StoreError> {
+    pub(super) async fn range(&self, range: Range<u64>) -> Result<Vec<Entry>> {
         let spans = self.spans.rows(range).await?;
         let pairs: Vec<i64> = i64s_from_le(&spans).collect();
         let pairs = pairs.as_chunks::<2>().0;
@@ -83,10 +84,7 @@ impl Table {
     }
 
     /// Returns the rows that any of `spans` names, near ones together, ascending.
-    async fn pieces(
-        &self,
-        spans: impl Iterator<Item = &Range<u64>>,
-    ) -> Result<Vec<(u64, Bytes)>, StoreError> {
+    async fn pieces(&self, spans: impl Iterator<Item = &Range<u64>>) -> Result<Vec<(u64, Bytes)>> {
         let mut spans: Vec<&Range<u64>> = spans.filter(|span| !span.is_empty()).collect();
         spans.sort_unstable_by_key(|span| (span.start, span.end));
         let mut joined: Vec<Range<u64>> = Vec::new();

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::arrays::{IdForm, ObjectIndex};
 use zvf_metadata::{Capability, Dtype, LayoutFamily, ManifestLayout, Node};
-use zvf_store::{Rows, StoreError};
+use zvf_store::Rows;
 
 use super::dense::Table;
 use super::manifest::Entry;
@@ -48,7 +49,7 @@ impl Manifests {
     }
 
     /// Returns their number.
-    pub(crate) async fn count(&self) -> Result<u64, StoreError> {
+    pub(crate) async fn count(&self) -> Result<u64> {
         match self {
             Self::Blobs(rows) => rows.count().await,
             Self::Table(table) => Ok(table.len()),
@@ -56,7 +57,7 @@ impl Manifests {
     }
 
     /// Reads the manifests of `rows`.
-    pub(crate) async fn range(&self, rows: Range<u64>) -> Result<Vec<Entry>, StoreError> {
+    pub(crate) async fn range(&self, rows: Range<u64>) -> Result<Vec<Entry>> {
         match self {
             Self::Blobs(blobs) => {
                 Ok(blobs.range(rows).await?.into_iter().map(Entry::Blob).collect())

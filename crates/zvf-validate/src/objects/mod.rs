@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use zvf_error::Result;
 use zvf_format::num::{checked_usize, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::GeometryType;
-use zvf_store::StoreError;
 
 use self::index::Index;
 use self::manifest::{Entry, ManifestChecks, RowsReport, check_rows};
@@ -151,7 +151,7 @@ impl ManifestTotals {
             Ok((Ok(selected.collect::<Vec<(u64, Entry)>>()), bytes + ROW_OVERHEAD_BYTES))
         };
         let shared = Arc::clone(&checks);
-        let check_batch = move |rows: Result<Vec<(u64, Entry)>, StoreError>| match rows {
+        let check_batch = move |rows: Result<Vec<(u64, Entry)>>| match rows {
             Ok(rows) => BatchReport::Rows(
                 rows.par_chunks(BATCH_ROWS).map(|rows| check_rows(&shared, rows)).collect(),
             ),

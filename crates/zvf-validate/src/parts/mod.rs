@@ -21,7 +21,8 @@ use async_recursion::async_recursion as boxed;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::LocalBoxStream;
 use serde::{Deserialize, Serialize};
-use zvf_store::{Store, StoreError};
+use zvf_error::Result;
+use zvf_store::Store;
 
 use crate::options::{Observer, Options};
 use crate::report::Report;
@@ -92,16 +93,16 @@ fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<Part> {
 }
 
 /// Records in the order of the parts that made them.
-pub type RecordStream = LocalBoxStream<'static, Result<Vec<u8>, StoreError>>;
+pub type RecordStream = LocalBoxStream<'static, Result<Vec<u8>>>;
 
 /// A sink that stores records; it receives the next one after it has stored the last.
-pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(), StoreError>>>;
+pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<()>>>;
 
 /// Lists the scans of the validation. Reads documents and no cells.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf_store::StoreError> {
+/// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
 /// use std::cell::RefCell;
 /// use std::rc::Rc;
@@ -135,7 +136,7 @@ pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(
 ///
 /// When something cannot be fetched.
 #[boxed(?Send)]
-pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>, StoreError> {
+pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>> {
     let (work, scans) = Work::survey();
     let observer = Observer::default();
     Validation::new(store, options, &observer, work).into_records().await?;
@@ -156,7 +157,7 @@ pub async fn record_part(
     (scans, part): (&[Scan], &Part),
     before: RecordStream,
     sink: RecordSink,
-) -> Result<bool, StoreError> {
+) -> Result<bool> {
     let work = Work::part(scans, part, before, sink);
     Validation::new(store, options, observer, work).into_records().await
 }
@@ -174,7 +175,7 @@ pub async fn merge(
     observer: &Observer,
     scans: &[Scan],
     records: RecordStream,
-) -> Result<Report, StoreError> {
+) -> Result<Report> {
     let work = Work::merge(scans, records);
     Validation::new(store, options, observer, work).into_report().await
 }

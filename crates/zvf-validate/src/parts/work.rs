@@ -13,8 +13,8 @@ use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
-use zvf_format::{Class, Expected};
-use zvf_store::{Op, StoreError};
+use zvf_error::{Error, quote};
+use zvf_format::Class;
 
 use super::{Part, RecordSink, RecordStream, Scan, Stage};
 use crate::stop::Stop;
@@ -199,8 +199,8 @@ fn bad_record(found: &str) -> Stop {
     work_error(Class::CountMismatch, "the records", expected, found).into()
 }
 
-fn work_error(class: Class, what: &'static str, expected: &'static str, found: &str) -> StoreError {
-    StoreError::invalid_value(class, Op::Read, what, Expected::Rule(expected), found)
+fn work_error(class: Class, what: &'static str, expected: &'static str, found: &str) -> Error {
+    Error::new(class, what, expected, quote(found))
 }
 
 impl fmt::Debug for Work {

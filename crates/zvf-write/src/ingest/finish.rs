@@ -1,10 +1,11 @@
 //! The end of taking in: what is there becomes slices, and the steps that write them are done (`stages`).
 
+use zvf_error::Result;
 use zvf_metadata::LevelDoc;
 use zvf_store::Build;
 
 use super::Ingest;
-use crate::WriteError;
+use crate::error::task_error;
 use crate::geometry_path::GeometryPath;
 use crate::stages::{MergedSlices, Outcome, Stages, Target};
 
@@ -15,13 +16,13 @@ impl Ingest {
         build: &Build,
         geometry: GeometryPath,
         edit_level: impl FnOnce(&mut LevelDoc),
-    ) -> Result<Outcome, WriteError> {
+    ) -> Result<Outcome> {
         if self.lost {
-            return Err(WriteError::Task {
-                task: "rows that were put aside".to_owned(),
-                expected: "all that were pushed".to_owned(),
-                found: "a push that failed: write the store anew".to_owned(),
-            });
+            return Err(task_error(
+                "rows that were put aside".to_owned(),
+                "all that were pushed".to_owned(),
+                "a push that failed: write the store anew".to_owned(),
+            ));
         }
         let mut slices = std::mem::take(&mut self.slices);
         // What fits in memory stays there.

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::Kind;
 
 use super::Ingest;
-use crate::WriteError;
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::extent::Extent;
@@ -42,7 +42,7 @@ impl Ingest {
     }
 
     /// Takes what is held as a slice: in memory, or in the files of the target.
-    pub(crate) fn take_slice(&mut self, target: &Target) -> Result<Slice, WriteError> {
+    pub(crate) fn take_slice(&mut self, target: &Target) -> Result<Slice> {
         let stop = self.options.stop_flag();
         stop.check()?;
         let rank = self.table.rank();
@@ -91,7 +91,7 @@ impl Ingest {
         rows: &HeldRows,
         stem: &Path,
         stop: &StopFlag,
-    ) -> Result<Slice, WriteError> {
+    ) -> Result<Slice> {
         slice.data = SliceData::Files(stem.to_owned());
         slice.sum = rows.batches.par_iter().map(sum_of_positions).reduce(|| 0, u64::wrapping_add);
         // Without columns no row came.
@@ -123,7 +123,7 @@ struct ObjectSpill {
 }
 
 impl ObjectSpill {
-    fn put(ingest: &mut Ingest, target: &Target, stop: &StopFlag) -> Result<Self, WriteError> {
+    fn put(ingest: &mut Ingest, target: &Target, stop: &StopFlag) -> Result<Self> {
         let mut all = Self::default();
         let (ids, fields) = ingest.objects.take();
         all.keep("ids", write_ids(target, "ids", ids.into_sorted(), stop)?);
@@ -147,7 +147,7 @@ impl ObjectSpill {
         fields: &[ObjectField],
         target: &Target,
         stop: &StopFlag,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let given = fields.iter().filter(|(_, field)| *field.name == *name);
         let given: Vec<_> = given.map(|(ids, field)| (&**ids, field)).collect();
         let (dtype, width) = common_type(kind, given.iter().map(|(_, field)| *field))?;

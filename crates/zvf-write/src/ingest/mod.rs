@@ -8,6 +8,7 @@ mod flush;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_i64, to_u64, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, Part, Value};
@@ -17,6 +18,7 @@ use crate::cells::{OWNER, UNOWNED, group_of};
 use crate::chunks::ChunkTable;
 use crate::columns::Attribute;
 use crate::elements::{self, Elements, take_columns};
+use crate::error::{code_error, outside_error, unfit_error};
 use crate::extent::Extent;
 use crate::level_columns::{Columns, Grouping};
 use crate::objects::Objects;
@@ -28,7 +30,7 @@ use crate::stages::{Slice, Target};
 use crate::stop::StopFlag;
 use crate::types::chain::{self, Chains, ids_from};
 use crate::types::tree;
-use crate::{Outside, WriteError, WriteOptions};
+use crate::{Outside, WriteOptions};
 
 /// One kind of geometry on its way into a level.
 #[derive(Debug)]
@@ -104,7 +106,7 @@ impl Ingest {
     }
 
     /// Takes a batch; `of_parts` are attributes of fragments, one row for each part.
-    pub(crate) fn push(&mut self, batch: &Batch, of_parts: &[Field]) -> Result<(), WriteError> {
+    pub(crate) fn push(&mut self, batch: &Batch, of_parts: &[Field]) -> Result<()> {
         let stop = self.stop_flag();
         stop.check()?;
         self.check(batch)?;
@@ -146,15 +148,11 @@ impl Ingest {
     }
 
     /// Takes elements that name vertices by running number.
-    pub(crate) fn push_elements(
-        &mut self,
-        vertices: &Column,
-        fields: &[Field],
-    ) -> Result<(), WriteError> {
+    pub(crate) fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<()> {
         let kind = self.schema.kind;
         if kind == Kind::Skeleton {
             let expected = "in the batch of its vertices";
-            return Err(WriteError::unfit(kind, "an edge", expected, "one of its own"));
+            return Err(unfit_error(kind, "an edge", expected, "one of its own"));
         }
         let numbers = elements::numbers(kind, vertices)?;
         self.elements.push(
@@ -176,7 +174,7 @@ impl Ingest {
     }
 
     /// Puts aside what it holds when that is more than it may.
-    pub(crate) fn relieve(&mut self) -> Result<(), WriteError> {
+    pub(crate) fn relieve(&mut self) -> Result<()> {
         if self.held_bytes() <= self.options.memory / 2 {
             return Ok(());
         }
@@ -188,33 +186,28 @@ impl Ingest {
         Ok(())
     }
 
-    fn check(&self, batch: &Batch) -> Result<(), WriteError> {
+    fn check(&self, batch: &Batch) -> Result<()> {
         let kind = self.schema.kind;
         if batch.kind() != kind {
-            return Err(WriteError::unfit(kind, "its kind", kind, batch.kind()));
+            return Err(unfit_error(kind, "its kind", kind, batch.kind()));
         }
         let (dtype, axes) = (batch.positions().dtype(), self.schema.axes.len());
         if usize_from_u32(batch.positions().width()) != axes {
             let found = batch.positions().width();
-            return Err(WriteError::unfit(
-                kind,
-                "a position",
-                format!("{axes} coordinates"),
-                found,
-            ));
+            return Err(unfit_error(kind, "a position", format!("{axes} coordinates"), found));
         }
         if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
-            return Err(WriteError::unfit(kind, "a coordinate", "a number", dtype));
+            return Err(unfit_error(kind, "a coordinate", "a number", dtype));
         }
         route::check_rows(batch.len())
     }
 
     /// Learns from the first batch what there is, and checks that another has the same.
-    fn first_batch(&mut self, batch: &Batch, of_parts: &[Field]) -> Result<Grouping, WriteError> {
+    fn first_batch(&mut self, batch: &Batch, of_parts: &[Field]) -> Result<Grouping> {
         let (kind, dtype) = (self.schema.kind, batch.positions().dtype());
         if let Some(columns) = &self.columns {
             if dtype != columns.positions {
-                return Err(WriteError::unfit(kind, "a coordinate", columns.positions, dtype));
+                return Err(unfit_error(kind, "a coordinate", columns.positions, dtype));
             }
             return Ok(columns.grouping);
         }
@@ -238,7 +231,7 @@ impl Ingest {
         if let Some(reserved) = fragment.iter().find(|a| *a.name == *OWNER && !self.options.compat)
         {
             let what = format!("the fragment attribute {:?}", &*reserved.name);
-            return Err(WriteError::unfit(kind, what, "under another name", "that of the owners"));
+            return Err(unfit_error(kind, what, "under another name", "that of the owners"));
         }
         let width = batch.positions().width();
         self.columns = Some(Columns { positions: dtype, width, vertex, fragment, grouping });
@@ -251,7 +244,7 @@ impl Ingest {
         batch: &Batch,
         of_parts: &[Field],
         grouping: Grouping,
-    ) -> Result<IngestBatch, WriteError> {
+    ) -> Result<IngestBatch> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let leading = self.leading(batch)?;
         let binned = self.schema.by_attribute.as_ref().map(|(name, _)| name.as_str());
@@ -285,7 +278,7 @@ impl Ingest {
             Grouping::Bins if batch.parts().is_empty() && batch.vertex_objects().is_none() => {}
             Grouping::Bins => {
                 let expected = "without objects, as in the first batch";
-                return Err(WriteError::unfit(kind, "the vertices", expected, "some"));
+                return Err(unfit_error(kind, "the vertices", expected, "some"));
             }
             Grouping::Runs => taken.parts = self.parts(batch)?,
             Grouping::Objects => self.assign_objects(batch, &mut taken)?,
@@ -297,29 +290,28 @@ impl Ingest {
     }
 
     /// Returns the bin of the attribute that each row is in, where chunks are binned by one.
-    fn leading(&self, batch: &Batch) -> Result<Vec<i64>, WriteError> {
+    fn leading(&self, batch: &Batch) -> Result<Vec<i64>> {
         let Some((name, values)) = &self.schema.by_attribute else { return Ok(Vec::new()) };
         let kind = self.schema.kind;
         let what = || format!("the attribute {name:?}, by which chunks are binned,");
         let Some(field) = batch.field(name) else {
-            return Err(WriteError::unfit(kind, what(), "in every batch", "nothing"));
+            return Err(unfit_error(kind, what(), "in every batch", "nothing"));
         };
         let bin = |row| {
-            let bad_code = |code| WriteError::Code { name: name.clone(), code };
+            let bad_code = |code| code_error(name.clone(), code);
             let value = field.value(row, 0).map_err(bad_code)?;
             let same = |listed: &Value| {
                 *listed == value || listed.compare(&value) == Some(std::cmp::Ordering::Equal)
             };
             let bin = (0_i64..).zip(values).find(|(_, listed)| same(listed));
-            bin.map(|(bin, _)| bin).ok_or_else(|| {
-                WriteError::unfit(kind, what(), "one of the values of the schema", value)
-            })
+            bin.map(|(bin, _)| bin)
+                .ok_or_else(|| unfit_error(kind, what(), "one of the values of the schema", value))
         };
         (0..batch.len()).into_par_iter().map(bin).collect()
     }
 
     /// Returns the chains of a batch, and whether each starts a line.
-    fn parts(&mut self, batch: &Batch) -> Result<Vec<(Part, bool)>, WriteError> {
+    fn parts(&mut self, batch: &Batch) -> Result<Vec<(Part, bool)>> {
         let kind = self.schema.kind;
         let parts: Vec<(Part, bool)> = match batch.vertex_objects() {
             _ if !batch.parts().is_empty() => {
@@ -334,7 +326,7 @@ impl Ingest {
                     run.first().copied().flatten().map(|object| (Part { rows, object }, false))
                 });
                 runs.collect::<Option<_>>().ok_or_else(|| {
-                    WriteError::unfit(kind, "every vertex", "in an object", "one that is in none")
+                    unfit_error(kind, "every vertex", "in an object", "one that is in none")
                 })?
             }
             None if batch.is_empty() => Vec::new(),
@@ -347,7 +339,7 @@ impl Ingest {
             }
             None => {
                 let expected = "divided into parts, one for each chain";
-                return Err(WriteError::unfit(kind, "the vertices", expected, "no parts"));
+                return Err(unfit_error(kind, "the vertices", expected, "no parts"));
             }
         };
         if kind == Kind::Line {
@@ -361,7 +353,7 @@ impl Ingest {
     }
 
     /// Finds the object of each vertex, and the order of a skeleton's.
-    fn assign_objects(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<(), WriteError> {
+    fn assign_objects(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<()> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let edges = batch.elements().map_or(&[][..], |elements| elements.rows());
         let trees = if kind == Kind::Skeleton {
@@ -389,7 +381,7 @@ impl Ingest {
             && (kind != Kind::PointCloud || objects.contains(&i64::MIN))
         {
             let found = "one that is in none";
-            return Err(WriteError::unfit(kind, "every vertex", "in an object", found));
+            return Err(unfit_error(kind, "every vertex", "in an object", found));
         }
         if let Some(trees) = trees {
             self.rooted.extend(trees.objects(&objects, edges, self.given)?);
@@ -399,11 +391,7 @@ impl Ingest {
     }
 
     /// Assigns object ids to vertices that come without any.
-    fn assign_default_ids(
-        &mut self,
-        rows: usize,
-        trees: Option<&tree::Trees>,
-    ) -> Result<Vec<i64>, WriteError> {
+    fn assign_default_ids(&mut self, rows: usize, trees: Option<&tree::Trees>) -> Result<Vec<i64>> {
         if let Some(next) = self.next {
             return self.assign_ids_from(next, rows, trees);
         }
@@ -425,7 +413,7 @@ impl Ingest {
         next: i64,
         rows: usize,
         trees: Option<&tree::Trees>,
-    ) -> Result<Vec<i64>, WriteError> {
+    ) -> Result<Vec<i64>> {
         let (ids, taken) = if let Some(trees) = trees {
             let taken = ids_from(next, trees.roots.len())?;
             (trees.tree.iter().map(|tree| next + i64::from(*tree)).collect(), taken)
@@ -441,10 +429,7 @@ impl Ingest {
     }
 
     /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.
-    fn restrict_to_bounds(
-        &mut self,
-        mut taken: IngestBatch,
-    ) -> Result<(IngestBatch, u32), WriteError> {
+    fn restrict_to_bounds(&mut self, mut taken: IngestBatch) -> Result<(IngestBatch, u32)> {
         let rows = index_u32(taken.positions.len());
         let Some(bounds) = self.schema.bounds.filter(|_| self.options.outside != Outside::Expand)
         else {
@@ -458,12 +443,12 @@ impl Ingest {
         if self.options.outside == Outside::Raise || self.schema.kind != Kind::PointCloud {
             let axes = usize_from_u32(taken.positions.width());
             let at = (0..axes).map(|c| taken.positions.float(stray, c).unwrap_or(f64::NAN));
-            return Err(WriteError::Outside {
-                points: strays,
-                total: rows.into(),
-                first: self.given + to_u64(stray),
-                at: at.collect(),
-            });
+            return Err(outside_error(
+                strays,
+                rows.into(),
+                self.given + to_u64(stray),
+                &at.collect::<Vec<f64>>(),
+            ));
         }
         let keep: Vec<u32> =
             (0..rows).zip(&inside).filter(|(_, in_)| **in_).map(|(r, _)| r).collect();

@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
@@ -24,7 +25,6 @@ use super::places::{PLACE, PlaceTable, Places};
 use super::slice::sum;
 use super::sorted::{ExternalSorter, number_u32, sort_key, sort_key_u32, sort_key_u64};
 use super::step_output::{Sequence, StepOutput, Target};
-use crate::WriteError;
 use crate::cells::{Arrays, Meaning, UNOWNED, object_of};
 use crate::level_columns::{Columns, Grouping};
 use crate::routed::{Group, first_numbers, gather};
@@ -59,7 +59,7 @@ pub(crate) struct Part {
 
 impl Part {
     /// Ends this process's part of some arrays.
-    pub(crate) fn finish_all(sinks: Vec<CellSink>) -> Result<Vec<Self>, WriteError> {
+    pub(crate) fn finish_all(sinks: Vec<CellSink>) -> Result<Vec<Self>> {
         let parts = sinks.into_iter().map(|sink| {
             let path = sink.path().to_owned();
             let (report, keys) = sink.finish_part()?;
@@ -116,7 +116,7 @@ pub(crate) fn run(
     build: &Build,
     share: Range<usize>,
     target: &Target,
-) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>), WriteError> {
+) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>)> {
     let frame = merged.frame(build);
     let (layout, grouping) = merged.layout();
     let meaning = match grouping {
@@ -190,7 +190,7 @@ impl PlacesBuilder {
 }
 
 impl CellsBuilder {
-    fn new(merged: &MergedSlices, grouping: Grouping, target: &Target) -> Result<Self, WriteError> {
+    fn new(merged: &MergedSlices, grouping: Grouping, target: &Target) -> Result<Self> {
         let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
         let linked = merged.schema.kind.has_links();
         let numbered = linked || merged.records_locations();
@@ -208,7 +208,7 @@ impl CellsBuilder {
         Ok(Self { grouping, numbered, linked, entries, places, fragments })
     }
 
-    fn push(&mut self, merged: &MergedSlices, done: &WrittenChunk) -> Result<(), WriteError> {
+    fn push(&mut self, merged: &MergedSlices, done: &WrittenChunk) -> Result<()> {
         push_entries(merged, &mut self.entries, done, self.grouping)?;
         if let PlacesBuilder::Sorted(places) = &mut self.places {
             for (row, number) in (0_u32..).zip(&done.numbers) {
@@ -225,7 +225,7 @@ impl CellsBuilder {
         Ok(())
     }
 
-    fn finish(self) -> Result<(CellsOutput, Vec<WrittenFile>), WriteError> {
+    fn finish(self) -> Result<(CellsOutput, Vec<WrittenFile>)> {
         let (entries, first) = self.entries.finish()?;
         let (places, second) = match self.places {
             PlacesBuilder::Held(table) => (Places::Held(table), None),
@@ -251,7 +251,7 @@ fn push_entries(
     entries: &mut ExternalSorter,
     done: &WrittenChunk,
     grouping: Grouping,
-) -> Result<(), WriteError> {
+) -> Result<()> {
     let chunk = sort_key_u32(done.chunk);
     for (fragment, group) in (0_u32..).zip(&done.groups) {
         let fragment_bytes = sort_key_u32(fragment);

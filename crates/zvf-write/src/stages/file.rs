@@ -15,9 +15,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 
-use crate::WriteError;
+use crate::error::task_error;
 use crate::stop::StopFlag;
 
 /// A file that was written.
@@ -44,9 +45,9 @@ pub(crate) struct Output {
 
 impl Output {
     /// Begins the file at `path`, which takes nothing more once `stop` is set.
-    pub(crate) fn create(path: PathBuf, stop: &StopFlag) -> Result<Self, WriteError> {
+    pub(crate) fn create(path: PathBuf, stop: &StopFlag) -> Result<Self> {
         let fresh = temporary_path(&path);
-        let file = File::create_new(&fresh).map_err(WriteError::Scratch)?;
+        let file = File::create_new(&fresh).map_err(Error::scratch)?;
         let file = BufWriter::with_capacity(BUFFER, file);
         Ok(Self { path, fresh, file, bytes: 0, crc32c: 0, stop: stop.clone() })
     }
@@ -62,18 +63,18 @@ impl Output {
     }
 
     /// Adds bytes.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stop.check()?;
-        self.file.write_all(bytes).map_err(WriteError::Scratch)?;
+        self.file.write_all(bytes).map_err(Error::scratch)?;
         self.bytes += to_u64(bytes.len());
         self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
         Ok(())
     }
 
     /// Gives the file its name. Neither is synced: that is for whoever records that the step is done.
-    pub(crate) fn finish(mut self) -> Result<WrittenFile, WriteError> {
-        self.file.flush().map_err(WriteError::Scratch)?;
-        fs::rename(&self.fresh, &self.path).map_err(WriteError::Scratch)?;
+    pub(crate) fn finish(mut self) -> Result<WrittenFile> {
+        self.file.flush().map_err(Error::scratch)?;
+        fs::rename(&self.fresh, &self.path).map_err(Error::scratch)?;
         // The file has just got this name.
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(WrittenFile { name, bytes: self.bytes, crc32c: self.crc32c })
@@ -88,12 +89,12 @@ impl Drop for Output {
 
 impl WrittenFile {
     /// Compares the file in `folder` with what was written.
-    pub(crate) fn check(&self, folder: &Path) -> Result<(), WriteError> {
-        let mut file = File::open(folder.join(&self.name)).map_err(WriteError::Scratch)?;
+    pub(crate) fn check(&self, folder: &Path) -> Result<()> {
+        let mut file = File::open(folder.join(&self.name)).map_err(Error::scratch)?;
         let (mut bytes, mut crc32c) = (0_u64, 0);
         let mut buffer = vec![0; BUFFER];
         loop {
-            let read = file.read(&mut buffer).map_err(WriteError::Scratch)?;
+            let read = file.read(&mut buffer).map_err(Error::scratch)?;
             let Some(part @ [_, ..]) = buffer.get(..read) else { break };
             bytes += to_u64(read);
             crc32c = crc32c::crc32c_append(crc32c, part);
@@ -103,7 +104,7 @@ impl WrittenFile {
         }
         let found = format!("{bytes} bytes with checksum {crc32c:08x}");
         let expected = format!("{} bytes with checksum {:08x}", self.bytes, self.crc32c);
-        Err(WriteError::Task { task: self.name.clone(), expected, found })
+        Err(task_error(self.name.clone(), expected, found))
     }
 }
 
@@ -124,10 +125,10 @@ pub(super) fn append_to_name(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Opens a file of another step, with an error that says which.
-pub(crate) fn open(path: &Path) -> Result<File, WriteError> {
+pub(crate) fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
         let message = format!("{}: {error}", path.display());
-        WriteError::Scratch(io::Error::new(error.kind(), message))
+        Error::scratch(io::Error::new(error.kind(), message))
     })
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zvf_error::{Error, Result};
 use zvf_format::manifest::{Manifest, ManifestBuilder};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::arrays::ObjectIndex;
@@ -18,9 +19,9 @@ use super::merged_slices::MergedSlices;
 use super::slice::FieldRecord;
 use super::sorted::{KWayMerge, number, number_u32, sort_key};
 use super::step_output::{StepOutput, Target};
-use crate::WriteError;
 use crate::cells::Frame;
 use crate::columns::row_bytes;
+use crate::error::roots_error;
 use crate::objects::{absent_values, attribute_plan, put_values};
 use crate::scratch::Scratch;
 use crate::stop::StopFlag;
@@ -59,7 +60,7 @@ impl Ids {
         merged: &MergedSlices,
         cells: &[&CellsOutput],
         target: &Target,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let stop = merged.options.stop_flag();
         let spoken: Vec<StepOutput> =
             merged.slices.iter().map(|slice| slice.sorted_file("ids")).collect();
@@ -92,15 +93,11 @@ impl Ids {
     }
 
     /// Reads them one after the other.
-    pub(crate) fn read(&self, stop: &StopFlag) -> Result<KWayMerge, WriteError> {
+    pub(crate) fn read(&self, stop: &StopFlag) -> Result<KWayMerge> {
         KWayMerge::open([&self.stored], 8, stop)
     }
 
-    fn for_each(
-        &self,
-        stop: &StopFlag,
-        mut visit: impl FnMut(i64) -> Result<(), WriteError>,
-    ) -> Result<(), WriteError> {
+    fn for_each(&self, stop: &StopFlag, mut visit: impl FnMut(i64) -> Result<()>) -> Result<()> {
         let mut ids = self.read(stop)?;
         while let Some(id) = ids.head_number() {
             visit(id)?;
@@ -110,7 +107,7 @@ impl Ids {
     }
 }
 
-fn open_entries(merged: &MergedSlices, cells: &[&CellsOutput]) -> Result<KWayMerge, WriteError> {
+fn open_entries(merged: &MergedSlices, cells: &[&CellsOutput]) -> Result<KWayMerge> {
     let entries = cells.iter().map(|left| &left.entries);
     KWayMerge::open(entries, ENTRY, &merged.options.stop_flag())
 }
@@ -121,7 +118,7 @@ pub(crate) async fn write(
     frame: &Frame<'_>,
     ids: &Ids,
     cells: &[&CellsOutput],
-) -> Result<(), WriteError> {
+) -> Result<()> {
     let rank = to_u64(frame.table.rank());
     let present = write_manifests(merged, frame, ids, cells).await?;
     let plan = DensePlan {
@@ -142,7 +139,7 @@ pub(crate) async fn write(
 }
 
 /// Gives a block of rows away once it has so many bytes.
-fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result<(), WriteError> {
+fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result<()> {
     if block.len() >= bytes {
         sink.push(block)?;
         block.clear();
@@ -156,7 +153,7 @@ async fn write_manifests(
     frame: &Frame<'_>,
     ids: &Ids,
     cells: &[&CellsOutput],
-) -> Result<u64, WriteError> {
+) -> Result<u64> {
     let path = frame.path("object_index/manifests");
     let codecs = frame.with_checksum(RowPlan::manifests().codecs);
     let mut sink = frame.build.rows(&path, RowPlan { codecs, ..RowPlan::manifests() })?;
@@ -191,7 +188,7 @@ struct Manifests {
 
 impl Manifests {
     /// Encodes them on all cores, and begins anew.
-    fn write(&mut self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<(), WriteError> {
+    fn write(&mut self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<()> {
         let rank = to_u64(frame.table.rank());
         let blobs = self.objects.par_iter().map(|range| {
             frame.check_stop()?;
@@ -207,7 +204,7 @@ impl Manifests {
             Manifest::parse(&blob, rank)?; // it reads back
             Ok(blob)
         });
-        for blob in blobs.collect::<Result<Vec<Vec<u8>>, WriteError>>()? {
+        for blob in blobs.collect::<Result<Vec<Vec<u8>>>>()? {
             sink.push(&blob)?;
         }
         self.present += to_u64(self.objects.iter().filter(|range| !range.is_empty()).count());
@@ -218,7 +215,7 @@ impl Manifests {
 }
 
 /// Refuses trees that are in one object.
-pub(crate) fn check_roots(merged: &MergedSlices) -> Result<(), WriteError> {
+pub(crate) fn check_roots(merged: &MergedSlices) -> Result<()> {
     let roots: Vec<StepOutput> =
         merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
     let mut roots = KWayMerge::open(&roots, 8, &merged.options.stop_flag())?;
@@ -227,10 +224,7 @@ pub(crate) fn check_roots(merged: &MergedSlices) -> Result<(), WriteError> {
         let object = roots.head_number();
         if object != last {
             if let (Some(object), 2..) = (last, count) {
-                return Err(WriteError::Roots {
-                    object: zvf_model::ObjectId(object),
-                    roots: count,
-                });
+                return Err(roots_error(zvf_model::ObjectId(object), count));
             }
             (last, count) = (object, 0);
         }
@@ -242,11 +236,7 @@ pub(crate) fn check_roots(merged: &MergedSlices) -> Result<(), WriteError> {
     }
 }
 
-async fn write_fields(
-    merged: &MergedSlices,
-    frame: &Frame<'_>,
-    ids: &Ids,
-) -> Result<(), WriteError> {
+async fn write_fields(merged: &MergedSlices, frame: &Frame<'_>, ids: &Ids) -> Result<()> {
     let all = merged.slices.iter().flat_map(|slice| &slice.fields);
     let mut names: Vec<&str> = all.map(|field| field.name.as_str()).collect();
     names.sort_unstable();
@@ -263,7 +253,7 @@ async fn write_field(
     frame: &Frame<'_>,
     ids: &Ids,
     name: &str,
-) -> Result<(), WriteError> {
+) -> Result<()> {
     let mut given: Vec<(StepOutput, &FieldRecord, Dtype)> = Vec::new();
     for slice in &merged.slices {
         for (number, field) in slice.fields.iter().enumerate() {
@@ -279,7 +269,7 @@ async fn write_field(
     let found = ids.count.max(1).saturating_mul(to_u64(stride)); // to be compared
     let max = i64::MAX.cast_unsigned().min(to_u64(usize::MAX / 2));
     if found > max {
-        return Err(WriteError::TooMuch { what: "bytes of an attribute", max, found });
+        return Err(Error::limit("bytes of an attribute", max, found));
     }
     let texts = [first.unit.as_deref(), first.description.as_deref()];
     let plan = attribute_plan(name, (dtype, width), ids.count, texts);
@@ -314,12 +304,12 @@ async fn write_field(
 fn common_type(
     merged: &MergedSlices,
     given: &[(StepOutput, &FieldRecord, Dtype)],
-) -> Result<(Dtype, u32), WriteError> {
+) -> Result<(Dtype, u32)> {
     let fields = given.iter().map(|(_, field, dtype)| {
         let column = zvf_model::Column::empty(*dtype, field.width)?;
         Ok(zvf_model::Field::new(field.name.as_str(), column))
     });
-    let fields: Vec<zvf_model::Field> = fields.collect::<Result<_, WriteError>>()?;
+    let fields: Vec<zvf_model::Field> = fields.collect::<Result<_>>()?;
     crate::objects::common_type(merged.schema.kind, fields.iter())
 }
 

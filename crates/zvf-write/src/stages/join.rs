@@ -20,6 +20,8 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{Endpoint, LinkPolicy};
 use zvf_format::num::{index_u32, to_u64};
@@ -34,9 +36,9 @@ use super::sorted::{
     ExternalSorter, KWayMerge, number, number_u32, number_u64, sort_key_u32, sort_key_u64,
 };
 use super::step_output::{StepOutput, Target};
-use crate::WriteError;
 use crate::columns::Attribute;
 use crate::elements::Elements;
+use crate::error::unfit_error;
 use crate::link::Links;
 
 /// What the step found.
@@ -62,7 +64,7 @@ pub(crate) enum JoinedLinks {
 pub(crate) type End = (u32, u32);
 
 /// Returns the family of links of the level.
-pub(crate) fn links(merged: &MergedSlices) -> Result<Links, WriteError> {
+pub(crate) fn links(merged: &MergedSlices) -> Result<Links> {
     let schema = &merged.schema;
     Links::new(width(merged), merged.table.rank(), schema.directed, schema.links)
 }
@@ -90,7 +92,7 @@ pub(crate) fn elements(
     first: u64,
     cells: &[&CellsOutput],
     target: &Target,
-) -> Result<(JoinRecord, JoinedLinks), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks)> {
     if let (SliceData::Held(held), Some(places)) =
         (&slice.data, cells.iter().find_map(|left| left.places.table()))
     {
@@ -106,8 +108,8 @@ pub(crate) fn elements(
         name_ends(merged, slice, &ends)?;
         find_ends(merged, first, &places, &ends, &found)?;
         record = put_links(merged, slice, first, &found, &mut links)?;
-        fs::remove_file(&ends).map_err(WriteError::Scratch)?;
-        fs::remove_file(&found).map_err(WriteError::Scratch)?;
+        fs::remove_file(&ends).map_err(Error::scratch)?;
+        fs::remove_file(&found).map_err(Error::scratch)?;
     }
     let (links, written) = links.finish()?;
     record.files.extend(written);
@@ -125,14 +127,14 @@ fn resolve_elements(
     merged: &MergedSlices,
     elements: &Elements,
     places: &PlaceTable,
-) -> Result<(JoinRecord, JoinedLinks), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks)> {
     let (links, stop) = (links(merged)?, merged.options.stop_flag());
     let blocks = elements.all_vertices().par_chunks(BLOCK * elements.width.max(1)); // 0: no elements
     let blocks = blocks.enumerate().map(|(at, vertices)| {
         stop.check()?;
         resolve_block(merged, links.family(), places, at * BLOCK, elements.width, vertices)
     });
-    let blocks: Vec<(Vec<(u32, u32)>, u64)> = blocks.collect::<Result<_, WriteError>>()?;
+    let blocks: Vec<(Vec<(u32, u32)>, u64)> = blocks.collect::<Result<_>>()?;
     let mut found = Vec::with_capacity(blocks.iter().map(|(found, _)| found.len()).sum());
     let mut record = JoinRecord { elements: to_u64(elements.len()), ..JoinRecord::default() };
     for (block, between) in blocks {
@@ -152,7 +154,7 @@ fn resolve_block(
     first: usize,
     width: usize,
     vertices: &[u64],
-) -> Result<(Vec<(u32, u32)>, u64), WriteError> {
+) -> Result<(Vec<(u32, u32)>, u64)> {
     let mut found = Vec::with_capacity(vertices.len() / width);
     let (mut ends, mut chunks, mut between) = (Vec::with_capacity(width), Vec::new(), 0_u64);
     for (element, vertices) in (first..).zip(vertices.chunks_exact(width)) {
@@ -168,13 +170,16 @@ fn resolve_block(
     Ok((found, between))
 }
 
-fn missing_vertex_error(merged: &MergedSlices, element: u64, vertex: u64) -> WriteError {
+fn missing_vertex_error(merged: &MergedSlices, element: u64, vertex: u64) -> Error {
     let vertices = merged.slices.iter().map(|slice| slice.given).sum::<u64>();
-    WriteError::NoSuchVertex { element, vertex, vertices }
+    Error::custom(
+        Class::OutOfBounds,
+        format!("element {element} names vertex {vertex} of {vertices}"),
+    )
 }
 
 /// Puts the ends of all elements in the order of the numbers of their vertices.
-fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<(), WriteError> {
+fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<()> {
     let mut sorter = ExternalSorter::new(
         to.to_owned(),
         NAMED,
@@ -197,7 +202,7 @@ fn find_ends(
     places: &[&StepOutput],
     ends: &Path,
     to: &Path,
-) -> Result<(), WriteError> {
+) -> Result<()> {
     let ends = StepOutput::File(ends.to_owned());
     let mut ends = KWayMerge::open([&ends], NAMED, &merged.options.stop_flag())?;
     let Some(lowest) = ends.head().map(number_u64) else { return Ok(()) };
@@ -231,7 +236,7 @@ fn put_links(
     first: u64,
     found: &Path,
     to: &mut ExternalSorter,
-) -> Result<JoinRecord, WriteError> {
+) -> Result<JoinRecord> {
     let found = StepOutput::File(found.to_owned());
     let mut found = KWayMerge::open([&found], FOUND, &merged.options.stop_flag())?;
     let links = links(merged)?;
@@ -266,7 +271,7 @@ fn put_link(
     element: u64,
     ends: &[End],
     attributes: &[u8],
-) -> Result<bool, WriteError> {
+) -> Result<bool> {
     let bytes = ends.iter().flat_map(|(c, r)| [sort_key_u32(*c), sort_key_u32(*r)]).flatten();
     let bytes: Vec<u8> = bytes.collect();
     let element = sort_key_u64(element);
@@ -284,7 +289,7 @@ fn find_storing_chunks(
     family: &LinkPolicy,
     ends: &[End],
     chunks: &mut Vec<u32>,
-) -> Result<bool, WriteError> {
+) -> Result<bool> {
     chunks.clear();
     let Some((chunk, _)) = ends.first().copied() else {
         return Err(merged.damage_error("elements", "elements with ends", "one without"));
@@ -303,7 +308,7 @@ fn find_source_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,
     ends: &[End],
-) -> Result<Vec<u32>, WriteError> {
+) -> Result<Vec<u32>> {
     let keys = ends.iter().map(|(chunk, _)| merged.table.key(*chunk));
     let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
     let given = keys.iter().zip(ends);
@@ -325,8 +330,8 @@ fn find_source_chunks(
 fn for_each_element(
     merged: &MergedSlices,
     slice: &Slice,
-    mut visit: impl FnMut(u32, &[u64], &[u8]) -> Result<(), WriteError>,
-) -> Result<(), WriteError> {
+    mut visit: impl FnMut(u32, &[u64], &[u8]) -> Result<()>,
+) -> Result<()> {
     let vertices = slice.width * 8;
     let attributes = merged.element_attributes.iter().map(Attribute::stride);
     let mut record = vec![0; vertices + attributes.sum::<usize>()];
@@ -337,7 +342,7 @@ fn for_each_element(
     let mut file = elements.reader()?;
     let mut numbers = Vec::with_capacity(slice.width);
     for element in 0..count {
-        file.read_exact(&mut record).map_err(WriteError::Scratch)?;
+        file.read_exact(&mut record).map_err(Error::scratch)?;
         let (named, rest) = record.split_at(vertices);
         numbers.clear();
         numbers.extend(named.as_chunks().0.iter().map(|n| u64::from_le_bytes(*n)));
@@ -351,7 +356,7 @@ pub(crate) fn chains(
     merged: &MergedSlices,
     cells: &[&CellsOutput],
     target: &Target,
-) -> Result<(JoinRecord, JoinedLinks), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks)> {
     let mut links = sorter(merged, target);
     let family = self::links(merged)?;
     let mut record = JoinRecord::default();
@@ -391,15 +396,11 @@ pub(crate) fn chains(
 }
 
 /// Refuses an object that is several lines.
-fn check_line(
-    merged: &MergedSlices,
-    last: Option<(i64, End)>,
-    rows: u64,
-) -> Result<(), WriteError> {
+fn check_line(merged: &MergedSlices, last: Option<(i64, End)>, rows: u64) -> Result<()> {
     match last {
         Some((object, _)) if merged.schema.kind == Kind::Line && rows != 2 => {
             let what = format!("object {object}");
-            Err(WriteError::unfit(Kind::Line, what, "two vertices", rows))
+            Err(unfit_error(Kind::Line, what, "two vertices", rows))
         }
         _ => Ok(()),
     }

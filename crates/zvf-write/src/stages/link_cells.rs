@@ -6,6 +6,7 @@
 //! Not here: which links a chunk has (`links`), and the arrays themselves ([`crate::link`]).
 
 use rustc_hash::FxHashMap;
+use zvf_error::Result;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Body, Endpoint, LinkInteger, LinkRecord, encode};
@@ -19,9 +20,8 @@ use super::merged_slices::MergedSlices;
 use super::places::PlaceTable;
 use super::slice::HeldSlice;
 use super::sorted::number_u32;
-use crate::WriteError;
 use crate::cells::{Frame, encode_checked};
-use crate::error::count_u32;
+use crate::error::{count_u32, task_error};
 use crate::link::{Links, Segment};
 
 /// The links that are stored with one chunk.
@@ -82,7 +82,7 @@ impl OpenArrays {
         step: &Step<'_>,
         offsets: &Offsets,
         with_columns: bool,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         match self.segments.get_mut(offsets) {
             None => {
                 self.segments.insert(*offsets, step.segment(frame, offsets, with_columns)?);
@@ -94,11 +94,13 @@ impl OpenArrays {
     }
 
     /// Returns the arrays of a segment that was added.
-    fn segment(&self, offsets: &Offsets) -> Result<&Segment, WriteError> {
-        self.segments.get(offsets).ok_or_else(|| WriteError::Task {
-            task: "links".to_owned(),
-            expected: "arrays for all of them".to_owned(),
-            found: format!("none for those at {offsets}"),
+    fn segment(&self, offsets: &Offsets) -> Result<&Segment> {
+        self.segments.get(offsets).ok_or_else(|| {
+            task_error(
+                "links".to_owned(),
+                "arrays for all of them".to_owned(),
+                format!("none for those at {offsets}"),
+            )
         })
     }
 
@@ -134,7 +136,7 @@ impl<'a> Step<'a> {
         merged: &'a MergedSlices,
         frame: &Frame<'_>,
         cells: Option<&'a CellsOutput>,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let zeros = vec![0; frame.table.rank()];
         let zeros: Vec<&[i64]> = (1..width(merged)).map(|_| zeros.as_slice()).collect();
         Ok(Self {
@@ -151,7 +153,7 @@ impl<'a> Step<'a> {
     }
 
     /// Opens the index of the links of each fragment.
-    pub(crate) fn index(&self, frame: &Frame<'_>) -> Result<CellSink, WriteError> {
+    pub(crate) fn index(&self, frame: &Frame<'_>) -> Result<CellSink> {
         let fragments = Fragments::new("link_fragments", Vec::new()).to_attributes();
         frame.indexes("link_fragments", fragments)
     }
@@ -162,7 +164,7 @@ impl<'a> Step<'a> {
         frame: &Frame<'_>,
         offsets: &Offsets,
         with_columns: bool,
-    ) -> Result<Segment, WriteError> {
+    ) -> Result<Segment> {
         self.links.segment(frame, offsets, &self.merged.element_attributes, with_columns)
     }
 
@@ -172,7 +174,7 @@ impl<'a> Step<'a> {
         frame: &Frame<'_>,
         offsets: &Offsets,
         segment: &mut Segment,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         if !segment.columns.is_empty() {
             return Ok(());
         }
@@ -185,7 +187,7 @@ impl<'a> Step<'a> {
         frame: &Frame<'_>,
         logical: u64,
         physical: u64,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         self.links.describe(frame, &self.merged.element_attributes, logical, physical).await
     }
 
@@ -198,17 +200,12 @@ impl<'a> Step<'a> {
     }
 
     /// Returns the elements in memory, and where their vertices are.
-    fn held_elements(&self) -> Result<(&'a HeldSlice, &'a PlaceTable), WriteError> {
+    fn held_elements(&self) -> Result<(&'a HeldSlice, &'a PlaceTable)> {
         self.held.ok_or_else(|| self.merged.damage_error("links", "elements in memory", "none"))
     }
 
     /// Finds the ends of a link.
-    fn put_ends(
-        &self,
-        chunk_links: &ChunkLinks<'_>,
-        link: u32,
-        ends: &mut Vec<End>,
-    ) -> Result<(), WriteError> {
+    fn put_ends(&self, chunk_links: &ChunkLinks<'_>, link: u32, ends: &mut Vec<End>) -> Result<()> {
         ends.clear();
         let at = usize_from_u32(link);
         match chunk_links {
@@ -238,7 +235,7 @@ impl<'a> Step<'a> {
         chunk_links: &ChunkLinks<'_>,
         attribute: usize,
         links: impl ExactSizeIterator<Item = u32>,
-    ) -> Result<Vec<u8>, WriteError> {
+    ) -> Result<Vec<u8>> {
         let stride = self.strides[attribute];
         let mut values = Vec::with_capacity(links.len() * stride);
         match chunk_links {
@@ -263,7 +260,7 @@ impl<'a> Step<'a> {
     }
 
     /// Tells the links within a chunk from the others, and finds the array of each.
-    pub(super) fn split_links(&self, chunk_links: &mut SplitLinks<'_>) -> Result<(), WriteError> {
+    pub(super) fn split_links(&self, chunk_links: &mut SplitLinks<'_>) -> Result<()> {
         let mut ends = Vec::with_capacity(self.width);
         for link in 0..count_u32("links of a chunk", self.count(&chunk_links.links))? {
             self.put_ends(&chunk_links.links, link, &mut ends)?;
@@ -298,7 +295,7 @@ impl<'a> Step<'a> {
         chunk_links: &mut SplitLinks<'_>,
         ends: &[End],
         link: u32,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let keys = ends.iter().map(|(chunk, _)| self.merged.table.key(*chunk));
         let keys: Vec<ChunkKey> = keys.collect::<Result<_, _>>()?;
         let given = keys.iter().zip(ends);
@@ -324,7 +321,7 @@ impl<'a> Step<'a> {
         frame: &Frame<'_>,
         arrays: &OpenArrays,
         chunk_links: &SplitLinks<'_>,
-    ) -> Result<bool, WriteError> {
+    ) -> Result<bool> {
         let key = frame.table.key(chunk_links.chunk)?;
         let mut grouped = true;
         if let Some(index) = &arrays.index {
@@ -356,7 +353,7 @@ impl<'a> Step<'a> {
         (index, segment): (&CellSink, &Segment),
         chunk_links: &SplitLinks<'_>,
         grouped: bool,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let IntraLinks { links, rows, fragments } = &chunk_links.intra;
         let mut order: Vec<u32> = (0..index_u32(links.len())).collect();
         let mut counts = vec![to_u64(links.len())];
@@ -383,7 +380,7 @@ impl<'a> Step<'a> {
 }
 
 /// Returns an index of spans that follow one another.
-fn spans(counts: &[u64]) -> Result<Vec<u8>, WriteError> {
+fn spans(counts: &[u64]) -> Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
     let mut start = 0_u64;
     for count in counts {

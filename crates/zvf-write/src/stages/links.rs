@@ -10,6 +10,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_store::{Build, CellSink};
 
@@ -18,7 +19,7 @@ use super::join::{JoinedLinks, record_width};
 use super::link_cells::{ChunkLinks, OpenArrays, SplitLinks, Step};
 use super::merged_slices::MergedSlices;
 use super::sorted::{KWayMerge, number_u32, sort_key_u32};
-use crate::WriteError;
+use crate::error::task_error;
 
 /// What the step wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub(crate) fn run(
     share: Range<usize>,
     cells: &CellsOutput,
     joined: &[&JoinedLinks],
-) -> Result<(LinksRecord, Vec<CellSink>), WriteError> {
+) -> Result<(LinksRecord, Vec<CellSink>)> {
     let frame = merged.frame(build);
     let step = Step::new(merged, &frame, Some(cells))?;
     let mut source = LinkSource::open(merged, share.start, joined)?;
@@ -98,11 +99,7 @@ enum LinkSource<'a> {
 
 impl<'a> LinkSource<'a> {
     /// Opens the links from the chunk at place `start` on.
-    fn open(
-        merged: &MergedSlices,
-        start: usize,
-        joined: &[&'a JoinedLinks],
-    ) -> Result<Self, WriteError> {
+    fn open(merged: &MergedSlices, start: usize, joined: &[&'a JoinedLinks]) -> Result<Self> {
         if let [JoinedLinks::Held(found)] = joined {
             return Ok(Self::Held(found));
         }
@@ -116,7 +113,7 @@ impl<'a> LinkSource<'a> {
     }
 
     /// Takes the links of the chunk at this place.
-    fn take(&mut self, at: usize) -> Result<ChunkLinks<'a>, WriteError> {
+    fn take(&mut self, at: usize) -> Result<ChunkLinks<'a>> {
         match self {
             Self::Held(left) => {
                 let count = left.partition_point(|(place, _)| usize_from_u32(*place) <= at);
@@ -139,22 +136,22 @@ impl<'a> LinkSource<'a> {
 }
 
 /// Reads the first rows of the fragments of the next chunk; that of the first is 0.
-fn starts(file: &mut impl Read) -> Result<Vec<u32>, WriteError> {
+fn starts(file: &mut impl Read) -> Result<Vec<u32>> {
     let mut word = [0; 4];
     let mut next = |file: &mut dyn Read| {
-        file.read_exact(&mut word).map_err(WriteError::Scratch)?;
-        Ok::<_, WriteError>(u32::from_le_bytes(word))
+        file.read_exact(&mut word).map_err(Error::scratch)?;
+        Ok::<_, Error>(u32::from_le_bytes(word))
     };
     let count = next(file)?;
-    let starts = (0..count).map(|_| next(file)).collect::<Result<Vec<u32>, WriteError>>()?;
+    let starts = (0..count).map(|_| next(file)).collect::<Result<Vec<u32>>>()?;
     if starts.first() == Some(&0) {
         return Ok(starts);
     }
-    Err(WriteError::Task {
-        task: "fragments of a chunk".to_owned(),
-        expected: "the first from row 0 on".to_owned(),
-        found: starts.first().map_or_else(|| "none".to_owned(), ToString::to_string),
-    })
+    Err(task_error(
+        "fragments of a chunk".to_owned(),
+        "the first from row 0 on".to_owned(),
+        starts.first().map_or_else(|| "none".to_owned(), ToString::to_string),
+    ))
 }
 
 #[cfg(test)]

@@ -18,12 +18,12 @@ use std::cmp::Ordering;
 use std::fs;
 use std::path::Path;
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 
 use super::file::Output;
 use super::slice::Slice;
 use super::source::Source;
-use crate::WriteError;
 use crate::chunks::ChunkTable;
 use crate::stop::StopFlag;
 
@@ -47,7 +47,7 @@ impl MergedLists {
         rank: usize,
         (slices, sources): (&[Slice], &mut [Source]),
         (path, stop): (Option<&Path>, &StopFlag),
-    ) -> Result<(Self, ChunkTable), WriteError> {
+    ) -> Result<(Self, ChunkTable)> {
         let identity = identify(slices)?;
         let stored = path.and_then(|path| Self::parse(&fs::read(path).ok()?, identity));
         if let Some(lists) = stored.filter(|lists| lists.rank == rank) {
@@ -67,7 +67,7 @@ impl MergedLists {
     }
 
     /// Returns the chunks, numbered in numeric order.
-    fn table(&self) -> Result<ChunkTable, WriteError> {
+    fn table(&self) -> Result<ChunkTable> {
         let mut table = ChunkTable::new(self.rank);
         for key in self.keys.chunks_exact(self.rank.max(1)) {
             table.number(key)?;
@@ -76,11 +76,7 @@ impl MergedLists {
     }
 
     /// Tells each source the numbers of its chunks, and counts the rows of each chunk.
-    fn number_chunks(
-        &mut self,
-        table: &ChunkTable,
-        sources: &mut [Source],
-    ) -> Result<(), WriteError> {
+    fn number_chunks(&mut self, table: &ChunkTable, sources: &mut [Source]) -> Result<()> {
         self.rows = vec![0; table.len()];
         for source in sources {
             let (mut numbers, mut next) = (Vec::new(), 0);
@@ -154,18 +150,18 @@ fn take_all<T, const N: usize>(
 }
 
 /// Returns a checksum of the files of all slices, by their names, lengths and checksums.
-fn identify(slices: &[Slice]) -> Result<u32, WriteError> {
+fn identify(slices: &[Slice]) -> Result<u32> {
     let mut checksum = 0;
     for slice in slices {
         let text =
-            serde_json::to_vec(&slice.files).map_err(|error| WriteError::Scratch(error.into()))?;
+            serde_json::to_vec(&slice.files).map_err(|error| Error::scratch(error.into()))?;
         checksum = crc32c::crc32c_append(checksum, &text);
     }
     Ok(checksum)
 }
 
 /// Returns the keys of all chunks, ascending.
-fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>, WriteError> {
+fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>> {
     let width = rank.max(1);
     let (mut keys, mut source_keys) = (Vec::new(), Vec::new());
     for source in sources {

@@ -16,6 +16,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
@@ -25,10 +26,12 @@ use super::slice::{ChainRun, HeldSlice, SideData, Slice, SliceData};
 use super::source::{FileSource, LoadedSpan, Source, Span};
 use super::spans::SpanIndex;
 use super::step_output::file;
+use crate::WriteOptions;
 use crate::cells::{self, Frame, Layout};
 use crate::chunks::{ChunkTable, Order};
 use crate::columns::Attribute;
 use crate::elements::check_width;
+use crate::error::{task_error, unfit_error};
 use crate::extent::union;
 use crate::geometry_path::GeometryPath;
 use crate::level::bounds;
@@ -37,7 +40,7 @@ use crate::route::Segment;
 use crate::routed::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
 use crate::types::chain::Run;
-use crate::{WriteError, WriteOptions};
+use crate::WriteOptions;
 
 /// All slices of a store, merged: their chunks, columns and sources.
 #[derive(Debug)]
@@ -91,7 +94,7 @@ impl MergedSlices {
         options: &WriteOptions,
         mut slices: Vec<Slice>,
         stem: Option<&Path>,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let mut schema = schema.clone();
         if options.compat {
             schema.shard = None;
@@ -271,7 +274,7 @@ impl MergedSlices {
     }
 
     /// Reads the rows of these chunks, which follow each other in the order of writing, from all slices in files, on all cores.
-    pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window, WriteError> {
+    pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window> {
         let mut window = Window { by_chunk: FxHashMap::default() };
         let (Some(columns), Some(spans)) = (&self.columns, &self.spans) else { return Ok(window) };
         let spans = spans.find(&self.order, chunks)?;
@@ -291,7 +294,7 @@ impl MergedSlices {
     }
 
     /// Returns the rows of a chunk of a window, in the order given, with groups that count over all slices.
-    pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>, WriteError> {
+    pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>> {
         if let [Source::Held(source)] = self.sources.as_slice() {
             let (held, runs) = source.chunk(chunk);
             return Ok(LoadedChunk { held, runs: runs.into(), ..LoadedChunk::default() });
@@ -327,7 +330,7 @@ impl MergedSlices {
         columns: &Columns,
         source: &FileSource,
         stored: &LoadedSpan,
-    ) -> Result<(RoutedBatch, Vec<Run>), WriteError> {
+    ) -> Result<(RoutedBatch, Vec<Run>)> {
         let LoadedSpan { span, bytes, .. } = stored;
         let attributes = columns.attributes().count();
         if source.codes.len() != attributes {
@@ -393,9 +396,9 @@ impl MergedSlices {
         task: &str,
         expected: impl ToString,
         found: impl ToString,
-    ) -> WriteError {
+    ) -> Error {
         let (expected, found) = (expected.to_string(), found.to_string());
-        WriteError::Task { task: task.to_owned(), expected, found }
+        task_error(task.to_owned(), expected, found)
     }
 }
 
@@ -415,11 +418,7 @@ pub(crate) fn row_bytes(
 /// The columns that all slices have, and for each slice what its codes of texts are in all.
 type Codes = Vec<Vec<Option<Vec<u32>>>>;
 
-fn columns(
-    kind: Kind,
-    axes: u32,
-    slices: &mut [Slice],
-) -> Result<(Option<Columns>, Codes), WriteError> {
+fn columns(kind: Kind, axes: u32, slices: &mut [Slice]) -> Result<(Option<Columns>, Codes)> {
     if let [Slice { data: SliceData::Held(held), .. }] = slices {
         return Ok((held.columns.take(), vec![Vec::new()]));
     }
@@ -435,7 +434,7 @@ fn columns(
             Some((first, merged)) if *first == bare => merged,
             Some(_) => {
                 let expected = "the same in every part of the input";
-                return Err(WriteError::unfit(kind, "the columns", expected, "others"));
+                return Err(unfit_error(kind, "the columns", expected, "others"));
             }
             none => &mut none.insert((bare, Columns::from_record(record, axes)?)).1,
         };
@@ -443,7 +442,7 @@ fn columns(
         let learnt = merged.attributes_mut().zip(records);
         let learnt = learnt
             .map(|(to, from)| from.texts.as_ref().map(|texts| to.merge_texts(texts)).transpose());
-        codes.push(learnt.collect::<Result<_, WriteError>>()?);
+        codes.push(learnt.collect::<Result<_>>()?);
     }
     Ok((found.map(|(_, columns)| columns), codes))
 }
@@ -458,7 +457,7 @@ fn without_texts(record: &ColumnsRecord) -> ColumnsRecord {
 }
 
 /// Returns what elements are in all slices.
-fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>), WriteError> {
+fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>)> {
     if let [Slice { data: SliceData::Held(held), .. }] = slices {
         return Ok((held.elements.width, std::mem::take(&mut held.elements.attributes)));
     }
@@ -472,7 +471,7 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>),
         let same = (slice.width, &slice.element_attributes);
         if same != (first.width, &first.element_attributes) {
             let expected = "the same in every part of the input";
-            return Err(WriteError::unfit(kind, "the elements", expected, "others"));
+            return Err(unfit_error(kind, "the elements", expected, "others"));
         }
     }
     let attributes = first.element_attributes.iter().map(Attribute::from_record);
@@ -480,16 +479,12 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>),
 }
 
 /// Converts the codes of a slice to those of all.
-fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes, WriteError> {
+fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes> {
     let mut bytes = Vec::with_capacity(stored.len());
     for stored_code in stored.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)) {
         let code = codes.get(usize_from_u32(stored_code)).ok_or_else(|| {
             let expected = format!("codes below {}", codes.len());
-            WriteError::Task {
-                task: "texts of a slice".to_owned(),
-                expected,
-                found: stored_code.to_string(),
-            }
+            task_error("texts of a slice".to_owned(), expected, stored_code.to_string())
         })?;
         bytes.extend_from_slice(&code.to_le_bytes());
     }

@@ -39,6 +39,7 @@ mod step_output;
 
 use std::path::Path;
 
+use zvf_error::{Error, Result};
 use zvf_format::key::Offsets;
 use zvf_format::num::to_u64;
 use zvf_metadata::{LevelDoc, path_segment};
@@ -58,8 +59,8 @@ pub(crate) use sorted::sort_key;
 pub(crate) use sorted::{ExternalSorter, KWayMerge, number_u64, sort_key_u64};
 pub(crate) use step_output::{StepOutput, Target};
 
-use crate::WriteError;
 use crate::cells::{Arrays, Frame, Meaning};
+use crate::error::LostCells;
 use crate::level::LevelDescription;
 use crate::level_columns::Grouping;
 use crate::objects::Objects;
@@ -105,7 +106,7 @@ pub(crate) fn join(
     number: usize,
     cells: &[&CellsOutput],
     target: &Target,
-) -> Result<(JoinRecord, JoinedLinks), WriteError> {
+) -> Result<(JoinRecord, JoinedLinks)> {
     if !merged.schema.kind.has_links() {
         return join::chains(merged, cells, target);
     }
@@ -122,7 +123,7 @@ pub(crate) fn cells(
     build: &Build,
     (share, shares): (u32, u32),
     target: &Target,
-) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>), WriteError> {
+) -> Result<(CellsRecord, CellsOutput, Vec<CellSink>)> {
     cells::run(merged, build, merged.share(share, shares), target)
 }
 
@@ -133,17 +134,13 @@ pub(crate) fn links(
     (share, shares): (u32, u32),
     cells: &CellsOutput,
     joined: &[&JoinedLinks],
-) -> Result<(LinksRecord, Vec<CellSink>), WriteError> {
+) -> Result<(LinksRecord, Vec<CellSink>)> {
     links::run(merged, build, merged.share(share, shares), cells, joined)
 }
 
 impl Stages {
     /// Does every step, in memory or in `folder`.
-    pub(crate) fn run(
-        merged: &MergedSlices,
-        build: &Build,
-        folder: Option<&Path>,
-    ) -> Result<Self, WriteError> {
+    pub(crate) fn run(merged: &MergedSlices, build: &Build, folder: Option<&Path>) -> Result<Self> {
         let target = |step: &str| match folder {
             None => Target::Memory,
             Some(folder) => Target::Files(folder.join(step)),
@@ -172,7 +169,7 @@ impl Stages {
         objects: &Objects,
         folder: Option<&Path>,
         edit_level: impl FnOnce(&mut LevelDoc),
-    ) -> Result<Outcome, WriteError> {
+    ) -> Result<Outcome> {
         self.check(merged)?;
         index::check_roots(merged)?;
         let frame = merged.frame(build);
@@ -237,7 +234,7 @@ impl Stages {
     }
 
     /// Checks that every vertex and every element that went in has come out.
-    fn check(&self, merged: &MergedSlices) -> Result<(), WriteError> {
+    fn check(&self, merged: &MergedSlices) -> Result<()> {
         let same = |what: &str, expected: u64, found: u64| {
             if expected == found { Ok(()) } else { Err(merged.damage_error(what, expected, found)) }
         };
@@ -265,11 +262,7 @@ impl Stages {
     }
 
     /// Ends the arrays that are open; otherwise those of vertices, fragments and attributes.
-    async fn finish_cells(
-        &mut self,
-        merged: &MergedSlices,
-        frame: &Frame<'_>,
-    ) -> Result<(), WriteError> {
+    async fn finish_cells(&mut self, merged: &MergedSlices, frame: &Frame<'_>) -> Result<()> {
         if let Some(open) = self.open.as_mut() {
             for sink in open.drain(..) {
                 sink.finish(|_| {}).await?;
@@ -291,7 +284,7 @@ impl Stages {
         &self,
         merged: &MergedSlices,
         frame: &Frame<'_>,
-    ) -> Result<(u64, u64, u64, bool), WriteError> {
+    ) -> Result<(u64, u64, u64, bool)> {
         let step = link_cells::Step::new(merged, frame, None)?;
         let total = |field: &dyn Fn(&LinksRecord) -> u64| self.links.iter().map(field).sum::<u64>();
         let inside = total(&|record| record.inside);
@@ -321,7 +314,7 @@ impl Stages {
         frame: &Frame<'_>,
         segments: &[&Vec<Vec<i64>>],
         inside: bool,
-    ) -> Result<(), WriteError> {
+    ) -> Result<()> {
         let parts: Vec<&Part> = self.links.iter().flat_map(|record| &record.parts).collect();
         let mut sinks = Vec::new();
         if step.elements {
@@ -341,12 +334,12 @@ impl Stages {
 }
 
 /// Ends an array with all the cells that were written of it, which must be there.
-async fn end(sink: CellSink, parts: &[&Part]) -> Result<(), WriteError> {
+async fn end(sink: CellSink, parts: &[&Part]) -> Result<()> {
     let parts_of_sink = || parts.iter().filter(|part| part.path == sink.path());
     let keys: Vec<Box<str>> = parts_of_sink().flat_map(|part| &part.keys).cloned().collect();
     let lost = sink.find_missing(&keys).await?;
     if !lost.is_empty() {
-        return Err(WriteError::Lost { array: sink.path().to_owned(), chunks: lost });
+        return Err(Error::from(LostCells { array: sink.path().to_owned(), chunks: lost }));
     }
     drop(keys);
     for part in parts_of_sink() {

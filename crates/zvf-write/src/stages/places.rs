@@ -6,11 +6,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use zvf_error::Result;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64};
 
 use super::sorted::{KWayMerge, number_u32, number_u64};
 use super::step_output::StepOutput;
-use crate::WriteError;
 use crate::stop::StopFlag;
 
 /// Where the vertices of one `cells` step are.
@@ -54,8 +54,8 @@ impl PlaceTable {
 pub(crate) fn for_each_place(
     all: &[Places],
     stop: &StopFlag,
-    visit: &mut dyn FnMut(u64, u32, u32) -> Result<(), WriteError>,
-) -> Result<(), WriteError> {
+    visit: &mut dyn FnMut(u64, u32, u32) -> Result<()>,
+) -> Result<()> {
     for table in all.iter().filter_map(Places::table) {
         for number in 0..to_u64(table.0.len()) {
             if let Some((chunk, row)) = table.locate(number) {

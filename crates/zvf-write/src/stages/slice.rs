@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
 use zvf_model::{Column, Field};
@@ -31,12 +32,11 @@ use zvf_model::{Column, Field};
 use super::file::{Output, WrittenFile};
 use super::sorted::{sort_key, sort_key_u64};
 use super::step_output::{StepOutput, Target, file};
-use crate::WriteError;
 use crate::buffer::pieces;
 use crate::chunks::ChunkTable;
 use crate::columns::{AttributeRecord, row_bytes};
 use crate::elements::Elements;
-use crate::error::count_u32;
+use crate::error::{count_u32, task_error};
 use crate::level_columns::{Columns, ColumnsRecord, Grouping};
 use crate::routed::{Piece, RoutedBatch, gather_as_given, groups_as_given, numbers_as_given};
 use crate::schema::Schema;
@@ -204,7 +204,7 @@ pub(crate) fn write_rows(
     held: &HeldRows,
     side_data: SideData,
     stop: &StopFlag,
-) -> Result<[WrittenFile; 2], WriteError> {
+) -> Result<[WrittenFile; 2]> {
     let mut rows = Output::create(file(stem, "rows"), stop)?;
     let mut chunks = Output::create(file(stem, "chunks"), stop)?;
     for chunk in held.chunks() {
@@ -251,7 +251,7 @@ impl HeldRows {
 }
 
 /// Returns the runs of chains that the rows of a chunk are, whose groups are their places in `all`.
-fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>, WriteError> {
+fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>> {
     let mut runs: Vec<ChainRun> = Vec::with_capacity(all.len());
     let mut last = None;
     for (group, number) in groups_as_given(pieces).zip(numbers_as_given(pieces)) {
@@ -261,11 +261,11 @@ fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>, WriteE
                 let run = usize::try_from(group).ok().and_then(|group| all.get(group));
                 let run = *run.filter(|_| to_u64(runs.len()) == group).ok_or_else(|| {
                     let expected = "rows in the order of the runs of their chunk";
-                    WriteError::Task {
-                        task: "route".to_owned(),
-                        expected: expected.to_owned(),
-                        found: format!("run {group} after {} others", runs.len()),
-                    }
+                    task_error(
+                        "route".to_owned(),
+                        expected.to_owned(),
+                        format!("run {group} after {} others", runs.len()),
+                    )
                 })?;
                 runs.push(ChainRun { run, first: number, rows: 1 });
             }
@@ -281,7 +281,7 @@ pub(crate) fn write_elements(
     elements: &Elements,
     columns: &[Column],
     stop: &StopFlag,
-) -> Result<WrittenFile, WriteError> {
+) -> Result<WrittenFile> {
     let mut out = Output::create(file(stem, "elements"), stop)?;
     for number in 0..index_u32(elements.len()) {
         for vertex in elements.vertices(number) {
@@ -300,7 +300,7 @@ pub(crate) fn write_ids(
     suffix: &str,
     mut ids: impl Iterator<Item = i64>,
     stop: &StopFlag,
-) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
+) -> Result<(StepOutput, Option<WrittenFile>)> {
     let mut out = target.sequence(suffix, stop)?;
     ids.try_for_each(|id| out.write(&sort_key(id)))?;
     out.finish()
@@ -314,7 +314,7 @@ pub(crate) fn write_field(
     given: &[(&[i64], &Field)],
     put: impl Fn(&mut [u8], &[u8]),
     stop: &StopFlag,
-) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>)), WriteError> {
+) -> Result<(FieldRecord, (StepOutput, Option<WrittenFile>))> {
     let stride = row_bytes(dtype, width);
     let mut sorter = target.sorter(suffix, stride + 16, FIELD_MEMORY, stop);
     let mut value = vec![0; stride];

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use rayon::prelude::*;
+use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 
 use super::file::{Output, WrittenFile, open, temporary_path};
 use super::step_output::{StepOutput, Target, file};
-use crate::WriteError;
 use crate::stop::StopFlag;
 
 /// Takes records in any order.
@@ -47,7 +47,7 @@ impl ExternalSorter {
     }
 
     /// Adds the record that these parts are.
-    pub(crate) fn push(&mut self, parts: &[&[u8]]) -> Result<(), WriteError> {
+    pub(crate) fn push(&mut self, parts: &[&[u8]]) -> Result<()> {
         self.stop.check()?;
         if self.held.is_empty() {
             self.held.reserve_exact(self.max_bytes.min(FIRST));
@@ -64,7 +64,7 @@ impl ExternalSorter {
     }
 
     /// Returns the records in order, and the record of the file that they are in.
-    pub(crate) fn finish(mut self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
+    pub(crate) fn finish(mut self) -> Result<(StepOutput, Option<WrittenFile>)> {
         let Some(path) = self.path.clone() else {
             let held = std::mem::take(&mut self.held);
             return Ok((StepOutput::Held(sort_records(held, self.width).into()), None));
@@ -85,7 +85,7 @@ impl ExternalSorter {
         Ok((StepOutput::File(path), Some(out.finish()?)))
     }
 
-    fn spill(&mut self) -> Result<(), WriteError> {
+    fn spill(&mut self) -> Result<()> {
         let Some(path) = &self.path else { return Ok(()) }; // then it holds all
         // Other processes, also on other machines, may sort the same records.
         let path = temporary_path(path);
@@ -95,7 +95,7 @@ impl ExternalSorter {
         Ok(())
     }
 
-    fn write(&self, path: PathBuf) -> Result<WrittenFile, WriteError> {
+    fn write(&self, path: PathBuf) -> Result<WrittenFile> {
         let mut out = Output::create(path, &self.stop)?;
         sorted_records(&self.held, self.width).try_for_each(|record| out.write(record))?;
         out.finish()
@@ -185,7 +185,7 @@ impl KWayMerge {
         stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
         stop: &StopFlag,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         Self::from(stored, width, &[], stop)
     }
 
@@ -195,7 +195,7 @@ impl KWayMerge {
         width: usize,
         lowest: &[u8],
         stop: &StopFlag,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let width = width.max(1);
         let mut merge = Self { sources: Vec::new(), heap: Vec::new(), width, stop: stop.clone() };
         for (number, stored) in stored.into_iter().enumerate() {
@@ -222,7 +222,7 @@ impl KWayMerge {
     }
 
     /// Goes on to the next record.
-    pub(crate) fn advance(&mut self) -> Result<(), WriteError> {
+    pub(crate) fn advance(&mut self) -> Result<()> {
         self.stop.check()?;
         let Some(first) = self.heap.first_mut() else { return Ok(()) };
         let source = &mut self.sources[first.source];
@@ -279,7 +279,7 @@ const PREFIX: usize = 16;
 
 impl Source {
     /// Opens it at the first record that is not below `lowest`, and says whether there is one.
-    fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<(Self, bool), WriteError> {
+    fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<(Self, bool)> {
         match stored {
             StepOutput::Held(bytes) => {
                 let count = bytes.len() / width;
@@ -299,17 +299,17 @@ impl Source {
         }
     }
 
-    fn open_file(path: &Path, width: usize, lowest: &[u8]) -> Result<Self, WriteError> {
+    fn open_file(path: &Path, width: usize, lowest: &[u8]) -> Result<Self> {
         let mut file = open(path)?;
-        let bytes = file.metadata().map_err(WriteError::Scratch)?.len();
+        let bytes = file.metadata().map_err(Error::scratch)?.len();
         let (mut from, mut to) = (0, bytes / to_u64(width));
         let mut head = vec![0; width];
         if !lowest.is_empty() {
             while from < to {
                 let middle = from.midpoint(to);
                 let at = SeekFrom::Start(middle * to_u64(width));
-                file.seek(at).map_err(WriteError::Scratch)?;
-                file.read_exact(&mut head).map_err(WriteError::Scratch)?;
+                file.seek(at).map_err(Error::scratch)?;
+                file.read_exact(&mut head).map_err(Error::scratch)?;
                 if head.as_slice() < lowest {
                     from = middle + 1;
                 } else {
@@ -317,7 +317,7 @@ impl Source {
                 }
             }
             let start = SeekFrom::Start(from * to_u64(width));
-            file.seek(start).map_err(WriteError::Scratch)?;
+            file.seek(start).map_err(Error::scratch)?;
         }
         Ok(Self::File { file: BufReader::with_capacity(BUFFER, file), head })
     }
@@ -331,7 +331,7 @@ impl Source {
     }
 
     /// Goes on to the next record, when there is one.
-    fn advance(&mut self) -> Result<bool, WriteError> {
+    fn advance(&mut self) -> Result<bool> {
         match self {
             Self::Held(bytes, at, width) => {
                 *at += *width;
@@ -340,7 +340,7 @@ impl Source {
             Self::File { file, head } => match file.read_exact(head) {
                 Ok(()) => Ok(true),
                 Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
-                Err(error) => Err(WriteError::Scratch(error)),
+                Err(error) => Err(Error::scratch(error)),
             },
         }
     }

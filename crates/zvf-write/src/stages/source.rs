@@ -10,13 +10,13 @@ use std::io::{BufReader, Read as _};
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 
 use super::file::open;
 use super::slice::{HeldRows, Slice, SliceData};
 use super::step_output::file;
-use crate::WriteError;
-use crate::error::count_u32;
+use crate::error::{count_u32, task_error};
 use crate::routed::Piece;
 use crate::types::chain::Run;
 
@@ -81,8 +81,8 @@ impl Source {
     pub(super) fn for_each_span(
         &self,
         rank: usize,
-        mut visit: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
-    ) -> Result<(), WriteError> {
+        mut visit: impl FnMut(&[i64], Span) -> Result<()>,
+    ) -> Result<()> {
         match self {
             Self::Held(held) => held.chunks.iter().try_for_each(|chunk| {
                 let pieces = held.rows.pieces(*chunk);
@@ -119,23 +119,23 @@ impl FileSource {
         &self,
         mut spans: Vec<(u32, Span)>,
         size: impl Fn(Span) -> usize,
-    ) -> Result<Vec<LoadedSpan>, WriteError> {
+    ) -> Result<Vec<LoadedSpan>> {
         let mut loaded = Vec::with_capacity(spans.len());
         if spans.is_empty() {
             return Ok(loaded);
         }
         spans.sort_unstable_by_key(|(_, span)| span.start);
         let file = open(&self.rows)?;
-        let length = file.metadata().map_err(WriteError::Scratch)?.len();
+        let length = file.metadata().map_err(Error::scratch)?.len();
         let ends_inside = |span: Span| {
             span.start.checked_add(to_u64(size(span))).is_some_and(|end| end <= length)
         };
         if let Some((_, span)) = spans.iter().find(|(_, span)| !ends_inside(*span)) {
-            return Err(WriteError::Task {
-                task: "rows of a slice".to_owned(),
-                expected: format!("{length} bytes of them"),
-                found: format!("{} rows from byte {} on", span.rows, span.start),
-            });
+            return Err(task_error(
+                "rows of a slice".to_owned(),
+                format!("{length} bytes of them"),
+                format!("{} rows from byte {} on", span.rows, span.start),
+            ));
         }
         let adjoin = |(_, a): &(u32, Span), (_, b): &(u32, Span)| {
             a.start.checked_add(to_u64(size(*a))) == Some(b.start)
@@ -143,7 +143,7 @@ impl FileSource {
         for run in spans.chunk_by(adjoin) {
             let total: usize = run.iter().map(|(_, span)| size(*span)).sum();
             let mut bytes = vec![0; total];
-            read_at(&file, &mut bytes, run[0].1.start).map_err(WriteError::Scratch)?;
+            read_at(&file, &mut bytes, run[0].1.start).map_err(Error::scratch)?;
             let mut bytes = Bytes::from(bytes);
             for (chunk, span) in run {
                 let bytes = bytes.split_to(size(*span));
@@ -157,15 +157,15 @@ impl FileSource {
     fn for_each_span(
         &self,
         rank: usize,
-        mut visit: impl FnMut(&[i64], Span) -> Result<(), WriteError>,
-    ) -> Result<(), WriteError> {
+        mut visit: impl FnMut(&[i64], Span) -> Result<()>,
+    ) -> Result<()> {
         let mut file = BufReader::with_capacity(1 << 16, open(&self.chunks)?);
         let (mut entry, mut key) = (vec![0; width(rank)], Vec::with_capacity(rank));
         loop {
             match file.read_exact(&mut entry) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
-                Err(error) => return Err(WriteError::Scratch(error)),
+                Err(error) => return Err(Error::scratch(error)),
             }
             key.clear();
             key.extend(words(&entry, rank));

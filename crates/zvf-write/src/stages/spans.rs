@@ -18,6 +18,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 
 use super::lists::MergedLists;
@@ -26,9 +27,10 @@ use super::sorted::{
 };
 use super::source::{Source, Span};
 use super::step_output::{StepOutput, file};
+use crate::WriteOptions;
 use crate::chunks::{ChunkTable, Order};
+use crate::error::task_error;
 use crate::stop::StopFlag;
-use crate::{WriteError, WriteOptions};
 
 /// The places of the rows of all chunks, in a file.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl SpanIndex {
         (lists, sources): (&MergedLists, &[Source]),
         (table, order): (&ChunkTable, &Order),
         options: &WriteOptions,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let path = file(stem, &format!("spans-{:08x}", lists.identity));
         let bytes = lists.entries.saturating_mul(to_u64(ENTRY)); // no file is that large
         if fs::metadata(&path).ok().is_none_or(|found| found.len() != bytes) {
@@ -59,11 +61,7 @@ impl SpanIndex {
     }
 
     /// Reads where the rows of these chunks, which follow each other in the order of writing, are in each slice.
-    pub(super) fn find(
-        &self,
-        order: &Order,
-        chunks: &[u32],
-    ) -> Result<Vec<Vec<(u32, Span)>>, WriteError> {
+    pub(super) fn find(&self, order: &Order, chunks: &[u32]) -> Result<Vec<Vec<(u32, Span)>>> {
         let mut found = vec![Vec::new(); self.slices];
         let Some(first) = chunks.first().map(|chunk| order.place(*chunk)) else {
             return Ok(found);
@@ -73,11 +71,11 @@ impl SpanIndex {
             let (place, slice) = (number_u32(entry, 0), number_u32(entry, 4));
             let at = place.checked_sub(first).map(usize_from_u32);
             let (Some(at), Some(spans)) = (at, found.get_mut(usize_from_u32(slice))) else {
-                return Err(WriteError::Task {
-                    task: "rows of chunks".to_owned(),
-                    expected: format!("place {first} or later, in one of {} slices", self.slices),
-                    found: format!("place {place} in slice {slice}"),
-                });
+                return Err(task_error(
+                    "rows of chunks".to_owned(),
+                    format!("place {first} or later, in one of {} slices", self.slices),
+                    format!("place {place} in slice {slice}"),
+                ));
             };
             let Some(chunk) = chunks.get(at) else { break };
             let span = Span {
@@ -97,7 +95,7 @@ fn sort_spans(
     sources: &[Source],
     (table, order): (&ChunkTable, &Order),
     options: &WriteOptions,
-) -> Result<(), WriteError> {
+) -> Result<()> {
     let path = PathBuf::from(path);
     let mut sorter =
         ExternalSorter::new(path, ENTRY, options.memory / MEMORY_SHARE, &options.stop_flag());

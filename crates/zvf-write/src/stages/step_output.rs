@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use zvf_error::Result;
+
 use super::file::{Output, WrittenFile, append_to_name, open};
-use crate::WriteError;
 use crate::stop::StopFlag;
 
 /// Where a step leaves what others read.
@@ -39,7 +40,7 @@ pub(crate) enum Sequence {
 
 impl Target {
     /// Begins what is to have this name.
-    pub(crate) fn sequence(&self, suffix: &str, stop: &StopFlag) -> Result<Sequence, WriteError> {
+    pub(crate) fn sequence(&self, suffix: &str, stop: &StopFlag) -> Result<Sequence> {
         Ok(match self {
             Self::Memory => Sequence::Held(Vec::new()),
             Self::Files(stem) => Sequence::File(Output::create(file(stem, suffix), stop)?),
@@ -54,7 +55,7 @@ impl StepOutput {
     }
 
     /// Reads it from the beginning.
-    pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>, WriteError> {
+    pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>> {
         Ok(match self {
             Self::Held(bytes) => Box::new(bytes.as_ref()),
             Self::File(path) => Box::new(BufReader::with_capacity(BUFFER, open(path)?)),
@@ -64,7 +65,7 @@ impl StepOutput {
 
 impl Sequence {
     /// Adds bytes.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Held(held) => {
                 held.extend_from_slice(bytes);
@@ -75,7 +76,7 @@ impl Sequence {
     }
 
     /// Returns what was written, and the record of the file that it is in.
-    pub(crate) fn finish(self) -> Result<(StepOutput, Option<WrittenFile>), WriteError> {
+    pub(crate) fn finish(self) -> Result<(StepOutput, Option<WrittenFile>)> {
         match self {
             Self::Held(held) => Ok((StepOutput::Held(held.into()), None)),
             Self::File(out) => {

@@ -16,53 +16,55 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
+use zvf_error::{Error, Result};
+
 use super::path_exists;
-use crate::WriteError;
+use crate::error::{task_error, too_early_error};
 use crate::stages::temporary_path;
 
 /// Makes the folder of a new plan. What is there of ours without a plan is of a plan that was removed.
-pub(super) fn make(folder: &Path) -> Result<(), WriteError> {
+pub(super) fn make(folder: &Path) -> Result<()> {
     if let Some(name) = find_foreign(folder)? {
         let expected = "an empty folder: what is in it is removed at the end".to_owned();
-        return Err(WriteError::Task { task: folder.display().to_string(), expected, found: name });
+        return Err(task_error(folder.display().to_string(), expected, name));
     }
     for name in OWN.into_iter().chain(LAST).filter(|name| *name != LOCK) {
         remove_one(&folder.join(name))?;
     }
-    fs::create_dir_all(folder).map_err(WriteError::Scratch)
+    fs::create_dir_all(folder).map_err(Error::scratch)
 }
 
 /// Removes what is ours, and the folder when nothing else is in it.
-pub(super) fn remove(folder: &Path) -> Result<(), WriteError> {
+pub(super) fn remove(folder: &Path) -> Result<()> {
     for name in [PLAN].into_iter().chain(OWN).chain(LAST) {
         remove_one(&folder.join(name))?;
     }
     if path_exists(folder)? && find_foreign(folder)?.is_none() {
-        return fs::remove_dir_all(folder).map_err(WriteError::Scratch);
+        return fs::remove_dir_all(folder).map_err(Error::scratch);
     }
     Ok(())
 }
 
 /// Keeps others from finishing while a task is done, or from doing tasks while all is finished, for as
 /// long as it is held. `None` where the file system has no locks.
-pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>, WriteError> {
+pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(folder.join(IN_USE));
-    let file = file.map_err(WriteError::Scratch)?;
+    let file = file.map_err(Error::scratch)?;
     match if alone { file.try_lock() } else { file.try_lock_shared() } {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
             let task = folder.display().to_string();
             let expected = if alone { "no process that runs tasks" } else { "nobody who finishes" };
             let (expected, found) = (expected.to_owned(), "one at work".to_owned());
-            Err(WriteError::TooEarly { task, expected, found })
+            Err(too_early_error(task, expected, found))
         }
         Err(TryLockError::Error(_unsupported)) => Ok(None),
     }
 }
 
 /// Returns whether what a plan left is there without the plan: a process was killed while it removed it.
-pub(super) fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
+pub(super) fn is_half_removed(folder: &Path) -> Result<bool> {
     if path_exists(&folder.join(PLAN))? {
         return Ok(false);
     }
@@ -75,13 +77,13 @@ pub(super) fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
 }
 
 /// Returns the name of something in the folder that is not ours.
-fn find_foreign(folder: &Path) -> Result<Option<String>, WriteError> {
+fn find_foreign(folder: &Path) -> Result<Option<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        entries => entries.map_err(WriteError::Scratch)?,
+        entries => entries.map_err(Error::scratch)?,
     };
     for entry in entries {
-        let name = entry.map_err(WriteError::Scratch)?.file_name().to_string_lossy().into_owned();
+        let name = entry.map_err(Error::scratch)?.file_name().to_string_lossy().into_owned();
         let ours = OWN.into_iter().chain([PLAN]).chain(LAST).any(|prefix| {
             name.strip_prefix(prefix)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(".tmp"))
@@ -93,7 +95,7 @@ fn find_foreign(folder: &Path) -> Result<Option<String>, WriteError> {
     Ok(None)
 }
 
-fn remove_one(path: &Path) -> Result<(), WriteError> {
+fn remove_one(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(about) if about.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -101,7 +103,7 @@ fn remove_one(path: &Path) -> Result<(), WriteError> {
     };
     match removed {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(WriteError::Scratch),
+        removed => removed.map_err(Error::scratch),
     }
 }
 
@@ -114,13 +116,13 @@ const OWN: [&str; 4] = ["done", "tasks", "store", "old"];
 const LAST: [&str; 4] = ["store.id", "root.json", IN_USE, LOCK];
 
 /// Writes a small file whole, in place of one that is there.
-pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<(), WriteError> {
+pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
     let fresh = temporary_path(path);
     let written = File::create(&fresh).and_then(|mut file| {
         file.write_all(bytes)?;
         if sync { file.sync_all() } else { Ok(()) }
     });
-    written.and_then(|()| fs::rename(&fresh, path)).map_err(WriteError::Scratch)?;
+    written.and_then(|()| fs::rename(&fresh, path)).map_err(Error::scratch)?;
     match path.parent() {
         Some(folder) if sync => sync_names(folder),
         _ => Ok(()),
@@ -128,13 +130,13 @@ pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<(), Wri
 }
 
 #[cfg(unix)]
-pub(super) fn sync_names(folder: &Path) -> Result<(), WriteError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(WriteError::Scratch)
+pub(super) fn sync_names(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::scratch)
 }
 
 /// Does nothing: elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
 #[cfg(not(unix))]
-pub(super) fn sync_names(_folder: &Path) -> Result<(), WriteError> {
+pub(super) fn sync_names(_folder: &Path) -> Result<()> {
     Ok(())
 }
 
@@ -214,7 +216,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lock = || lock_work(folder.path(), false).unwrap();
         let shared_locks = (lock(), lock());
-        let message = |error: WriteError| error.to_string().split_once(": ").unwrap().1.to_owned();
+        let message = |error: Error| error.to_string().split_once(": ").unwrap().1.to_owned();
         assert_eq!(
             message(lock_work(folder.path(), true).unwrap_err()),
             "expected no process that runs tasks, found one at work"

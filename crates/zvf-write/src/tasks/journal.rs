@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use zvf_error::{Error, Result};
+
 use super::folder::{sync_names, write_new};
 use super::path_exists;
 use super::plan::Task;
-use crate::WriteError;
 use crate::stages::{CellsRecord, JoinRecord, LinksRecord, Part, Slice, WrittenFile};
 
 /// The journal in a folder.
@@ -53,10 +54,10 @@ impl Record {
 
 impl Journal {
     /// Opens the journal in `folder`.
-    pub(super) fn open(folder: &Path, sync: bool) -> Result<Self, WriteError> {
+    pub(super) fn open(folder: &Path, sync: bool) -> Result<Self> {
         let journal = Self { folder: folder.to_owned(), sync };
         for folder in [journal.files(), journal.records()] {
-            fs::create_dir_all(folder).map_err(WriteError::Scratch)?;
+            fs::create_dir_all(folder).map_err(Error::scratch)?;
         }
         if sync {
             sync_names(folder)?;
@@ -93,12 +94,12 @@ impl Journal {
     }
 
     /// Reads the record of a task, when it is whole.
-    pub(super) fn read(&self, task: Task) -> Result<Option<Record>, WriteError> {
+    pub(super) fn read(&self, task: Task) -> Result<Option<Record>> {
         let path = self.path(task);
         if !path_exists(&path)? {
             return Ok(None);
         }
-        let text = fs::read_to_string(&path).map_err(WriteError::Scratch)?;
+        let text = fs::read_to_string(&path).map_err(Error::scratch)?;
         let whole = text
             .split_once('\n')
             .filter(|(sum, record)| *sum == format!("{:08x}", crc32c::crc32c(record.as_bytes())));
@@ -106,21 +107,21 @@ impl Journal {
     }
 
     /// Takes back that a task is done.
-    pub(super) fn forget(&self, task: Task) -> Result<(), WriteError> {
-        fs::remove_file(self.path(task)).map_err(WriteError::Scratch)
+    pub(super) fn forget(&self, task: Task) -> Result<()> {
+        fs::remove_file(self.path(task)).map_err(Error::scratch)
     }
 
     /// Says that a task is done; what it wrote is synced before.
-    pub(super) fn write(&self, task: Task, record: &Record) -> Result<(), WriteError> {
+    pub(super) fn write(&self, task: Task, record: &Record) -> Result<()> {
         if self.sync {
             for file in record.files() {
                 let file = File::open(self.files().join(&file.name));
-                file.and_then(|file| file.sync_all()).map_err(WriteError::Scratch)?;
+                file.and_then(|file| file.sync_all()).map_err(Error::scratch)?;
             }
             sync_names(&self.files())?;
         }
         let text = serde_json::to_string(record);
-        let text = text.map_err(|error| WriteError::Scratch(error.into()))?;
+        let text = text.map_err(|error| Error::scratch(error.into()))?;
         let text = format!("{:08x}\n{text}", crc32c::crc32c(text.as_bytes()));
         write_new(&self.path(task), text.as_bytes(), self.sync)
     }

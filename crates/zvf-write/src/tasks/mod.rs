@@ -49,19 +49,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use object_store::ObjectStore;
+use zvf_error::{Error, Result};
 use zvf_metadata::{GroupDoc, Object};
 use zvf_model::{Batch, Column, Field, ObjectId};
 use zvf_store::Build;
 
 use self::journal::{Journal, Record};
 pub use self::plan::{SlicePlan, Stage, Task, TaskPlan};
+use crate::error::{LostCells, setting_error, task_error, too_early_error};
 use crate::ingest::Ingest;
 use crate::objects::Objects;
 use crate::stages::{
     self, CellsOutput, CellsRecord, JoinedLinks, LinksRecord, MergedSlices, Part, SliceData,
     Stages, StepOutput, Target,
 };
-use crate::{Report, Schema, WriteError, WriteOptions, writer};
+use crate::{Report, Schema, WriteOptions, writer};
 
 /// The tasks of one plan.
 ///
@@ -127,7 +129,7 @@ impl Tasks {
         folder: &Path,
         schema: Schema,
         options: WriteOptions,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         Self::from_place(Place::Address(address.to_owned()), folder, schema, options)
     }
 
@@ -142,7 +144,7 @@ impl Tasks {
         folder: &Path,
         schema: Schema,
         options: WriteOptions,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         Self::from_place(Place::Backend(store, prefix.to_owned()), folder, schema, options)
     }
 
@@ -151,15 +153,15 @@ impl Tasks {
         folder: &Path,
         schema: Schema,
         options: WriteOptions,
-    ) -> Result<Self, WriteError> {
+    ) -> Result<Self> {
         let Some(plan) = TaskPlan::read(folder)? else {
             let expected = "a plan, made by `plan`".to_owned();
             let task = folder.display().to_string();
-            return Err(WriteError::Task { task, expected, found: "none".to_owned() });
+            return Err(task_error(task, expected, "none".to_owned()));
         };
         let kinds = schema.kinds().count();
         if kinds > 1 {
-            return Err(WriteError::setting("kinds of a store built by tasks", "one", kinds));
+            return Err(setting_error("kinds of a store built by tasks", "one", kinds));
         }
         let journal = Journal::open(folder, options.build.sync)?;
         let (folder, merged) = (folder.to_owned(), OnceLock::new());
@@ -206,7 +208,7 @@ impl Tasks {
     /// # Errors
     ///
     /// When its record cannot be read.
-    pub fn is_whole(&self, task: Task) -> Result<bool, WriteError> {
+    pub fn is_whole(&self, task: Task) -> Result<bool> {
         let Some(record) = self.journal.read(task)? else { return Ok(false) };
         let folder = self.journal.files();
         Ok(record.files().iter().all(|file| file.check(&folder).is_ok()))
@@ -217,7 +219,7 @@ impl Tasks {
     /// # Errors
     ///
     /// When there is no such slice.
-    pub fn router(&self, slice: u32) -> Result<Router, WriteError> {
+    pub fn router(&self, slice: u32) -> Result<Router> {
         let task = Task { stage: Stage::Route, number: slice };
         let place = zvf_format::num::usize_from_u32(slice);
         let Some(planned) = self.plan.slices.get(place) else {
@@ -241,7 +243,7 @@ impl Tasks {
     /// # Errors
     ///
     /// When it is not what was planned, or cannot be written.
-    pub fn route(&self, router: Router) -> Result<(), WriteError> {
+    pub fn route(&self, router: Router) -> Result<()> {
         let Router { mut ingest, task, planned, _held } = router;
         let slice = ingest.take_slice(&Target::Files(self.journal.stem(task)))?;
         for (what, expected, found) in [
@@ -260,9 +262,9 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// [`WriteError::TooEarly`] when a task that it needs is not done; when it is one that reads input, or it fails.
+    /// Of class `Unavailable` when a task that it needs is not done; when it is one that reads input, or it fails.
     #[boxed]
-    pub async fn run(&self, task: Task) -> Result<bool, WriteError> {
+    pub async fn run(&self, task: Task) -> Result<bool> {
         if task.stage == Stage::Route {
             return Err(task_error(task, "a task that reads no input", "one that does"));
         }
@@ -307,10 +309,10 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// [`WriteError::TooEarly`] when a task is not done; when the records do not add up, or the store cannot be written. Then there is no
+    /// Of class `Unavailable` when a task is not done; when the records do not add up, or the store cannot be written. Then there is no
     /// store, and what is done stays done.
     #[boxed]
-    pub async fn finish(&self) -> Result<Option<Report>, WriteError> {
+    pub async fn finish(&self) -> Result<Option<Report>> {
         let _alone = folder::lock_work(&self.folder, true)?;
         let build = self.build().await?;
         if build.is_published().await? {
@@ -333,10 +335,13 @@ impl Tasks {
         let folder = self.journal.files();
         let finished = all.finish(merged, &build, &Objects::default(), Some(&folder), |_| {}).await;
         let outcome = match finished {
-            Err(WriteError::Lost { array, chunks }) => {
-                return Err(self.forget_lost_tasks(&array, &chunks)?);
-            }
-            finished => finished?,
+            Err(error) => match error.cause_as() {
+                Some(LostCells { array, chunks }) => {
+                    return Err(self.forget_lost_tasks(array, chunks)?);
+                }
+                None => return Err(error),
+            },
+            Ok(outcome) => outcome,
         };
         for (format, header) in &self.headers {
             let header = GroupDoc::new(header.clone());
@@ -359,12 +364,12 @@ impl Tasks {
     /// # Errors
     ///
     /// When the folder cannot be removed.
-    pub fn remove(&self) -> Result<(), WriteError> {
+    pub fn remove(&self) -> Result<()> {
         TaskPlan::remove(&self.folder)
     }
 
     /// Merges all slices, once.
-    fn merge_slices(&self) -> Result<&MergedSlices, WriteError> {
+    fn merge_slices(&self) -> Result<&MergedSlices> {
         if let Some(merged) = self.merged.get() {
             return Ok(merged);
         }
@@ -373,7 +378,7 @@ impl Tasks {
             let Some(Record::Route(mut slice)) = self.journal.read(task)? else {
                 let (task, expected) = (task.to_string(), "to be done before".to_owned());
                 let found = "no record of it".to_owned();
-                return Err(WriteError::TooEarly { task, expected, found });
+                return Err(too_early_error(task, expected, found));
             };
             slice.data = SliceData::Files(self.journal.stem(task));
             slices.push(*slice);
@@ -384,7 +389,7 @@ impl Tasks {
         Ok(self.merged.get_or_init(|| merged))
     }
 
-    async fn build(&self) -> Result<Build, WriteError> {
+    async fn build(&self) -> Result<Build> {
         let options = self.options.build.clone();
         Ok(match &self.place {
             Place::Address(address) => Build::join(address, &self.folder, options).await?,
@@ -395,11 +400,7 @@ impl Tasks {
     }
 
     /// Removes the records of the tasks that wrote these cells, which are lost, so that the tasks run again; returns the error.
-    fn forget_lost_tasks(
-        &self,
-        array: &str,
-        chunks: &[Box<str>],
-    ) -> Result<WriteError, WriteError> {
+    fn forget_lost_tasks(&self, array: &str, chunks: &[Box<str>]) -> Result<Error> {
         let mut forgotten = Vec::new();
         for task in self.all() {
             let Some(record) = self.journal.read(task)? else { continue };
@@ -412,7 +413,7 @@ impl Tasks {
         let chunks: Vec<String> = chunks.iter().map(ToString::to_string).collect();
         let expected = "every object that it wrote to be there; it is to be run again".to_owned();
         let found = format!("none for {array}, chunk {}", shorten_list(&chunks));
-        Ok(WriteError::Task { task: shorten_list(&forgotten), expected, found })
+        Ok(task_error(shorten_list(&forgotten), expected, found))
     }
 
     fn tasks_of_stage(&self, stage: Stage) -> impl Iterator<Item = Task> {
@@ -430,12 +431,12 @@ impl Tasks {
     }
 
     /// Refuses a task before those of earlier stages.
-    fn check_earlier_stages(&self, stage: Stage) -> Result<(), WriteError> {
+    fn check_earlier_stages(&self, stage: Stage) -> Result<()> {
         let before = Stage::ALL.iter().copied().take_while(|earlier| *earlier != stage);
         before.into_iter().try_for_each(|earlier| self.check_stage_done(earlier, stage.name()))
     }
 
-    fn check_stage_done(&self, stage: Stage, waiting_task: &str) -> Result<(), WriteError> {
+    fn check_stage_done(&self, stage: Stage, waiting_task: &str) -> Result<()> {
         let missing: Vec<String> = self
             .tasks_of_stage(stage)
             .filter(|task| !self.journal.has(*task))
@@ -446,7 +447,7 @@ impl Tasks {
         }
         let expected = format!("every {} task to be done before", stage.name());
         let found = format!("{} not done: {}", missing.len(), shorten_list(&missing));
-        Err(WriteError::TooEarly { task: waiting_task.to_owned(), expected, found })
+        Err(too_early_error(waiting_task.to_owned(), expected, found))
     }
 }
 
@@ -483,7 +484,7 @@ impl Router {
     /// # Errors
     ///
     /// As there.
-    pub fn push(&mut self, batch: &Batch) -> Result<(), WriteError> {
+    pub fn push(&mut self, batch: &Batch) -> Result<()> {
         self.ingest.push(batch, &[])
     }
 
@@ -492,7 +493,7 @@ impl Router {
     /// # Errors
     ///
     /// As [`Writer::push_elements`](crate::Writer::push_elements).
-    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<(), WriteError> {
+    pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<()> {
         self.ingest.push_elements(vertices, fields)
     }
 
@@ -501,7 +502,7 @@ impl Router {
     /// # Errors
     ///
     /// As [`Writer::object_fields`](crate::Writer::object_fields).
-    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<(), WriteError> {
+    pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
         self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)
     }
 
@@ -517,11 +518,6 @@ impl Router {
     }
 }
 
-fn task_error(task: Task, expected: &str, found: &str) -> WriteError {
-    let (expected, found) = (expected.to_owned(), found.to_owned());
-    WriteError::Task { task: task.to_string(), expected, found }
-}
-
 /// Returns the first few of a list.
 fn shorten_list(names: &[String]) -> String {
     let more = names.len().saturating_sub(SHOWN);
@@ -530,8 +526,8 @@ fn shorten_list(names: &[String]) -> String {
 }
 
 /// Returns whether `path` is there.
-pub(crate) fn path_exists(path: &Path) -> Result<bool, WriteError> {
-    fs::exists(path).map_err(WriteError::Scratch)
+pub(crate) fn path_exists(path: &Path) -> Result<bool> {
+    fs::exists(path).map_err(Error::scratch)
 }
 
 const SHOWN: usize = 8;

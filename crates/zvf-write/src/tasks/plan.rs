@@ -6,12 +6,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::num::index_u32;
 use zvf_model::Kind;
 
 use super::folder::{PLAN, write_new};
 use super::path_exists;
-use crate::{Schema, WriteError};
+use crate::Schema;
+use crate::error::task_error;
 
 /// How a store is built by many processes.
 ///
@@ -26,7 +28,7 @@ use crate::{Schema, WriteError};
 /// let tasks: Vec<String> = plan.tasks().iter().map(ToString::to_string).collect();
 /// assert_eq!(tasks.join(", "), "route 0, route 1, cells 0, cells 1, cells 2, join 0, join 1, \
 ///     links 0, links 1, links 2");
-/// # Ok::<(), zvf_write::WriteError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlan {
@@ -140,18 +142,17 @@ impl TaskPlan {
     /// # Errors
     ///
     /// When another plan is there, or files that are not ours, or the folder cannot be written.
-    pub fn create(&self, folder: &Path) -> Result<bool, WriteError> {
+    pub fn create(&self, folder: &Path) -> Result<bool> {
         if let Some(stored_plan) = Self::read(folder)? {
             if stored_plan == *self {
                 return Ok(false);
             }
             let expected = "no other plan; remove the folder to begin anew".to_owned();
             let found = "one for other input or other settings".to_owned();
-            return Err(WriteError::Task { task: folder.display().to_string(), expected, found });
+            return Err(task_error(folder.display().to_string(), expected, found));
         }
         super::folder::make(folder)?;
-        let text =
-            serde_json::to_vec_pretty(self).map_err(|error| WriteError::Scratch(error.into()))?;
+        let text = serde_json::to_vec_pretty(self).map_err(|error| Error::scratch(error.into()))?;
         write_new(&folder.join(PLAN), &text, true)?;
         Ok(true)
     }
@@ -161,15 +162,15 @@ impl TaskPlan {
     /// # Errors
     ///
     /// When it cannot be read, or is of another version of this program.
-    pub fn read(folder: &Path) -> Result<Option<Self>, WriteError> {
+    pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(PLAN);
         if !path_exists(&path)? {
             return Ok(None);
         }
-        let text = fs::read(&path).map_err(WriteError::Scratch)?;
+        let text = fs::read(&path).map_err(Error::scratch)?;
         let unfit = |found: String| {
             let expected = format!("a plan of version {VERSION}");
-            WriteError::Task { task: path.display().to_string(), expected, found }
+            task_error(path.display().to_string(), expected, found)
         };
         let plan: Self = serde_json::from_slice(&text).map_err(|error| unfit(error.to_string()))?;
         if plan.version != VERSION {
@@ -183,7 +184,7 @@ impl TaskPlan {
     /// # Errors
     ///
     /// When the folder cannot be looked at.
-    pub fn is_half_removed(folder: &Path) -> Result<bool, WriteError> {
+    pub fn is_half_removed(folder: &Path) -> Result<bool> {
         super::folder::is_half_removed(folder)
     }
 
@@ -193,7 +194,7 @@ impl TaskPlan {
     /// # Errors
     ///
     /// When something cannot be removed.
-    pub fn remove(folder: &Path) -> Result<(), WriteError> {
+    pub fn remove(folder: &Path) -> Result<()> {
         super::folder::remove(folder)
     }
 }

@@ -6,6 +6,7 @@ use archives::faults::{Fault, FaultStore};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::ObjectStoreExt as _;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
@@ -48,20 +49,20 @@ fn plan(folder: &Path) {
     TaskPlan::new(&schema(), slices, 2, "input".into()).create(folder).unwrap();
 }
 
-fn open(backend: &Arc<FaultStore>, folder: &Path) -> Result<Tasks, WriteError> {
+fn open(backend: &Arc<FaultStore>, folder: &Path) -> Result<Tasks> {
     let store: Arc<dyn ObjectStore> = backend.clone();
     Tasks::in_object_store(store, "a.zv", folder, schema(), options())
 }
 
 /// Runs every task and the last step, as a restarted process does.
-async fn attempt(backend: &Arc<FaultStore>, folder: &Path) -> Result<Option<Report>, WriteError> {
+async fn attempt(backend: &Arc<FaultStore>, folder: &Path) -> Result<Option<Report>> {
     let tasks = open(backend, folder)?;
     run_all(&tasks).await?;
     tasks.finish().await
 }
 
 /// Runs every task without the last step.
-async fn run_all(tasks: &Tasks) -> Result<(), WriteError> {
+async fn run_all(tasks: &Tasks) -> Result<()> {
     for task in tasks.all() {
         if task.stage != Stage::Route {
             tasks.run(task).await?;

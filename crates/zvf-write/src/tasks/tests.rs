@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use archives::tree;
 use proptest::prelude::*;
+use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
-use zvf_format::{Class, Diagnose as _};
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Elements, Kind, Parts};
 
@@ -199,7 +199,7 @@ fn missing_results_are_named_and_damaged_ones_are_redone() {
         let cells = Task { stage: Stage::Cells, number: 0 };
         route(&tasks, kind, 1);
         let error = tasks.run(cells).await.unwrap_err();
-        assert_eq!(error.diagnosis().class, Class::Unavailable, "it may be tried again");
+        assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
         assert_eq!(
             error.to_string(),
             "cells: expected every route task to be done before, found 2 not done: route 0, route 2"
@@ -216,7 +216,7 @@ fn missing_results_are_named_and_damaged_ones_are_redone() {
         fs::write(&record, &text[..text.len() / 2]).unwrap();
         assert!(open().run(cells).await.unwrap());
         let error = open().finish().await.unwrap_err();
-        assert_eq!(error.diagnosis().class, Class::Unavailable, "it may be tried again");
+        assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
         assert_eq!(
             error.to_string(),
             "finish: expected every cells task to be done before, found 1 not done: cells 1"
@@ -266,7 +266,7 @@ fn finishing_fails_while_a_task_runs() {
         Tasks::open(store.to_str().unwrap(), &work, schema(kind, false), options()).unwrap();
     let router = tasks.router(0).unwrap();
     let error = run(tasks.finish()).unwrap_err();
-    assert_eq!(error.diagnosis().class, Class::Unavailable, "it may be tried again");
+    assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
     let error = error.to_string();
     assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
     drop(router);

@@ -6,10 +6,11 @@
 //!
 //! Not here: the links between runs (`stages::join`), which join the runs of an object in its manifest's order.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Kind, ObjectId, Part};
 
-use crate::WriteError;
+use crate::error::unfit_error;
 
 /// Vertices of a line that follow each other in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,29 +82,29 @@ impl Chains {
 }
 
 /// Returns the ids of so many objects that nobody names, from `first` on; `i64::MAX` is none of them.
-pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>, WriteError> {
+pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>> {
     let (max, found) = (i64::MAX.cast_unsigned(), first.unsigned_abs() + to_u64(count));
     match first.checked_add_unsigned(to_u64(count)) {
         Some(end) => Ok(first..end),
-        None => Err(WriteError::TooMuch { what: "ids of objects", max, found }),
+        None => Err(Error::limit("ids of objects", max, found)),
     }
 }
 
 /// Returns pairs of vertices as lines numbered from `first`.
-pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>, WriteError> {
+pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>> {
     if !rows.is_multiple_of(2) {
-        return Err(WriteError::unfit(Kind::Line, "vertices without parts", "two a line", rows));
+        return Err(unfit_error(Kind::Line, "vertices without parts", "two a line", rows));
     }
     let starts = (0..rows).step_by(2).zip(ids_from(first, rows / 2)?);
     Ok(starts.map(|(start, id)| Part { rows: start..start + 2, object: ObjectId(id) }).collect())
 }
 
 /// Refuses a part that is no line.
-pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Result<(), WriteError> {
+pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Result<()> {
     match parts.find(|part| part.rows.len() != 2) {
         Some(part) => {
             let what = format!("object {}", part.object);
-            Err(WriteError::unfit(Kind::Line, what, "two vertices", part.rows.len()))
+            Err(unfit_error(Kind::Line, what, "two vertices", part.rows.len()))
         }
         None => Ok(()),
     }

@@ -8,10 +8,11 @@
 //!
 //! Trees come whole: an edge names vertices of its own batch.
 
+use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::{Kind, ObjectId};
 
-use crate::WriteError;
+use crate::error::{parent_error, roots_error, unfit_error};
 
 /// The rows of a batch, tree by tree.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ pub(crate) struct Trees {
 /// Puts `rows` vertices in order, given their edges as (child, parent).
 ///
 /// `first` is the running number of row 0, for messages.
-pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, WriteError> {
-    let fault = |row: u32, fault| WriteError::Parent { vertex: first + u64::from(row), fault };
+pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees> {
+    let fault = |row: u32, fault| parent_error(first + u64::from(row), fault);
     let (pairs, _) = edges.as_chunks::<2>();
     let mut parents = vec![NONE; usize_from_u32(rows)];
     let mut ends = vec![0_u32; usize_from_u32(rows)]; // first how many children, then where they end
@@ -79,18 +80,13 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees, Wri
 impl Trees {
     /// Checks that every object of the batch is one tree, given the object of each row, and returns
     /// them.
-    pub(crate) fn objects(
-        &self,
-        objects: &[i64],
-        edges: &[usize],
-        first: u64,
-    ) -> Result<Vec<i64>, WriteError> {
+    pub(crate) fn objects(&self, objects: &[i64], edges: &[usize], first: u64) -> Result<Vec<i64>> {
         let (pairs, _) = edges.as_chunks::<2>();
         if let Some([child, _]) =
             pairs.iter().find(|[child, parent]| objects[*child] != objects[*parent])
         {
             let vertex = first + to_u64(*child);
-            return Err(WriteError::Parent { vertex, fault: "has its parent in another object" });
+            return Err(parent_error(vertex, "has its parent in another object"));
         }
         let mut rooted: Vec<i64> =
             self.roots.iter().map(|root| objects[usize_from_u32(*root)]).collect();
@@ -101,21 +97,19 @@ impl Trees {
 }
 
 /// Refuses an object with several roots, given the objects of all roots in order.
-pub(crate) fn check_once(rooted: &[i64]) -> Result<(), WriteError> {
+pub(crate) fn check_once(rooted: &[i64]) -> Result<()> {
     match rooted.chunk_by(|a, b| a == b).find(|same| same.len() > 1) {
-        Some(same) => {
-            Err(WriteError::Roots { object: ObjectId(same[0]), roots: to_u64(same.len()) })
-        }
+        Some(same) => Err(roots_error(ObjectId(same[0]), to_u64(same.len()))),
         None => Ok(()),
     }
 }
 
 /// Checks that a skeleton's edges have two ends.
-pub(crate) fn check_width(width: usize) -> Result<(), WriteError> {
+pub(crate) fn check_width(width: usize) -> Result<()> {
     if width == 2 {
         return Ok(());
     }
-    Err(WriteError::unfit(Kind::Skeleton, "an edge", "2 vertices, the child first", width))
+    Err(unfit_error(Kind::Skeleton, "an edge", "2 vertices, the child first", width))
 }
 
 const NONE: u32 = u32::MAX;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt as _};
+use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts, Value};
 use zvf_query::{Query, Reader};
 use zvf_store::{OpenOptions, Store};
-use zvf_write::{Report, Schema, WriteError, WriteOptions, Writer};
+use zvf_write::{Report, Schema, WriteOptions, Writer};
 
 /// Vertices in parts, and elements between them.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ impl Given {
         schema: Schema,
         options: WriteOptions,
         size: usize,
-    ) -> Result<(Arc<InMemory>, Report), WriteError> {
+    ) -> Result<(Arc<InMemory>, Report)> {
         let memory = Arc::new(InMemory::new());
         let mut writer =
             Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
@@ -76,7 +77,7 @@ impl Given {
 
     /// Pushes everything to a writer of this and maybe other kinds, in batches of about `size`
     /// vertices.
-    pub(crate) fn give(&self, writer: &mut Writer, size: usize) -> Result<(), WriteError> {
+    pub(crate) fn give(&self, writer: &mut Writer, size: usize) -> Result<()> {
         let mut writer = writer.kind(self.kind)?;
         // Trees and lines are written in one batch.
         let size = match self.kind {

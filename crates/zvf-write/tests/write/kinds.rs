@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
+use zvf_error::Result;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype, LinkStore};
 use zvf_model::{
@@ -11,7 +12,7 @@ use zvf_model::{
 };
 use zvf_query::{Query, Reader};
 use zvf_store::CodecPipeline;
-use zvf_write::{Report, Schema, TaskPlan, Tasks, WriteError, WriteOptions, Writer};
+use zvf_write::{Report, Schema, TaskPlan, Tasks, WriteOptions, Writer};
 
 use crate::given::{Given, objects, open};
 use crate::round_trip::{any_of, run};
@@ -44,7 +45,7 @@ async fn write(
     schema: Schema,
     options: WriteOptions,
     size: usize,
-) -> Result<(Arc<InMemory>, Report), WriteError> {
+) -> Result<(Arc<InMemory>, Report)> {
     let memory = Arc::new(InMemory::new());
     let mut writer = Writer::in_object_store(memory.clone(), "store.zv", schema, options).await?;
     for geometry in all {
@@ -187,7 +188,7 @@ async fn invalid_mixtures_are_refused() {
     );
     assert_eq!(
         writer.push(&part(Kind::Line, 1)).unwrap_err().to_string(),
-        "a batch of mesh: its kind must be mesh, found line"
+        "InvalidArgument, a batch of mesh: its kind: expected mesh, found line"
     );
     writer.push(&part(Kind::Streamline, 5)).unwrap();
     writer.push(&part(Kind::Graph, 5)).unwrap();

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
+use zvf_error::Result;
 use zvf_metadata::LinkStore;
 use zvf_model::{Batch, Column, Elements, Field, Kind, Members, ObjectId};
 use zvf_store::{Build, BuildOptions, CodecPipeline};
-use zvf_write::{LevelWriter, Report, Schema, WriteError, WriteOptions, Writer};
+use zvf_write::{LevelWriter, Report, Schema, WriteOptions, Writer};
 
 use crate::given::{Given, objects};
 use crate::round_trip::{any_given, any_of, run};
@@ -53,7 +54,7 @@ impl Settings {
     }
 
     /// Pushes everything to a writer, starting with batches of about `size` vertices.
-    fn give(self, geometry: &Given, writer: &mut Writer, size: usize) -> Result<(), WriteError> {
+    fn give(self, geometry: &Given, writer: &mut Writer, size: usize) -> Result<()> {
         let size = match geometry.kind {
             Kind::Skeleton => usize::MAX,
             Kind::Line => size.next_multiple_of(2),
@@ -95,7 +96,7 @@ impl Settings {
     }
 
     /// Pushes attributes of objects: of all, of one a second time, of one without vertices.
-    fn push_objects(self, geometry: &Given, writer: &mut Writer) -> Result<(), WriteError> {
+    fn push_objects(self, geometry: &Given, writer: &mut Writer) -> Result<()> {
         let ids: Vec<ObjectId> = geometry.parts.iter().map(|(id, _)| ObjectId(*id)).collect();
         let mut writer = writer.kind(geometry.kind)?;
         let numbers = |count: usize| Field::new("mass", floats((0..count).map(|n| n as f64)));

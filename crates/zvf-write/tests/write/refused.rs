@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use object_store::memory::InMemory;
+use zvf_error::Error;
+use zvf_format::Class;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Bounds, Column, Elements, Field, Kind, ObjectId, Parts};
-use zvf_write::{Outside, Schema, WriteError, WriteOptions, Writer};
+use zvf_write::{Outside, Schema, WriteOptions, Writer};
 
 use crate::given::objects;
 
@@ -30,7 +32,7 @@ async fn refusal(schema: Schema, outside: Outside, batches: &[Batch]) -> String 
         batches.iter().try_for_each(|batch| writer.push(batch))?;
         writer.finish().await
     };
-    let error: WriteError = write.await.unwrap_err();
+    let error: Error = write.await.unwrap_err();
     assert!(objects(&memory).await.iter().all(|(path, _)| path != "store.zv/zarr.json"));
     error.to_string()
 }
@@ -58,32 +60,32 @@ async fn mismatched_batches_are_refused() {
             schema(PointCloud),
             raise,
             vec![points(Graph, &[1.0])],
-            "a batch of point_cloud: its kind must be point_cloud, found graph",
+            "InvalidArgument, a batch of point_cloud: its kind: expected point_cloud, found graph",
         ),
         (
             schema(PointCloud),
             raise,
             vec![Batch::new(PointCloud, floats(&[1.0; 2], 2))],
-            "a batch of point_cloud: a position must be 1 coordinates, found 2",
+            "InvalidArgument, a batch of point_cloud: a position: expected 1 coordinates, found 2",
         ),
         (
             schema(PointCloud),
             raise,
             vec![single_point(), with_field(single_point(), "a")],
-            "a batch of point_cloud: a vertex attribute must be one of the first batch (), found \"a\"",
+            "InvalidArgument, a batch of point_cloud: a vertex attribute: expected one of the first batch (), found \"a\"",
         ),
         (
             schema(PointCloud),
             raise,
             vec![with_field(single_point(), "a"), single_point()],
-            "a batch of point_cloud: a vertex attribute must be \"a\", once, as in the first batch, \
+            "InvalidArgument, a batch of point_cloud: a vertex attribute: expected \"a\", once, as in the first batch, \
           found none or several",
         ),
         (
             schema(PointCloud),
             raise,
             vec![single_point(), parts(single_point(), &[0, 1])],
-            "a batch of point_cloud: the vertices must be without objects, as in the first batch, \
+            "InvalidArgument, a batch of point_cloud: the vertices: expected without objects, as in the first batch, \
           found some",
         ),
         (
@@ -103,57 +105,57 @@ async fn mismatched_batches_are_refused() {
             bounded(),
             raise,
             vec![single_point(), points(PointCloud, &[5.0, -1.0, f32::NAN])],
-            "2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
+            "OutOfBounds, 2 of 3 vertices lie outside the bounds, the first is vertex 2 at [-1.0]; leave them out \
           or let the bounds grow, if that is wanted",
         ),
         (
             schema(Polyline),
             raise,
             vec![points(Polyline, &[1.0])],
-            "a batch of polyline: the vertices must be divided into parts, one for each chain, found \
+            "InvalidArgument, a batch of polyline: the vertices: expected divided into parts, one for each chain, found \
           no parts",
         ),
         (
             schema(Polyline),
             raise,
             vec![edges(parts(points(Polyline, &[1.0]), &[0, 1]), 2, &[0, 0])],
-            "a batch of polyline: an element must be none: this kind has no elements, found 2",
+            "InvalidArgument, a batch of polyline: an element: expected none: this kind has no elements, found 2",
         ),
         (
             schema(Line),
             raise,
             vec![parts(points(Line, &[1.0, 2.0, 3.0]), &[0, 3])],
-            "a batch of line: object 0 must be two vertices, found 3",
+            "InvalidArgument, a batch of line: object 0: expected two vertices, found 3",
         ),
         (
             schema(Graph),
             raise,
             vec![edges(points(Graph, &[1.0]), 3, &[0, 0, 0])],
-            "a batch of graph: an element must be 2 vertices, found 3",
+            "InvalidArgument, a batch of graph: an element: expected 2 vertices, found 3",
         ),
         (
             schema(Mesh),
             raise,
             vec![edges(points(Mesh, &[1.0]), 2, &[0, 0])],
-            "a batch of mesh: an element must be 3 to 8 vertices, found 2",
+            "InvalidArgument, a batch of mesh: an element: expected 3 to 8 vertices, found 2",
         ),
         (
             schema(Skeleton),
             raise,
             vec![edges(points(Skeleton, &[1.0; 3]), 2, &[0, 1, 1, 0])],
-            "vertex 0 of a skeleton is its own ancestor, or behind one that is",
+            "InvalidArgument, vertex 0 of a skeleton is its own ancestor, or behind one that is",
         ),
         (
             schema(Skeleton),
             raise,
             vec![parts(points(Skeleton, &[1.0, 2.0]), &[0, 2])],
-            "object 0 of a skeleton must be one tree, found 2 vertices without a parent",
+            "InvalidArgument, object 0 of a skeleton must be one tree, found 2 vertices without a parent",
         ),
         (
             schema(Skeleton),
             raise,
             vec![parts(points(Skeleton, &[1.0]), &[0, 1]); 2],
-            "object 0 of a skeleton must be one tree, found 2 vertices without a parent",
+            "InvalidArgument, object 0 of a skeleton must be one tree, found 2 vertices without a parent",
         ),
     ];
     let mut cases = cases;
@@ -161,7 +163,7 @@ async fn mismatched_batches_are_refused() {
         schema(Line),
         raise,
         vec![parts(points(Line, &[1.0, 12.0]), &[0, 2]); 2],
-        "a batch of line: object 0 must be two vertices, found 4",
+        "InvalidArgument, a batch of line: object 0: expected two vertices, found 4",
     ));
     for (schema, outside, batches, message) in cases {
         assert_eq!(refusal(schema, outside, &batches).await, message);
@@ -264,8 +266,8 @@ async fn a_push_that_spills_ends_when_it_is_stopped() {
         }
     };
     watcher.join().unwrap();
-    assert!(matches!(error, WriteError::Stopped), "{error}");
-    assert!(matches!(writer.push(&batch), Err(WriteError::Stopped)));
+    assert_eq!(error.class(), Class::Cancelled, "{error}");
+    assert_eq!(writer.push(&batch).unwrap_err().class(), Class::Cancelled);
     writer.finish().await.unwrap_err();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left aside");
 }
@@ -277,7 +279,8 @@ async fn a_store_with_a_failed_spill_is_not_published() {
     writer.push(&many_points()).unwrap();
     let scratch = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
     std::fs::remove_dir_all(&scratch).unwrap();
-    assert!(matches!(writer.push(&many_points()), Err(WriteError::Scratch(_))));
+    let error = writer.push(&many_points()).unwrap_err();
+    assert!(error.to_string().contains("cannot use the scratch folder"), "{error}");
     std::fs::create_dir(&scratch).unwrap();
     let error = writer.finish().await.unwrap_err();
     assert!(error.to_string().contains("a push that failed: write the store anew"), "{error}");

@@ -31,6 +31,7 @@ use zvf_format::num::to_u64;
 use zvf_format::{FormatError, Lints};
 
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// What a blob is taken for.
 ///
@@ -131,7 +132,7 @@ impl FromStr for BlobKind {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let found = Self::ALL.iter().copied().find(|kind| kind.word() == text);
-        found.ok_or_else(|| Error::bad_request("kind of blob", "one of those listed", text))
+        found.ok_or_else(|| bad_request_error("kind of blob", "one of those listed", text))
     }
 }
 
@@ -235,7 +236,8 @@ pub struct BlobFinding {
 
 impl BlobFinding {
     fn fault(error: &Error) -> Self {
-        let offset = error.span().map(|(start, _)| start);
+        let of_blosc = || error.cause_as::<zvf_blosc::BloscError>()?.offset();
+        let offset = error.cause_as().map(|error: &FormatError| error.offset).or_else(of_blosc);
         Self { class: error.class().name(), offset, text: error.to_string(), strict_only: false }
     }
 
@@ -341,12 +343,12 @@ impl Settings {
             "uint32" => LinkInteger::U32,
             "int64" => LinkInteger::I64,
             "uint64" => LinkInteger::U64,
-            _ => return Err(Error::bad_request("item", "int8 to int64 or uint8 to uint64", text)),
+            _ => return Err(bad_request_error("item", "int8 to int64 or uint8 to uint64", text)),
         };
         Ok(element)
     }
 }
 
 fn missing_option_error(what: &'static str, rule: &'static str) -> Error {
-    Error::bad_request(what, rule, "nothing")
+    bad_request_error(what, rule, "nothing")
 }

@@ -7,6 +7,7 @@ use zvf_model::{ColumnBuilder, Field, Members};
 use zvf_write::Writer;
 
 use crate::Error;
+use crate::error::other_columns_error;
 
 /// Groups and records so far.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ impl Beside {
         let expected = names(&mut self.fields.iter().map(|(field, _)| field));
         let found = names(&mut fields.iter());
         if expected != found {
-            return Err(Error::other_columns_error(&format!("groups with {expected}"), &found));
+            return Err(other_columns_error(&format!("groups with {expected}"), &found));
         }
         for ((_, builder), field) in self.fields.iter_mut().zip(&fields) {
             builder.push_rows(&field.column, 0..field.column.len());

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use zvf_convert::read::Piece;
 use zvf_format::num::to_u64;
 use zvf_model::{Batch, Kind, ObjectId, Parts};
-use zvf_write::WriteError;
 
 use crate::Error;
+use crate::error::{bad_request_error, invalid_error};
 
 /// How the ids of a file become those of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl Shift {
         if let Some(owners) = batch.vertex_objects().filter(|_| self.by != 0) {
             let owners = owners.iter().map(|owner| owner.map(|id| self.id(id)).transpose());
             let owners = owners.collect::<Result<_, _>>()?;
-            return Ok(batch.with_vertex_objects(owners).map_err(WriteError::from)?);
+            return batch.with_vertex_objects(owners).map_err(invalid_error);
         }
         let named = !batch.parts().is_empty() || batch.vertex_objects().is_some();
         let parts = if named && self.by != 0 {
@@ -64,7 +64,7 @@ impl Shift {
             return Ok(batch);
         };
         let shifted = parts.and_then(|parts| batch.with_parts(parts));
-        Ok(shifted.map_err(WriteError::from)?)
+        shifted.map_err(invalid_error)
     }
 
     fn id(self, id: ObjectId) -> Result<ObjectId, Error> {
@@ -75,7 +75,7 @@ impl Shift {
 /// Returns the error for ids that run out, as those of several files are counted on from one to the next.
 fn id_overflow_error() -> Error {
     let expected = "files whose ids fit 64 bits one after the other: keep the ids of files, or create a store of each";
-    Error::bad_request("the ids of objects", expected, "larger ones")
+    bad_request_error("the ids of objects", expected, "larger ones")
 }
 
 /// Finds out how ids are shifted, while files are looked through.

@@ -22,6 +22,7 @@ use super::slices::Slicer;
 use super::source::to_error;
 use super::{Progress, Recipe, Stage, open, report_progress};
 use crate::Error;
+use crate::error::{bad_request_error, not_finite_error, other_columns_error};
 
 /// What would be written.
 ///
@@ -125,10 +126,11 @@ impl Layout {
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
         let Some((first, other_files)) = files.split_first() else {
-            return Err(Error::bad_request("the input", "at least one file", "none"));
+            return Err(bad_request_error("the input", "at least one file", "none"));
         };
         let several = !other_files.is_empty();
-        let in_file = |file: &Path, error: Error| if several { error.in_file(file) } else { error };
+        let in_file =
+            |file: &Path, error: Error| if several { error.within(file.display()) } else { error };
         let reader = match begun {
             Some(reader) => reader,
             None => open(first, recipe).map_err(|error| in_file(first, error))?,
@@ -143,7 +145,7 @@ impl Layout {
                 Some(_) if is_one_wider(&like, reader.header(), recipe) => Ok(reader),
                 Some([expected, found]) => {
                     let found = format!("{found} in {}", file.display());
-                    Err(Error::other_columns_error(
+                    Err(other_columns_error(
                         &format!("{expected} as in {}", first.display()),
                         &found,
                     ))
@@ -207,10 +209,7 @@ impl Layout {
                         let odd = extend_box(&mut low, &mut high, batch.positions());
                         if let Some((row, x)) = odd {
                             let row = vertices - file_start + to_u64(row);
-                            return Err(in_file(
-                                file,
-                                Error::not_finite_error(row, &x.to_string()),
-                            ));
+                            return Err(in_file(file, not_finite_error(row, &x.to_string())));
                         }
                         vertices += to_u64(batch.len());
                         let batch_elements = batch.elements().map_or(0, zvf_model::Elements::len);
@@ -406,7 +405,7 @@ fn check_shapes(recipe: &Recipe, axes: usize) -> Result<(), Error> {
     {
         if let Some(lengths) = lengths.as_ref().filter(|found| ![1, axes].contains(&found.len())) {
             let found = format!("{} numbers for {axes} axes", lengths.len());
-            return Err(Error::bad_request(what, "one length, or one for each axis", &found));
+            return Err(bad_request_error(what, "one length, or one for each axis", &found));
         }
     }
     check_shard(recipe, axes)
@@ -417,11 +416,11 @@ fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
     let Some(cells) = &recipe.shard_shape else { return Ok(()) };
     let what = "chunks of a shard";
     if recipe.write.compat {
-        return Err(Error::bad_request(what, "none in what the reference reads", "some"));
+        return Err(bad_request_error(what, "none in what the reference reads", "some"));
     }
     if cells.len() != 1 && cells.len() != axes {
         let found = format!("{} numbers for {axes} axes", cells.len());
-        return Err(Error::bad_request(what, "one number, or one for each axis", &found));
+        return Err(bad_request_error(what, "one number, or one for each axis", &found));
     }
     zvf_store::count_shard_cells(&expand_to_axes(cells, axes))?;
     Ok(())

@@ -19,6 +19,7 @@ use super::{
     Layout, Progress, Recipe, Shape, Stage, open, report_progress, schema, shift_vertex_numbers,
 };
 use crate::Error;
+use crate::error::{bad_request_error, changed_count_error};
 
 /// What would be written of files of one or several kinds.
 ///
@@ -61,7 +62,8 @@ impl Layouts {
     ) -> Result<Self, Error> {
         let mut kinds: Vec<(Kind, Vec<PathBuf>, Reader)> = Vec::new();
         for file in files {
-            let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
+            let in_file =
+                |error: Error| if files.len() > 1 { error.within(file.display()) } else { error };
             let reader = open(file, recipe).map_err(in_file)?;
             let kind = reader.header().kind;
             match kinds.iter_mut().find(|(listed, ..)| *listed == kind) {
@@ -71,7 +73,7 @@ impl Layouts {
         }
         kinds.sort_by_key(|(kind, ..)| *kind != Kind::Mesh);
         if kinds.is_empty() {
-            return Err(Error::bad_request("the input", "at least one file", "none"));
+            return Err(bad_request_error("the input", "at least one file", "none"));
         }
         let (mut by_kind, mut next) = (Vec::with_capacity(kinds.len()), 0);
         for (_, files, begun) in kinds {
@@ -111,7 +113,7 @@ impl Layouts {
         }
         let mut shapes = self.iter().map(Shape::from_layout);
         let Some(first) = shapes.next() else {
-            return Err(Error::bad_request("the input", "at least one file", "none"));
+            return Err(bad_request_error("the input", "at least one file", "none"));
         };
         let mut whole = schema(&first, recipe.bins.as_deref(), recipe.codecs.clone())?;
         if let Some(draco) = recipe.draco {
@@ -137,7 +139,7 @@ impl Layouts {
             if kind_writer.vertices() != layout.vertices {
                 let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
                 let found = kind_writer.vertices();
-                return Err(Error::changed_count_error(&names.join(", "), layout.vertices, found));
+                return Err(changed_count_error(&names.join(", "), layout.vertices, found));
             }
             total += kind_writer.vertices();
         }
@@ -158,7 +160,7 @@ impl Layouts {
                 let file = files.first().map(|file| file.display().to_string()).unwrap_or_default();
                 let found = format!("{} in {file}", layout.header.axes.join(", "));
                 let expected = "the same axes in every file";
-                return Err(Error::bad_request("the input", expected, &found));
+                return Err(bad_request_error("the input", expected, &found));
             }
         }
         let all = || self.by_kind.iter().map(|(_, layout)| layout);

@@ -34,7 +34,7 @@ use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Column, Kind};
 use zvf_store::CodecPipeline;
-use zvf_write::{Schema, WriteError, WriteOptions};
+use zvf_write::{Schema, WriteOptions};
 
 pub(crate) use ids::Shift;
 pub use layout::Layout;
@@ -46,6 +46,7 @@ pub use source::StoreSource;
 pub use write::{create, create_all};
 
 use crate::Error;
+use crate::error::{bad_request_error, invalid_error, stopped_error};
 
 /// How a file becomes a store.
 ///
@@ -162,12 +163,12 @@ pub(crate) fn shift_vertex_numbers(rows: &Column, before: u64) -> Result<Column,
     for n in numbers {
         let counted = counted_on(n).ok_or_else(|| {
             let expected = "a vertex of the same file, by a number from 0 on";
-            Error::bad_request("an element", expected, &n.to_string())
+            bad_request_error("an element", expected, &n.to_string())
         })?;
         bytes.extend_from_slice(&counted.to_le_bytes());
     }
     let column = Column::new(Dtype::INT64, rows.width(), bytes.into());
-    Ok(column.map_err(WriteError::from)?)
+    column.map_err(invalid_error)
 }
 
 /// What a schema follows from.
@@ -213,7 +214,7 @@ pub(crate) fn schema(
     });
     if shape.chunk.len() != shape.axes.len() {
         let found = shape.chunk.len().to_string();
-        return Err(Error::bad_request("the shape of a chunk", "a length for each axis", &found));
+        return Err(bad_request_error("the shape of a chunk", "a length for each axis", &found));
     }
     let chunk = ChunkShape::new(&shape.chunk)?;
     let mut schema = Schema::new(shape.kind.parse::<Kind>()?, axes.collect(), chunk)?;
@@ -249,7 +250,7 @@ pub(crate) fn report_progress(
 ) -> Result<(), Error> {
     match progress(stage, vertices) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(Error::stopped_error()),
+        ControlFlow::Break(()) => Err(stopped_error()),
     }
 }
 

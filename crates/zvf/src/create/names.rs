@@ -11,9 +11,9 @@ use zvf_convert::read::{Piece, Reader};
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId, Parts};
-use zvf_write::WriteError;
 
 use crate::Error;
+use crate::error::invalid_error;
 
 /// Adds the attribute `name` to the objects of `file`: trees, or the one graph or mesh that the file is, unless it has
 /// attributes of objects.
@@ -36,7 +36,7 @@ pub fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
     header.objects = true;
     header.notes.clear(); // they come with those of the pieces
     header.object_fields =
-        vec![Field::new("name", Column::empty(dtype, 1).map_err(WriteError::from)?)];
+        vec![Field::new("name", Column::empty(dtype, 1).map_err(invalid_error)?)];
     let (mut ids, mut seen) = (Vec::new(), HashSet::new());
     let mut add = move |ids: &mut Vec<ObjectId>, id: ObjectId| {
         if seen.insert(id) {

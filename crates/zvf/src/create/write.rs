@@ -8,7 +8,7 @@ use zvf_convert::read::Piece;
 use zvf_format::Class;
 use zvf_format::num::saturating_u32_from_usize;
 use zvf_store::Build;
-use zvf_write::{Notice, Report, TaskPlan, WriteError, Writer};
+use zvf_write::{Notice, Report, TaskPlan, Writer};
 
 use super::beside::Beside;
 use super::source::to_error;
@@ -16,6 +16,7 @@ use super::{
     Layout, Progress, Recipe, Shape, Stage, report_progress, schema, shift_vertex_numbers,
 };
 use crate::Error;
+use crate::error::{bad_request_error, changed_count_error};
 
 /// Writes what `file` holds to a new store at `address`, as `layout` says.
 ///
@@ -133,7 +134,8 @@ async fn write_at_once(
     let mut beside = Beside::default();
     for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
         let before = writer.vertices();
-        let in_file = |error: Error| if files.len() > 1 { error.in_file(file) } else { error };
+        let in_file =
+            |error: Error| if files.len() > 1 { error.within(file.display()) } else { error };
         let reader = layout.reader(input, file, recipe).map_err(in_file)?;
         beside.take_records(reader.header());
         for piece in reader {
@@ -145,7 +147,7 @@ async fn write_at_once(
     if writer.vertices() != layout.vertices {
         let (expected, found) = (layout.vertices, writer.vertices());
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        return Err(Error::changed_count_error(&files.join(", "), expected, found));
+        return Err(changed_count_error(&files.join(", "), expected, found));
     }
     report_progress(progress, Stage::Write, writer.vertices())?;
     beside.write_to(&mut writer);
@@ -200,14 +202,14 @@ type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 /// Locks the folder of a build, so that no other process builds the same store while the lock is held.
 pub(super) fn lock(folder: &Path) -> Result<File, Error> {
-    let scratch = |error| Error::from(WriteError::Scratch(error));
+    let scratch = |error| Error::scratch(error);
     std::fs::create_dir_all(folder).map_err(scratch)?;
     let file = File::create(folder.join("lock")).map_err(scratch)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let found = "another process that makes it";
-            Err(Error::bad_request("the store", "nobody who makes it already", found))
+            Err(bad_request_error("the store", "nobody who makes it already", found))
         }
         Err(TryLockError::Error(error)) => Err(scratch(error)),
     }

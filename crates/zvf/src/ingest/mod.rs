@@ -29,6 +29,7 @@ use zvf_write::{Notice, Report, Stage as TaskStage, Task, TaskPlan, Tasks, Write
 use self::source::Source;
 use crate::Error;
 use crate::create::{Layout, Progress, Recipe, Stage, report_progress};
+use crate::error::bad_request_error;
 
 /// How a store will be built.
 ///
@@ -104,7 +105,7 @@ pub(crate) fn check_plannable(layout: &Layout, recipe: &Recipe) -> Result<(), Er
     match found.into_iter().find(|(_, is_found)| *is_found) {
         Some((what, _)) => {
             let expected = "what a plan can hold: use `zvf create`";
-            Err(Error::bad_request("the input", expected, what))
+            Err(bad_request_error("the input", expected, what))
         }
         None => Ok(()),
     }
@@ -213,7 +214,7 @@ impl Ingest {
         let Some(plan) = TaskPlan::read(folder)? else {
             let found = folder.display().to_string();
             let expected = "a plan: run `zvf ingest plan` first";
-            return Err(Error::bad_request("the folder of the plan", expected, &found));
+            return Err(bad_request_error("the folder of the plan", expected, &found));
         };
         let source = Source::from_value(&plan.input)?;
         source.check_store(address)?;
@@ -269,7 +270,7 @@ impl Ingest {
         progress: &mut Progress<'_>,
     ) -> Result<Vec<bool>, Error> {
         if let Some(task) = tasks.iter().find(|task| task.stage != TaskStage::Route) {
-            return Err(Error::bad_request("a task", "one that reads input", &task.to_string()));
+            return Err(bad_request_error("a task", "one that reads input", &task.to_string()));
         }
         self.route_missing(tasks, progress)
     }
@@ -294,7 +295,7 @@ impl Ingest {
         }
         let Some(mut report) = self.finish().await? else {
             let found = "one that another run gave its name";
-            return Err(Error::bad_request("the store", "one that is not finished", found));
+            return Err(bad_request_error("the store", "one that is not finished", found));
         };
         if done > 0 {
             let total = to_u64(tasks.len());

@@ -24,6 +24,7 @@ use zvf_write::{Router, Task};
 use super::{Ingest, source};
 use crate::Error;
 use crate::create::{Place, Progress, Stage, open, report_progress, shift_vertex_numbers};
+use crate::error::bad_request_error;
 
 /// A slice that was read.
 struct ReadSlice {
@@ -158,7 +159,7 @@ impl Ingest {
                 Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
                 Piece::Groups { .. } => {
                     let expected = "a format without groups: use `zvf create`";
-                    return Err(Error::bad_request("the input", expected, "groups"));
+                    return Err(bad_request_error("the input", expected, "groups"));
                 }
             }
         }

@@ -14,6 +14,7 @@ use zvf_write::{DracoPositions, Schema, SlicePlan, WriteOptions};
 
 use crate::Error;
 use crate::create::{Layout, Place, Recipe, Shape, Shift, schema};
+use crate::error::{bad_request_error, changed_file_error};
 
 /// The input of a plan, as the plan records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -197,7 +198,7 @@ impl Source {
             return Ok(());
         }
         let planned = self.store.as_deref().unwrap_or("a store in a folder");
-        Err(Error::bad_request("the store", "the one that was planned", planned))
+        Err(bad_request_error("the store", "the one that was planned", planned))
     }
 
     /// Returns how to read and write; memory and the like are the caller's.
@@ -258,7 +259,7 @@ impl Source {
         let Some(file) = self.files.get(number) else { return Ok(None) };
         let (bytes, modified) = fingerprint(&file.path)?;
         if (bytes, &modified) != (file.bytes, &file.modified) {
-            return Err(Error::changed_file_error(&file.path.display().to_string()));
+            return Err(changed_file_error(&file.path.display().to_string()));
         }
         Ok(Some(&file.path))
     }
@@ -299,9 +300,9 @@ fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
 
 fn unreadable_error(path: &Path, error: &std::io::Error) -> Error {
     let found = format!("{}: {error}", path.display());
-    Error::bad_request("the input", "a file that can be read", &found)
+    bad_request_error("the input", "a file that can be read", &found)
 }
 
 fn plan_error(found: &str) -> Error {
-    Error::bad_request("the plan", "one that this program made", found)
+    bad_request_error("the plan", "one that this program made", found)
 }

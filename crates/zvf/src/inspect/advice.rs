@@ -37,10 +37,9 @@ fn absent_level(error: &Error, store: &Store) -> Option<String> {
 #[cfg(feature = "query")]
 async fn absent_object(error: &Error, store: &Store) -> Option<String> {
     use zvf_model::{LevelId, LevelReader};
-    use zvf_query::{BadQuery, QueryError};
+    use zvf_query::BadQuery;
 
-    let source: &QueryError = error.layer()?.downcast_ref()?;
-    let Some(BadQuery::NoSuchObject(id)) = source.bad_query() else { return None };
+    let Some(BadQuery::NoSuchObject(id)) = error.cause_as() else { return None };
     let first = *store.level_numbers().first()?;
     let level = LevelReader::open(store, LevelId(first)).await.ok()?;
     super::objects::nearest_ids(&level, *id).await

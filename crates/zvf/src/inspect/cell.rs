@@ -3,6 +3,7 @@
 use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::fragment::Fragment;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
@@ -103,10 +104,8 @@ impl CellView {
             let first = chunks
                 .get(0)
                 .map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
-            let absent = zvf_store::StoreError::missing(
-                &level.node().path().join("vertices")?,
-                "this chunk was asked for",
-            );
+            let absent =
+                Error::missing(&level.node().path().join("vertices")?, "this chunk was asked for");
             return Err(Error::from(absent).or_hint(|| first));
         }
         let mut faults = Vec::new();
@@ -238,15 +237,13 @@ async fn field(
     let Some(reader) = level.attribute(name).await? else { return Ok(None) };
     let column = only_answer(reader.values(&[*key], Caching::Once).await)?;
     if column.len() != rows {
-        let expected = zvf_format::Expected::Exactly(to_u64(rows).into());
-        let class = zvf_format::Class::CountMismatch;
-        let error = zvf_model::ModelError::invalid_value(
-            class,
+        let error = Error::new(
+            zvf_format::Class::CountMismatch,
             "rows of an attribute",
-            expected,
+            to_u64(rows),
             column.len(),
         );
-        return Err(error.with_array(format!("vertex_attributes/{name}")).with_chunk(key).into());
+        return Err(error.at_key(format!("vertex_attributes/{name}")).at_chunk(key).into());
     }
     Ok(Some(reader.field(column)))
 }
@@ -275,14 +272,10 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
 }
 
 /// Returns the answer to the only question of a batch.
-fn only_answer<T>(answers: Vec<Result<T, zvf_model::ModelError>>) -> Result<T, Error> {
+fn only_answer<T>(answers: Vec<Result<T>>) -> Result<T, Error> {
     let answer = answers.into_iter().next();
     answer
-        .unwrap_or_else(|| {
-            let expected = zvf_format::Expected::Exactly(1);
-            let class = zvf_format::Class::CountMismatch;
-            Err(zvf_model::ModelError::invalid_value(class, "answers", expected, 0_u8))
-        })
+        .unwrap_or_else(|| Err(Error::new(zvf_format::Class::CountMismatch, "answers", 1, 0)))
         .map_err(Error::from)
 }
 

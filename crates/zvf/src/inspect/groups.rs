@@ -77,7 +77,5 @@ impl GroupView {
 }
 
 fn no_groups_error() -> Error {
-    let expected = zvf_format::Expected::Rule("a level with groups");
-    let class = zvf_format::Class::InvalidArgument;
-    zvf_model::ModelError::invalid_value(class, "groups", expected, "none").into()
+    Error::new(zvf_format::Class::InvalidArgument, "groups", "a level with groups", "none").into()
 }

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
-use zvf_model::{LevelReader, ModelError, ObjectId, ObjectManifest};
+use zvf_model::{LevelReader, ObjectId, ObjectManifest};
 
 use super::json;
 use crate::Error;
@@ -128,9 +128,13 @@ fn view(
         let room = max_references.saturating_sub(references.len());
         let listed = block.fragments.len().min(to_u64(room));
         *left = left.checked_sub(listed).ok_or_else(|| {
-            let (what, expected) =
-                ("fragments that are listed", Expected::AtMost(MAX_REFERENCES.into()));
-            ModelError::invalid_value(Class::LimitExceeded, what, expected, "more").with_object(id)
+            Error::new(
+                Class::LimitExceeded,
+                "fragments that are listed",
+                Expected::AtMost(MAX_REFERENCES.into()),
+                "more",
+            )
+            .at_object(id.0)
         })?;
         let fragments = block.fragments.iter().take(room);
         references.extend(fragments.map(|fragment| (key.to_string(), fragment)));
@@ -141,8 +145,13 @@ fn view(
         kind: kind(level),
         row: manifest.row(),
         fragments: manifest.view()?.len().ok_or_else(|| {
-            let (what, expected) = ("fragments of an object", Expected::AtMost(u64::MAX.into()));
-            ModelError::invalid_value(Class::Overflow, what, expected, "more").with_object(id)
+            Error::new(
+                Class::Overflow,
+                "fragments of an object",
+                Expected::AtMost(u64::MAX.into()),
+                "more",
+            )
+            .at_object(id.0)
         })?,
         chunks: to_u64(chunks.len()),
         bounds: bounds(level, &chunks),
@@ -174,16 +183,12 @@ fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>;
 }
 
 pub(super) fn no_index_error() -> Error {
-    let expected = Expected::Rule("a level with objects");
-    let class = Class::InvalidArgument;
-    ModelError::invalid_value(class, "object index", expected, "none").into()
+    Error::new(Class::InvalidArgument, "object index", "a level with objects", "none").into()
 }
 
 fn no_object_error(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
-    let class = Class::NotFound;
-    let expected = Expected::Rule("an object of the level");
     let index = level.node().path().join("object_index")?;
-    let error = ModelError::invalid_value(class, "object", expected, id.0).with_array(index);
+    let error = Error::new(Class::NotFound, "object", "an object of the level", id.0).at_key(index);
     Ok(error.into())
 }
 

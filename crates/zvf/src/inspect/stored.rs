@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use zvf_format::{Class, Expected};
-use zvf_store::{Op, StoreError};
 
 use crate::Error;
 
@@ -24,8 +23,12 @@ impl StoredTotals {
     /// Adds an object of `bytes`, which the backend states.
     pub(super) fn add(&mut self, bytes: u64) -> Result<(), Error> {
         let sum = self.bytes.checked_add(bytes).ok_or_else(|| {
-            let (what, expected) = ("bytes of all objects", Expected::AtMost(u64::MAX.into()));
-            StoreError::invalid_value(Class::Overflow, Op::List, what, expected, "more")
+            Error::new(
+                Class::Overflow,
+                "bytes of all objects",
+                Expected::AtMost(u64::MAX.into()),
+                "more",
+            )
         })?;
         self.objects += 1;
         self.bytes = sum;

@@ -12,10 +12,10 @@ pub(super) async fn run_on_thread<T: Send + 'static>(
 ) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(|error| wrap_edit_error(op, &error)),
-        Err(error) => Err(Error::custom(Class::Io, op, error.to_string())),
+        Err(error) => Err(Error::custom(Class::Io, error.to_string()).with_op(op)),
     }
 }
 
 pub(super) fn wrap_edit_error(op: &'static str, error: &EditError) -> Error {
-    Error::custom(error.class, op, error.to_string())
+    Error::from_line(error.class, error.to_string()).with_op(op)
 }

@@ -9,6 +9,7 @@ use super::Tasks;
 use super::blocking::{run_on_thread, wrap_edit_error};
 use super::folder::FINISHED;
 use crate::Error;
+use crate::error::stopped_error;
 
 impl Tasks {
     /// Commits by `commit`, through `gate`; `None` where an earlier last step did, which `is_committed` tells.
@@ -19,7 +20,7 @@ impl Tasks {
         commit: impl FnOnce(Place) -> Result<T, EditError> + Send + 'static,
         is_committed: impl FnOnce(&Place) -> Result<bool, EditError> + Send + 'static,
     ) -> Result<Option<T>, Error> {
-        gate.enter().map_err(|_stopped| Error::stopped_error())?;
+        gate.enter().map_err(|_stopped| stopped_error())?;
         let commit_place = place.clone();
         match run_on_thread("write", move || commit(commit_place)).await {
             Ok(report) => Ok(Some(report)),

@@ -23,7 +23,7 @@ use zvf_format::num::to_u64;
 use zvf_model::{Kind, LevelReader};
 use zvf_query::predicate::Scope;
 use zvf_query::{Query, Reader, UnknownIds};
-use zvf_store::{Op, OpenOptions, StoreError};
+use zvf_store::OpenOptions;
 
 use super::folder::new_run;
 use super::identity::StoreIdentity;
@@ -31,6 +31,7 @@ use super::parts::{FoundPart, PartRun, PartsFolder, WrittenPart, path_error};
 use super::record::{Record, key};
 use super::{Job, Plan, TaskLine, Tasks};
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// What is written, and where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,7 +108,7 @@ impl ConvertPart {
     pub async fn narrow(&self, reader: &Reader, query: Query, kind: Kind) -> Result<Query, Error> {
         let parse = |key: &Option<String>| {
             let key = key.as_ref().map(|text| text.parse::<ChunkKey>()).transpose();
-            key.map_err(|error| Error::from(StoreError::from(error)))
+            key.map_err(|error| Error::from(error))
         };
         if matches!(self, Self::Whole | Self::File { .. }) {
             return Ok(query);
@@ -121,7 +122,7 @@ impl ConvertPart {
             Self::Rows { start, end } => {
                 let index = reader.level_of_kind(level, kind).await?.objects().await?;
                 let Some(index) = index else {
-                    return Err(Error::bad_request("the store", "an index of objects", "none"));
+                    return Err(bad_request_error("the store", "an index of objects", "none"));
                 };
                 let ids = index.ids(*start..*end).await?;
                 Ok(query.of_objects(ids).unknown_ids(UnknownIds::Skip))
@@ -144,16 +145,15 @@ impl ConvertPart {
         if Self::file(path)? == *self {
             return Ok(());
         }
-        let class = Class::Conflict;
         let text = format!(
-            "{class}, {}: expected the file as it was when the plan was made, found that it changed since; plan again in another folder",
+            "{}: expected the file as it was when the plan was made, found that it changed since; plan again in another folder",
             path.display()
         );
-        Err(Error::custom(class, "read", text))
+        Err(Error::custom(Class::Conflict, text).with_op("read"))
     }
 
     fn file(path: &Path) -> Result<Self, Error> {
-        let about = fs::metadata(path).map_err(|error| path_error(Op::Read, path, &error))?;
+        let about = fs::metadata(path).map_err(|error| path_error("read", path, &error))?;
         let since = about.modified().ok();
         let since = since.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         Ok(Self::File {
@@ -355,7 +355,7 @@ impl Plan {
         let twice = names.windows(2).find(|pair| pair.first() == pair.last());
         if let Some(name) = twice.and_then(|pair| pair.first()) {
             let expected = "files whose parts have different names";
-            return Err(Error::bad_request("the input", expected, &format!("two for {name}")));
+            return Err(bad_request_error("the input", expected, &format!("two for {name}")));
         }
         Ok(Self::new(None, None, Job::Convert(job)))
     }
@@ -430,12 +430,11 @@ impl Tasks {
             let Some(found) = folder.find(&written).await? else {
                 self.folder.remove(&[key(number)]).await?;
                 folder.forget(&written)?;
-                let class = Class::Checksum;
                 let text = format!(
-                    "{class}, {}: expected what task {number} wrote, found something else or nothing; run the task again",
+                    "{}: expected what task {number} wrote, found something else or nothing; run the task again",
                     written.name
                 );
-                return Err(Error::custom(class, "read", text));
+                return Err(Error::custom(Class::Checksum, text).with_op("read"));
             };
             parts.push((found, written));
         }
@@ -457,9 +456,8 @@ fn read_written(record: &Record) -> Result<WrittenPart, Error> {
 }
 
 fn bad_record(number: usize, error: &serde_json::Error) -> Error {
-    let class = Class::Encoding;
     let text = format!(
-        "{class}, the record of task {number}: expected the files of a part, found {error}; run the task again"
+        "the record of task {number}: expected the files of a part, found {error}; run the task again"
     );
-    Error::custom(class, "read", text)
+    Error::custom(Class::Encoding, text).with_op("read")
 }

@@ -17,15 +17,16 @@ use std::path::{Path, PathBuf};
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_publish::{Disk, KeyedFolder};
-use zvf_store::{Backend, Objects, Op, OpenOptions, Store, StoreError};
+use zvf_store::{Backend, Objects, OpenOptions, Store};
 
 /// Where a plan and what its tasks write are kept.
 ///
 /// ```
 /// let folder = zvf::tasks::WorkFolder::open("work", &Default::default())?;
 /// assert_eq!(folder.to_string(), "work");
-/// # Ok::<(), zvf::StoreError>(())
+/// # Ok::<(), zvf::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkFolder {
@@ -47,7 +48,7 @@ impl WorkFolder {
     /// # Errors
     ///
     /// When `address` is neither, or can only be read.
-    pub fn open(address: &str, options: &OpenOptions) -> Result<Self, StoreError> {
+    pub fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         let medium = match Store::backend(address, options)? {
             Some(Backend { store, prefix, .. }) => {
                 Medium::Objects(Objects::new(store, &prefix, options))
@@ -82,16 +83,16 @@ impl WorkFolder {
 
     /// Reads all of a file; `None` where there is none.
     #[boxed]
-    pub(crate) async fn get(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
+    pub(crate) async fn get(&self, key: &str) -> Result<Option<Bytes>> {
         match &self.medium {
-            Medium::Folder(folder) => folder.get(key).map_err(|e| StoreError::io(Op::Read, e)),
+            Medium::Folder(folder) => folder.get(key).map_err(|e| Error::io("read", e)),
             Medium::Objects(objects) => objects.read(key).await,
         }
     }
 
     /// Returns whether there is a file.
     #[boxed]
-    pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
+    pub(crate) async fn exists(&self, key: &str) -> Result<bool> {
         match &self.medium {
             Medium::Folder(folder) => Ok(folder.exists(key)),
             Medium::Objects(objects) => objects.exists(key).await,
@@ -100,12 +101,12 @@ impl WorkFolder {
 
     /// Writes a file of a run: nobody else writes under that name.
     #[boxed]
-    pub(crate) async fn put(&self, key: &str, bytes: &Bytes) -> Result<(), StoreError> {
+    pub(crate) async fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match &self.medium {
             Medium::Folder(folder) => {
-                folder.put(key, bytes.clone()).map_err(|e| StoreError::io(Op::Write, e))?;
+                folder.put(key, bytes.clone()).map_err(|e| Error::io("write", e))?;
                 let synced = folder.sync_folders([key].into_iter());
-                synced.map_err(|e| StoreError::io(Op::Write, e))
+                synced.map_err(|e| Error::io("write", e))
             }
             Medium::Objects(objects) => objects.put(key, bytes).await,
         }
@@ -114,10 +115,10 @@ impl WorkFolder {
     /// Writes a file of a run, with the bytes of a file of this machine.
     #[cfg(feature = "pyramid")]
     #[boxed]
-    pub(crate) async fn upload(&self, from: &Path, key: &str) -> Result<(), StoreError> {
+    pub(crate) async fn upload(&self, from: &Path, key: &str) -> Result<()> {
         match &self.medium {
             Medium::Folder(_) => {
-                let bytes = std::fs::read(from).map_err(|error| StoreError::io(Op::Read, error))?;
+                let bytes = std::fs::read(from).map_err(|error| Error::io("read", error))?;
                 self.put(key, &bytes.into()).await
             }
             Medium::Objects(objects) => objects.upload(from, key).await,
@@ -126,12 +127,7 @@ impl WorkFolder {
 
     /// Makes a file where there is none; false where there is one. `run` is the folder of who makes it.
     #[boxed]
-    pub(crate) async fn create(
-        &self,
-        run: &str,
-        key: &str,
-        bytes: &Bytes,
-    ) -> Result<bool, StoreError> {
+    pub(crate) async fn create(&self, run: &str, key: &str, bytes: &Bytes) -> Result<bool> {
         let folder = match &self.medium {
             Medium::Folder(folder) => folder,
             Medium::Objects(objects) => return objects.create(key, bytes).await,
@@ -147,16 +143,16 @@ impl WorkFolder {
                 Err(error) => Err(error),
             }
         };
-        publish().map_err(|error| StoreError::io(Op::Publish, error))
+        publish().map_err(|error| Error::io("publish", error))
     }
 
     /// Removes files, as far as they are there.
     #[boxed]
-    pub(crate) async fn remove(&self, keys: &[String]) -> Result<(), StoreError> {
+    pub(crate) async fn remove(&self, keys: &[String]) -> Result<()> {
         match &self.medium {
             Medium::Folder(folder) => {
                 let removed = keys.iter().try_for_each(|key| folder.delete(key));
-                removed.map_err(|error| StoreError::io(Op::Write, error))
+                removed.map_err(|error| Error::io("write", error))
             }
             Medium::Objects(_) if keys.is_empty() => Ok(()),
             Medium::Objects(objects) => objects.remove(keys).await,
@@ -165,10 +161,10 @@ impl WorkFolder {
 
     /// Removes all files below a name; the plan and records when it is empty, and nothing that is somebody else's.
     #[boxed]
-    pub(crate) async fn remove_below(&self, prefix: &str) -> Result<(), StoreError> {
+    pub(crate) async fn remove_below(&self, prefix: &str) -> Result<()> {
         match &self.medium {
             Medium::Folder(folder) => {
-                folder.delete_folder(prefix).map_err(|error| StoreError::io(Op::Write, error))
+                folder.delete_folder(prefix).map_err(|error| Error::io("write", error))
             }
             Medium::Objects(objects) => objects.remove_below(prefix).await,
         }

@@ -78,7 +78,7 @@ async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error
         Ok(place) => place,
         // Nobody can write through this address, as over plain HTTP.
         Err(error) if error.class == zvf_format::Class::Unsupported => return Ok(None),
-        Err(error) => return Err(Error::custom(error.class, "open", error.to_string())),
+        Err(error) => return Err(Error::from_line(error.class, error.to_string()).with_op("open")),
     };
     super::blocking::run_on_thread("open", move || zvf_edit::head(place)).await
 }

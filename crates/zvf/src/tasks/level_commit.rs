@@ -14,6 +14,7 @@ use super::Tasks;
 use super::commit::place;
 use super::identity::StoreIdentity;
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// Returns the head after which levels are committed; none where the store is replaced.
 pub(super) fn planned_head(
@@ -24,7 +25,7 @@ pub(super) fn planned_head(
     let place = place(address, open)?;
     if place.is_of_versions() {
         let expected = "no repository of versions, for which zvf pyramid itself builds levels";
-        return Err(Error::bad_request("the store", expected, address));
+        return Err(bad_request_error("the store", expected, address));
     }
     let is_committed = identity.head().is_some() || place.folder().is_none();
     Ok(is_committed.then(|| identity.head().unwrap_or(0))) // 0 before the first commit

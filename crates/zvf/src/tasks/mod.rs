@@ -62,6 +62,7 @@ pub use self::validate::ValidateJob;
 use self::identity::StoreIdentity;
 use self::record::Record;
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// What a plan is for, and all its tasks need to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -169,9 +170,9 @@ impl Plan {
             _ => (Class::AlreadyExists, "for something else"),
         };
         let text = format!(
-            "{class}, the folder of the plan: expected an empty one, found a plan {why}; give another folder, or remove {folder}"
+            "the folder of the plan: expected an empty one, found a plan {why}; give another folder, or remove {folder}"
         );
-        Err(Error::custom(class, "write", text))
+        Err(Error::custom(class, text).with_op("write"))
     }
 
     /// Returns the tasks, in the order in which they may be run one after the other.
@@ -200,19 +201,18 @@ impl Tasks {
         let Some(text) = folder.get(PLAN).await? else {
             let (class, name) = (Class::NotFound, folder.to_string());
             let text = format!(
-                "{class}, the folder of the plan: expected {PLAN}, found none in {name}; run \"zvf task plan\" first"
+                "the folder of the plan: expected {PLAN}, found none in {name}; run \"zvf task plan\" first"
             );
-            return Err(Error::custom(class, "open", text));
+            return Err(Error::custom(class, text).with_op("open"));
         };
         let head: PlanHead = serde_json::from_slice(&text).map_err(|e| bad_plan(folder, &e))?;
         let current = (FORMAT, VERSION, env!("CARGO_PKG_VERSION"));
         if (head.format.as_str(), head.version, head.zvf.as_str()) != current {
-            let class = Class::InvalidArgument;
             let text = format!(
-                "{class}, {folder}/{PLAN}: expected a plan of zvf {}, version {VERSION}, found one of {} {}, version {}; run the build that made it, or plan again",
+                "{folder}/{PLAN}: expected a plan of zvf {}, version {VERSION}, found one of {} {}, version {}; run the build that made it, or plan again",
                 current.2, head.format, head.zvf, head.version
             );
-            return Err(Error::custom(class, "open", text));
+            return Err(Error::custom(Class::InvalidArgument, text).with_op("open"));
         }
         let plan = serde_json::from_slice(&text).map_err(|error| bad_plan(folder, &error))?;
         let digest = record::digest(&text);
@@ -232,7 +232,7 @@ impl Tasks {
     /// When the plan names none, as that of a conversion of files.
     pub fn store(&self) -> Result<&str, Error> {
         self.plan.store.as_deref().ok_or_else(|| {
-            Error::bad_request("the plan", "one of work on a store", "one that names no store")
+            bad_request_error("the plan", "one of work on a store", "one that names no store")
         })
     }
 
@@ -262,12 +262,11 @@ impl Tasks {
         if self.plan.identity.as_ref() == Some(&now) {
             return Ok(());
         }
-        let class = Class::Conflict;
         let text = format!(
-            "{class}, {address}: expected the store as it was when {}/{PLAN} was made, found that it changed since; plan again in another folder",
+            "{address}: expected the store as it was when {}/{PLAN} was made, found that it changed since; plan again in another folder",
             self.folder
         );
-        Err(Error::custom(class, "read", text))
+        Err(Error::custom(Class::Conflict, text).with_op("read"))
     }
 
     /// Checks the same of the store at `address`, whoever had opened it.
@@ -280,7 +279,7 @@ impl Tasks {
     /// Returns the error for a plan of another job.
     #[cfg(any(feature = "convert", feature = "pyramid"))]
     fn other_kind_error(&self, expected: &'static str) -> Error {
-        Error::bad_request("the plan", expected, self.plan.job.name())
+        bad_request_error("the plan", expected, self.plan.job.name())
     }
 
     /// Refuses a number that no task has.
@@ -289,9 +288,8 @@ impl Tasks {
         if number < count {
             return Ok(());
         }
-        let class = Class::InvalidArgument;
-        let text = format!("{class}, task {number}: expected one of the {count} tasks of the plan");
-        Err(Error::custom(class, "run", text))
+        let text = format!("task {number}: expected one of the {count} tasks of the plan");
+        Err(Error::custom(Class::InvalidArgument, text).with_op("run"))
     }
 
     /// Reads the records of the first `count` tasks, all of which must be there.
@@ -308,13 +306,12 @@ impl Tasks {
         }
         let shown = missing.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
         let more = if missing.len() > SHOWN { ", ..." } else { "" };
-        let class = Class::Unavailable;
         let text = format!(
-            "{class}, {why}: expected tasks 0 to {} to be done, found {} not done: {shown}{more}",
+            "{why}: expected tasks 0 to {} to be done, found {} not done: {shown}{more}",
             count.saturating_sub(1), // there is one that is missing
             missing.len()
         );
-        Err(Error::custom(class, "run", text))
+        Err(Error::custom(Class::Unavailable, text).with_op("run"))
     }
 
     /// Removes the plan and all that tasks left.
@@ -346,9 +343,8 @@ struct PlanHead {
 }
 
 fn bad_plan(folder: &WorkFolder, error: &serde_json::Error) -> Error {
-    let class = Class::Encoding;
-    let text = format!("{class}, {folder}/{PLAN}: expected a plan of tasks, found {error}");
-    Error::custom(class, "open", text)
+    let text = format!("{folder}/{PLAN}: expected a plan of tasks, found {error}");
+    Error::custom(Class::Encoding, text).with_op("open")
 }
 
 const FORMAT: &str = "zvf-tasks";

@@ -17,10 +17,11 @@ use object_store::path::Path as ObjectPath;
 use serde::{Deserialize, Serialize};
 use zvf_format::Class;
 use zvf_publish::{Disk, hash_file, hidden_sibling};
-use zvf_store::{Backend, Objects, Op, OpenOptions, Store, StoreError};
+use zvf_store::{Backend, Objects, OpenOptions, Store};
 
 use super::folder::new_run;
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// Where parts go, and where they wait.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Drop for PartRun {
 impl PartsFolder {
     /// Opens the parts of the result at `output`, a path or a URL.
     pub(super) fn open(output: &str, options: &OpenOptions) -> Result<Self, Error> {
-        let no_name = || Error::bad_request("the output", "a folder with a name", output);
+        let no_name = || bad_request_error("the output", "a folder with a name", output);
         if let Some(Backend { store, prefix, .. }) = Store::backend(output, options)? {
             let output = prefix.filename().ok_or_else(no_name)?.to_owned();
             let above = prefix.parts_count().checked_sub(1).ok_or_else(no_name)?;
@@ -120,15 +121,14 @@ impl PartsFolder {
     }
 
     fn output_exists_error(&self) -> Error {
-        let class = Class::AlreadyExists;
         let output = match self {
             Self::Local { output, .. } => output.display().to_string(),
             Self::Remote { output, .. } => output.clone(),
         };
         let text = format!(
-            "{class}, {output}: expected a name that is free, found something; give another name, or remove it"
+            "{output}: expected a name that is free, found something; give another name, or remove it"
         );
-        Error::custom(class, "write", text)
+        Error::custom(Class::AlreadyExists, text).with_op("write")
     }
 
     /// Begins to write the part `name`; one that goes to an object store is written below `scratch` first, or the folder for
@@ -142,7 +142,7 @@ impl PartsFolder {
                 scratch.map_or_else(std::env::temp_dir, Path::to_owned).join(hidden)
             }
         };
-        fs::create_dir_all(&folder).map_err(|error| path_error(Op::Write, &folder, &error))?;
+        fs::create_dir_all(&folder).map_err(|error| path_error("write", &folder, &error))?;
         let path = folder.join(name);
         Ok(PartRun { path, id, name: name.to_owned(), folder, is_kept: false })
     }
@@ -154,7 +154,7 @@ impl PartsFolder {
         match self {
             Self::Local { .. } => {
                 let synced = Disk::default().sync_dir(&run.folder);
-                synced.map_err(|error| path_error(Op::Write, &run.folder, &error))?;
+                synced.map_err(|error| path_error("write", &run.folder, &error))?;
             }
             Self::Remote { objects, staging, .. } => {
                 for (name, _, _) in &files {
@@ -216,7 +216,7 @@ impl PartsFolder {
             Ok(_) => fs::remove_file(&path),
             Err(_nothing) => Ok(()),
         };
-        removed.map_err(|error| path_error(Op::Write, &path, &error))
+        removed.map_err(|error| path_error("write", &path, &error))
     }
 
     /// Gives all parts their place in the result.
@@ -258,7 +258,7 @@ impl PartsFolder {
         match self {
             Self::Local { staging, .. } if fs::symlink_metadata(staging).is_ok() => {
                 let removed = Disk::default().remove_all(staging);
-                removed.map_err(|error| path_error(Op::Write, staging, &error))
+                removed.map_err(|error| path_error("write", staging, &error))
             }
             Self::Local { .. } => Ok(()),
             Self::Remote { objects, staging, .. } => Ok(objects.remove_below(staging).await?),
@@ -283,24 +283,24 @@ fn publish_local(
     parts: &[(FoundPart, WrittenPart)],
 ) -> Result<(), Error> {
     let (disk, all) = (Disk::default(), staging.join(ALL));
-    disk.make_dirs(&all).map_err(|error| path_error(Op::Write, &all, &error))?;
+    disk.make_dirs(&all).map_err(|error| path_error("write", &all, &error))?;
     for (found, part) in parts {
         let FoundPart::Waiting(folder) = found else { continue }; // then there is a result, and this ends below
         let (from, to) = (staging.join(folder).join(&part.name), all.join(&part.name));
         if from != to {
-            disk.rename_new(&from, &to).map_err(|error| path_error(Op::Publish, &to, &error))?;
+            disk.rename_new(&from, &to).map_err(|error| path_error("publish", &to, &error))?;
         }
     }
     // Another last step at the same time may have taken them.
     for (_, part) in parts {
         let path = all.join(&part.name);
-        fs::symlink_metadata(&path).map_err(|error| path_error(Op::Publish, &path, &error))?;
+        fs::symlink_metadata(&path).map_err(|error| path_error("publish", &path, &error))?;
     }
     let published = disk.sync_dir(&all).and_then(|()| disk.rename_new(&all, output));
-    published.map_err(|error| path_error(Op::Publish, output, &error))?;
+    published.map_err(|error| path_error("publish", output, &error))?;
     let above = output.parent().filter(|above| !above.as_os_str().is_empty());
     let above = above.unwrap_or_else(|| Path::new("."));
-    disk.sync_dir(above).map_err(|error| path_error(Op::Publish, above, &error))
+    disk.sync_dir(above).map_err(|error| path_error("publish", above, &error))
 }
 
 fn is_part(path: &Path, part: &WrittenPart) -> Result<bool, Error> {
@@ -312,7 +312,7 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     let mut files = Vec::new();
     let mut open = vec![(path.to_owned(), String::new())];
     while let Some((path, name)) = open.pop() {
-        let failed = |error: std::io::Error| path_error(Op::Read, &path, &error);
+        let failed = |error: std::io::Error| path_error("read", &path, &error);
         if !path.is_dir() {
             let (bytes, hash) = hash_file(&path).map_err(failed)?;
             files.push((name, bytes, format!("{hash:016x}")));
@@ -323,7 +323,7 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
             let Some(inner) = entry.file_name().to_str().map(|inner| format!("{name}/{inner}"))
             else {
                 let found = entry.path().display().to_string();
-                return Err(Error::bad_request("a file of a part", "a name that is text", &found));
+                return Err(bad_request_error("a file of a part", "a name that is text", &found));
             };
             open.push((entry.path(), inner));
         }
@@ -332,9 +332,9 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
     Ok(files)
 }
 
-pub(super) fn path_error(op: Op, path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn path_error(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
     let text = format!("{}: {error}", path.display());
-    StoreError::io(op, std::io::Error::new(error.kind(), text)).into()
+    Error::io(op, std::io::Error::new(error.kind(), text)).into()
 }
 
 /// The end of the hidden name.

@@ -24,6 +24,7 @@ use super::record::{Record, key};
 use super::run_folder::RunFolder;
 use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
+use crate::error::bad_request_error;
 
 /// Which levels are made, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,14 +62,14 @@ impl PyramidJob {
         let differing: Vec<&str> = differing.map(|(name, _)| name.as_str()).collect();
         let found = format!("others of {}", differing.join(", "));
         let expected = "those that the plan was made with";
-        Err(Error::bad_request("the settings of levels", expected, &found))
+        Err(bad_request_error("the settings of levels", expected, &found))
     }
 }
 
 /// Returns the settings, without what changes nothing of the result.
 fn settings(options: &Options) -> Result<Json, Error> {
     serde_json::to_value(options).map_err(|error| {
-        Error::bad_request("the settings of levels", "values that JSON has", &error.to_string())
+        bad_request_error("the settings of levels", "values that JSON has", &error.to_string())
     })
 }
 
@@ -118,7 +119,7 @@ impl Plan {
         let sum = |level: &[zvf_pyramid::Step]| {
             let mut of_kinds = level.iter().map(|step| step.vertices);
             of_kinds.try_fold(0_u64, u64::checked_add).ok_or_else(|| {
-                Error::bad_request("vertices of a level", "at most 2^64 - 1 of all kinds", "more")
+                bad_request_error("vertices of a level", "at most 2^64 - 1 of all kinds", "more")
             })
         };
         let job = PyramidJob {
@@ -280,14 +281,13 @@ impl Tasks {
             let Some(level) = kept else { continue };
             if !level.is_whole()? {
                 self.folder.remove(&[key(record.task)]).await?;
-                let class = Class::Checksum;
                 let text = format!(
-                    "{class}, {}: expected level {} as task {} made it, found something else or nothing; run the task again",
+                    "{}: expected level {} as task {} made it, found something else or nothing; run the task again",
                     level.folder.display(),
                     level.level,
                     record.task
                 );
-                return Err(Error::custom(class, "read", text));
+                return Err(Error::custom(Class::Checksum, text).with_op("read"));
             }
             levels.push(level);
         }
@@ -332,7 +332,7 @@ fn planned_head(
 #[cfg(not(feature = "edit"))]
 fn cannot_commit_error(address: &str) -> Error {
     let expected = "a folder of this machine: this build has no feature edit, which commits levels";
-    Error::bad_request("the store", expected, address)
+    bad_request_error("the store", expected, address)
 }
 
 /// Returns whether the store has the levels that were made as they were made; none where it has no such level.
@@ -353,5 +353,5 @@ async fn is_in(levels: &[KeptLevel], address: &str) -> Result<Option<bool>, Erro
 
 fn level_of(number: usize) -> Result<u32, Error> {
     let level = u32::try_from(number).ok().and_then(|number| number.checked_add(1));
-    level.ok_or_else(|| Error::bad_request("the task", "one of a level", &number.to_string()))
+    level.ok_or_else(|| bad_request_error("the task", "one of a level", &number.to_string()))
 }

@@ -12,10 +12,10 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_publish::hash_bytes;
-use zvf_store::{Op, StoreError};
 
 use super::folder::{WorkFolder, new_run};
 
@@ -39,7 +39,7 @@ impl Record {
         folder: &WorkFolder,
         plan: &str,
         number: usize,
-    ) -> Result<Option<Self>, StoreError> {
+    ) -> Result<Option<Self>> {
         let Some(text) = folder.get(&key(number)).await? else { return Ok(None) };
         let record: Self = serde_json::from_slice(&text)
             .map_err(|error| damage_error(folder, number, &error.to_string()))?;
@@ -54,7 +54,7 @@ impl Record {
         folder: &WorkFolder,
         plan: &str,
         number: usize,
-    ) -> Result<Option<Self>, StoreError> {
+    ) -> Result<Option<Self>> {
         let record = match Self::read(folder, plan, number).await {
             Ok(record) => record,
             Err(error) if error.class().is_damage() => {
@@ -79,7 +79,7 @@ impl Record {
 
     /// Reads file `at` and compares it with what is said of it.
     #[boxed]
-    pub(super) async fn file(&self, folder: &WorkFolder, at: usize) -> Result<Bytes, StoreError> {
+    pub(super) async fn file(&self, folder: &WorkFolder, at: usize) -> Result<Bytes> {
         let Some((name, bytes, sum)) = self.files.get(at) else { return Ok(Bytes::new()) };
         let Some(text) = folder.get(name).await? else {
             return Err(damage_error(folder, self.task, &format!("no file {name}")));
@@ -94,7 +94,7 @@ impl Record {
 
     /// Reads all files, one after the other.
     #[cfg(feature = "edit")]
-    pub(super) async fn bytes(&self, folder: &WorkFolder) -> Result<Bytes, StoreError> {
+    pub(super) async fn bytes(&self, folder: &WorkFolder) -> Result<Bytes> {
         if self.files.len() < 2 {
             return self.file(folder, 0).await;
         }
@@ -121,13 +121,13 @@ impl Writer {
     }
 
     /// Adds a line, which must hold no other.
-    pub(super) async fn push(&mut self, line: &[u8]) -> Result<(), StoreError> {
+    pub(super) async fn push(&mut self, line: &[u8]) -> Result<()> {
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
         if self.lines.len() >= FILE_BYTES { self.flush().await } else { Ok(()) }
     }
 
-    async fn flush(&mut self) -> Result<(), StoreError> {
+    async fn flush(&mut self) -> Result<()> {
         if self.lines.is_empty() {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl Writer {
         self.put(&bytes).await
     }
 
-    async fn put(&mut self, bytes: &Bytes) -> Result<(), StoreError> {
+    async fn put(&mut self, bytes: &Bytes) -> Result<()> {
         let name = format!("{}/{:06}", self.run, self.files.len());
         self.folder.put(&name, bytes).await?;
         self.files.push((name, to_u64(bytes.len()), digest(bytes)));
@@ -144,7 +144,7 @@ impl Writer {
 
     /// Writes bytes that are no lines, in files of their own.
     #[cfg(feature = "edit")]
-    pub(super) async fn write(&mut self, bytes: &Bytes) -> Result<(), StoreError> {
+    pub(super) async fn write(&mut self, bytes: &Bytes) -> Result<()> {
         self.flush().await?;
         let mut rest = bytes.clone();
         while !rest.is_empty() {
@@ -155,12 +155,7 @@ impl Writer {
     }
 
     /// Makes the record of task `number`; false where another run had done it, and then nothing stays of this one.
-    pub(super) async fn finish(
-        mut self,
-        plan: &str,
-        number: usize,
-        report: Json,
-    ) -> Result<bool, StoreError> {
+    pub(super) async fn finish(mut self, plan: &str, number: usize, report: Json) -> Result<bool> {
         self.flush().await?;
         let Self { folder, run, files, .. } = self;
         let record = Record { plan: plan.to_owned(), task: number, run, files, report };
@@ -168,7 +163,7 @@ impl Writer {
     }
 
     /// Removes what was written.
-    pub(super) async fn abandon(self) -> Result<(), StoreError> {
+    pub(super) async fn abandon(self) -> Result<()> {
         self.folder.remove_below(&self.run).await
     }
 }
@@ -187,7 +182,7 @@ impl Record {
     }
 
     /// Makes it count, unless another run did the task.
-    pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<bool, StoreError> {
+    pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<bool> {
         let text = serde_json::to_vec(self)
             .map_err(|error| damage_error(folder, self.task, &error.to_string()))?;
         let made = folder.create(&self.run, &key(self.task), &text.into()).await?;
@@ -207,13 +202,12 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     format!("{:016x}", hash_bytes(bytes))
 }
 
-fn damage_error(folder: &WorkFolder, number: usize, found: &str) -> StoreError {
-    let class = Class::Checksum;
+fn damage_error(folder: &WorkFolder, number: usize, found: &str) -> Error {
     let text = format!(
-        "{class}, {folder}/{}: expected what the task wrote, found {found}; run the task again",
+        "{folder}/{}: expected what the task wrote, found {found}; run the task again",
         key(number)
     );
-    StoreError::custom(class, Op::Read, text)
+    Error::custom(Class::Checksum, text)
 }
 
 /// Bytes of a file from which the next one is begun.

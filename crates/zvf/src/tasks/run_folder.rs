@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_publish::{Disk, KeyedFolder, hash_file};
-use zvf_store::{Key, Op, StoreError};
+use zvf_store::Key;
 
 use super::folder::{WorkFolder, new_run};
 use super::record::Record;
@@ -56,12 +56,12 @@ impl RunFolder {
             return Ok(Vec::new());
         }
         let files = KeyedFolder::new(Disk::default(), self.path.clone());
-        let names = files.walk("").map_err(|error| StoreError::io(Op::List, error))?;
+        let names = files.walk("").map_err(|error| Error::io("list", error))?;
         let uploads = names.iter().map(|name| {
             let (path, key) = (files.path(name), format!("{}/{name}", self.run));
             async move {
                 let hashed = hash_file(&path);
-                let (bytes, hash) = hashed.map_err(|error| StoreError::io(Op::Read, error))?;
+                let (bytes, hash) = hashed.map_err(|error| Error::io("read", error))?;
                 folder.upload(&path, &key).await?;
                 Ok::<_, Error>((key, bytes, format!("{hash:016x}")))
             }
@@ -90,7 +90,7 @@ impl RunFolder {
                     fs::create_dir_all(path.parent().unwrap_or(&path))?;
                     fs::write(&path, &bytes)
                 };
-                write().map_err(|error| Error::from(StoreError::io(Op::Write, error)))
+                write().map_err(|error| Error::from(Error::io("write", error)))
             }
         });
         stream::iter(downloads).buffered(MAX_TRANSFERS).try_collect::<()>().await?;

@@ -12,8 +12,9 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use tokio::sync::Mutex;
+use zvf_error::Result;
 use zvf_format::Class;
-use zvf_store::{OpenOptions, Store, StoreError};
+use zvf_store::{OpenOptions, Store};
 use zvf_validate::{
     Depth, Observer, Options, Part, RecordSink, RecordStream, Report, Rule, Sample, Scan, Stage,
 };
@@ -22,6 +23,7 @@ use super::identity::StoreIdentity;
 use super::record::{Record, Writer};
 use super::{Job, Plan, TaskLine, TaskOutcome, Tasks, WorkFolder};
 use crate::Error;
+use crate::error::stopped_error;
 
 /// What is asked, and who looks into what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -157,8 +159,7 @@ impl Tasks {
         let (before, sink) = (lines_of(&self.folder, earlier), sink_to(&writer));
         let done = zvf_validate::record_part(store, &options, observer, scans, before, sink).await;
         // The sink is gone.
-        let writer =
-            Arc::into_inner(writer).map(Mutex::into_inner).ok_or_else(Error::stopped_error)?;
+        let writer = Arc::into_inner(writer).map(Mutex::into_inner).ok_or_else(stopped_error)?;
         let complete = match done {
             Ok(complete) => complete,
             Err(error) => {
@@ -225,7 +226,7 @@ fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
         let folder = folder.clone();
         async move { record.file(&folder, at).await }
     };
-    let lines = |file: Result<bytes::Bytes, StoreError>| match file {
+    let lines = |file: Result<bytes::Bytes>| match file {
         Ok(text) => {
             let text = Arc::new(text);
             let ranges = line_ranges(&text).into_iter();
@@ -258,7 +259,6 @@ fn sink_to(writer: &Arc<Mutex<Writer>>) -> RecordSink {
 }
 
 fn unknown_error(what: &str, found: &str) -> Error {
-    let class = Class::InvalidArgument;
-    let text = format!("{class}, the plan: expected a {what} that this build knows, found {found}");
-    Error::custom(class, "open", text)
+    let text = format!("the plan: expected a {what} that this build knows, found {found}");
+    Error::custom(Class::InvalidArgument, text).with_op("open")
 }

@@ -241,11 +241,11 @@ impl Shape {
 
 fn column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, Error> {
     let column = Column::new(dtype, width, bytes.into());
-    column.map_err(|error| zvf::write::WriteError::from(error).into())
+    column.map_err(Error::from)
 }
 
 fn batch_error(error: zvf::model::BadBatch) -> Error {
-    zvf::write::WriteError::from(error).into()
+    error.into()
 }
 
 /// A deterministic pseudo-random generator.

@@ -17,7 +17,7 @@ use zvf::format::num::to_u64;
 use zvf::inspect::advise;
 use zvf::{
     Answer, Columns, Counts, Kind, LevelId, LevelRule, Missing, Mode, Notice, ObjectId, Order,
-    Plan, QueryError, QueryStats, Reader, Store, UnknownIds,
+    Plan, QueryStats, Reader, Store, UnknownIds,
 };
 
 use self::lacking::ListedParts;
@@ -431,7 +431,7 @@ async fn stream(
 /// Returns the result, or the error with advice that depends on the store.
 pub(crate) async fn with_advice<T>(
     reader: &Reader,
-    found: Result<T, QueryError>,
+    found: Result<T, zvf::Error>,
 ) -> Result<T, zvf::Error> {
     match found {
         Ok(found) => Ok(found),

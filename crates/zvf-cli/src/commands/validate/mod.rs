@@ -23,6 +23,8 @@ use zvf::validate::{
     Depth, Observer, Options, Progress, Report, Rule, Sample, report_unopened, validate,
 };
 
+use zvf::Error;
+
 use crate::interrupt::Interrupted;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
@@ -102,7 +104,7 @@ impl Validate {
 
 /// Returns the note that nothing is known of leftovers next to a store.
 #[cfg(all(feature = "local", feature = "write"))]
-pub(crate) fn unknown_leftovers(error: &zvf::Error) -> String {
+pub(crate) fn unknown_leftovers(error: &Error) -> String {
     format!("cannot look for what killed commands left next to the store: {error}")
 }
 
@@ -241,7 +243,7 @@ pub(crate) async fn look(
     options: &Options,
     out: &mut dyn Write,
 ) -> anyhow::Result<Report> {
-    let to_error = |error: zvf::StoreError| anyhow::Error::from(zvf::Error::from(error));
+    let to_error = |error: Error| anyhow::Error::from(Error::from(error));
     let store = match session.unchecked_store(address).await {
         Ok(store) => store,
         Err(error) => {

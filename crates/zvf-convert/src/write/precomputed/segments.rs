@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::error::Error as _;
 
 use serde_json::json;
-use zvf_format::join_causes;
+use zvf_error::join_causes;
 use zvf_metadata::DtypeKind;
 use zvf_precomputed::encode::{LodMesh, encode_multilod};
 

@@ -1,16 +1,16 @@
 //! Selection of the link cells that can matter: those whose chunks reach the region or hold selected objects.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_model::LinkFamily;
 
-use crate::error::QueryError;
 use crate::run::Context;
 
 impl Context {
     /// Opens the link family of the elements.
-    pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>, QueryError> {
+    pub(in crate::run) async fn family(&self) -> Result<Option<LinkFamily>> {
         let family = self.cache.level.links(Delta::SAME).await?;
         Ok(match (family, &self.reach) {
             (Some(family), Some(_)) => Some(family.with_candidates(&self.chunks)),
@@ -20,7 +20,7 @@ impl Context {
 
     /// Returns whether every link that the level has could be found: a backend that cannot list shows near ones
     /// only.
-    pub(in crate::run) async fn has_all_links(&self) -> Result<bool, QueryError> {
+    pub(in crate::run) async fn has_all_links(&self) -> Result<bool> {
         if !self.kind.has_links() {
             return Ok(true);
         }
@@ -32,7 +32,7 @@ impl Context {
         &self,
         family: &LinkFamily,
         chunks: &[u32],
-    ) -> Result<Vec<(usize, usize)>, QueryError> {
+    ) -> Result<Vec<(usize, usize)>> {
         let mut found = Vec::new();
         for (number, segment) in family.segments().iter().enumerate() {
             let cells = match segment.cells().await {

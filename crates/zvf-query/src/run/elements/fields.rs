@@ -1,12 +1,13 @@
 //! Attributes of edges and faces, conditions on them, and values of the vertices of cuts.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, LinkAttribute, LinkRecords};
 use zvf_store::Caching;
 
 use super::Part;
 use super::selection::KeptElements;
-use crate::error::{BadQuery, QueryError};
+use crate::error::BadQuery;
 use crate::run::Context;
 use crate::run::joined_columns::{NullRow, null_value};
 use crate::select::faces::blend_column;
@@ -14,11 +15,7 @@ use crate::select::loaded_rows::LoadedRows;
 
 impl Context {
     /// Marks the records that do not pass the conditions on links as dropped.
-    pub(super) async fn drop_records(
-        &self,
-        parts: &mut [Part],
-        caching: Caching,
-    ) -> Result<(), QueryError> {
+    pub(super) async fn drop_records(&self, parts: &mut [Part], caching: Caching) -> Result<()> {
         let conditions = &self.conditions;
         if conditions.links.is_empty() {
             return Ok(());
@@ -46,7 +43,7 @@ impl Context {
         attribute: &LinkAttribute,
         parts: &[Part],
         caching: Caching,
-    ) -> Result<Vec<Option<Column>>, QueryError> {
+    ) -> Result<Vec<Option<Column>>> {
         let mut columns = Vec::with_capacity(parts.len());
         for run in parts.chunk_by(|a, b| a.segment == b.segment) {
             let Some(first) = run.first() else { continue };
@@ -67,11 +64,10 @@ impl Context {
         parts: &[Part],
         records: &[Option<(u32, u32)>],
         caching: Caching,
-    ) -> Result<Elements, QueryError> {
+    ) -> Result<Elements> {
         for attribute in self.link_fields() {
             let columns = self.link_values(attribute, parts, caching).await?;
-            let empty =
-                Column::empty(attribute.dtype(), attribute.width()).map_err(QueryError::column)?;
+            let empty = Column::empty(attribute.dtype(), attribute.width())?;
             let mut null = NullRow::new(empty.dtype(), empty.width());
             let mut values = ColumnBuilder::empty_like(&empty);
             for source in records {
@@ -108,11 +104,11 @@ impl Context {
     }
 
     /// Returns an empty list of elements with the columns of the answer.
-    pub(in crate::run) fn empty_elements(&self) -> Result<Elements, QueryError> {
+    pub(in crate::run) fn empty_elements(&self) -> Result<Elements> {
         let mut elements = Elements::new(self.element_width, Vec::new())?;
         for attribute in self.link_fields() {
             let column = Column::empty(attribute.dtype(), attribute.width());
-            let column = column.map_err(QueryError::column)?;
+            let column = column?;
             elements = elements.with_field(attribute.field(column))?;
         }
         Ok(elements)
@@ -125,7 +121,7 @@ impl Context {
         kept: &KeptElements,
         positions: &[LoadedRows],
         columns: &[Vec<LoadedRows>],
-    ) -> Result<Batch, QueryError> {
+    ) -> Result<Batch> {
         if kept.cuts.is_empty() {
             return Ok(batch);
         }
@@ -134,7 +130,7 @@ impl Context {
             let mut all = ColumnBuilder::empty_like(stored);
             all.push_rows(stored, 0..stored.len());
             all.push_rows(&cuts, 0..cuts.len());
-            Ok::<_, QueryError>(all.finish())
+            Ok::<_, Error>(all.finish())
         };
         let mut all = Batch::new(self.kind, column(batch.positions(), positions)?);
         for (stored, loaded) in batch.fields().iter().zip(columns) {

@@ -15,17 +15,17 @@ mod fields;
 mod marks;
 mod selection;
 
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
-use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, ModelError, Owner};
+use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, Owner};
 use zvf_store::Caching;
 
 use super::Context;
 use super::fetch::{Need, RowSource};
 use super::object_selection::is_owned;
 use super::vertices::check_end;
-use crate::error::QueryError;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
 use crate::select::runs::{Runs, list_runs};
@@ -79,7 +79,7 @@ fn count_known_rows(loaded: &LoadedRows) -> u64 {
 }
 
 /// Refuses records with ends at rows that do not exist.
-fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
+fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<()> {
     let with_rows = |cell: &u32| {
         let chunk = chunks.get(usize_from_u32(*cell)).filter(|chunk| !chunk.absent)?;
         Some((chunk, chunk.rows.min(u32::MAX.into()))) // rows are numbered with 32 bits
@@ -89,10 +89,13 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<(), QueryError> {
         for (place, row) in part.records.ends(record) {
             let Some(Some((chunk, rows))) = chunks_with_rows.get(place).copied() else { continue };
             if row >= rows {
-                let (what, expected) =
-                    ("row that a link names", Expected::AtMost(i128::from(rows) - 1));
-                let error = ModelError::invalid_value(Class::OutOfBounds, what, expected, row);
-                return Err(error.with_chunk(&chunk.key).into());
+                let error = Error::new(
+                    Class::OutOfBounds,
+                    "row that a link names",
+                    Expected::AtMost(i128::from(rows) - 1),
+                    row,
+                );
+                return Err(error.at_chunk(&chunk.key).into());
             }
         }
     }
@@ -122,7 +125,7 @@ const CUT: u32 = u32::MAX;
 
 impl Context {
     /// Answers a unit of work.
-    pub(super) async fn elements(&self, work: &Work) -> Result<Batch, QueryError> {
+    pub(super) async fn elements(&self, work: &Work) -> Result<Batch> {
         Ok(self.keyed_elements(work, false).await?.batch)
     }
 
@@ -131,7 +134,7 @@ impl Context {
         &self,
         work: &Work,
         with_keys: bool,
-    ) -> Result<KeyedElements, QueryError> {
+    ) -> Result<KeyedElements> {
         let family = self.family().await?;
         let rows = work.chunks.len() + work.cells.len();
         let caching = if rows > MAX_CACHED_CELLS { Caching::Once } else { self.caching(0) };
@@ -181,7 +184,7 @@ impl Context {
             let (pieces, numbers) = marks.number_rows(&chunks, &kept.ends);
             if pieces.rows >= usize_from_u32(NONE) {
                 let (cap, found) = (u64::from(NONE) - 1, to_u64(pieces.rows));
-                return Err(QueryError::limit("vertices of elements", cap, found));
+                return Err(Error::limit("vertices of elements", cap, found));
             }
             let mut read = pieces.clone();
             kept.cut_sources().for_each(|source| read.push_apart(source));
@@ -219,7 +222,7 @@ impl Context {
     }
 
     /// Returns the places of the vertices of `pieces`.
-    fn vertex_places(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>, QueryError> {
+    fn vertex_places(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>> {
         let mut places = Vec::with_capacity(pieces.rows);
         for piece in &pieces.list {
             // A chunk that records name has no place if the presence list does not name it.
@@ -237,7 +240,7 @@ impl Context {
         family: &LinkFamily,
         cells: &[(usize, usize)],
         caching: Caching,
-    ) -> Result<Vec<Part>, QueryError> {
+    ) -> Result<Vec<Part>> {
         let runs: Vec<(usize, Vec<usize>)> = cells
             .chunk_by(|a, b| a.0 == b.0)
             .filter_map(|run| {
@@ -269,7 +272,7 @@ impl Context {
         parts: &mut [Part],
         parent_cells: &mut [Part],
         places: &[u32],
-    ) -> Result<Vec<Chunk>, QueryError> {
+    ) -> Result<Vec<Chunk>> {
         let mut keys: Vec<(ChunkKey, bool)> =
             self.keys(places).into_iter().map(|key| (key, true)).collect();
         let between = parts.iter().flat_map(|part| part.records.chunks());
@@ -294,8 +297,7 @@ impl Context {
                 Some(fragments) => {
                     let view = fragments.view()?;
                     let rows = fragments.extent();
-                    let runs = list_runs(&view, rows, None, true)
-                        .map_err(|error| error.with_chunk(&key))?;
+                    let runs = list_runs(&view, rows, None, true).at_chunk(&key)?;
                     (runs, rows, self.asks_for_objects() && view.tiles(rows))
                 }
             };
@@ -312,10 +314,7 @@ impl Context {
     ///
     /// Retains all runs of chunks whose fragments share rows, because those of other objects determine where fragments
     /// begin, and all runs if there are conditions on rows, which read the values of all relevant rows.
-    async fn retain_selected(
-        &self,
-        chunks: &mut [Chunk],
-    ) -> Result<Option<Vec<Vec<Owner>>>, QueryError> {
+    async fn retain_selected(&self, chunks: &mut [Chunk]) -> Result<Option<Vec<Vec<Owner>>>> {
         let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
         let Some(selected) = self.find_owners(&keys).await? else { return Ok(None) };
         if self.conditions.rows.is_empty() {
@@ -335,7 +334,7 @@ impl Context {
         (keys, rows, positions): (&[ChunkKey], &[u64], &[LoadedRows]),
         allowed: Option<Vec<Vec<bool>>>,
         caching: Caching,
-    ) -> Result<Option<Vec<Vec<bool>>>, QueryError> {
+    ) -> Result<Option<Vec<Vec<bool>>>> {
         if self.conditions.rows.is_empty() {
             return Ok(allowed);
         }

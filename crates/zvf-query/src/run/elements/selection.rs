@@ -1,12 +1,12 @@
 //! Selection of elements: tests each against the region, and keeps it, clips it, or drops it.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::LinksConvention;
 use zvf_model::{Bounds, Kind, LinkFamily, LinkSegment};
 
 use super::marks::{Marks, NONE};
 use super::{CUT, Chunk, Part};
-use crate::error::QueryError;
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::run::Context;
@@ -63,7 +63,7 @@ impl KeptElements {
     /// # Errors
     ///
     /// If no fragment names the row: `clip` leaves out the elements of such rows.
-    pub(super) fn nearest_rows(&self, chunks: &[Chunk]) -> Result<Vec<Piece>, QueryError> {
+    pub(super) fn nearest_rows(&self, chunks: &[Chunk]) -> Result<Vec<Piece>> {
         let nearest = self.cuts.iter().map(|cut| {
             let (place, _) = cut.weights.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
             let fragment = find_run(chunks, *place)?.fragment;
@@ -123,7 +123,7 @@ impl Context {
         chunks: &[Chunk],
         positions: &[LoadedRows],
         marks: &mut Marks,
-    ) -> Result<KeptElements, QueryError> {
+    ) -> Result<KeptElements> {
         let region = self.query.region.as_ref().filter(|_| self.mode != Mode::Cells);
         marks.mark_inside(chunks, positions, region);
         let axes = self.cache.level.axes();
@@ -308,7 +308,7 @@ fn test_implied_edges(
     chunks: &[Chunk],
     children: &ChildBitmaps<'_>,
     test: &mut ElementTest<'_>,
-) -> Result<(), QueryError> {
+) -> Result<()> {
     let is_known = |(_, chunk): &(u32, &Chunk)| chunk.is_own && !chunk.absent;
     for (cell, chunk) in (0_u32..).zip(chunks).filter(is_known) {
         let mut before: Option<(Place, u32)> = None;
@@ -374,11 +374,7 @@ impl ElementTest<'_> {
     }
 
     /// Tests one element and keeps it, or its clipped pieces.
-    fn test_element(
-        &mut self,
-        ends: &[Place],
-        record: Option<(u32, u32)>,
-    ) -> Result<(), QueryError> {
+    fn test_element(&mut self, ends: &[Place], record: Option<(u32, u32)>) -> Result<()> {
         if !ends.iter().all(|end| self.marks.is_allowed(*end)) {
             return Ok(());
         }
@@ -402,7 +398,7 @@ impl ElementTest<'_> {
     }
 
     /// Returns whether a vertex is in the answer without an element, in this work or in other work.
-    fn is_in_answer(&self, end: Place) -> Result<bool, QueryError> {
+    fn is_in_answer(&self, end: Place) -> Result<bool> {
         match (self.chunks.get(usize_from_u32(end.cell)), self.region) {
             (Some(chunk), _) if chunk.is_own => Ok(self.marks.is_inside(end)),
             (Some(chunk), Some(region)) if chunk.counts => {
@@ -416,12 +412,7 @@ impl ElementTest<'_> {
     }
 
     /// Clips an element at the region and keeps the pieces inside.
-    fn clip(
-        &mut self,
-        region: &Region,
-        ends: &[Place],
-        record: Option<(u32, u32)>,
-    ) -> Result<(), QueryError> {
+    fn clip(&mut self, region: &Region, ends: &[Place], record: Option<(u32, u32)>) -> Result<()> {
         let points = self.load(ends)?;
         let points: Vec<&[f64]> =
             points.points().iter().filter_map(|point| point.get(..self.axes)).collect();
@@ -441,7 +432,7 @@ impl ElementTest<'_> {
         }
         let (cap, found) = (u64::from(NONE), to_u64(self.kept.cuts.len() + cuts));
         if found > cap {
-            return Err(QueryError::limit("vertices at the boundary", cap, found));
+            return Err(Error::limit("vertices at the boundary", cap, found));
         }
         for piece in pieces {
             let mut piece_ends = Vec::with_capacity(piece.len());
@@ -457,7 +448,7 @@ impl ElementTest<'_> {
     }
 
     /// Loads the positions of `ends`.
-    fn load(&self, ends: &[Place]) -> Result<Corners, QueryError> {
+    fn load(&self, ends: &[Place]) -> Result<Corners> {
         let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; MAX_ENDS], len: ends.len() };
         for (end, point) in ends.iter().zip(&mut corners.points) {
             let loaded = self

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected, Found};
 use zvf_publish::Disk;
 
 use super::super::check::check_uploads;
@@ -12,7 +13,7 @@ use super::super::claim::Claim;
 use super::{
     INTENT, LIST_PAUSE, MAX_LIST_ATTEMPTS, Uploads, is_store_name, store_exists_error, write_down,
 };
-use crate::error::{Op, StoreError};
+use crate::error::commit_unknown_error;
 use crate::key::Key;
 use crate::source::remote::Created;
 
@@ -23,7 +24,7 @@ impl Uploads {
         key: &Key,
         root: &Bytes,
         nodes: &BTreeSet<Key>,
-    ) -> Result<Created, StoreError> {
+    ) -> Result<Created> {
         self.flush().await?;
         let Some(claim) = &self.claim else { return Err(store_exists_error()) };
         claim.verify().await?;
@@ -33,7 +34,7 @@ impl Uploads {
         check_uploads(self, root, nodes).await?;
         if let Some(work) = &self.work {
             write_down(&Disk::default(), work, INTENT, root)
-                .map_err(|error| StoreError::io(Op::Publish, error))?;
+                .map_err(|error| Error::io("publish", error))?;
         }
         // From here on what lies there may be a store, also when the caller no longer waits for the answer.
         self.shared.state().done = true;
@@ -63,7 +64,7 @@ impl Uploads {
         key: &Key,
         root: &Bytes,
         created: Created,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let confirmed = match claim.verify().await {
             Ok(()) if created == Created::Looked => match self.remote.read(key).await {
                 Ok(Some(found)) if found == *root => Ok(()),
@@ -76,12 +77,12 @@ impl Uploads {
         };
         confirmed.map_err(|error| {
             claim.keep_claim();
-            StoreError::commit_unknown(error)
+            commit_unknown_error(error)
         })
     }
 
     /// Compares what lies below the prefix with what was sent.
-    async fn check_objects(&self) -> Result<(), StoreError> {
+    async fn check_objects(&self) -> Result<()> {
         let mut tries = 0;
         loop {
             let mut found = 0;
@@ -89,11 +90,13 @@ impl Uploads {
                 let is_sent = self.shared.was_sent(&name, len);
                 found += usize::from(is_sent);
                 if !is_sent && is_store_name(&name) {
-                    let expected = Expected::Rule("nothing but what this build put there");
-                    let (class, what) = (Class::Conflict, "objects");
-                    let error =
-                        StoreError::invalid_value(class, Op::Publish, what, expected, "another's");
-                    return Err(error.with_key(&Key::root().join(&name)?));
+                    let error = Error::new(
+                        Class::Conflict,
+                        "objects",
+                        "nothing but what this build put there",
+                        "another's",
+                    );
+                    return Err(error.at_key(&Key::root().join(&name)?));
                 }
             }
             let sent = self.shared.state().sent.len();
@@ -102,10 +105,12 @@ impl Uploads {
             }
             tries += 1;
             if tries == MAX_LIST_ATTEMPTS {
-                let (class, expected) = (Class::Conflict, Expected::Exactly(to_u64(sent).into()));
-                let what = "objects of this build below the prefix";
-                let found = Found::from(found);
-                return Err(StoreError::invalid_value(class, Op::Publish, what, expected, found));
+                return Err(Error::new(
+                    Class::Conflict,
+                    "objects of this build below the prefix",
+                    to_u64(sent),
+                    found,
+                ));
             }
             // A list may be older than what was put.
             self.remote.sleep(LIST_PAUSE).await;

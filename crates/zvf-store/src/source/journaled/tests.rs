@@ -6,6 +6,8 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::json;
 
+use zvf_error::Result;
+
 use super::*;
 use crate::budget::Budget;
 use crate::source::Backend;
@@ -73,7 +75,7 @@ impl Folder {
         std::fs::remove_file(self.0.path().join(name)).unwrap();
     }
 
-    async fn open(&self) -> Result<Source, StoreError> {
+    async fn open(&self) -> Result<Source> {
         let path: &Path = &self.0.path().join("s");
         let options = OpenOptions::default();
         Source::folder(path, &Budget::new(&options))?.at_head(false, &options).await

@@ -6,18 +6,19 @@
 //! directory that it is already inside of. Names that cannot be keys are not seen, and neither are the
 //! temporary files of a writer.
 
+use zvf_error::{Error, Result};
+
 use super::super::Child;
 use super::file::{Entry, Listing};
 #[cfg(not(unix))]
 pub(super) use super::portable::Dir;
 #[cfg(unix)]
 pub(super) use super::unix::Dir;
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// Returns what lies directly below `prefix`, by name; nothing when it is not there.
-pub(super) fn children(dir: &Dir, prefix: &Key) -> Result<Vec<Child>, StoreError> {
-    let listing = dir.listing(prefix, false).map_err(|e| StoreError::io(Op::List, e))?;
+pub(super) fn children(dir: &Dir, prefix: &Key) -> Result<Vec<Child>> {
+    let listing = dir.listing(prefix, false).map_err(|e| Error::io("list", e))?;
     let entries = listing.into_iter().flat_map(|listing| listing.entries);
     let mut children: Vec<Child> = entries
         .filter(|entry| is_seen(prefix, &entry.name).is_some())
@@ -32,12 +33,12 @@ pub(super) fn walk(
     dir: &Dir,
     prefix: &Key,
     found: &mut impl FnMut(Key, u64) -> bool,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     // Each directory to enter, with the places of those it lies in.
     let mut open = vec![(prefix.clone(), Vec::new())];
     while let Some((key, above)) = open.pop() {
         let listing = dir.listing(&key, true);
-        let listing = listing.map_err(|e| StoreError::io(Op::List, e).with_key(&key))?;
+        let listing = listing.map_err(|e| Error::io("list", e).at_key(&key))?;
         let Some(Listing { place, entries }) = listing else { continue };
         if above.contains(&place) {
             continue;

@@ -3,8 +3,9 @@
 use std::fs::{File as StdFile, Metadata};
 use std::io;
 
+use zvf_error::{Error, Result};
+
 use super::super::Version;
-use crate::error::{Op, StoreError};
 
 /// A regular file, open, with what was known about it then.
 #[derive(Debug)]
@@ -15,13 +16,13 @@ pub(super) struct File {
 
 impl File {
     /// Looks at what was opened: a directory is no object, and a pipe or a device is refused.
-    pub(super) fn new(open: StdFile) -> Result<Option<Self>, StoreError> {
-        let about = open.metadata().map_err(|e| StoreError::io(Op::Read, e))?;
+    pub(super) fn new(open: StdFile) -> Result<Option<Self>> {
+        let about = open.metadata().map_err(|e| Error::io("read", e))?;
         if about.is_dir() {
             return Ok(None);
         }
         if !about.is_file() {
-            return Err(StoreError::unsupported(Op::Read, "kind of file", "not a regular file"));
+            return Err(Error::unsupported("kind of file", "not a regular file"));
         }
         Ok(Some(Self { open, about }))
     }
@@ -35,16 +36,16 @@ impl File {
     }
 
     /// Returns whether the file was written to since. What it is called and how often does not matter.
-    pub(super) fn is_written(&self) -> Result<bool, StoreError> {
-        let now = self.open.metadata().map_err(|e| StoreError::io(Op::Read, e))?;
+    pub(super) fn is_written(&self) -> Result<bool> {
+        let now = self.open.metadata().map_err(|e| Error::io("read", e))?;
         let written = |about: &Metadata| (about.len(), Stamp::from_metadata(about).modified);
         Ok(written(&now) != written(&self.about))
     }
 
     /// Returns the same open file once more.
     #[cfg(all(unix, feature = "map"))]
-    pub(super) fn reopen(&self) -> Result<StdFile, StoreError> {
-        self.open.try_clone().map_err(|e| StoreError::io(Op::Read, e))
+    pub(super) fn reopen(&self) -> Result<StdFile> {
+        self.open.try_clone().map_err(|e| Error::io("read", e))
     }
 }
 

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 
 use super::file::File;
 use super::{ByteRange, Fault, Local, Room, Shared, run_blocking};
-use crate::error::{Change, Op, StoreError};
+use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::source::{GetAnswer, PartialRead, Version};
 
@@ -43,9 +44,9 @@ impl Local {
         key: &Key,
         long: u64,
         ends: u64,
-    ) -> Result<Option<PartialRead>, StoreError> {
+    ) -> Result<Option<PartialRead>> {
         let (shared, key) = (Arc::clone(&self.0), key.clone());
-        run_blocking(Op::Read, move || shared.begin(key, long, ends)).await
+        run_blocking("read", move || shared.begin(key, long, ends)).await
     }
 }
 
@@ -77,13 +78,13 @@ impl Shared {
 
 impl HeldFile {
     /// Reads all of the file.
-    pub(crate) async fn read(&self) -> Result<Bytes, StoreError> {
+    pub(crate) async fn read(&self) -> Result<Bytes> {
         let inner = Arc::clone(&self.inner);
         let bytes = inner.file.size();
         let held = inner.shared.budget.reserve(bytes).await;
-        let named = |error: StoreError| error.with_key(&self.inner.key);
+        let named = |error: Error| error.at_key(&self.inner.key);
         let room = Room { bytes, _held: held.map_err(named)? };
-        run_blocking(Op::Read, move || inner.read(&room)).await?.map_err(named)
+        run_blocking("read", move || inner.read(&room)).await?.map_err(named)
     }
 
     /// Returns which version of the file it is.
@@ -93,17 +94,17 @@ impl HeldFile {
 }
 
 impl Inner {
-    fn read(&self, room: &Room) -> Result<Bytes, StoreError> {
+    fn read(&self, room: &Room) -> Result<Bytes> {
         let read = match self.shared.piece(&self.file, ByteRange::All, false, Some(room)) {
             Ok(read) => read,
             Err(Fault::Error(error)) => return Err(error),
             // There is room for as many bytes as the file has.
             Err(Fault::NoRoom(bytes)) => {
-                return Err(StoreError::limit(Op::Read, "bytes of one read", room.bytes, bytes));
+                return Err(Error::limit("bytes of one read", room.bytes, bytes));
             }
         };
         if to_u64(read.bytes.len()) != self.file.size() || self.file.is_written()? {
-            return Err(StoreError::from_change(Change::Version));
+            return Err(object_replaced_error());
         }
         Ok(read.bytes)
     }

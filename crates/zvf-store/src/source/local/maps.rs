@@ -13,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::file::File;
-use crate::error::StoreError;
 use crate::key::Key;
 use crate::map::{MappedFile, Promise};
 use crate::source::Version;
+use zvf_error::{Locate as _, Result};
 
 /// The files of one handle that are mapped.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Maps {
     }
 
     /// Maps `file`, unless it is too small, may change, or there are too many: then it is read.
-    pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>, StoreError> {
+    pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>> {
         if file.size() < MIN_MAPPED_BYTES || self.files().len() >= MAX_MAPS {
             return Ok(None);
         }
@@ -61,10 +61,10 @@ impl Maps {
     }
 
     /// Checks whether all files are the ones that were mapped, up to now.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(super) fn check(&self) -> Result<()> {
         let files: Vec<(Key, MappedFile)> =
             self.files().iter().map(|(key, mapped)| (key.clone(), mapped.file.clone())).collect();
-        files.iter().try_for_each(|(key, file)| file.check().map_err(|e| e.with_key(key)))
+        files.iter().try_for_each(|(key, file)| file.check().at_key(key))
     }
 
     fn files(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Mapped>> {
@@ -78,7 +78,7 @@ impl Mapped {
     }
 
     /// Returns the bytes from `start`, where they lie.
-    pub(super) fn bytes(&self, start: u64, len: u64) -> Result<Bytes, StoreError> {
+    pub(super) fn bytes(&self, start: u64, len: u64) -> Result<Bytes> {
         Ok(Bytes::from_owner(self.file.view(start, len)?))
     }
 }

@@ -35,8 +35,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
 
 use self::dir::Dir;
 use self::file::File;
@@ -44,7 +45,7 @@ pub(crate) use self::hold::HeldFile;
 use super::plan::{Object, Read, deliver, plan};
 use super::{ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::{Budget, Reservation};
-use crate::error::{Change, Op, StoreError};
+use crate::error::{length_error, store_replaced_error};
 use crate::key::Key;
 #[cfg(all(unix, feature = "map"))]
 use crate::map::Promise;
@@ -100,12 +101,12 @@ impl OpenedFolder {
 
 impl Local {
     /// Opens the store in the directory `path`, which must exist.
-    pub(crate) fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, budget: Budget) -> Result<Self> {
         Ok(Self(Arc::new(Shared::open(path, budget)?)))
     }
 
     /// Returns the same for files whose bytes are released soon: some memory is kept for the next reads.
-    pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self, StoreError> {
+    pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self> {
         Ok(Self(Arc::new(Shared {
             #[cfg(unix)]
             buffer_pool: Some(Arc::default()),
@@ -115,11 +116,7 @@ impl Local {
 
     /// Returns the same, reading large files through maps.
     #[cfg(all(unix, feature = "map"))]
-    pub(crate) fn open_mapped(
-        path: &Path,
-        budget: Budget,
-        promise: Promise,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn open_mapped(path: &Path, budget: Budget, promise: Promise) -> Result<Self> {
         let maps = Some(maps::Maps::new(promise));
         Ok(Self(Arc::new(Shared { maps, ..Shared::open(path, budget)? })))
     }
@@ -139,7 +136,7 @@ impl Local {
     }
 
     /// Returns the directory that has the name by now, read in the same way.
-    pub(crate) fn reopen(&self) -> Result<Self, StoreError> {
+    pub(crate) fn reopen(&self) -> Result<Self> {
         let fresh = Shared::open(&self.0.path, self.0.budget.clone())?;
         Ok(Self(Arc::new(Shared {
             #[cfg(all(unix, feature = "map"))]
@@ -158,7 +155,7 @@ impl Local {
     }
 
     /// Checks whether the files that are mapped are what they were.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<()> {
         #[cfg(all(unix, feature = "map"))]
         if let Some(maps) = &self.0.maps {
             maps.check()?;
@@ -166,10 +163,7 @@ impl Local {
         Ok(())
     }
 
-    pub(crate) async fn read_many(
-        &self,
-        gets: &[Get],
-    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
         let objects = plan(gets, MERGE_GAP_BYTES);
         let mut answers = vec![None; gets.len()];
         let mut missing = false;
@@ -182,14 +176,14 @@ impl Local {
         if missing && self.is_replaced() {
             for (answer, get) in answers.iter_mut().zip(gets) {
                 if matches!(answer, Some(Ok(None))) {
-                    let error = StoreError::from_change(Change::Store).with_key(&get.key);
+                    let error = store_replaced_error().at_key(&get.key);
                     *answer = Some(Err(error));
                 }
             }
         }
         answers
             .into_iter()
-            .map(|answer| answer.unwrap_or_else(|| Err(runtime_stopped_error(Op::Read))))
+            .map(|answer| answer.unwrap_or_else(|| Err(runtime_stopped_error("read"))))
             .collect()
     }
 
@@ -231,7 +225,7 @@ impl Local {
                     tried
                 };
                 // What has no answer is a fault in the end.
-                propagate_panic(runtime.spawn_blocking(work).await, Op::Read).unwrap_or_default()
+                propagate_panic(runtime.spawn_blocking(work).await, "read").unwrap_or_default()
             }
         });
         futures_util::future::join_all(hops).await.into_iter().flatten().collect()
@@ -268,7 +262,7 @@ impl Local {
                 Err(error) => return Some(fail_all(object, &error)),
             };
             let shared = Arc::clone(&self.0);
-            match run_blocking(Op::Read, move || shared.read(object, Some(room))).await.ok()? {
+            match run_blocking("read", move || shared.read(object, Some(room))).await.ok()? {
                 ReadAttempt::Done(done) => return Some(done),
                 // It has grown since.
                 ReadAttempt::NoRoom(again, more) => (object, bytes) = (again, more.max(bytes)),
@@ -280,17 +274,17 @@ impl Local {
         MERGE_GAP_BYTES
     }
 
-    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
         let list = move || shared.check_not_replaced(dir::children(&shared.dir, &from));
-        run_blocking(Op::List, list).await?.map_err(|e| e.with_key(prefix))
+        run_blocking("list", list).await?.at_key(prefix)
     }
 
-    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         let (shared, from) = (Arc::clone(&self.0), prefix.clone());
         let list = move || shared.check_not_replaced(shared.list(&from));
-        let listed = run_blocking(Op::List, list).await?;
-        listed.map_err(|e| e.with_key(prefix))
+        let listed = run_blocking("list", list).await?;
+        listed.at_key(prefix)
     }
 
     pub(crate) fn stats(&self) -> IoStats {
@@ -303,7 +297,7 @@ impl Local {
 }
 
 /// An object with the outcome of each of its pieces.
-type ObjectOutcome = (Object, Vec<Result<Option<Read>, StoreError>>);
+type ObjectOutcome = (Object, Vec<Result<Option<Read>>>);
 
 /// An attempt to read an object.
 enum ReadAttempt {
@@ -321,23 +315,23 @@ struct Room {
 /// Why a piece was not read.
 enum Fault {
     NoRoom(u64),
-    Error(StoreError),
+    Error(Error),
 }
 
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
 /// Returns `object` with the error as the outcome of each piece.
-fn fail_all(object: Object, error: &StoreError) -> ObjectOutcome {
+fn fail_all(object: Object, error: &Error) -> ObjectOutcome {
     let outcomes = object.pieces.iter().map(|_| Err(error.clone())).collect();
     (object, outcomes)
 }
 
 impl Shared {
-    fn open(path: &Path, budget: Budget) -> Result<Self, StoreError> {
+    fn open(path: &Path, budget: Budget) -> Result<Self> {
         let dir = Dir::open(path).map_err(open_error)?;
         // The name is looked up again later, wherever the process is by then.
         let path = std::path::absolute(path).map_err(open_error)?;
@@ -379,7 +373,7 @@ impl Shared {
         &self,
         object: &Object,
         room: Option<&Room>,
-    ) -> Result<Vec<Result<Option<Read>, StoreError>>, Fault> {
+    ) -> Result<Vec<Result<Option<Read>>>, Fault> {
         let ranges = object.pieces.iter().map(|piece| piece.range);
         #[cfg(all(unix, feature = "map"))]
         if let Some(mapped) = self.maps.as_ref().and_then(|maps| maps.get(&object.key)) {
@@ -420,20 +414,19 @@ impl Shared {
                 held => held,
             },
         };
-        let bytes =
-            self.bytes(file, start, len, pooled).map_err(|e| StoreError::io(Op::Read, e))?;
+        let bytes = self.bytes(file, start, len, pooled).map_err(|e| Error::io("read", e))?;
         let found = to_u64(bytes.len());
         self.bytes_read.fetch_add(found, Ordering::Relaxed);
         if found != len {
-            return Err(StoreError::from_change(Change::length(len, found)).into());
+            return Err(length_error(len, found).into());
         }
         Ok(Read { bytes, start, size, version: file.version() })
     }
 
     /// Returns `found`, unless the directory that it was found in may be half removed.
-    fn check_not_replaced<T>(&self, found: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn check_not_replaced<T>(&self, found: Result<T>) -> Result<T> {
         if self.dir.is_replaced(&self.path) {
-            return Err(StoreError::from_change(Change::Store));
+            return Err(store_replaced_error());
         }
         found
     }
@@ -457,7 +450,7 @@ impl Shared {
 
     /// Returns the part of `range` that a mapped file has.
     #[cfg(all(unix, feature = "map"))]
-    fn read_mapped(&self, mapped: &maps::Mapped, range: ByteRange) -> Result<Read, StoreError> {
+    fn read_mapped(&self, mapped: &maps::Mapped, range: ByteRange) -> Result<Read> {
         let size = mapped.size();
         let (start, len) = part(range, size);
         self.budget.check(len)?;
@@ -467,7 +460,7 @@ impl Shared {
     }
 
     /// Returns every file below `prefix`, by key.
-    fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+    fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         let mut found = Vec::new();
         dir::walk(&self.dir, prefix, &mut |key, size| {
             found.push((key, size));
@@ -475,7 +468,7 @@ impl Shared {
         })?;
         if found.len() >= MAX_LISTED_KEYS {
             let cap = to_u64(MAX_LISTED_KEYS) - 1;
-            return Err(StoreError::limit(Op::List, "keys", cap, to_u64(MAX_LISTED_KEYS)));
+            return Err(Error::limit("keys", cap, to_u64(MAX_LISTED_KEYS)));
         }
         found.sort_unstable();
         Ok(found)
@@ -499,9 +492,9 @@ pub(super) use self::file::Stamp;
 
 /// Runs `work` on a blocking thread of the current runtime, or here when there is none.
 pub(crate) async fn run_blocking<T: Send + 'static>(
-    op: Op,
+    op: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, StoreError> {
+) -> Result<T> {
     match Handle::try_current() {
         Ok(runtime) => propagate_panic(runtime.spawn_blocking(work).await, op),
         Err(_) => Ok(work()),
@@ -509,7 +502,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 }
 
 /// Returns the result of a blocking thread, and resumes its panic on this thread.
-fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: Op) -> Result<T, StoreError> {
+fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: &'static str) -> Result<T> {
     result.map_err(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => runtime_stopped_error(op),
@@ -517,17 +510,21 @@ fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: Op) -> Resu
 }
 
 /// Returns the error for work that the runtime dropped before it was done.
-fn runtime_stopped_error(op: Op) -> StoreError {
-    let expected = Expected::Rule("one that runs until the answer is there");
-    StoreError::invalid_value(Class::Cancelled, op, "runtime", expected, "shutting down")
+fn runtime_stopped_error(op: &'static str) -> Error {
+    Error::new(
+        Class::Cancelled,
+        "runtime",
+        "one that runs until the answer is there",
+        "shutting down",
+    )
+    .with_op(op)
 }
 
-fn open_error(error: io::Error) -> StoreError {
+fn open_error(error: io::Error) -> Error {
     if matches!(error.kind(), io::ErrorKind::NotADirectory) {
-        let expected = Expected::Rule("a directory");
-        StoreError::invalid_value(Class::InvalidArgument, Op::Open, "store", expected, "a file")
+        Error::new(Class::InvalidArgument, "store", "a directory", "a file")
     } else {
-        StoreError::io(Op::Open, error)
+        Error::io("open", error)
     }
 }
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use zvf_error::{Error, Result};
+
 use super::file::{Entry, File, Listing, is_absent};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// A directory, by name.
@@ -29,7 +30,7 @@ impl Dir {
     }
 
     /// Returns the file under `key`, or `None` where an object store would find nothing.
-    pub(super) fn file(&self, key: &Key) -> Result<Option<File>, StoreError> {
+    pub(super) fn file(&self, key: &Key) -> Result<Option<File>> {
         let Some(path) = self.path(key) else { return Ok(None) };
         let opened = match fs::metadata(&path) {
             Ok(about) if about.is_dir() => return Ok(None),
@@ -39,7 +40,7 @@ impl Dir {
         match opened {
             Ok(file) => File::new(file),
             Err(error) if is_absent(&error) => Ok(None),
-            Err(error) => Err(StoreError::io(Op::Read, error)),
+            Err(error) => Err(Error::io("read", error)),
         }
     }
 

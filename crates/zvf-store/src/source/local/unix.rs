@@ -12,10 +12,10 @@ use std::path::Path;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, stat, statat};
 use rustix::io::{Errno, pread};
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::file::{Entry, File, Listing, is_absent};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 /// A directory, open.
@@ -28,13 +28,13 @@ impl Dir {
     }
 
     /// Returns the file under `key`, or `None` where an object store would find nothing.
-    pub(super) fn file(&self, key: &Key) -> Result<Option<File>, StoreError> {
+    pub(super) fn file(&self, key: &Key) -> Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         match openat(&self.0, key.as_str(), flags, Mode::empty()) {
             Ok(fd) => File::new(StdFile::from(fd)),
             Err(error) => {
                 let error = io::Error::from(error);
-                if is_absent(&error) { Ok(None) } else { Err(StoreError::io(Op::Read, error)) }
+                if is_absent(&error) { Ok(None) } else { Err(Error::io("read", error)) }
             }
         }
     }

@@ -16,19 +16,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, poll_immediate, select};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 use super::Shared;
 use super::verdict::Verdict;
 use crate::clock::Instant;
-use crate::error::{Change, Op, StoreError};
+use crate::error::{backend_error, length_error, timeout_error};
 use crate::key::Key;
 use crate::options::{RetriedRequest, RetryHook};
 
 /// The tries of one get.
 #[derive(Debug)]
 pub(super) struct Attempts {
-    op: Op,
+    op: &'static str,
     key: Key,
     tried: u32,
     last: Option<Class>, // what the try before this one failed with
@@ -42,7 +43,12 @@ pub(super) struct Attempts {
 impl Attempts {
     /// Returns the tries for what lies under `key`, on behalf of a caller that has waited for an answer since
     /// `waiting`, or begins to wait now.
-    pub(super) fn new(shared: &Shared, op: Op, key: &Key, waiting: Option<Instant>) -> Self {
+    pub(super) fn new(
+        shared: &Shared,
+        op: &'static str,
+        key: &Key,
+        waiting: Option<Instant>,
+    ) -> Self {
         shared.retry.count_request();
         let in_runtime = tokio::runtime::Handle::try_current().is_ok();
         let timeouts = &shared.retry.timeouts;
@@ -66,7 +72,7 @@ impl Attempts {
         &mut self,
         shared: &Shared,
         miss: AttemptError,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.tried += 1;
         let (error, again, after) = miss.judge(self.op);
         self.last = Some(error.class());
@@ -93,7 +99,7 @@ impl Attempts {
         let after = limit.min(deadline.saturating_duration_since(begin));
         if after.is_zero() {
             let (what, after) = ("answer from the store", shared.retry.timeouts.total());
-            return Err(AttemptError::Final(StoreError::timeout(self.op, what, after)));
+            return Err(AttemptError::Final(timeout_error(self.op, what, after)));
         }
         let mut work = pin!(work);
         if let Some(done) = poll_immediate(&mut work).await {
@@ -196,7 +202,7 @@ impl Batch {
     }
 
     /// Records the outcome of a request.
-    pub(super) fn count<T>(&self, answer: &Result<T, StoreError>) {
+    pub(super) fn count<T>(&self, answer: &Result<T>) {
         let mut progress = self.lock_progress();
         match answer {
             Ok(_) => progress.last = Instant::now(),
@@ -236,7 +242,7 @@ pub(super) enum AttemptError {
     /// The body ended early.
     Length { expected: u64, found: u64 },
     /// No further try can help.
-    Final(StoreError),
+    Final(Error),
 }
 
 impl AttemptError {
@@ -254,16 +260,14 @@ impl AttemptError {
     }
 
     /// Returns the error, whether to try again, and the pause that the store asks for.
-    pub(super) fn judge(self, op: Op) -> (StoreError, bool, Option<Duration>) {
+    pub(super) fn judge(self, op: &'static str) -> (Error, bool, Option<Duration>) {
         match self {
             Self::Fault(error) => {
                 let Verdict { class, answer, again, after } = Verdict::classify(&error);
-                (StoreError::backend(class, op, answer, error), again, after)
+                (backend_error(class, op, answer, error), again, after)
             }
-            Self::Late { what, after } => (StoreError::timeout(op, what, after), true, None),
-            Self::Length { expected, found } => {
-                (StoreError::from_change(Change::length(expected, found)), true, None)
-            }
+            Self::Late { what, after } => (timeout_error(op, what, after), true, None),
+            Self::Length { expected, found } => (length_error(expected, found), true, None),
             Self::Final(error) => (error, false, None),
         }
     }

@@ -15,35 +15,35 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use object_store::{MultipartUpload as _, ObjectStoreExt as _, PutMode};
+use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
 
 use super::attempts::{AttemptError, Attempts};
 use super::{Remote, Shared};
-use crate::error::{Op, StoreError};
 use crate::key::Key;
 
 impl Remote {
     /// Puts a file of this machine, whatever is there.
-    pub(crate) async fn put_file(&self, key: &Key, from: &FilePath) -> Result<(), StoreError> {
-        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
+    pub(crate) async fn put_file(&self, key: &Key, from: &FilePath) -> Result<()> {
+        let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
             match self.0.send_file(key, from, &mut attempts).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => {
                     let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.map_err(|error| error.with_key(key))?;
+                    again.at_key(key)?;
                 }
             }
         }
     }
 
     /// Has the store copy an object, whatever is there.
-    pub(crate) async fn copy(&self, from: &Key, to: &Key) -> Result<(), StoreError> {
+    pub(crate) async fn copy(&self, from: &Key, to: &Key) -> Result<()> {
         let Some(meta) = self.head(from).await? else {
-            return Err(StoreError::missing(from, "it is to be copied"));
+            return Err(Error::missing(from, "it is to be copied"));
         };
         let (source, target) = (self.0.path(from)?, self.0.path(to)?);
-        let mut attempts = Attempts::new(&self.0, Op::Write, to, None);
+        let mut attempts = Attempts::new(&self.0, "write", to, None);
         attempts.allow_body(self.0.retry.timeouts.transfer(meta.size));
         loop {
             let copied = {
@@ -57,7 +57,7 @@ impl Remote {
                 Ok(()) => return Ok(()),
                 Err(miss) => {
                     let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.map_err(|error| error.with_key(to))?;
+                    again.at_key(to)?;
                 }
             }
         }
@@ -129,7 +129,7 @@ fn read_block(file: &mut File, from: &FilePath) -> Result<Bytes, AttemptError> {
 
 fn unreadable_error(from: &FilePath, error: &io::Error) -> AttemptError {
     let text = format!("{}: {error}", from.display());
-    AttemptError::Final(StoreError::io(Op::Read, io::Error::new(error.kind(), text)))
+    AttemptError::Final(Error::io("read", io::Error::new(error.kind(), text)))
 }
 
 /// Bytes of an upload that go at once: all but the last of an object are as long, and a store takes 10 000.
@@ -215,7 +215,10 @@ mod tests {
         let error =
             remote(&store).put_file(&key("a"), FilePath::new("/no/file")).await.unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NotFound);
-        assert!(error.io_error().unwrap().to_string().starts_with("/no/file: "), "{error}");
+        assert!(
+            error.cause_as::<io::Error>().unwrap().to_string().starts_with("/no/file: "),
+            "{error}"
+        );
         assert_eq!(list_requests(&store.requests()), "");
     }
 }

@@ -35,8 +35,9 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ListResult, ObjectMeta, ObjectStore};
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
 
 use self::attempts::{AttemptError, Attempts, Batch, Reports};
 use self::part::Part;
@@ -46,7 +47,7 @@ use super::plan::{Object, Read, deliver, plan};
 use super::{Backend, ByteRange, Child, Get, GetAnswer, IoStats, MAX_LISTED_KEYS, Version};
 use crate::budget::Budget;
 use crate::clock::Instant;
-use crate::error::{BackendAnswer, Change, Op, StoreError};
+use crate::error::{BackendAnswer, backend_error, length_error, object_replaced_error};
 use crate::key::Key;
 use crate::options::OpenOptions;
 
@@ -109,10 +110,7 @@ impl Remote {
         Some(Self::new(backend, self.0.budget.clone(), options))
     }
 
-    pub(crate) async fn read_many(
-        &self,
-        gets: &[Get],
-    ) -> Vec<Result<Option<GetAnswer>, StoreError>> {
+    pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
         let objects = plan(gets, MERGE_GAP_BYTES);
         let mut versions: Vec<Option<Version>> = vec![None; objects.len()];
         let pieces =
@@ -135,7 +133,7 @@ impl Remote {
             let outcome = outcome.and_then(|read| check_version(version, read));
             deliver(gets, &key, &piece, outcome, &mut answers);
         }
-        let unanswered = || Err(StoreError::from_change(Change::Version));
+        let unanswered = || Err(object_replaced_error());
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
@@ -147,11 +145,10 @@ impl Remote {
         self.0.can_list
     }
 
-    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>, StoreError> {
+    pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         self.0.check_listing(prefix)?;
         let path = self.0.path(prefix)?;
-        let listing =
-            self.0.children(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
+        let listing = self.0.children(prefix, &path).await.at_key(prefix)?;
         let name = |path: &Path, is_dir| {
             let name = path.filename()?.to_owned();
             is_seen(prefix, &name).then_some(Child { name, is_dir })
@@ -165,14 +162,14 @@ impl Remote {
         Ok(children)
     }
 
-    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StoreError> {
+    pub(crate) async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>> {
         self.0.check_listing(prefix)?;
         let path = self.0.path(prefix)?;
-        let listed = self.0.list(prefix, &path).await.map_err(|error| error.with_key(prefix))?;
+        let listed = self.0.list(prefix, &path).await.at_key(prefix)?;
         if listed.len() >= MAX_LISTED_KEYS {
             let cap = to_u64(MAX_LISTED_KEYS) - 1;
-            let error = StoreError::limit(Op::List, "keys", cap, to_u64(MAX_LISTED_KEYS));
-            return Err(error.with_key(prefix));
+            let error = Error::limit("keys", cap, to_u64(MAX_LISTED_KEYS));
+            return Err(error.at_key(prefix));
         }
         let mut keys: Vec<(Key, u64)> = listed
             .into_iter()
@@ -197,15 +194,10 @@ impl Remote {
 
 impl Shared {
     /// Reads the part of `range` that the object has; `None` when there is no object.
-    async fn read(
-        &self,
-        key: &Key,
-        range: ByteRange,
-        batch: &Batch,
-    ) -> Result<Option<Read>, StoreError> {
+    async fn read(&self, key: &Key, range: ByteRange, batch: &Batch) -> Result<Option<Read>> {
         let path = self.path(key)?;
         let _request = self.budget.request().await;
-        let mut attempts = Attempts::new(self, Op::Read, key, batch.waiting_since());
+        let mut attempts = Attempts::new(self, "read", key, batch.waiting_since());
         let mut part = None;
         loop {
             match self.attempt(&path, range, &mut part, &mut attempts).await {
@@ -346,7 +338,7 @@ impl Shared {
         let len = expected.end - expected.start;
         if found != expected {
             let found = found.end.saturating_sub(found.start); // as the backend says
-            return Err(AttemptError::Final(StoreError::from_change(Change::length(len, found))));
+            return Err(AttemptError::Final(length_error(len, found)));
         }
         let asked = attempts.deadline.map(|_| Instant::now());
         let held = self.budget.reserve(len).await.map_err(AttemptError::Final)?;
@@ -391,20 +383,24 @@ impl Shared {
     }
 
     /// Refuses where names cannot be listed: over plain HTTP that is no evidence of absence.
-    fn check_listing(&self, prefix: &Key) -> Result<(), StoreError> {
+    fn check_listing(&self, prefix: &Key) -> Result<()> {
         if self.can_list {
             return Ok(());
         }
-        let expected = Expected::Rule("one that can be listed; name what to read instead");
-        let (class, found) = (Class::Unsupported, "plain HTTP");
-        Err(StoreError::invalid_value(class, Op::List, "store", expected, found).with_key(prefix))
+        Err(Error::new(
+            Class::Unsupported,
+            "store",
+            "one that can be listed; name what to read instead",
+            "plain HTTP",
+        )
+        .at_key(prefix))
     }
 
     /// Returns what lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
     /// found" means the place itself, and its answer is no evidence of absence.
-    async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult, StoreError> {
+    async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult> {
         let _request = self.budget.request().await;
-        let mut attempts = Attempts::new(self, Op::List, prefix, None);
+        let mut attempts = Attempts::new(self, "list", prefix, None);
         let below = (!path.as_ref().is_empty()).then_some(path);
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
@@ -418,9 +414,9 @@ impl Shared {
     }
 
     /// Returns the names and sizes of all that lies below `path`, relative to it.
-    async fn list(&self, prefix: &Key, path: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+    async fn list(&self, prefix: &Key, path: &Path) -> Result<Vec<(String, u64)>> {
         let _request = self.budget.request().await;
-        let mut attempts = Attempts::new(self, Op::List, prefix, None);
+        let mut attempts = Attempts::new(self, "list", prefix, None);
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             match self.list_once(path, &mut attempts).await {
@@ -458,12 +454,12 @@ impl Shared {
     }
 
     /// Returns where `key` lies in the backend.
-    fn path(&self, key: &Key) -> Result<Path, StoreError> {
+    fn path(&self, key: &Key) -> Result<Path> {
         let slash = if key.is_root() || self.root.as_ref().is_empty() { "" } else { "/" };
         let path = [self.root.as_ref(), slash, key.as_str()].concat();
         Path::parse(path).map_err(|error| {
             let (class, answer) = (Class::InvalidKey, BackendAnswer::Refusal);
-            StoreError::backend(class, Op::Name, answer, error.into()).with_key(key)
+            backend_error(class, "name", answer, error.into()).at_key(key)
         })
     }
 }
@@ -476,17 +472,10 @@ enum ReadStart {
 }
 
 /// Returns `read`, unless another piece of the object was of another version.
-fn check_version(
-    version: &mut Option<Version>,
-    read: Option<Read>,
-) -> Result<Option<Read>, StoreError> {
+fn check_version(version: &mut Option<Version>, read: Option<Read>) -> Result<Option<Read>> {
     let Some(read) = read else { return Ok(None) };
     let first = version.get_or_insert_with(|| read.version.clone());
-    if *first == read.version {
-        Ok(Some(read))
-    } else {
-        Err(StoreError::from_change(Change::Version))
-    }
+    if *first == read.version { Ok(Some(read)) } else { Err(object_replaced_error()) }
 }
 
 /// Returns whether `name` can be a key below `prefix`, and is not a writer's own.

@@ -14,7 +14,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use super::super::Version;
 use super::attempts::AttemptError;
 use crate::budget::Reservation;
-use crate::error::{Change, StoreError};
+use crate::error::length_error;
 
 /// A body that is coming in, perhaps over several tries.
 #[derive(Debug)]
@@ -66,8 +66,7 @@ impl Part {
             counter.fetch_add(to_u64(chunk.len()), Ordering::Relaxed);
             found += to_u64(chunk.len());
             if found > expected {
-                let change = Change::length(expected, found);
-                return Ok(Err(AttemptError::Final(StoreError::from_change(change))));
+                return Ok(Err(AttemptError::Final(length_error(expected, found))));
             }
             if self.bytes.is_empty() && found == expected {
                 whole = Some(chunk);

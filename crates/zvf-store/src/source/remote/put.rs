@@ -23,14 +23,15 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::{
     GetOptions, ObjectMeta, ObjectStore as _, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
+use zvf_error::{Error, Locate as _, Result, quote};
+use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_format::{Class, Expected};
 
 use super::super::{Get, MAX_LISTED_KEYS};
 use super::attempts::{AttemptError, Attempts};
 use super::verdict::Verdict;
 use super::{Remote, Shared};
-use crate::error::{Change, Op, StoreError};
+use crate::error::{commit_unknown_error, object_replaced_error};
 use crate::key::Key;
 
 /// How surely an object is the first under its name.
@@ -46,23 +47,23 @@ pub(crate) enum Created {
 pub(crate) type Until = (Remote, Key);
 
 /// Refuses what was sent more than once, where there is the object that forbids it by now.
-async fn check_until(until: Option<&Until>) -> Result<(), StoreError> {
+async fn check_until(until: Option<&Until>) -> Result<()> {
     let Some((remote, key)) = until else { return Ok(()) };
     match remote.head(key).await? {
         None => Ok(()),
-        Some(_) => Err(StoreError::from_change(Change::Version)),
+        Some(_) => Err(object_replaced_error()),
     }
 }
 
 impl Remote {
     /// Puts an object where there is none, or the same one.
-    pub(crate) async fn put_new(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
+    pub(crate) async fn put_new(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
         let put = self.put_new_once(key, parts).await;
-        put.map_err(|error| error.with_key(key))
+        put.at_key(key)
     }
 
-    async fn put_new_once(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
-        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
+    async fn put_new_once(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
+        let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
             let is_blind = self.0.no_conditions.load(Ordering::Relaxed);
             let mode = if is_blind { PutMode::Overwrite } else { PutMode::Create };
@@ -80,10 +81,13 @@ impl Remote {
                 && !is_blind
                 && let Some(found) = self.read(key).await?
             {
-                let expected = Expected::Rule("none, or the one of this build");
                 let (class, found_words) = (Class::Conflict, "one of another writer");
-                let error =
-                    StoreError::invalid_value(class, Op::Write, "object", expected, found_words);
+                let error = Error::new(
+                    class,
+                    "object",
+                    "none, or the one of this build",
+                    quote(found_words),
+                );
                 return if is_same(&found, parts) { Ok(()) } else { Err(error) };
             }
             // A refusal without an object behind it is a race that the other one lost, too.
@@ -93,14 +97,14 @@ impl Remote {
     }
 
     /// Puts an object, whatever is there.
-    pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<(), StoreError> {
-        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
+    pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
+        let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
             match self.0.send(key, parts, PutMode::Overwrite, &attempts).await {
                 Ok(()) => return Ok(()),
                 Err(miss) => {
                     let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.map_err(|error| error.with_key(key))?;
+                    again.at_key(key)?;
                 }
             }
         }
@@ -116,10 +120,10 @@ impl Remote {
         bytes: &Bytes,
         seen: &ObjectMeta,
         until: Option<&Until>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let version = UpdateVersion { e_tag: seen.e_tag.clone(), version: seen.version.clone() };
         let parts = std::slice::from_ref(bytes);
-        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
+        let mut attempts = Attempts::new(&self.0, "write", key, None);
         let mut is_open = false; // whether an earlier try may have arrived
         loop {
             let mode = PutMode::Update(version.clone());
@@ -133,7 +137,7 @@ impl Remote {
                 return check_until(until).await;
             }
             let again = attempts.retry_or_fail(&self.0, miss).await;
-            again.map_err(|error| error.with_key(key))?;
+            again.at_key(key)?;
             check_until(until).await?;
         }
     }
@@ -150,9 +154,9 @@ impl Remote {
     }
 
     /// Returns what the backend says of an object, if there is one.
-    pub(crate) async fn head(&self, key: &Key) -> Result<Option<ObjectMeta>, StoreError> {
+    pub(crate) async fn head(&self, key: &Key) -> Result<Option<ObjectMeta>> {
         let path = self.0.path(key)?;
-        let mut attempts = Attempts::new(&self.0, Op::Read, key, None);
+        let mut attempts = Attempts::new(&self.0, "read", key, None);
         loop {
             let options = GetOptions { head: true, ..GetOptions::default() };
             match self.0.send_get(&path, options, &attempts).await {
@@ -162,7 +166,7 @@ impl Remote {
                 }
                 Err(miss) => {
                     let again = attempts.retry_or_fail(&self.0, miss).await;
-                    again.map_err(|error| error.with_key(key))?;
+                    again.at_key(key)?;
                 }
             }
         }
@@ -174,9 +178,9 @@ impl Remote {
         key: &Key,
         bytes: &Bytes,
         until: Option<&Until>,
-    ) -> Result<Created, StoreError> {
+    ) -> Result<Created> {
         let created = self.create_once(key, bytes, until).await;
-        created.map_err(|error| error.with_key(key))
+        created.at_key(key)
     }
 
     async fn create_once(
@@ -184,12 +188,12 @@ impl Remote {
         key: &Key,
         bytes: &Bytes,
         until: Option<&Until>,
-    ) -> Result<Created, StoreError> {
+    ) -> Result<Created> {
         let parts = std::slice::from_ref(bytes);
         if self.read(key).await?.is_some() {
             return Err(store_exists_error());
         }
-        let mut attempts = Attempts::new(&self.0, Op::Publish, key, None);
+        let mut attempts = Attempts::new(&self.0, "publish", key, None);
         let mut open = false; // whether an earlier try may have arrived
         loop {
             let miss = match self.0.send(key, parts, PutMode::Create, &attempts).await {
@@ -199,7 +203,7 @@ impl Remote {
             };
             let exists = matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged));
             if !exists && !miss.is_transient() {
-                return Err(miss.judge(Op::Publish).0);
+                return Err(miss.judge("publish").0);
             }
             open |= !exists;
             match self.read(key).await {
@@ -207,13 +211,13 @@ impl Remote {
                 Ok(Some(_)) => return Err(store_exists_error()),
                 Ok(None) => {}
                 Err(_unreadable) => {
-                    return Err(StoreError::commit_unknown(miss.judge(Op::Publish).0));
+                    return Err(commit_unknown_error(miss.judge("publish").0));
                 }
             }
             // A refusal without an object behind it is a race that the other one lost, too.
             let miss = if exists { RACE } else { miss };
             let again = attempts.retry_or_fail(&self.0, miss).await;
-            again.map_err(|error| if open { StoreError::commit_unknown(error) } else { error })?;
+            again.map_err(|error| if open { commit_unknown_error(error) } else { error })?;
             check_until(until).await?;
         }
         if self.read(key).await?.is_some() {
@@ -224,7 +228,7 @@ impl Remote {
 
     /// Returns whether the store refuses to create what is there, the same bytes.
     pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
-        let mut attempts = Attempts::new(&self.0, Op::Write, key, None);
+        let mut attempts = Attempts::new(&self.0, "write", key, None);
         self.check_create_guard(key, std::slice::from_ref(bytes), &mut attempts).await
     }
 
@@ -253,28 +257,28 @@ impl Remote {
     }
 
     /// Reads all of an object.
-    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Bytes>, StoreError> {
+    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Bytes>> {
         let answer = self.read_many(&[Get::object(key.clone())]).await.pop();
         Ok(answer.transpose()?.flatten().map(|got| got.bytes))
     }
 
     /// Returns the names and sizes of all objects below `prefix`, relative to it, with those that no reader sees.
-    pub(crate) async fn list_all(&self, prefix: &Key) -> Result<Vec<(String, u64)>, StoreError> {
+    pub(crate) async fn list_all(&self, prefix: &Key) -> Result<Vec<(String, u64)>> {
         let path = self.0.path(prefix)?;
         let listed = match self.0.list(prefix, &path).await {
             Err(error) if error.class() == Class::NotFound => Vec::new(),
-            listed => listed.map_err(|error| error.with_key(prefix))?,
+            listed => listed.at_key(prefix)?,
         };
         if listed.len() >= MAX_LISTED_KEYS {
             let limit = to_u64(MAX_LISTED_KEYS) - 1;
-            return Err(StoreError::limit(Op::List, "keys", limit, to_u64(MAX_LISTED_KEYS)));
+            return Err(Error::limit("keys", limit, to_u64(MAX_LISTED_KEYS)));
         }
         Ok(listed)
     }
 
     /// Removes these objects, as far as they are there. What a backend says is not there is looked for once more: a reply
     /// may be wrong, and what was to go would stay.
-    pub(crate) async fn remove(&self, keys: &[Key]) -> Result<(), StoreError> {
+    pub(crate) async fn remove(&self, keys: &[Key]) -> Result<()> {
         let denied = self.remove_once(keys).await?;
         let mut left = Vec::new();
         for key in denied {
@@ -289,10 +293,10 @@ impl Remote {
     }
 
     /// Sends one request to remove; returns the objects that are said not to be there.
-    async fn remove_once(&self, keys: &[Key]) -> Result<Vec<Key>, StoreError> {
-        let paths: Result<Vec<_>, StoreError> = keys.iter().map(|key| self.0.path(key)).collect();
+    async fn remove_once(&self, keys: &[Key]) -> Result<Vec<Key>> {
+        let paths: Result<Vec<_>> = keys.iter().map(|key| self.0.path(key)).collect();
         let paths = paths?;
-        let mut attempts = Attempts::new(&self.0, Op::Write, &Key::root(), None);
+        let mut attempts = Attempts::new(&self.0, "write", &Key::root(), None);
         loop {
             self.0.requests.fetch_add(1, Ordering::Relaxed);
             let removed = self.0.store.delete_stream(stream::iter(paths.clone()).map(Ok).boxed());
@@ -350,9 +354,8 @@ impl AttemptError {
     }
 }
 
-fn store_exists_error() -> StoreError {
-    let expected = Expected::Rule("none yet");
-    StoreError::invalid_value(Class::AlreadyExists, Op::Publish, "store", expected, "another one")
+fn store_exists_error() -> Error {
+    Error::new(Class::AlreadyExists, "store", "none yet", "another one")
 }
 
 /// Returns whether `found` is what `parts` are together.

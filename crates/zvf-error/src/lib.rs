@@ -1,0 +1,36 @@
+//! The one error of every crate that reads or writes stores: what is wrong, where, what was expected and found, and what to do.
+//!
+//! [`Error`] is one pointer. A function that refuses something makes it in one line, with the kind of fault ([`Class`]) and
+//! three phrases; layers that the error passes add the place that they know and nobody below named: the key, the bytes, the
+//! chunk, the object ([`Locate`]). All of it are fields, from which one sentence is printed; nothing cuts printed text apart.
+//!
+//! Crates without `std` return [`FormatError`](zvf_format::FormatError) or [`MetadataError`](zvf_metadata::MetadataError),
+//! which `?` turns into this error, with all that they say.
+//!
+//! ```
+//! use zvf_error::{Error, Locate as _, Result, ensure_equal};
+//! use zvf_format::{Class, Expected};
+//!
+//! fn check(rows: u64, dtype: &'static str) -> Result<()> {
+//!     ensure_equal(Class::CountMismatch, "rows", 12, rows)?;
+//!     if dtype != "uint8" {
+//!         return Err(Error::new(Class::BadTag, "data type", Expected::Rule("uint8"), dtype));
+//!     }
+//!     Ok(())
+//! }
+//!
+//! let error = check(11, "uint8").at_key("0/vertices").unwrap_err();
+//! assert_eq!(error.to_string(), "CountMismatch in 0/vertices, rows: expected 12, found 11");
+//! assert_eq!((error.class(), error.key()), (Class::CountMismatch, Some("0/vertices")));
+//! ```
+//!
+//! Not here: classes and their properties (`zvf_format::Class`); how a command prints an error and ends.
+
+mod error;
+mod locate;
+
+pub use error::{Error, ensure_equal, io_class, join_causes, quote};
+pub use locate::Locate;
+
+/// The result of work on a store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
