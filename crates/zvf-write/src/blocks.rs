@@ -336,7 +336,7 @@ mod tests {
             let error = Merge::open(std::slice::from_ref(&run)).unwrap_err();
             let expected = "expected a block of at most 8 bytes";
             let message = format!("blocks in the scratch folder: {expected}, found {length}");
-            assert_eq!(error.to_string(), message);
+            assert_eq!(error.sentence(), message);
         }
     }
 }

@@ -238,7 +238,7 @@ mod tests {
         }
         assert_eq!(table.find(&[9]), None);
         assert_eq!(
-            table.find_from(8, &[9]).unwrap_err().to_string(),
+            table.find_from(8, &[9]).unwrap_err().sentence(),
             "lists of chunks: expected only chunks of the merged lists, found chunk [9]"
         );
     }

@@ -352,13 +352,12 @@ mod tests {
             attribute.take(Kind::Graph, &Field::new("label", byte(vec![]))),
             attribute.take(Kind::Graph, &mismatched),
         ];
-        let messages: Vec<String> =
-            errors.into_iter().map(|e| e.unwrap_err().to_string()).collect();
+        let messages: Vec<String> = errors.into_iter().map(|e| e.unwrap_err().sentence()).collect();
         assert_eq!(
             messages,
             [
-                "a batch of graph: the attribute \"label\" must be int8 × 1, found int64 × 1",
-                "a batch of graph: the attribute \"label\" must be of the categories of the first \
+                "a batch of graph: the attribute \"label\": expected int8 × 1, found int64 × 1",
+                "a batch of graph: the attribute \"label\": expected of the categories of the first \
                  batch, found others",
                 "label: code 3 is none of 1 categories",
             ]

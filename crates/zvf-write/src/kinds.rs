@@ -315,7 +315,7 @@ mod tests {
         check_apart(&all, &StopFlag::default()).unwrap();
         all[2].1 = ids_of(&[2, 9]);
         assert_eq!(
-            check_apart(&all, &StopFlag::default()).unwrap_err().to_string(),
+            check_apart(&all, &StopFlag::default()).unwrap_err().sentence(),
             "object 9 is both a graph and a line: ids are those of all kinds together"
         );
     }
@@ -324,8 +324,8 @@ mod tests {
     fn more_vertices_of_a_kind_than_a_document_can_state_are_refused() {
         let report = Report { vertices: u64::MAX, ..Report::default() };
         assert_eq!(
-            entry(Kind::Graph, &report).unwrap_err().to_string(),
-            "vertices of a level: 18446744073709551615 is more than 9223372036854775807"
+            entry(Kind::Graph, &report).unwrap_err().sentence(),
+            "vertices of a level: expected at most 9223372036854775807, found 18446744073709551615"
         );
     }
 }

@@ -126,8 +126,8 @@ mod tests {
         let most = i64::MAX.cast_unsigned();
         assert_eq!(vertex_count(most).unwrap(), i64::MAX);
         assert_eq!(
-            vertex_count(most + 1).unwrap_err().to_string(),
-            "vertices of a level: 9223372036854775808 is more than 9223372036854775807"
+            vertex_count(most + 1).unwrap_err().sentence(),
+            "vertices of a level: expected at most 9223372036854775807, found 9223372036854775808"
         );
     }
 }

@@ -348,21 +348,21 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "axes: expected 1, found 2",
-                "names of axes: expected each once, found x",
+                "InvalidArgument, axes: expected 1, found 2",
+                "InvalidArgument, names of axes: expected each once, found x",
                 "BadShape in grid, bin_shape at byte 0: expected a whole number of bins in a chunk, \
                  found 1.3333333333333333",
-                "bounds: expected 2, found 1",
-                "bounds: expected finite corners, found inf",
-                "values of the binned attribute: expected one or more, found 0",
-                "values of the binned attribute: expected each once, found 1",
-                "kinds: expected each once, found graph",
-                "kinds: expected each once, found graph",
-                "shard: expected 2, found 1",
-                "shard: expected at least 1 cell on each axis, found 0",
+                "InvalidArgument, bounds: expected 2, found 1",
+                "InvalidArgument, bounds: expected finite corners, found inf",
+                "InvalidArgument, values of the binned attribute: expected one or more, found 0",
+                "InvalidArgument, values of the binned attribute: expected each once, found 1",
+                "InvalidArgument, kinds: expected each once, found graph",
+                "InvalidArgument, kinds: expected each once, found graph",
+                "InvalidArgument, shard: expected 2, found 1",
+                "InvalidArgument, shard: expected at least 1 cell on each axis, found 0",
                 "InvalidArgument, shards of 1024 x 2048 cells: expected at most 1048576 cells in one, found 2097152: \
                  readers hold the index of all cells of a shard; 1024 x 1024 would do",
-                "shard: expected 3, found 2",
+                "InvalidArgument, shard: expected 3, found 2",
             ]
         );
     }

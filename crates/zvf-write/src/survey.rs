@@ -265,7 +265,7 @@ mod tests {
     fn a_layout_without_rows_is_refused() {
         let survey = Survey::new(Kind::Mesh, 3);
         assert_eq!(
-            survey.plan(1).unwrap_err().to_string(),
+            survey.plan(1).unwrap_err().sentence(),
             "the layout: expected vertices to derive it from, found none"
         );
     }

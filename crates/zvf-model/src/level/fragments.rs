@@ -5,7 +5,7 @@ use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
-use zvf_format::{Class, Expected};
+use zvf_format::Class;
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;

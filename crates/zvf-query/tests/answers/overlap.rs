@@ -187,7 +187,9 @@ fn objects_are_not_answered_without_chunks_that_have_no_vertices() {
     let query = Query::all().in_region(Bounds::new(&[-1.0, -1.0], &[3.0, 1.0]).unwrap());
     let error = fixture.run(&query).unwrap_err();
     assert_eq!(error.class(), Class::NotFound, "{error}");
-    assert!(error.to_string().contains("0/vertices, chunk 1.0, object 0"), "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with("NotFound in 0/vertices, cell: "), "{text}");
+    assert!(text.ends_with(" (chunk 1.0, object 0)"), "{text}");
     let answer = fixture.run(&query.allow_missing()).unwrap();
     assert_eq!((answer.complete, answer.missing.len()), (false, 1));
     assert_eq!(numbers(&answer.batch), [0, 1, 2, 3, 4, 5]);

@@ -273,7 +273,7 @@ mod tests {
         };
         let rule = "expected each cell once, before its shard is closed, found";
         assert_eq!(keep(0, false), Ok(()));
-        assert_eq!(keep(0, true), Err(format!("Duplicate, cell: {rule} \"one that is there\"")));
+        assert_eq!(keep(0, true), Err(format!("Duplicate, cell: {rule} one that is there")));
         assert_eq!(
             keep(1, false),
             Err(format!("Duplicate, cell: {rule} \"one of a closed shard\""))

@@ -139,6 +139,6 @@ async fn invalid_packs_are_refused() {
     let error = Store::open_pack(file, OpenOptions::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "BadTag, pack documents at byte 0: expected a dataset zvf/store.json, found a file that is no pack"
+        "BadTag in pack, documents at byte 0: expected a dataset zvf/store.json, found a file that is no pack"
     );
 }

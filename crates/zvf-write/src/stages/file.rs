@@ -151,7 +151,7 @@ mod tests {
         written.check(folder.path()).unwrap();
         fs::write(&path, b"123456780").unwrap();
         assert_eq!(
-            written.check(folder.path()).unwrap_err().to_string(),
+            written.check(folder.path()).unwrap_err().sentence(),
             "a.rows: expected 9 bytes with checksum e3069283, found 9 bytes with checksum 7c9ae3c1"
                 .replace("7c9ae3c1", &format!("{:08x}", crc32c::crc32c(b"123456780")))
         );

@@ -432,7 +432,7 @@ mod tests {
         };
         assert_eq!(entry(5, 5).unwrap(), 0);
         assert_eq!(
-            entry(5, 4).unwrap_err().to_string(),
+            entry(5, 4).unwrap_err().sentence(),
             "entries: expected a last row from 5 on, found 4"
         );
     }
@@ -442,7 +442,7 @@ mod tests {
         let merged = merge(Kind::Graph, &[1.0, 2.0], &Target::Memory);
         let slice = Slice { elements: 1 << 32, width: 2, ..Slice::default() };
         assert_eq!(
-            for_each_element(&merged, &slice, |_, _, _| Ok(())).unwrap_err().to_string(),
+            for_each_element(&merged, &slice, |_, _, _| Ok(())).unwrap_err().sentence(),
             "elements: expected fewer than 2^32 of a slice, found 4294967296"
         );
     }

@@ -419,7 +419,7 @@ mod tests {
             implicit: false,
         };
         let mut chunk_links = SplitLinks::new(0, vec![0], chunk_links);
-        step.split_links(&mut chunk_links).unwrap_err().to_string()
+        step.split_links(&mut chunk_links).unwrap_err().sentence()
     }
 
     #[test]
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn links_without_an_open_array_are_refused() {
         let offsets = Offsets::new(1, &[&[3]]).unwrap();
-        let error = OpenArrays::default().segment(&offsets).err().unwrap().to_string();
+        let error = OpenArrays::default().segment(&offsets).err().unwrap().sentence();
         assert!(error.starts_with("links: expected arrays for all of them, found none"), "{error}");
     }
 }

@@ -162,7 +162,7 @@ mod tests {
     fn fragments_that_do_not_begin_at_row_0_are_refused() {
         let read = |words: &[u32]| {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            starts(&mut bytes.as_slice()).map_err(|error| error.to_string())
+            starts(&mut bytes.as_slice()).map_err(|error| error.sentence())
         };
         assert_eq!(read(&[2, 0, 7]).unwrap(), [0, 7]);
         for (words, found) in [(&[1, 5][..], "5"), (&[0][..], "none")] {

@@ -267,7 +267,7 @@ mod tests {
             MergedLists { identity: 0, rank: 1, keys: vec![1], rows: Vec::new(), entries: 0 };
         let table = lists.table().unwrap();
         assert_eq!(
-            lists.number_chunks(&table, &mut [Source::new(&mut slice)]).unwrap_err().to_string(),
+            lists.number_chunks(&table, &mut [Source::new(&mut slice)]).unwrap_err().sentence(),
             "lists of chunks: expected only chunks of the merged lists, found chunk [5]"
         );
     }

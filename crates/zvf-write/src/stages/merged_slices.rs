@@ -40,7 +40,6 @@ use crate::route::Segment;
 use crate::routed::{Numbers, Piece, RoutedBatch};
 use crate::schema::Schema;
 use crate::types::chain::Run;
-use crate::WriteOptions;
 
 /// All slices of a store, merged: their chunks, columns and sources.
 #[derive(Debug)]
@@ -558,7 +557,7 @@ pub(super) mod tests {
                     let expected = [Run { object: 7, starts_line }];
                     assert_eq!((&*loaded.runs, refused), (&expected[..], ""));
                 }
-                Err(error) => assert_eq!(error.to_string(), format!("rows: {refused}")),
+                Err(error) => assert_eq!(error.sentence(), format!("rows: {refused}")),
             }
         }
     }
@@ -573,7 +572,7 @@ pub(super) mod tests {
         }
         let window = merged.window(&merged.order.chunks).unwrap();
         assert_eq!(
-            merged.load(&window, 0).unwrap_err().to_string(),
+            merged.load(&window, 0).unwrap_err().sentence(),
             "columns of a slice with rows: expected 0 attributes, found 1"
         );
     }

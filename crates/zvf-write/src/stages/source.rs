@@ -239,8 +239,8 @@ mod tests {
         let held = HeldSlice { rows, ..HeldSlice::default() };
         let mut slice = Slice { data: SliceData::Held(Box::new(held)), ..Slice::default() };
         assert_eq!(
-            Source::new(&mut slice).for_each_span(1, |_, _| Ok(())).unwrap_err().to_string(),
-            "rows of a chunk: 4294967296 is more than 4294967295"
+            Source::new(&mut slice).for_each_span(1, |_, _| Ok(())).unwrap_err().sentence(),
+            "rows of a chunk: expected at most 4294967295, found 4294967296"
         );
     }
 
@@ -264,8 +264,8 @@ mod tests {
                 "rows of a slice: expected 8 bytes of them, found {rows} rows from byte {start} on"
             );
             let spans = vec![span(0, 0), span(start, rows)];
-            assert_eq!(source.read(spans.clone(), byte_per_row).unwrap_err().to_string(), expected);
-            assert_eq!(source.read(spans, size).unwrap_err().to_string(), expected);
+            assert_eq!(source.read(spans.clone(), byte_per_row).unwrap_err().sentence(), expected);
+            assert_eq!(source.read(spans, size).unwrap_err().sentence(), expected);
         }
     }
 }

@@ -211,7 +211,7 @@ mod tests {
         let (order, path) = (table.order(&[0], None), folder.path().join("spans"));
         let sorted = sort_spans(&path, &sources, (&table, &order), &WriteOptions::default());
         assert_eq!(
-            sorted.unwrap_err().to_string(),
+            sorted.unwrap_err().sentence(),
             "lists of chunks: expected only chunks of the merged lists, found chunk [1]"
         );
     }
@@ -239,7 +239,7 @@ mod tests {
             fs::write(&path, entries.concat()).unwrap();
             let expected = "rows of chunks: expected place 1 or later, in one of 1 slices";
             let error = index.find(&order, &order.chunks[1..]).unwrap_err();
-            assert_eq!(error.to_string(), format!("{expected}, found {found}"));
+            assert_eq!(error.sentence(), format!("{expected}, found {found}"));
         }
     }
 }

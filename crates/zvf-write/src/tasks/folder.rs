@@ -150,7 +150,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("notes.txt"), "mine").unwrap();
         assert_eq!(
-            make(folder.path()).unwrap_err().to_string(),
+            make(folder.path()).unwrap_err().sentence(),
             format!(
                 "{}: expected an empty folder: what is in it is removed at the end, found notes.txt",
                 folder.path().display()
@@ -216,7 +216,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lock = || lock_work(folder.path(), false).unwrap();
         let shared_locks = (lock(), lock());
-        let message = |error: Error| error.to_string().split_once(": ").unwrap().1.to_owned();
+        let message = |error: Error| error.sentence().split_once(": ").unwrap().1.to_owned();
         assert_eq!(
             message(lock_work(folder.path(), true).unwrap_err()),
             "expected no process that runs tasks, found one at work"

@@ -216,7 +216,7 @@ async fn a_missing_object_is_rewritten() {
     let tasks = open(&backend, folder.path()).unwrap();
     run_all(&tasks).await.unwrap();
     backend.delete(&"a.zv/0/vertices/c/1/0".into()).await.unwrap();
-    let error = tasks.finish().await.unwrap_err().to_string();
+    let error = tasks.finish().await.unwrap_err().sentence();
     assert!(
         error.ends_with(
             ": expected every object that it wrote to be there; it is to be run again, found none for \

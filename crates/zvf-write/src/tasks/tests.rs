@@ -201,7 +201,7 @@ fn missing_results_are_named_and_damaged_ones_are_redone() {
         let error = tasks.run(cells).await.unwrap_err();
         assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
         assert_eq!(
-            error.to_string(),
+            error.sentence(),
             "cells: expected every route task to be done before, found 2 not done: route 0, route 2"
         );
         route(&tasks, kind, 0);
@@ -218,7 +218,7 @@ fn missing_results_are_named_and_damaged_ones_are_redone() {
         let error = open().finish().await.unwrap_err();
         assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
         assert_eq!(
-            error.to_string(),
+            error.sentence(),
             "finish: expected every cells task to be done before, found 1 not done: cells 1"
         );
         for task in open().all().into_iter().filter(|task| task.stage != Stage::Route) {
@@ -242,15 +242,15 @@ fn slices_must_follow_the_plan() {
     assert_eq!(router.vertices(), 40);
     router.push(&batch(kind, 40, 30)).unwrap();
     assert_eq!(
-        tasks.route(router).unwrap_err().to_string(),
+        tasks.route(router).unwrap_err().sentence(),
         "route 1: expected 31 vertices, as were planned, found 30"
     );
     assert_eq!(
-        tasks.router(3).unwrap_err().to_string(),
+        tasks.router(3).unwrap_err().sentence(),
         "route 3: expected one of 3 slices, found no such"
     );
     assert!(!tasks.is_done(Task { stage: Stage::Route, number: 1 }));
-    let message = plan(kind, false, 2).create(folder.path()).unwrap_err().to_string();
+    let message = plan(kind, false, 2).create(folder.path()).unwrap_err().sentence();
     assert!(message.ends_with("found one for other input or other settings"), "{message}");
     assert_eq!(shorten_list(&["a".to_owned(), "b".to_owned()]), "a, b");
     assert_eq!(shorten_list(&vec!["a".to_owned(); 10]), "a, a, a, a, a, a, a, a and 2 more");
@@ -267,16 +267,16 @@ fn finishing_fails_while_a_task_runs() {
     let router = tasks.router(0).unwrap();
     let error = run(tasks.finish()).unwrap_err();
     assert_eq!(error.class(), Class::Unavailable, "it may be tried again");
-    let error = error.to_string();
+    let error = error.sentence();
     assert!(error.ends_with(": expected no process that runs tasks, found one at work"), "{error}");
     drop(router);
     let exclusive_lock = folder::lock_work(&work, true).unwrap();
     let cells = Task { stage: Stage::Cells, number: 0 };
     for error in [tasks.router(0).unwrap_err(), run(tasks.run(cells)).unwrap_err()] {
-        let error = error.to_string();
+        let error = error.sentence();
         assert!(error.ends_with(": expected nobody who finishes, found one at work"), "{error}");
     }
     drop(exclusive_lock);
-    let error = run(tasks.finish()).unwrap_err().to_string();
+    let error = run(tasks.finish()).unwrap_err().sentence();
     assert!(error.starts_with("finish: expected every route task to be done before"), "{error}");
 }

@@ -141,12 +141,12 @@ mod tests {
     fn lines_have_two_ends() {
         assert_eq!(pairs(4, 7).unwrap(), [part(0..2, 7), part(2..4, 8)]);
         assert_eq!(
-            pairs(3, 0).unwrap_err().to_string(),
-            "a batch of line: vertices without parts must be two a line, found 3"
+            pairs(3, 0).unwrap_err().sentence(),
+            "a batch of line: vertices without parts: expected two a line, found 3"
         );
         assert_eq!(
-            check_lines([part(0..3, 4)].iter()).unwrap_err().to_string(),
-            "a batch of line: object 4 must be two vertices, found 3"
+            check_lines([part(0..3, 4)].iter()).unwrap_err().sentence(),
+            "a batch of line: object 4: expected two vertices, found 3"
         );
     }
 
@@ -155,8 +155,8 @@ mod tests {
         assert_eq!(ids_from(i64::MAX - 2, 2).unwrap(), i64::MAX - 2..i64::MAX);
         assert!(ids_from(i64::MAX, 0).unwrap().is_empty());
         assert_eq!(
-            pairs(4, i64::MAX - 1).unwrap_err().to_string(),
-            "ids of objects: 9223372036854775808 is more than 9223372036854775807"
+            pairs(4, i64::MAX - 1).unwrap_err().sentence(),
+            "ids of objects: expected at most 9223372036854775807, found 9223372036854775808"
         );
     }
 }

@@ -139,13 +139,13 @@ mod tests {
             check_width(3).unwrap_err(),
         ];
         assert_eq!(
-            errors.map(|error| error.to_string()),
+            errors.map(|error| error.sentence()),
             [
                 "vertex 10 of a skeleton has two parents",
                 "vertex 11 of a skeleton is its own ancestor, or behind one that is",
                 "vertex 11 of a skeleton has its parent in another object",
                 "object 1 of a skeleton must be one tree, found 2 vertices without a parent",
-                "a batch of skeleton: an edge must be 2 vertices, the child first, found 3",
+                "a batch of skeleton: an edge: expected 2 vertices, the child first, found 3",
             ]
         );
     }

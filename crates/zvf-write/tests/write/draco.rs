@@ -104,6 +104,6 @@ fn unsupported_vertices_of_streams_are_refused() {
         writer.push(&Batch::new(Kind::PointCloud, positions))?;
         writer.finish().await
     });
-    let error = error.unwrap_err().to_string();
+    let error = error.unwrap_err().sentence();
     assert!(error.contains("3, in chunks by place alone"), "{error}");
 }

@@ -184,7 +184,7 @@ async fn invalid_mixtures_are_refused() {
     let (_, mut writer) = begin(mixed(Kind::Graph, &[Kind::Streamline, Kind::Mesh])).await;
     assert_eq!(
         writer.kind(Kind::Line).map(|_| ()).unwrap_err().to_string(),
-        "the kind: expected mesh or graph or streamline, found line"
+        "InvalidArgument, the kind: expected mesh or graph or streamline, found line"
     );
     assert_eq!(
         writer.push(&part(Kind::Line, 1)).unwrap_err().to_string(),
@@ -207,7 +207,7 @@ fn tasks_are_of_one_kind() {
     let refused = Tasks::open("a.zv", folder.path(), schema, WriteOptions::default());
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "kinds of a store built by tasks: expected one, found 2"
+        "InvalidArgument, kinds of a store built by tasks: expected one, found 2"
     );
 }
 

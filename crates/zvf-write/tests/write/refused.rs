@@ -180,7 +180,7 @@ async fn an_element_of_a_missing_vertex_is_refused() {
     let rows = Column::new(Dtype::INT64, 2, rows.into()).unwrap();
     writer.push_elements(&rows, &[]).unwrap();
     let error = writer.finish().await.unwrap_err();
-    assert_eq!(error.to_string(), "element 1 names vertex 2 of 2");
+    assert_eq!(error.to_string(), "OutOfBounds, element 1 names vertex 2 of 2");
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn a_chain_never_has_a_hole() {
     let schema = schema(Kind::Line).with_bounds(bounds).unwrap();
     let batch = Batch::new(Kind::Line, floats(&[1.0, 7.0], 1));
     let message = refusal(schema, Outside::Ignore, &[batch]).await;
-    assert!(message.starts_with("1 of 2 vertices lie outside the bounds"));
+    assert!(message.starts_with("OutOfBounds, 1 of 2 vertices lie outside the bounds"));
 }
 
 #[tokio::test]
