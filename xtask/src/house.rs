@@ -54,6 +54,14 @@ impl House {
         }
     }
 
+    /// Returns an empty folder below the build folder.
+    pub(crate) fn empty_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.target().join(name);
+        remove_folder(&folder)?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+
     /// Returns a command of the current cargo.
     pub(crate) fn cargo(&self, args: &[&str]) -> Program {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -250,6 +258,23 @@ impl Program {
     fn echo(&self) {
         say(&format!("$ {}", self.name()));
     }
+}
+
+/// Removes a folder and what is in it, where there is one.
+pub(crate) fn remove_folder(folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns what is in a folder, by name.
+pub(crate) fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let place = || format!("cannot list {}", folder.display());
+    let paths = fs::read_dir(folder).with_context(place)?.map(|entry| Ok(entry?.path()));
+    let mut paths = paths.collect::<io::Result<Vec<_>>>().with_context(place)?;
+    paths.sort();
+    Ok(paths)
 }
 
 /// Prints one line. A closed terminal is not an error.

@@ -13,7 +13,7 @@ use anyhow::ensure;
 
 use crate::Command;
 use crate::args::Args;
-use crate::house::House;
+use crate::house::{House, list, remove_folder};
 
 pub(crate) const COMMAND: Command = Command {
     name: "python",
@@ -111,9 +111,7 @@ fn run_reference_tests(house: &House, wheel: &Path, args: Args) -> anyhow::Resul
     }
     // Unpacked again each time: the tests must be the published ones.
     let extracted = folder.join("zarr_vectors-0.9.2");
-    if extracted.exists() {
-        std::fs::remove_dir_all(&extracted)?;
-    }
+    remove_folder(&extracted)?;
     let archive = archive.display().to_string();
     house.program(&python).args(&["-m", "tarfile", "-e", &archive, &into]).run()?;
     let plugin = house.path("crates/zvf-py/tests/reference").display().to_string();
@@ -153,16 +151,10 @@ print('ran', sys.argv[1])";
 
 /// Returns the files of a folder with this ending, by name.
 fn files_in(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|found| found == ending) {
-            found.push(path.display().to_string());
-        }
-    }
+    let mut found = list(folder)?;
+    found.retain(|path| path.extension().is_some_and(|found| found == ending));
     ensure!(!found.is_empty(), "no .{ending} in {}", folder.display());
-    found.sort();
-    Ok(found)
+    Ok(found.iter().map(|path| path.display().to_string()).collect())
 }
 
 /// Returns the interpreter of an environment below the target folder; installs `tools` where the list changed.
@@ -242,9 +234,7 @@ fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()
 /// Installs a wheel or an archive with only its dependencies, and lets it write and read a store.
 fn try_in_fresh_environment(house: &House, file: &Path, words: &[&str]) -> anyhow::Result<()> {
     let folder = house.target().join("python-fresh");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
+    remove_folder(&folder)?;
     let python = environment(house, "python-fresh", &["pip"])?;
     let file = file.display().to_string();
     let install = ["-m", "pip", "install", "--quiet", &file];
@@ -261,13 +251,7 @@ assert ds.read(where='mass > 1')['mass'].tolist() == [2.0] and ds.validate(level
 
 /// Returns the newest file with this ending in a folder.
 fn newest(folder: &str, ending: &str) -> anyhow::Result<PathBuf> {
-    let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|found| found == ending) {
-            found.push((path.metadata()?.modified()?, path));
-        }
-    }
-    found.sort();
-    found.pop().map(|(_, path)| path).ok_or_else(|| anyhow::anyhow!("no .{ending} in {folder}"))
+    let mut found = files_in(Path::new(folder), ending)?;
+    found.sort_by_cached_key(|path| Path::new(path).metadata().and_then(|m| m.modified()).ok());
+    Ok(found.pop().expect("an empty list is an error").into())
 }

@@ -8,14 +8,13 @@
 //! docs              the commands of the pages with SQL queries
 //! ```
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use crate::args::Args;
 use crate::docs::run_sql_pages;
-use crate::house::{HEAVY, House, say};
+use crate::house::{HEAVY, House, list, say};
 use crate::python::environment;
 
 /// Runs all steps.
@@ -27,12 +26,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     house.cargo(&["test", "--all-features"]).args(&packages).run()?;
     let programs = house.build_programs(&[])?;
     build(house)?;
-    let folder = house.target().join("sql");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
-    let demo = folder.join("demo");
+    let demo = house.empty_folder("sql")?.join("demo");
     house.program(programs.join("zvf")).args(&["demo", "--quiet"]).args(&[&demo]).run()?;
     let stores = std::iter::once(&demo).chain(&stores);
     house.program(programs.join("examples/agreement")).args(&stores.collect::<Vec<_>>()).run()?;
@@ -53,11 +47,7 @@ fn packages() -> Vec<&'static str> {
 /// Compares the tables of the demo stores with `DuckDB` on their exported files.
 fn duckdb(house: &House, programs: &Path, demo: &Path) -> anyhow::Result<()> {
     let python = environment(house, "sql-env", &["duckdb"])?;
-    let mut stores: Vec<PathBuf> = Vec::new();
-    for entry in fs::read_dir(demo).context("no demo stores")? {
-        stores.push(entry?.path());
-    }
-    stores.sort();
+    let stores = list(demo)?;
     ensure!(!stores.is_empty(), "no demo stores in {}", demo.display());
     say("DuckDB");
     let script = house.path("crates/zvf-sql/tests/compare_with_duckdb.py");

@@ -24,14 +24,11 @@ use crate::{HEAP, corpus};
 pub(crate) fn run_tet(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
     for expected in list(&corpus::read_json(&folder.join("manifest.json"))?["files"]) {
         let name = expected["file"].as_str().unwrap_or_default();
-        run.case(name, async |report| {
-            check_sound_tet(report, &folder.join(name), expected).await;
-            Ok(())
-        })?;
+        run.case(name, async |report| check_sound_tet(report, &folder.join(name), expected).await)?;
     }
     for case in list(&corpus::read_json(&folder.join("reject.json"))?["cases"]) {
         check_broken(run, folder, &case["file"], async |report, bytes| {
-            check_broken_tet(report, bytes, case).await;
+            check_broken_tet(report, bytes, case).await
         })?;
     }
     Ok(())
@@ -43,13 +40,12 @@ pub(crate) fn run_caterva(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()
     for expected in list(&manifest["arrays"]) {
         let path = folder.join(expected["path"].as_str().unwrap_or_default());
         run.case(expected["name"].as_str().unwrap_or_default(), async |report| {
-            check_sound_array(report, &path, expected).await;
-            Ok(())
+            check_sound_array(report, &path, expected).await
         })?;
     }
     for case in list(&manifest["reject"]) {
         check_broken(run, folder, &case["path"], async |report, bytes| {
-            check_broken_array(report, bytes, case).await;
+            check_broken_array(report, bytes, case).await
         })?;
     }
     Ok(())
@@ -60,67 +56,66 @@ fn check_broken(
     run: &mut Run<'_>,
     folder: &Path,
     name: &Value,
-    check: impl AsyncFnOnce(&mut Report, Vec<u8>),
+    check: impl AsyncFnOnce(&mut Report, Vec<u8>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let name = name.as_str().unwrap_or_default();
     run.case(name, async |report| {
         let bytes = fs::read(folder.join(name))?;
         let (len, held) = (bytes.len(), HEAP.current_usage());
         HEAP.reset_peak_usage();
-        check(report, bytes).await;
+        check(report, bytes).await?;
         let taken = HEAP.peak_usage().saturating_sub(held);
         report.check("memory", taken <= SPARE + 8 * len, format!("{taken} bytes for {len}"));
         Ok(())
     })
 }
 
-async fn check_sound_tet(report: &mut Report, path: &Path, expected: &Value) {
-    let Some(bytes) = report.ok_or_report("read", fs::read(path)) else { return };
+async fn check_sound_tet(report: &mut Report, path: &Path, expected: &Value) -> anyhow::Result<()> {
+    let bytes = fs::read(path)?;
     let opened = [
         TensorFile::from_bytes(bytes.into()),
         TensorFile::open(&path.to_string_lossy(), &OpenOptions::default()).await,
     ];
     for file in opened {
-        let Some(file) = report.ok_or_report("open", file) else { continue };
+        let file = file?;
         let datasets: Vec<_> = list(&expected["datasets"]).collect();
         report.compare("datasets", &datasets.len().into(), file.tensors().len());
         for (tensor, expected) in file.tensors().zip(datasets) {
-            check_sound_tensor(report, &tensor, expected).await;
+            check_sound_tensor(report, &tensor, expected).await?;
         }
-        if let Some(faults) = report.ok_or_report("verify", file.verify(true, &memory()).await) {
-            let faults = faults.iter().filter(|fault| fault.weight == Weight::Error).count();
-            report.compare("faults", &0.into(), faults);
-        }
+        let faults = file.verify(true, &memory()).await?;
+        let faults = faults.iter().filter(|fault| fault.weight == Weight::Error).count();
+        report.compare("faults", &0.into(), faults);
     }
+    Ok(())
 }
 
-async fn check_sound_tensor(report: &mut Report, tensor: &Tensor<'_>, expected: &Value) {
+async fn check_sound_tensor(
+    report: &mut Report,
+    tensor: &Tensor<'_>,
+    expected: &Value,
+) -> anyhow::Result<()> {
     report.compare("name", &expected["name"], tensor.name());
     report.compare("shape", &expected["shape"], tensor.shape().to_vec());
     report.compare("chunks", &expected["chunk_shape"], tensor.chunk_shape().to_vec());
     let element = tensor.element().map(|element| element.name());
     report.compare("dtype", &expected["dtype"], element);
-    let all = tensor.slice(&Slice::all(), &memory()).await;
-    if let Some(all) = report.ok_or_report("all", all) {
-        report.compare("digest", &expected["sha256"], digest([all.bytes()].iter()));
-    }
+    let all = tensor.slice(&Slice::all(), &memory()).await?;
+    report.compare("digest", &expected["sha256"], digest([all.bytes()].iter()));
     for slice in list(&expected["slices"]) {
         let cuts = Slice::new(list(&slice["selection"]).map(parse_cut).collect());
-        let Some(part) = report.ok_or_report("slice", tensor.slice(&cuts, &memory()).await) else {
-            continue;
-        };
+        let part = tensor.slice(&cuts, &memory()).await?;
         report.compare("slice", &slice["sha256"], digest([part.bytes()].iter()));
-        let Some(touched) = report.ok_or_report("touched", tensor.touched_chunks(&cuts)) else {
-            continue;
-        };
+        let touched = tensor.touched_chunks(&cuts)?;
         // A long list is given by its ends.
         if list(&slice["chunks"]).count() > 0 && list(&slice["chunks"]).all(Value::is_array) {
             report.compare("touched", &slice["chunks"], touched);
         }
     }
+    Ok(())
 }
 
-async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
+async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) -> anyhow::Result<()> {
     let expect = case["expect"].as_str().unwrap_or_default();
     let file = match (expect, TensorFile::from_bytes(bytes.into())) {
         ("reject-open", opened) => {
@@ -129,15 +124,17 @@ async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
                 .and_then(|error| zvf_tensor::violated_rule(&error))
                 .map(|rule| rule.id());
             let refused = rule.is_some_and(|rule| rule.starts_with('O'));
-            return report.check("open", refused, "not refused by its rule");
+            report.check("open", refused, "not refused by its rule");
+            return Ok(());
         }
-        ("either", Err(_)) => return report.check("open", true, ""),
+        ("either", Err(_)) => {
+            report.check("open", true, "");
+            return Ok(());
+        }
         (_, opened) => opened,
     };
-    let Some(file) = report.ok_or_report("open", file) else { return };
-    let Some(faults) = report.ok_or_report("verify", file.verify(true, &memory()).await) else {
-        return;
-    };
+    let file = file?;
+    let faults = file.verify(true, &memory()).await?;
     let rule = |letter| faults.iter().any(|fault| fault.rule.starts_with(letter));
     let error = faults.iter().any(|fault| fault.weight == Weight::Error);
     let right = match expect {
@@ -151,52 +148,53 @@ async fn check_broken_tet(report: &mut Report, bytes: Vec<u8>, case: &Value) {
     if let Some(sum) = case["values"]["sum"].as_f64() {
         let named = case["values"]["dataset"].as_str();
         let tensor = named.map_or_else(|| file.tensors().next(), |name| file.tensor(name).ok());
-        let Some(tensor) = tensor else { return };
-        if let Some(all) = report.ok_or_report("all", tensor.slice(&Slice::all(), &memory()).await)
-        {
-            let values = all.values::<f32>().unwrap_or_default();
-            let found: f64 = values.iter().copied().map(f64::from).sum();
-            report.compare("sum", &sum.into(), found);
-        }
+        let Some(tensor) = tensor else { return Ok(()) };
+        let all = tensor.slice(&Slice::all(), &memory()).await?;
+        let values = all.values::<f32>().unwrap_or_default();
+        let found: f64 = values.iter().copied().map(f64::from).sum();
+        report.compare("sum", &sum.into(), found);
     }
+    Ok(())
 }
 
-async fn check_sound_array(report: &mut Report, path: &Path, expected: &Value) {
+async fn check_sound_array(
+    report: &mut Report,
+    path: &Path,
+    expected: &Value,
+) -> anyhow::Result<()> {
     let mut opened = vec![BlockArray::open(&path.to_string_lossy(), &OpenOptions::default()).await];
     if let Ok(bytes) = fs::read(path) {
         opened.push(BlockArray::from_file(RangedFile::from_bytes(bytes.into())).await);
     }
     for array in opened {
-        let Some(array) = report.ok_or_report("open", array) else { continue };
+        let array = array?;
         let fields = &expected["fields"];
         report.compare("shape", &fields["shape"], array.shape().to_vec());
         report.compare("chunks", &fields["chunkshape"], array.chunk_shape().to_vec());
         report.compare("blocks", &fields["blockshape"], array.block_shape().to_vec());
         report.compare("dtype", &fields["dtype"], array.dtype());
-        let all = array.slice(&Slice::all(), &memory()).await;
-        if let Some(all) = report.ok_or_report("all", all) {
-            report.compare("digest", &expected["full"]["sha256"], digest([all.bytes()].iter()));
-        }
+        let all = array.slice(&Slice::all(), &memory()).await?;
+        report.compare("digest", &expected["full"]["sha256"], digest([all.bytes()].iter()));
         for cut in list(&expected["slices"]) {
             let slice = match facts::numbers(&cut["start"]) {
                 none if none.is_empty() => Slice::all(),
                 start => Slice::from_bounds(&start, &facts::numbers(&cut["stop"])),
             };
-            let part = array.slice(&slice, &memory()).await;
-            if let Some(part) = report.ok_or_report("slice", part) {
-                report.compare("slice", &cut["sha256"], digest([part.bytes()].iter()));
-            }
-            if let Some((chunks, blocks)) =
-                report.ok_or_report("touched", array.count_touched(&slice))
-            {
-                report.compare("chunks touched", &cut["chunks_touched"], chunks);
-                report.compare("blocks touched", &cut["blocks_touched"], blocks);
-            }
+            let part = array.slice(&slice, &memory()).await?;
+            report.compare("slice", &cut["sha256"], digest([part.bytes()].iter()));
+            let (chunks, blocks) = array.count_touched(&slice)?;
+            report.compare("chunks touched", &cut["chunks_touched"], chunks);
+            report.compare("blocks touched", &cut["blocks_touched"], blocks);
         }
     }
+    Ok(())
 }
 
-async fn check_broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
+async fn check_broken_array(
+    report: &mut Report,
+    bytes: Vec<u8>,
+    case: &Value,
+) -> anyhow::Result<()> {
     let opened = BlockArray::from_file(RangedFile::from_bytes(bytes.into())).await;
     let refused = match (case["stage"].as_str(), opened) {
         (_, Err(_)) => true,
@@ -204,6 +202,7 @@ async fn check_broken_array(report: &mut Report, bytes: Vec<u8>, case: &Value) {
         (_, Ok(array)) => array.slice(&Slice::all(), &memory()).await.is_err(),
     };
     report.check("refused", refused, &case["why"]);
+    Ok(())
 }
 
 fn parse_cut(axis: &Value) -> Cut {

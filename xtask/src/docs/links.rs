@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::house::House;
+use crate::house::{House, list};
 
 /// Returns broken links, and pages that are missing in the table of contents.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
@@ -44,15 +44,13 @@ pub(super) fn pages(house: &House) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn pages_in(folder: &Path, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))? {
-        let path = entry?.path();
+    for path in list(folder)? {
         if path.is_dir() {
             pages_in(&path, pages)?;
         } else if path.extension().is_some_and(|extension| extension == "md") {
             pages.push(path);
         }
     }
-    pages.sort();
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-use crate::house::House;
+use crate::house::{House, remove_folder};
 
 /// Returns what the build recorded of the page.
 pub(super) fn built(house: &House) -> anyhow::Result<Value> {
@@ -48,10 +48,7 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     house.cargo(&words).env("RUSTFLAGS", &remap_paths(house)?).run()?;
     let module = house.target().join(WASM).join("wasm/zvf_wasm.wasm");
     let generator = build_generator(house)?;
-    if folder.exists() {
-        std::fs::remove_dir_all(folder)
-            .with_context(|| format!("cannot empty {}", folder.display()))?;
-    }
+    remove_folder(folder)?;
     house.program(&generator).args(&[Path::new(target), &module, folder]).run()?;
     let bare = folder.join("zvf_wasm_bg.wasm").display().to_string();
     // Removing names is a separate run, because other passes need them.

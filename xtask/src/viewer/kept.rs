@@ -21,8 +21,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
 use super::build::built;
-use super::trial::{empty_folder, list};
-use crate::house::{House, say};
+use crate::house::{House, list, say};
 
 /// Lets the command serve a store, and asks for everything that the kept page asks for.
 pub(super) fn check(house: &House) -> anyhow::Result<()> {
@@ -39,7 +38,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<()> {
     );
     compare_sums(house, &built["inputs"], "").context(STALE)?;
 
-    let folder = empty_folder(house, "viewer-check")?;
+    let folder = house.empty_folder("viewer-check")?;
     let zvf = house.build_command()?;
     let stores = folder.join("stores");
     house.program(&zvf).args(&["demo", "--quiet"]).args(&[&stores]).run()?;

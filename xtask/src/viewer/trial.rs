@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 
 use super::build::{build_reader, find_tools, install_packages, rebuild_page, tool};
 use crate::args::Args;
-use crate::house::House;
+use crate::house::{House, list};
 
 /// Tests the page in headless Chromium, with the figures that it must reach.
 pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
@@ -19,7 +19,7 @@ pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
     if !args.flag("--kept") {
         rebuild_page(house)?;
     }
-    let folder = empty_folder(house, "viewer-verify")?;
+    let folder = house.empty_folder("viewer-verify")?;
     let (zvf, script) = (house.build_command()?, house.path("viewer/acceptance.mjs"));
     find_browser()?;
     house.program("node").args(&[script, zvf, folder]).forward(args).run()
@@ -34,7 +34,7 @@ pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     if !pkg.join("zvf_wasm_bg.wasm").is_file() {
         build_reader(house, "web", &pkg)?;
     }
-    let folder = empty_folder(house, "viewer-npm")?;
+    let folder = house.empty_folder("viewer-npm")?;
     let package = folder.join("package");
     let script = house.path("viewer/npm/build.mjs");
     house.program("node").args(&[script, package.clone()]).run()?;
@@ -61,7 +61,7 @@ pub(super) fn draw_pictures(house: &House, args: Args) -> anyhow::Result<()> {
     find_tools(house)?;
     install_packages(house)?;
     find_browser()?;
-    let folder = empty_folder(house, "viewer-pictures")?;
+    let folder = house.empty_folder("viewer-pictures")?;
     let script = house.path("viewer/pictures.mjs");
     let words = [script, house.build_command()?, folder, house.path("docs/src")];
     house.program("node").args(&words).run()
@@ -80,7 +80,7 @@ pub(super) fn try_neuroglancer(house: &House, mut args: Args) -> anyhow::Result<
         found.context("this Python has no package neuroglancer: pip install neuroglancer")?;
     let client = Path::new(found.trim()).join("static/client");
     ensure!(client.join("index.html").is_file(), "{} has no client", client.display());
-    let folder = empty_folder(house, "viewer-neuroglancer")?;
+    let folder = house.empty_folder("viewer-neuroglancer")?;
     let script = house.path("viewer/neuroglancer.mjs");
     let words = [script, house.build_command()?, folder, client];
     house.program("node").args(&words).args(&[python]).run()
@@ -103,17 +103,6 @@ fn unpack_stores(house: &House, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(stores)
 }
 
-/// Returns an empty folder below the target folder.
-pub(super) fn empty_folder(house: &House, name: &str) -> anyhow::Result<PathBuf> {
-    let folder = house.target().join(name);
-    if folder.exists() {
-        fs::remove_dir_all(&folder)
-            .with_context(|| format!("cannot empty {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
-}
-
 /// Fails where the browser is missing.
 fn find_browser() -> anyhow::Result<()> {
     let program = std::env::var_os("CHROMIUM").map_or_else(|| BROWSER.into(), PathBuf::from);
@@ -123,14 +112,6 @@ fn find_browser() -> anyhow::Result<()> {
         program.display()
     );
     Ok(())
-}
-
-pub(super) fn list(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()));
-    let paths: Result<Vec<_>, _> = entries?.map(|entry| entry.map(|entry| entry.path())).collect();
-    let mut paths = paths?;
-    paths.sort();
-    Ok(paths)
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {

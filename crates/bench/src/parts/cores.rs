@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::files::write_points;
-use crate::pyramid::{copy_store, find_zvf, measure_command};
+use crate::pyramid::{copy_store, find_zvf, measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -120,9 +120,8 @@ fn create_compressed(folder: &Path, table: &Path) -> anyhow::Result<PathBuf> {
     let name = table.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
-        let mut create = Command::new(find_zvf()?);
-        create.args(["create", "-q", "--codec", "zstd"]).args([table, &store]);
-        let status = create.stdout(Stdio::null()).status()?;
+        let mut create = zvf_command("create")?;
+        let status = create.args(["--codec", "zstd"]).args([table, &store]).status()?;
         ensure!(status.success(), "{} is not made: {status}", store.display());
     }
     Ok(store)

@@ -6,14 +6,13 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::json;
 
 use crate::contest::Contender;
 use crate::parts::sample_data::Points;
 use crate::peer::Other;
-use crate::pyramid::{find_zvf, measure_command};
+use crate::pyramid::{measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::Role;
 use crate::settings::Bench;
@@ -39,13 +38,9 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let request = json!({"work": kind, "from": file, "to": theirs});
         let mut sides = vec![
             Contender::new("zvf create", Role::Zvf, || {
-                let mut command = Command::new(find_zvf()?);
-                command
-                    .arg("create")
-                    .arg("-q")
-                    .args([&file, &ours])
-                    .args(["--chunk", "12.5,12.5,12.5"]);
-                let turn = measure_command(command.stdout(Stdio::null()))?;
+                let mut command = zvf_command("create")?;
+                command.args([&file, &ours]).args(["--chunk", "12.5,12.5,12.5"]);
+                let turn = measure_command(&mut command)?;
                 Ok(turn.with_count(count_vertices(&ours)?))
             }),
             tools.contender(request).and_then(|turn| Ok(turn.with_count(count_vertices(&theirs)?))),

@@ -5,7 +5,6 @@
 //! Parquet is written by the command from its start to its end, beside DuckDB's `COPY` out of a table of its own.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::json;
@@ -16,7 +15,7 @@ use crate::contest::Contender;
 use crate::parts::files::{READERS, write_points, write_sheet};
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::peer::Other;
-use crate::pyramid::{find_zvf, measure_command};
+use crate::pyramid::{measure_command, zvf_command};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -115,12 +114,6 @@ pub(super) fn convert_store(store: &Path, folder: &Path, format: &str) -> anyhow
         anyhow::ensure!(status.success(), "{} is not written", file.display());
     }
     Ok(file)
-}
-
-fn zvf_command(verb: &str) -> anyhow::Result<Command> {
-    let mut command = Command::new(find_zvf()?);
-    command.arg(verb).arg("-q").stdout(Stdio::null());
-    Ok(command)
 }
 
 /// Reads a file to its end. Of meshes faces are counted: formats differ in whether they share vertices.

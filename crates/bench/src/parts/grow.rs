@@ -24,7 +24,7 @@ use crate::parts::sample_data::{
 };
 use crate::parts::shapes::{CORNERS, NODES, make_rings, make_trees};
 use crate::peer::Reference;
-use crate::pyramid::grow::{measure_levels, measure_levels_beside_more_files};
+use crate::pyramid::grow::{measure_levels_beside_more_files, measure_levels_of_kinds};
 use crate::results::Results;
 use crate::row::{Amount, Cost, Role, Turn};
 use crate::settings::Bench;
@@ -38,7 +38,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         measure_points(bench, results, &mut reference, Points { count, chunks, shard: None })?;
         measure_streamlines(bench, results, &mut reference, (count / 100).max(10), chunks)?;
         if times <= 10 {
-            measure_levels(bench, results, count.max(1000), chunks)?;
+            measure_levels_of_kinds(bench, results, count.max(1000), chunks)?;
         }
         // Made in memory at once: a tenth of that.
         let nodes = make_trees((count / 10 / NODES as u64).max(10))?;

@@ -35,14 +35,7 @@ impl Points {
 
     /// Writes it anew; the batches are made meanwhile, in bounded memory.
     pub(crate) fn write_store(self, store: &Path) -> anyhow::Result<()> {
-        let side = SIDE / f64::from(self.chunks);
-        let axes = Axis::spatial(3).context("three axes")?;
-        let schema = Schema::new(Kind::PointCloud, axes, ChunkShape::new(&[side; 3])?)?;
-        let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
-        let schema = match self.shard {
-            Some(cells) => schema.with_shard_shape(&[cells; 3])?,
-            None => schema,
-        };
+        let schema = schema(Kind::PointCloud, self.chunks, self.shard)?;
         block_on(async {
             let mut writer =
                 Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
@@ -109,20 +102,25 @@ pub(crate) fn write_batch_as(
     shard: Option<u64>,
     store: &Path,
 ) -> anyhow::Result<()> {
-    let axes = Axis::spatial(3).context("three axes")?;
-    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
-    let schema = Schema::new(batch.kind(), axes, shape)?;
-    let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
-    let schema = match shard {
-        Some(cells) => schema.with_shard_shape(&[cells; 3])?,
-        None => schema,
-    };
+    let schema = schema(batch.kind(), chunks, shard)?;
     block_on(async {
         let mut writer =
             Writer::create(to_address(store)?, schema, WriteOptions::default()).await?;
         writer.push(batch)?;
         writer.finish().await?;
         Ok(())
+    })
+}
+
+/// The cube in so many chunks on each axis; with one object for so many of them, or a file a chunk.
+fn schema(kind: Kind, chunks: u32, shard: Option<u64>) -> anyhow::Result<Schema> {
+    let axes = Axis::spatial(3).context("three axes")?;
+    let shape = ChunkShape::new(&[SIDE / f64::from(chunks); 3])?;
+    let schema = Schema::new(kind, axes, shape)?;
+    let schema = schema.with_bounds(Bounds::new(&[0.0; 3], &[SIDE; 3])?)?;
+    Ok(match shard {
+        Some(cells) => schema.with_shard_shape(&[cells; 3])?,
+        None => schema,
     })
 }
 

@@ -5,7 +5,6 @@
 //! by bit, in whatever order they come.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Context as _;
 use futures_executor::block_on;
@@ -19,7 +18,7 @@ use crate::limit;
 use crate::parts::files::{write_points, write_sheet};
 use crate::parts::sample_data::{make_walks, open_store, write_batch};
 use crate::peer::Other;
-use crate::pyramid::find_zvf;
+use crate::pyramid::zvf_command;
 use crate::results::Results;
 use crate::row::Role;
 use crate::settings::Bench;
@@ -99,9 +98,7 @@ fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
 fn recompress_store(store: &Path) -> anyhow::Result<PathBuf> {
     let small = store.with_extension("small.zarrvectors");
     if !small.exists() {
-        let mut command = Command::new(find_zvf()?);
-        let status =
-            command.args(["recompress", "-q"]).args([store, &small]).args(CODEC).status()?;
+        let status = zvf_command("recompress")?.args([store, &small]).args(CODEC).status()?;
         anyhow::ensure!(status.success(), "{} is not written", small.display());
     }
     Ok(small)

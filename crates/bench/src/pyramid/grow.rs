@@ -7,9 +7,8 @@ use anyhow::Context as _;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind};
 
-use super::{copy_store, find_zvf, measure_command};
+use super::measure_levels;
 use crate::contest::Contender;
-use crate::discard::discard;
 use crate::parts::sample_data::{make_walks, write_batch};
 use crate::results::Results;
 use crate::row::{Amount, Role};
@@ -17,38 +16,17 @@ use crate::settings::Bench;
 use crate::write::data::make_sheet;
 
 /// Levels of about so many vertices of each kind.
-pub(crate) fn measure_levels(
+pub(crate) fn measure_levels_of_kinds(
     bench: &Bench,
     results: &mut Results,
     count: u64,
     chunks: u32,
 ) -> anyhow::Result<()> {
-    if bench.alone || bench.own.is_some() {
-        return Ok(()); // it needs the command, which has a process of its own
-    }
     for kind in [Kind::PointCloud, Kind::Streamline, Kind::Skeleton, Kind::Graph, Kind::Mesh] {
         let work = format!("three levels of a {kind}, within {LIMIT}");
         let name = format!("{work}, of {count} vertices");
-        if !bench.is_selected(&name) {
-            continue;
-        }
-        let store =
-            bench.create_folder("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
-        if !store.exists() {
-            write_batch(&make_batch(kind, count)?, chunks, &store)?;
-        }
-        let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
-        let run = || {
-            let store = copy_store(&store, &place.path)?;
-            let mut command = std::process::Command::new(find_zvf()?);
-            command.args(["pyramid", "-q", "--levels", "3", "--memory-limit", LIMIT]).arg(&store);
-            let turn = measure_command(command.stdout(std::process::Stdio::null()))?;
-            discard(&store)?;
-            Ok(turn)
-        };
-        let amount = Amount::measure(count, &store)?;
-        let zvf = Contender::new("zvf", Role::Zvf, run);
-        results.contest_growing(bench, name, (&work, amount), vec![zvf])?;
+        let words = ["--levels", "3", "--memory-limit", LIMIT];
+        measure_store(bench, results, [&work, &name], (kind, count, chunks), (false, &words))?;
     }
     Ok(())
 }
@@ -58,43 +36,44 @@ pub(crate) fn measure_levels_beside_more_files(
     bench: &Bench,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    if bench.alone || bench.own.is_some() {
-        return Ok(()); // it needs the command, which has a process of its own
-    }
     let count = ((1e6 * bench.scale) as u64).max(1000);
     for (kind, size) in [(Kind::PointCloud, "2"), (Kind::Streamline, "0.5")] {
         for chunks in chunks_on_axis(bench.largest) {
             let work = format!("new levels beside more files of a {kind}, on disk");
             let name = format!("{work}, of {count} vertices in {} chunks", chunks.pow(3));
-            if !bench.is_selected(&name) {
-                continue;
-            }
-            let store =
-                bench.create_folder("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
-            if !store.exists() {
-                write_batch(&make_batch(kind, count)?, *chunks, &store)?;
-            }
-            let place = bench.create_folder("place")?;
             // Two chunks of the level on each axis, whatever those of level 0 are.
             let scale = (chunks / 2).to_string();
-            let run = || {
-                let store = copy_store(&store, &place)?;
-                let mut command = std::process::Command::new(find_zvf()?);
-                command.args(["pyramid", "-q", "--levels", "1", "--chunk-scale", &scale]);
-                command.args(["--cell-size", size]).arg(&store);
-                let turn = measure_command(command.stdout(std::process::Stdio::null()))?;
-                discard(&store)?;
-                Ok(turn)
-            };
-            // What grows is files, not vertices.
-            let amount = Amount::measure(count, &store)?;
-            let elements = amount.files.unwrap_or(amount.elements);
-            let zvf = Contender::new("zvf", Role::Zvf, run);
-            let growing = (work.as_str(), Amount { elements, ..amount });
-            results.contest_growing(bench, name, growing, vec![zvf])?;
+            let words = ["--levels", "1", "--chunk-scale", &scale, "--cell-size", size];
+            let data = (kind, count, *chunks);
+            measure_store(bench, results, [&work, &name], data, (true, &words))?;
         }
     }
     Ok(())
+}
+
+/// Levels of one store by the command, in memory where that is possible, or on disk `beside` more files, which then grow.
+fn measure_store(
+    bench: &Bench,
+    results: &mut Results,
+    [work, name]: [&str; 2],
+    (kind, count, chunks): (Kind, u64, u32),
+    (beside, words): (bool, &[&str]),
+) -> anyhow::Result<()> {
+    if bench.alone || bench.own.is_some() || !bench.is_selected(name) {
+        return Ok(()); // it needs the command, which has a process of its own
+    }
+    let store = bench.create_folder("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
+    if !store.exists() {
+        write_batch(&make_batch(kind, count)?, chunks, &store)?;
+    }
+    let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
+    let path = if beside { bench.create_folder("place")? } else { place.path.clone() };
+    let mut amount = Amount::measure(count, &store)?;
+    if let Some(files) = amount.files.filter(|_| beside) {
+        amount.elements = files;
+    }
+    let zvf = Contender::new("zvf", Role::Zvf, || measure_levels(&store, &path, words));
+    results.contest_growing(bench, name, (work, amount), vec![zvf])
 }
 
 /// Chunks on an axis: each has about ten times the chunks of the one before it.

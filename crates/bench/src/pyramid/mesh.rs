@@ -4,8 +4,7 @@
 //! Ours states a bound of the distance to the surface with each level; theirs gives an estimate of its own.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use anyhow::Context as _;
 use futures_executor::block_on;
@@ -14,7 +13,7 @@ use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Kind, LevelId};
 use zvf_query::{Columns, LevelRule, Query};
 
-use super::{copy_store, find_zvf, measure_command};
+use super::{copy_store, measure_command, measure_levels, zvf_command};
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::sample_data::{open_store, write_batch_as};
@@ -38,27 +37,15 @@ pub(super) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         make_store(side, &folder.join(&name), &store)?;
     }
     let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
-    let levels = || -> anyhow::Result<(Turn, PathBuf)> {
-        let store = copy_store(&store, &place.path)?;
-        let mut command = Command::new(find_zvf()?);
-        command
-            .args(["pyramid", "-q", "--in-place", "--levels", "3"])
-            .arg(&store)
-            .stdout(Stdio::null());
-        Ok((measure_command(&mut command)?, store))
-    };
-    let ours = || -> anyhow::Result<Turn> {
-        let (turn, store) = levels()?;
-        discard(&store)?;
-        Ok(turn)
-    };
-    let (_, built) = levels()?;
+    let built = copy_store(&store, &place.path)?;
+    measure_command(zvf_command("pyramid")?.args(LEVELS).arg(&built))?;
     let ladder = count_faces(&built)?;
     discard(&built)?;
     let peer = Other::new(bench, PEER, "surfaces", &["meshoptimizer", "numpy"], &folder);
     let request = json!({"work": "levels", "name": name, "faces": ladder});
     let contenders = vec![
-        Contender::new("zvf pyramid", Role::Zvf, ours).with_file(&store),
+        Contender::new("zvf pyramid", Role::Zvf, || measure_levels(&store, &place.path, &LEVELS))
+            .with_file(&store),
         // It stops within a face or two of what it is asked for.
         peer.contender(request).and_then(|turn| Ok(Turn { count: None, ..turn })),
     ];
@@ -92,5 +79,6 @@ fn count_faces(store: &Path) -> anyhow::Result<Vec<usize>> {
 }
 
 const PEER: &str = "meshoptimizer, from arrays to arrays";
+const LEVELS: [&str; 3] = ["--in-place", "--levels", "3"];
 /// Chunks on each axis.
 const CHUNKS: u32 = 8;

@@ -155,9 +155,7 @@ fn measure_python(
 
 fn measure_zvf(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Result<Turn> {
     let store = copy_store(from, place)?;
-    let mut command = Command::new(find_zvf()?);
-    command.arg("pyramid").arg("-q").arg(&store).args(words).stdout(Stdio::null());
-    let turn = measure_command(&mut command)
+    let turn = measure_command(zvf_command("pyramid")?.arg(&store).args(words))
         .with_context(|| format!("zvf pyramid, {}", work.name))?
         .with_count(count_level_vertices(&store)?);
     discard(&store)?;
@@ -169,6 +167,21 @@ pub(crate) fn find_zvf() -> anyhow::Result<PathBuf> {
     let command = std::env::current_exe()?.with_file_name("zvf");
     ensure!(command.exists(), "there is no {}: build zvf-cli", command.display());
     Ok(command)
+}
+
+/// A subcommand of it, which says nothing.
+pub(crate) fn zvf_command(verb: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new(find_zvf()?);
+    command.args([verb, "-q"]).stdout(Stdio::null());
+    Ok(command)
+}
+
+/// Has it make levels of a copy of a store, outside the clock.
+fn measure_levels(store: &Path, place: &Path, words: &[&str]) -> anyhow::Result<Turn> {
+    let copy = copy_store(store, place)?;
+    let turn = measure_command(zvf_command("pyramid")?.args(words).arg(&copy))?;
+    discard(&copy)?;
+    Ok(turn)
 }
 
 /// Runs a command; returns its time, its peak memory and its processor time.

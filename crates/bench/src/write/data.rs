@@ -134,10 +134,6 @@ pub(crate) fn make_sheet(side: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 impl Work {
-    pub(crate) const fn kind(&self) -> Kind {
-        self.kind
-    }
-
     /// The input, in memory, as one batch.
     pub(crate) fn read_batch(&self, folder: &Path) -> anyhow::Result<Batch> {
         let read = |name: &str| {

@@ -16,19 +16,15 @@ mod plain;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_format::grid::ChunkShape;
-use zvf_metadata::Axis;
-use zvf_model::{Batch, Bounds};
+use zvf_model::Batch;
 use zvf_query::{Columns, Query};
-use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::limit;
-use crate::parts::sample_data::{open_store, to_address};
+use crate::parts::sample_data::{open_store, write_batch_as};
 use crate::peer::Other;
 use crate::results::Results;
 use crate::row::{Role, Turn};
@@ -83,18 +79,16 @@ fn make_contenders<'a>(
     let model = to.join("bench-model.zarrvectors");
     let copy = to.join("bench-copy.zarrvectors");
     vec![
-        Contender::new("zvf, in shards", Role::Zvf, || write_and_count(work, batch, to, true)),
-        Contender::new("zvf, a file a cell", Role::Variant, || {
-            write_and_count(work, batch, to, false)
-        }),
+        Contender::new("zvf, in shards", Role::Zvf, || write_and_count(batch, to, true)),
+        Contender::new("zvf, a file a cell", Role::Variant, || write_and_count(batch, to, false)),
         reference
             .contender(request)
             .and_then(move |turn| Ok(turn.with_count(count_vertices(&theirs)?))),
         Contender::new("creating the files of its cells", Role::Limit, || {
-            Ok(Turn::from_seconds(plain::write_same_files(work, batch, to)?))
+            Ok(Turn::from_seconds(plain::write_same_files(batch, to)?))
         }),
         Contender::new("cp -r of the same", Role::Limit, move || {
-            write_store(work, batch, &model, false)?;
+            write_store(batch, &model, false)?;
             let seconds = limit::measure_copy(&model, &copy)?;
             discard(&model)?;
             Ok(Turn::from_seconds(seconds))
@@ -111,26 +105,16 @@ pub(crate) fn count_vertices(store: &Path) -> anyhow::Result<u64> {
 }
 
 /// We write; the store is removed again.
-fn write_and_count(work: &Work, batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
+fn write_and_count(batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn> {
     let store: PathBuf = to.join("bench-ours.zarrvectors");
-    let seconds = write_store(work, batch, &store, shard)?;
+    let seconds = write_store(batch, &store, shard)?;
     Ok(Turn::from_seconds(seconds).with_count(count_vertices(&store)?))
 }
 
 /// Writes `store`, which is not there.
-fn write_store(work: &Work, batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
-    let axes = Axis::spatial(3).context("three axes")?;
-    let bounds = Bounds::new(&[0.0; 3], &[100.0; 3])?;
-    let schema =
-        Schema::new(work.kind(), axes, ChunkShape::new(&[12.5; 3])?)?.with_bounds(bounds)?;
-    let schema = if shard { schema.with_shard_shape(&[4; 3])? } else { schema };
-    let address = to_address(store)?;
+fn write_store(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
     let start = Instant::now();
-    block_on(async {
-        let mut writer = Writer::create(address, schema, WriteOptions::default()).await?;
-        writer.push(batch)?;
-        writer.finish().await
-    })?;
+    write_batch_as(batch, 8, shard.then_some(4), store)?;
     Ok(start.elapsed().as_secs_f64())
 }
 

@@ -7,13 +7,12 @@ use std::time::Instant;
 use rayon::prelude::*;
 use zvf_model::Batch;
 
-use super::data::Work;
 use crate::discard::discard;
 
-/// Writes the files of `work` again, one for each cell, as plain files; returns the seconds.
-pub(crate) fn write_same_files(work: &Work, batch: &Batch, to: &Path) -> anyhow::Result<f64> {
+/// Writes the files of a store again, one for each cell, as plain files; returns the seconds.
+pub(crate) fn write_same_files(batch: &Batch, to: &Path) -> anyhow::Result<f64> {
     let model = to.join("bench-model.zarrvectors");
-    super::write_store(work, batch, &model, false)?;
+    super::write_store(batch, &model, false)?;
     let (mut folders, mut files) = (Vec::new(), Vec::new());
     read_tree(&model, &PathBuf::new(), &mut folders, &mut files)?;
     discard(&model)?;

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use self::commands::Shown;
-use crate::house::{House, say};
+use crate::house::{House, remove_folder, say};
 use crate::parts::SQL;
 
 /// Which pages are run: those with SQL queries need a program of their own.
@@ -56,10 +56,7 @@ pub(crate) fn run(house: &House, selected: Pages) -> anyhow::Result<()> {
     if selected == Pages::Sql {
         crate::sql::build(house)?;
     }
-    let folder = house.target().join("docs-run");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    let folder = house.empty_folder("docs-run")?;
     let shell = Shell {
         bin,
         stage: folder.join("stage"),
@@ -129,9 +126,7 @@ struct Shell {
 impl Shell {
     /// Copies the files of the stage that the commands name, without those of earlier pages.
     fn fresh_page(&self, commands: &[Shown]) -> anyhow::Result<()> {
-        if self.page.exists() {
-            fs::remove_dir_all(&self.page)?;
-        }
+        remove_folder(&self.page)?;
         fs::create_dir_all(&self.page)?;
         let shown: String = commands.iter().map(|shown| shown.command.as_str()).collect();
         let mut named = shown.clone();

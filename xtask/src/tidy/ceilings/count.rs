@@ -204,6 +204,10 @@ fn exported_again(house: &House) -> anyhow::Result<usize> {
             let mut words = item.strip_prefix("pub ").unwrap_or_default().split([' ', '<', '(']);
             if words.next().is_some_and(|kind| TYPES.contains(&kind)) {
                 let path = words.next().unwrap_or_default().trim_end_matches(':').to_owned();
+                let place = path.rsplit("::").nth(1).unwrap_or_default();
+                if place.starts_with(char::is_uppercase) {
+                    continue; // of a trait or of what implements one
+                }
                 names.extend(path.rsplit(':').next().map(str::to_owned));
                 types.insert(path);
             }

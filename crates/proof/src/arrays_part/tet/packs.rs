@@ -17,14 +17,12 @@ pub(super) async fn check_pack(
     id: &str,
 ) -> anyhow::Result<()> {
     let unpacked = archives::Unpacked::new(id);
-    let store = Store::open(&unpacked.path().to_string_lossy(), OpenOptions::default()).await;
-    let Some(store) = report.ok_or_report("open", store) else { return Ok(()) };
+    let store = Store::open(&unpacked.path().to_string_lossy(), OpenOptions::default()).await?;
     for compression in [Compression::None, Compression::Zstd(3)] {
         let path = folder.join("pack.tet");
         let mut new = AtomicTensorFile::create(&path, true)?;
         let options = PackOptions::default().with_compression(compression);
-        let done = pack(&store, new.file(), &options, |_| ()).await;
-        let Some(_) = report.ok_or_report("pack", done) else { return Ok(()) };
+        pack(&store, new.file(), &options, |_| ()).await?;
         new.publish()?;
         stock.check_no_faults(report, &path);
         let listed = stock.run_program(&["info", "-q"], &path);
