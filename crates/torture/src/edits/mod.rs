@@ -35,7 +35,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place};
 use zvf_format::Class;
-use zvf_store::OpenOptions;
+use zvf_store::{Key, OpenOptions, Store, StoreError};
 
 /// The files of a store.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
@@ -183,6 +183,24 @@ pub(crate) fn list_files(backend: &Arc<FaultStore>) -> Result<Files, String> {
             let bytes = got.bytes().await.map_err(|error| error.to_string())?;
             let name = location.as_ref().strip_prefix(PREFIX).unwrap_or_default();
             files.insert(name.trim_start_matches('/').to_owned(), bytes.to_vec());
+        }
+        Ok(files)
+    })
+}
+
+/// Returns those of the files that readers of the store find, with what they read.
+pub(crate) fn read_files<'a>(
+    backend: &Arc<FaultStore>,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<Files, StoreError> {
+    block_on(async {
+        let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
+        let prefix = PREFIX.into();
+        let store = Store::from_object_store(objects, &prefix, OpenOptions::default()).await?;
+        let mut files = Files::new();
+        for name in names {
+            let bytes = store.read_object(&Key::root().join(name)?).await?;
+            files.extend(bytes.map(|bytes| (name.clone(), bytes.to_vec())));
         }
         Ok(files)
     })
