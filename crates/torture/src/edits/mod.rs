@@ -212,7 +212,7 @@ pub(crate) fn read_files<'a>(
 ///
 /// When the system gives no runtime.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(work)
 }
 
