@@ -33,7 +33,8 @@ fn begin_output(from: &Journal, out: &Path) -> Result<StagingDir> {
     let disk = from.store.folder().map_or_else(Disk::default, |folder| folder.disk().clone());
     let begin = || {
         let lock = TargetLock::acquire(&disk, out)?;
-        StagingDir::begin(lock, StagingOptions::new(ROOT))
+        let gate = from.place.gate.clone(); // a signal ends the command before the name is there, or not at all
+        StagingDir::begin(lock, StagingOptions { gate, ..StagingOptions::new(ROOT) })
     };
     check_is_free(out)?;
     let staging = begin().map_err(zvf_error::Error::from)?;

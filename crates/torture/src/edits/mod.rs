@@ -35,7 +35,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place};
 use zvf_format::Class;
-use zvf_store::OpenOptions;
+use zvf_store::{Key, OpenOptions, Store, StoreError};
 
 /// The files of a store.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
@@ -188,13 +188,31 @@ pub(crate) fn list_files(backend: &Arc<FaultStore>) -> Result<Files, String> {
     })
 }
 
+/// Returns those of the files that readers of the store find, with what they read.
+pub(crate) fn read_files<'a>(
+    backend: &Arc<FaultStore>,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<Files, StoreError> {
+    block_on(async {
+        let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
+        let prefix = PREFIX.into();
+        let store = Store::from_object_store(objects, &prefix, OpenOptions::default()).await?;
+        let mut files = Files::new();
+        for name in names {
+            let bytes = store.read_object(&Key::root().join(name)?).await?;
+            files.extend(bytes.map(|bytes| (name.clone(), bytes.to_vec())));
+        }
+        Ok(files)
+    })
+}
+
 /// Runs a future to its end on this thread.
 ///
 /// # Panics
 ///
 /// When the system gives no runtime.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(work)
 }
 

@@ -77,7 +77,7 @@ fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, pla
         "where" if words[0] == "edit" => vec![format!("--ball={},0,0:{}", x / 2.0, x / 3.0)],
         "where" => vec![format!("--where=x < {}", x / 3.0)],
         "objects" => vec!["--objects=0,7,9,30".to_owned()],
-        _ if words[0] == "edit" => vec!["--all".to_owned()],
+        _ if words[0] == "edit" && words[1] != "append" => vec!["--all".to_owned()],
         _ => Vec::new(),
     };
     let word = |word: &&str| match word.strip_prefix('@') {

@@ -107,7 +107,7 @@ fn a_script_that_waits_after_a_commit_ends_there_and_reports_it() {
 
 #[test]
 fn a_script_that_has_committed_is_completed_or_says_what_stands() {
-    const COMMITS: u32 = 60;
+    const COMMITS: u32 = 12;
     for signals in [1, 2] {
         let store = Unpacked::new("sl3_streamlines");
         let script = store.path().with_file_name("script.jsonl");
