@@ -38,7 +38,7 @@ pub(super) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     }
     let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
     let built = copy_store(&store, &place.path)?;
-    measure_command(zvf_command("pyramid")?.args(LEVELS).arg(&built))?;
+    measure_command(zvf_command("pyramid")?.arg("--in-place").args(LEVELS).arg(&built))?;
     let ladder = count_faces(&built)?;
     discard(&built)?;
     let peer = Other::new(bench, PEER, "surfaces", &["meshoptimizer", "numpy"], &folder);
@@ -79,6 +79,6 @@ fn count_faces(store: &Path) -> anyhow::Result<Vec<usize>> {
 }
 
 const PEER: &str = "meshoptimizer, from arrays to arrays";
-const LEVELS: [&str; 3] = ["--in-place", "--levels", "3"];
+const LEVELS: [&str; 2] = ["--levels", "3"];
 /// Chunks on each axis.
 const CHUNKS: u32 = 8;

@@ -155,7 +155,7 @@ fn measure_python(
 
 fn measure_zvf(work: &Work, words: &[String], from: &Path, place: &Path) -> anyhow::Result<Turn> {
     let store = copy_store(from, place)?;
-    let turn = measure_command(zvf_command("pyramid")?.arg(&store).args(words))
+    let turn = measure_command(zvf_command("pyramid")?.arg("--in-place").arg(&store).args(words))
         .with_context(|| format!("zvf pyramid, {}", work.name))?
         .with_count(count_level_vertices(&store)?);
     discard(&store)?;
@@ -179,7 +179,7 @@ pub(crate) fn zvf_command(verb: &str) -> anyhow::Result<Command> {
 /// Has it make levels of a copy of a store, outside the clock.
 fn measure_levels(store: &Path, place: &Path, words: &[&str]) -> anyhow::Result<Turn> {
     let copy = copy_store(store, place)?;
-    let turn = measure_command(zvf_command("pyramid")?.args(words).arg(&copy))?;
+    let turn = measure_command(zvf_command("pyramid")?.arg("--in-place").args(words).arg(&copy))?;
     discard(&copy)?;
     Ok(turn)
 }
