@@ -1,7 +1,6 @@
 //! Errors as JavaScript sees them: class, key, message, hint.
 
 use serde_json::{Value, json};
-use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Diagnose, Diagnosis};
 use zvf_model::ModelError;
 use zvf_query::QueryError;
@@ -43,24 +42,14 @@ impl WasmError {
         self.diagnosis().class
     }
 
-    /// Returns the error of a level, if it is one.
-    fn model(&self) -> Option<&ModelError> {
-        match self {
-            Self::Model(error) => Some(error),
-            Self::Query(error) => error.model(),
-            Self::Request(_) | Self::Store(_) => None,
-        }
-    }
-
-    /// Returns whether one of these chunks is at fault.
-    pub(crate) fn is_of_chunks(&self, chunks: &[ChunkKey]) -> bool {
-        self.model().and_then(ModelError::chunk).is_none_or(|chunk| chunks.contains(chunk))
-    }
-
     /// Returns the error as a document.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let model = self.model();
+        let model = match self {
+            Self::Model(error) => Some(error),
+            Self::Query(error) => error.model(),
+            Self::Request(_) | Self::Store(_) => None,
+        };
         let array = model.and_then(ModelError::array).map(str::to_owned);
         let chunk = model.and_then(ModelError::chunk).map(|key| key.to_string().replace('.', "/"));
         let key = match (array, chunk) {
