@@ -8,6 +8,7 @@ import { join, normalize } from "node:path";
 import { parseArgs } from "node:util";
 import * as behaviour from "./verify/behaviour.mjs";
 import * as figures from "./verify/figures.mjs";
+import * as hand from "./verify/hand.mjs";
 import { makeStores } from "./verify/stores.mjs";
 import { launchBrowser, measureBare, runZvf, startServer } from "./verify/tools.mjs";
 
@@ -35,8 +36,8 @@ async function serveFolder(root) {
 }
 
 const bare = await measureBare(browser), factor = Math.max(1, bare / 80), results = { bare_ms: +bare.toFixed(1), factor: +factor.toFixed(2) };
-const context = { browser, server, zvf, stores, folder, bare, factor, seconds: Number(values.flight), serveFolder, restart: (words) => startServer(program, words) };
-const checks = { ...figures, ...behaviour }, wanted = values.only?.split(",");
+const context = { program, browser, server, zvf, stores, folder, bare, factor, seconds: Number(values.flight), serveFolder, restart: (words) => startServer(program, words) };
+const checks = { ...figures, ...behaviour, ...hand }, wanted = values.only?.split(",");
 let failures = 0;
 for (const [name, check] of Object.entries(checks)) {
   if (!name.startsWith("check") || (wanted && !wanted.includes(name))) continue;

@@ -18,7 +18,7 @@ layout(location=2) in vec3 aNormal;
 uniform mat4 uMatrix; uniform vec3 uOffset; uniform vec3 uForward;
 uniform float uPointSize, uWorldSize, uLargest, uPixelsAtOne, uFlat; uniform int uPass;
 uniform vec4 uPlanes[12]; uniform int uPlaneCount;
-out vec4 vColour; out float vDepth; out vec3 vRelative; out vec3 vNormal; flat out uint vIndex; out float vCut;
+out vec4 vColour; out float vDepth; out vec3 vRelative; out vec3 vNormal; flat out uint vIndex; out float vCut; flat out float vSize;
 void main() {
   vec3 relative = aPosition + uOffset;
   gl_Position = uMatrix * vec4(relative, 1.0);
@@ -29,11 +29,12 @@ void main() {
   float scale = uFlat > 0.5 ? uPixelsAtOne : uPixelsAtOne / max(vDepth, 1e-20);
   gl_PointSize = uWorldSize > 0.0 ? clamp(uWorldSize * scale, uPointSize, uLargest) : uPointSize;
   if (uPass == 2) gl_PointSize += 4.0;
+  vSize = gl_PointSize;
   if (aColour.a == 0.0 || (uPass >= 2 && aColour.a > 0.9)) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
 }`;
 
 const FRAGMENT = `${COMMON}
-in vec4 vColour; in float vDepth; in vec3 vRelative; in vec3 vNormal; flat in uint vIndex; in float vCut;
+in vec4 vColour; in float vDepth; in vec3 vRelative; in vec3 vNormal; flat in uint vIndex; in float vCut; flat in float vSize;
 uniform int uForm; uniform float uOpacity, uRound; uniform vec2 uDepthRange; uniform int uDepthColour;
 uniform vec3 uForward, uBack; uniform vec4 uSelect; uniform int uPass;
 layout(location=0) out vec4 oColour;
@@ -44,7 +45,7 @@ void main() {
     float t = clamp((vDepth - uDepthRange.x) / (uDepthRange.y - uDepthRange.x), 0.0, 1.0);
     colour = mix(vec3(1.0, 0.9, 0.55), vec3(0.16, 0.1, 0.42), t);
   }
-  if (uForm == 0 && uRound > 0.5) {
+  if (uForm == 0 && uRound > 0.5 && vSize > 2.5) {
     vec2 p = gl_PointCoord * 2.0 - 1.0; float r = dot(p, p);
     if (r > 1.0) discard;
     colour *= 0.72 + 0.28 * sqrt(1.0 - r);
@@ -82,8 +83,9 @@ layout(location=2) in vec4 aFromColour;
 layout(location=3) in vec4 aToColour;
 uniform mat4 uMatrix; uniform vec3 uOffset; uniform vec3 uForward; uniform vec2 uSize; uniform float uWidth; uniform int uPass;
 uniform vec4 uPlanes[12]; uniform int uPlaneCount;
-out vec4 vColour; out float vDepth; out vec3 vRelative; out vec3 vNormal; flat out uint vIndex; out float vCut; 
+out vec4 vColour; out float vDepth; out vec3 vRelative; out vec3 vNormal; flat out uint vIndex; out float vCut; flat out float vSize;
 void main() {
+  vSize = 0.0;
   bool end = (gl_VertexID & 1) == 1; float side = (gl_VertexID & 2) == 2 ? 1.0 : -1.0;
   vec3 a = aFrom + uOffset, b = aTo + uOffset;
   vec4 p = uMatrix * vec4(a, 1.0), q = uMatrix * vec4(b, 1.0);

@@ -2,6 +2,7 @@
 
 import { VIEWS, project } from "./camera.ts";
 import { add, axisAngle, multiplyQuats, normalizeQuat, rotate, scale, type Quat, type Vec3 } from "./math.ts";
+import { decorate, viewIn, withView } from "./figure.ts";
 import { formOf, JoinedPool, Pool, type StorePool, type StoreSource } from "./pool.ts";
 import { Renderer } from "./gl.ts";
 import { showOverlay } from "./overlay.ts";
@@ -92,10 +93,9 @@ async function open(address: Record<string, unknown>, source: StoreSource | null
   made.state = structuredClone(complete<State>(given, defaults));
   made.onFault = (fault) => {
     faults.push(fault);
-    // What does not fit together any more was changed in between, and a host that is gone fails everywhere: both are said once.
-    if (pool.statistics().counters.changed) made.onStale();
-    else if (fault.class === "Io" && made.state.store) void explainHost(made, fault);
-    else showFault(fault, actions.retry);
+    // A host that is gone fails everywhere, which is said once.
+    if (fault.class === "Io" && made.state.store) void explainHost(made, fault);
+    else void wasChanged(made).then((changed) => (changed ? made.onStale() : showFault(fault, actions.retry)));
   };
   made.onStale = () => {
     if (isStale) return;
@@ -186,7 +186,7 @@ function changed(): void {
   showOverlay(scene, (box) => void actions.patch({ clip: { box } }));
   showDetail(scene);
   // Panel and legend say what the cells have that came in between.
-  const { summary } = scene, values = scene.isIdle() ? JSON.stringify([scene.info.kinds.map(({ kind }) => [scene!.range(kind), summary.call(scene, kind).bars, scene!.categories(kind)?.length]), scene.objectsInView("", 0).total]) : shownValues;
+  const { summary } = scene, values = scene.isIdle() ? JSON.stringify([scene.info.kinds.map(({ kind }) => [scene!.range(kind), summary.call(scene, kind).bars, scene!.categories(kind)?.length]), scene.drawn.reduce((sum, { node }) => sum + (node.data?.ids.length ?? 0), 0)]) : shownValues;
   if (values !== shownValues) { shownValues = values; showLegend(scene); updatePanel(scene, actions); }
   if (scene.state.stats) byId("stats").textContent = statsText();
   clearTimeout(addressTimer);
@@ -203,6 +203,11 @@ function addressState(): unknown {
   const state = { ...scene!.state, objects: { ...scene!.state.objects, ids: packIds(scene!.state.objects.ids) } };
   const rest = (difference(state, { ...defaults, v: 0, store: "" }) ?? {}) as Record<string, unknown>;
   return rest;
+}
+
+/** The view as a file has it: with the addresses of its stores. */
+function savedState(): object {
+  return { ...(addressState() as object), store: [scene!.state.store].flat().map((store) => store && new URL(store, location.href.split("#")[0]).href) };
 }
 
 function writeAddress(): void {
@@ -279,6 +284,12 @@ async function countCondition(of: Scene): Promise<void> {
   if (of === scene) updatePanel(of, actions);
 }
 
+/** Whether the store was changed under the page: what does not fit together is then no fault of the store. */
+async function wasChanged({ pool, info }: Scene): Promise<boolean> {
+  const answers = [0, 1, 2, 3].map((worker) => pool.ask(worker, "changed", [info.kinds[0].kind]).done.catch(() => false));
+  return (await Promise.all(answers)).some(Boolean);
+}
+
 /** Says why a host does not answer: gone, or closed to other pages. */
 async function explainHost(of: Scene | null, fault: { class: string; key: string | null; message: string; hint: string | null }): Promise<void> {
   const now = performance.now();
@@ -333,16 +344,16 @@ const actions: Actions = {
   centre(position) { void setState({ camera: { target: position } }); },
   frameAll() { if (scene) void setState({ camera: scene.cameraFor(...scene.bounds()) }); },
   async screenshot() {
-    saveFile(`${byId("title").textContent}.png`, await screenshot({}));
+    if (scene) saveFile(`${byId("title").textContent}.png`, await screenshot({ figure: true }));
   },
   saveView() {
-    const state = { ...(addressState() as object), store: [scene!.state.store].flat().map((store) => store && new URL(store, location.href.split("#")[0]).href) };
+    const state = savedState();
     saveFile(`${byId("title").textContent}.zvf-view.json`, new Blob([JSON.stringify(state, null, 1)], { type: "application/json" }));
   },
   retry() { scene?.retry(); },
 };
 
-async function screenshot({ width = canvas.width, height = canvas.height, transparent = false }: { width?: number; height?: number; transparent?: boolean } = {}): Promise<Blob> {
+async function screenshot({ width = canvas.width, height = canvas.height, transparent = false, figure = false }: { width?: number; height?: number; transparent?: boolean; figure?: boolean } = {}): Promise<Blob> {
   if (!scene) throw new Error("no store is open");
   if (!(width >= 1 && height >= 1 && width <= 8192 && height <= 8192)) throw new Error("a picture has 1 to 8192 pixels a side");
   const view = scene.view(width, height);
@@ -352,7 +363,9 @@ async function screenshot({ width = canvas.width, height = canvas.height, transp
   const sheet = document.createElement("canvas");
   sheet.width = width; sheet.height = height;
   sheet.getContext("2d")!.putImageData(new ImageData(pixels as Uint8ClampedArray<ArrayBuffer>, width, height), 0, 0);
-  return new Promise((resolve, reject) => sheet.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture cannot be written"))), "image/png"));
+  if (figure) decorate(sheet, scene, byId("title").textContent ?? "");
+  const saved = await new Promise<Blob>((resolve, reject) => sheet.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture cannot be written"))), "image/png"));
+  return figure ? withView(saved, savedState()) : saved;
 }
 
 // --- the camera by pointer, touch and keys -------------------------------------------------------------------------
@@ -533,6 +546,8 @@ document.addEventListener("drop", async (event) => {
     const files = new Map<string, Blob>();
     const isPack = entry.isFile;
     await filesOf(entry, isPack ? entry.name : "", files);
+    const view = isPack && entry.name.endsWith(".png") ? await viewIn(files.get(entry.name)!) : null;
+    if (view) { await open(view, null); return; }
     if (isPack && entry.name.endsWith(".json")) { await open(JSON.parse(await files.get(entry.name)!.text()), null); return; }
     await open({}, { files, name: isPack ? entry.name : "" }, entry.name);
   } catch (error) { report(plainFault(error)); byId("status").textContent = "This is no store that can be read."; }

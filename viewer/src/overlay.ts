@@ -22,7 +22,9 @@ export function showOverlay(scene: Scene, move: (box: Box) => void): void {
   const pen = canvas.getContext("2d")!;
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
-  if (scene.state.axes) drawAxes(scene, pen, canvas.clientHeight);
+  if (scene.inspects) drawCells(scene, pen);
+  const isWide = innerWidth > 640, hasPanel = isWide && !document.getElementById("panel")!.classList.contains("closed");
+  if (scene.state.axes) drawAxes(scene, pen, hasPanel ? 350 : 60, isWide ? canvas.clientHeight - 60 : 120);
   const box = boxOf(scene);
   if (box) drawBox(scene, pen, box);
   placeHandles(scene, box, move);
@@ -39,9 +41,9 @@ function place(scene: Scene, point: Vec3): [number, number] | null {
   return at && [at[0] / ratio, at[1] / ratio];
 }
 
-function drawAxes(scene: Scene, pen: CanvasRenderingContext2D, height: number): void {
+/** The axes with their names, around a place. */
+export function drawAxes(scene: Scene, pen: CanvasRenderingContext2D, x: number, y: number): void {
   const { orientation } = scene.state.camera, inverse: [number, number, number, number] = [-orientation[0], -orientation[1], -orientation[2], orientation[3]];
-  const x = innerWidth > 640 ? (document.getElementById("panel")!.classList.contains("closed") ? 60 : 350) : 60, y = innerWidth > 640 ? height - 60 : 120;
   const tips = scene.state.space.shown.map((axis, i) => ({ name: scene.info.axes[axis].name, colour: AXIS_COLOURS[i], at: rotate(inverse, [i === 0 ? 1 : 0, i === 1 ? 1 : 0, i === 2 ? 1 : 0]) }));
   pen.font = "600 12px system-ui, sans-serif";
   pen.textAlign = "center";
@@ -58,10 +60,18 @@ function drawAxes(scene: Scene, pen: CanvasRenderingContext2D, height: number): 
   }
 }
 
-function drawBox(scene: Scene, pen: CanvasRenderingContext2D, box: Box): void {
+/** Cells that are outlined at most. */
+const MAX_CELLS = 600;
+
+/** Outlines the cells that are drawn: each level has a colour of its own. */
+function drawCells(scene: Scene, pen: CanvasRenderingContext2D): void {
+  for (const { node } of scene.drawn.slice(0, MAX_CELLS)) drawBox(scene, pen, [node.low, node.high], `hsl(${(node.level * 67 + 20) % 360} 90% 65% / 70%)`);
+}
+
+function drawBox(scene: Scene, pen: CanvasRenderingContext2D, box: Box, colour = "rgb(140 170 220 / 60%)"): void {
   const corner = (n: number): Vec3 => [box[n & 1][0], box[(n >> 1) & 1][1], box[(n >> 2) & 1][2]];
   const places = CORNERS.map((n) => place(scene, corner(n)));
-  pen.strokeStyle = "rgb(140 170 220 / 60%)";
+  pen.strokeStyle = colour;
   pen.lineWidth = 1;
   pen.beginPath();
   for (const n of CORNERS) for (const step of [1, 2, 4]) {

@@ -309,6 +309,8 @@ export class Scene {
   categories(kind: string): { code: number; name: string; count: number }[] | null {
     const { colour } = this.layer(kind), about = this.attribute(kind);
     if (colour.by !== "attribute" || !about || colour.categories === false) return null;
+    // Who gives numbers a range means a ramp.
+    if (colour.categories === null && colour.range && !about.categories) return null;
     const { codes } = this.summary(kind);
     if (about.categories) return about.categories.map((name, code) => ({ code, name: String(name), count: codes?.get(code) ?? 0 }));
     if (!codes || !(colour.categories || codes.size <= MAX_CODES)) return null;
@@ -433,7 +435,7 @@ export class Scene {
   #spacing(tree: Tree, { low, high, data }: Node): number {
     if (formOf(tree.kind) !== "point_cloud" || !data) return 0;
     const sides = [0, 1, 2].map((i) => high[i] - low[i]).sort((a, b) => b - a);
-    return Math.sqrt((sides[0] * (sides[1] || sides[0])) / Math.max(1, data.ownVertices));
+    return Math.sqrt((sides[0] * (sides[1] || sides[0])) / Math.max(64, data.ownVertices)); // a few are no sheet
   }
 
   /** What is drawn at a pixel of the canvas, as far as the page has it. */
@@ -514,7 +516,7 @@ export class Scene {
     const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
     const { transferred, ...requests } = counters;
     return {
-      shown, levels: [...levels].sort((a, b) => a - b), ms: { last: this.frames[this.frames.length - 1] ?? 0, p50: at(0.5), p95: at(0.95) },
+      shown, share: this.share, levels: [...levels].sort((a, b) => a - b), ms: { last: this.frames[this.frames.length - 1] ?? 0, p50: at(0.5), p95: at(0.95) },
       requests, bytes: { transferred, decoded: this.#decoded, gpu, cpu, wasm }, budget: { ...this.state.budget },
     };
   }

@@ -16,8 +16,14 @@ export interface Source {
   get(key: string, first: number, last: number, suffix: number, signal: AbortSignal): Promise<Reply>;
 }
 
+interface Part { first: number; last: number; reply: Promise<Reply> }
+
 const DEADLINE_MS = 30_000;
 const TRIES = 4;
+/** Bytes of parts that are kept beside what the reader keeps: it reads cells that lie near each other in one request. */
+const PART_BYTES = 16 * 2 ** 20;
+/** Objects that are asked for again where something does not fit together. */
+const CHECKED = 32;
 /** Bytes of objects that a host without ranges sent whole, and that are kept. */
 const WHOLE_BYTES = 128 * 2 ** 20;
 
@@ -33,6 +39,9 @@ export class HttpSource implements Source {
   readonly #whole = new Map<string, Reply>();
   #wholeBytes = 0;
   readonly #tags = new Map<string, string>();
+  /** Parts that were fetched, or are under way, by their object: what lies between cells comes along, and is asked for next. */
+  readonly #parts = new Map<string, Part[]>();
+  #partBytes = 0;
 
   constructor(base: string, atOnce: number, counters: Counters, keys: string | null = null) {
     this.#base = base.replace(/\/+$/, "");
@@ -63,6 +72,11 @@ export class HttpSource implements Source {
       this.#whole.set(url, kept);
       return kept;
     }
+    if (first >= 0 && last >= first) return this.#getPart(url, first, last, signal);
+    return this.#fetch(url, range, signal);
+  }
+
+  async #fetch(url: string, range: string | null, signal: AbortSignal): Promise<Reply> {
     await this.#enter(signal);
     try {
       const reply = await this.#tries(url, range, signal);
@@ -72,6 +86,46 @@ export class HttpSource implements Source {
     } finally {
       this.#leave();
     }
+  }
+
+  /** Fetches of a part only what is not there or under way. */
+  async #getPart(url: string, first: number, last: number, signal: AbortSignal): Promise<Reply> {
+    const parts = this.#parts.get(url) ?? [], holds = (at: number) => parts.filter((part) => part.first <= at && part.last >= at);
+    const head = holds(first).sort((a, b) => b.last - a.last)[0], tail = head && head.last >= last ? undefined : holds(last).sort((a, b) => a.first - b.first)[0];
+    const from = head ? head.last + 1 : first, to = tail ? tail.first - 1 : last;
+    if (head || tail) {
+      const middle = from <= to ? this.#fetchPart(url, from, to, signal) : null;
+      const [a, b, c] = await Promise.allSettled([head?.reply, middle, tail?.reply]);
+      // Who asked first may have given up, or the object was replaced: then all of it is asked for.
+      const replies = [a, b, c].map((one) => (one.status === "fulfilled" ? one.value : undefined) ?? null), some = replies.filter((one) => one !== null);
+      if ([a, b, c].every(({ status }) => status === "fulfilled") && some.every(({ status, etag }) => status === 206 && etag === some[0].etag)) {
+        const bytes = new Uint8Array(last - first + 1);
+        for (const { bytes: own, first: start } of some) {
+          const low = Math.max(first, start), high = Math.min(last + 1, start + own.length);
+          if (high > low) bytes.set(own.subarray(low - start, high - start), low - first);
+        }
+        return { ...some[0], bytes, first };
+      }
+      signal.throwIfAborted();
+    }
+    return this.#fetchPart(url, first, last, signal);
+  }
+
+  #fetchPart(url: string, first: number, last: number, signal: AbortSignal): Promise<Reply> {
+    const reply = this.#fetch(url, `bytes=${first}-${last}`, signal), part: Part = { first, last, reply };
+    const list = this.#parts.get(url) ?? [], drop = () => { const at = list.indexOf(part); if (at >= 0) { list.splice(at, 1); this.#partBytes -= last - first + 1; } };
+    list.push(part);
+    this.#parts.delete(url); // the latest is last
+    this.#parts.set(url, list);
+    this.#partBytes += last - first + 1;
+    // An answer of another length would be joined wrongly.
+    reply.then(({ status, bytes }) => { if (status !== 206 || bytes.length !== last - first + 1) drop(); }, drop);
+    for (const [other, { length }] of this.#parts) {
+      if (this.#partBytes <= PART_BYTES) break;
+      for (const { first, last } of this.#parts.get(other)!.splice(0, other === url ? length - 1 : length)) this.#partBytes -= last - first + 1;
+      if (other !== url) this.#parts.delete(other);
+    }
+    return reply;
   }
 
   /** A host without ranges sends all of an object for each part of it: it is asked once. */
@@ -86,10 +140,23 @@ export class HttpSource implements Source {
     }
   }
 
+  /** Looks whether any of the objects that were read last was replaced since. */
+  async check(): Promise<boolean> {
+    const signal = new AbortController().signal;
+    await Promise.all([...this.#tags.keys()].slice(-CHECKED).map(async (url) => { try { this.#note(url, await this.#tries(url, "bytes=0-0", signal)); } catch { /* what is gone is said elsewhere */ } }));
+    return this.counters.changed > 0;
+  }
+
+  #dropParts(url: string): void {
+    for (const { first, last } of this.#parts.get(url) ?? []) this.#partBytes -= last - first + 1;
+    this.#parts.delete(url);
+  }
+
   #note(url: string, { status, etag }: Reply): void {
     if (!etag || status >= 400) return;
     const before = this.#tags.get(url);
-    if (before !== undefined && before !== etag) this.counters.changed++;
+    if (before !== undefined && before !== etag) { this.counters.changed++; this.#dropParts(url); }
+    this.#tags.delete(url); // the latest is last
     this.#tags.set(url, etag);
   }
 

@@ -175,7 +175,7 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (node.children.length && error > target) heap.push(node);
   };
   const roots = tree.roots.filter(visible);
-  if (tree.isUniform) refineAlike(tree, view, options.points, target, visible, refined);
+  const chosen = tree.isUniform ? refineAlike(tree, view, options.points, target, visible, refined) : 0;
   const most = Math.max(1000, Math.floor(options.points * LARGEST_SHARE));
   let total = tree.isUniform ? 0 : shareBudget(tree, roots, options.points);
   if (!tree.isUniform) for (const root of roots) push(root);
@@ -204,7 +204,8 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
     if (!replaced && node.data && !covered) draw.push(node);
     for (const child of node.children) walk(child, covered || (!replaced && !additive && !!node.data));
   };
-  for (const root of roots) walk(root, false);
+  // A finer cell without a coarser one above it: what it holds is in others of the level that is drawn.
+  for (const root of roots) if (root.level >= chosen) walk(root, false);
   want.sort((a, b) => b.priority - a.priority);
   return { draw, want };
 }
@@ -212,8 +213,9 @@ export function cutTree(tree: Tree, view: View, options: CutOptions): Cut {
 /** A level that is this much too large is sampled, where its objects can be. */
 const LEAST_SHARE = 0.25;
 
-/** Refines all that is visible to one level: the coarsest whose error is small enough, or the finest that the budget allows. */
-function refineAlike(tree: Tree, view: View, points: number, target: number, visible: (node: Node) => boolean, refined: Set<Node>): void {
+/** Refines all that is visible to one level, and returns it: the coarsest whose error is small enough, or the finest that the budget
+ * allows. */
+function refineAlike(tree: Tree, view: View, points: number, target: number, visible: (node: Node) => boolean, refined: Set<Node>): number {
   const levels = tree.levels.map((info) => {
     const nodes = tree.byLevel.get(info.level)!.filter(visible), error = tree.error(info.level);
     const most = nodes.reduce((largest, node) => Math.max(largest, pixelsPerUnit(view, node.low, node.high)), 0);
@@ -227,7 +229,7 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
     if (next.total > room) { tree.limitedBy = "budget"; break; }
     chosen = next;
   }
-  if (!chosen) return;
+  if (!chosen) return 0;
   const share = shareOf(chosen.total, points);
   // A little more or less room changes nothing: all cells would be asked for again.
   if (!tree.isSampled) tree.share = 1;
@@ -241,6 +243,7 @@ function refineAlike(tree: Tree, view: View, points: number, target: number, vis
       if (level > chosen.level && node.children.some(visible)) refined.add(node);
     }
   }
+  return chosen.level;
 }
 
 /** The part of `total` that `points` are, in steps of a square root of two. */

@@ -182,7 +182,7 @@ function histogram(bars: number[], least: number, most: number, [low, high]: [nu
   const largest = Math.max(1, ...bars);
   bars.forEach((count, i) => {
     const value = least + ((i + 0.5) / bars.length) * (most - least), share = Math.sqrt(count / largest);
-    pen.fillStyle = `rgb(${sampleMap(map, high > low ? (value - low) / (high - low) : 0.5).map(Math.round).join()} / ${value < low || value > high ? 45 : 100}%)`;
+    pen.fillStyle = `rgb(${sampleMap(map, high > low ? (value - low) / (high - low) : 0.5).map(Math.round).join(" ")} / ${value < low || value > high ? 45 : 100}%)`;
     pen.fillRect(i * 4, height - share * height, 3, share * height);
   });
   return strip;
@@ -287,7 +287,7 @@ function viewControls(state: State, actions: Actions): Child[] {
     choice("Theme", state.theme, [["auto", "As the system"], ["dark", "Dark"], ["light", "Light"]], (theme) => void actions.patch({ theme, background: theme === "light" || (theme === "auto" && matchMedia("(prefers-color-scheme: light)").matches) ? "#f4f5f7" : "#0d0f14" })),
     row("Background", make("input", { type: "color", value: state.background, change: (event: Event) => void actions.patch({ background: (event.target as HTMLInputElement).value }) })),
     check("Depth shading", state.edl, (edl) => void actions.patch({ edl })), check("Scale bar", state.scaleBar, (scaleBar) => void actions.patch({ scaleBar })), check("Axes", state.axes, (axes) => void actions.patch({ axes })),
-    make("div", { class: "buttons" }, button("Save picture", () => actions.screenshot(), "Save the picture (S)"), button("Save view", () => actions.saveView(), "Save the view as a file; drop it on the page to see it again"), button("Keys", () => byId<HTMLDialogElement>("help").showModal(), "Keys (?)")),
+    make("div", { class: "buttons" }, button("Save picture", () => actions.screenshot(), "Save the picture with its legend (S); drop it on the page to see the view again"), button("Save view", () => actions.saveView(), "Save the view as a file; drop it on the page to see it again"), button("Keys", () => byId<HTMLDialogElement>("help").showModal(), "Keys (?)")),
   ];
 }
 
@@ -307,25 +307,39 @@ export function showDetail(scene: Scene): void {
   if (line.textContent !== text) line.textContent = text;
 }
 
-export function showLegend(scene: Scene): void {
-  const legend = byId("legend"), parts: HTMLElement[] = [];
+/** What the colours of one kind mean: a ramp with its ends, or names. */
+export interface LegendEntry { title: string; ramp: { map: string; ends: [string, string] } | null; items: { name: string; colour: number[] }[] }
+
+export function legendOf(scene: Scene): LegendEntry[] {
+  const entries: LegendEntry[] = [];
   for (const { kind } of scene.info.kinds) {
-    const layer = scene.state.layers[kind];
-    if (!layer.visible) continue;
-    if (layer.colour.by === "attribute") {
-      const about = scene.attribute(kind);
-      const title = make("div", {}, about?.name ?? layer.colour.attribute ?? ""), categories = scene.categories(kind);
-      if (categories) { parts.push(title, ...categories.filter(({ code }) => !layer.colour.hidden.includes(code)).slice(0, 24).map(({ code, name }) => item(name, paletteColour(code)))); continue; }
+    const { visible, colour } = scene.state.layers[kind], { by, hidden, map } = colour;
+    if (!visible) continue;
+    if (by === "attribute") {
+      const about = scene.attribute(kind), title = about?.name ?? colour.attribute ?? "", categories = scene.categories(kind);
+      if (categories) { entries.push({ title, ramp: null, items: categories.filter(({ code }) => !hidden.includes(code)).slice(0, 24).map(({ code, name }) => ({ name, colour: paletteColour(code) })) }); continue; }
       if ((about?.width ?? 1) > 2) continue;
-      const strip = make("canvas", { width: 128, height: 1, "aria-hidden": "true" }), pen = strip.getContext("2d")!, [low, high] = scene.range(kind);
-      for (let x = 0; x < 128; x++) { pen.fillStyle = `rgb(${sampleMap(layer.colour.map, x / 127).map(Math.round).join()})`; pen.fillRect(x, 0, 1, 1); }
-      const { least, most } = scene.summary(kind);
-      parts.push(title, strip, make("div", { class: "ends" }, make("span", {}, (least < low ? "≤ " : "") + format(low)), make("span", {}, (most > high ? "≥ " : "") + format(high))));
-    } else if (layer.colour.by === "group") parts.push(make("div", {}, "Groups"), ...(scene.info.groups?.list ?? []).slice(0, 24).map(({ group, name }) => item(name, paletteColour(group))));
-    else if (layer.colour.by === "direction" && scene.info.kinds.length === 1) parts.push(make("div", {}, "Direction"), ...scene.state.space.shown.map((axis, i) => item(scene.info.axes[axis].name, [[240, 40, 40], [40, 220, 60], [60, 90, 255]][i] as [number, number, number])));
+      const [low, high] = scene.range(kind), { least, most } = scene.summary(kind);
+      entries.push({ title, ramp: { map, ends: [(least < low ? "≤ " : "") + format(low), (most > high ? "≥ " : "") + format(high)] }, items: [] });
+    } else if (by === "group") entries.push({ title: "Groups", ramp: null, items: (scene.info.groups?.list ?? []).slice(0, 24).map(({ group, name }) => ({ name, colour: paletteColour(group) })) });
+    else if (by === "direction" && scene.info.kinds.length === 1) entries.push({ title: "Direction", ramp: null, items: scene.state.space.shown.map((axis, i) => ({ name: scene.info.axes[axis].name, colour: [[240, 40, 40], [40, 220, 60], [60, 90, 255]][i] })) });
   }
-  legend.replaceChildren(...parts);
-  legend.hidden = !parts.length;
+  return entries;
+}
+
+/** A strip of the colours of a map. */
+export function drawRamp(map: string): HTMLCanvasElement {
+  const strip = make("canvas", { width: 128, height: 1, "aria-hidden": "true" }), pen = strip.getContext("2d")!;
+  for (let x = 0; x < 128; x++) { pen.fillStyle = `rgb(${sampleMap(map, x / 127).map(Math.round).join()})`; pen.fillRect(x, 0, 1, 1); }
+  return strip;
+}
+
+export function showLegend(scene: Scene): void {
+  const legend = byId("legend"), entries = legendOf(scene);
+  legend.replaceChildren(...entries.flatMap(({ title, ramp, items }) => [
+    make("div", {}, title), ...(ramp ? [drawRamp(ramp.map), make("div", { class: "ends" }, ...ramp.ends.map((end) => make("span", {}, end)))] : []), ...items.map(({ name, colour }) => item(name, colour)),
+  ]));
+  legend.hidden = !entries.length;
 }
 
 function item(name: string, colour: number[]): HTMLElement {
@@ -336,14 +350,19 @@ function item(name: string, colour: number[]): HTMLElement {
 
 export const format = (n: number) => (Number.isFinite(n) ? String(Number(n.toPrecision(5))) : String(n));
 
-export function showScaleBar(scene: Scene): void {
-  const bar = byId("scale"), view = scene.view(), ratio = scene.renderer.canvas.width / Math.max(1, scene.renderer.canvas.clientWidth);
-  bar.hidden = !scene.state.scaleBar;
-  const unit = scene.info.axes[scene.state.space.shown[0]]?.unit ?? "";
+/** A round length that is about a seventh of the picture: in pixels of the page, and as it is said. */
+export function scaleBarOf(scene: Scene): { pixels: number; label: string } {
+  const view = scene.view(), ratio = scene.renderer.canvas.width / Math.max(1, scene.renderer.canvas.clientWidth), unit = scene.info.axes[scene.state.space.shown[0]]?.unit ?? "";
   const perUnit = (view.orthographic ? view.pixelsAtOne : view.pixelsAtOne / scene.state.camera.distance) / ratio;
   const power = 10 ** Math.floor(Math.log10(140 / perUnit)), units = [5, 2, 1].map((k) => k * power).find((u) => u * perUnit <= 160) ?? power;
-  (bar.firstElementChild as HTMLElement).style.width = `${units * perUnit}px`;
-  bar.lastElementChild!.textContent = `${format(units)} ${SHORT_UNITS[unit] ?? unit}`.trim();
+  return { pixels: units * perUnit, label: `${format(units)} ${SHORT_UNITS[unit] ?? unit}`.trim() };
+}
+
+export function showScaleBar(scene: Scene): void {
+  const bar = byId("scale"), { pixels, label } = scaleBarOf(scene);
+  bar.hidden = !scene.state.scaleBar;
+  (bar.firstElementChild as HTMLElement).style.width = `${pixels}px`;
+  bar.lastElementChild!.textContent = label;
 }
 
 const SHORT_UNITS: Record<string, string> = { micrometer: "µm", nanometer: "nm", millimeter: "mm", meter: "m", metre: "m", kilometer: "km", centimeter: "cm" };

@@ -5,6 +5,7 @@ import { FileSource, HttpSource, newCounters } from "./source.ts";
 
 const counters = newCounters();
 let store: StoreHandle | null = null;
+let source: HttpSource | null = null;
 let ready: Promise<unknown> | null = null;
 let opening: Promise<unknown> = Promise.resolve();
 
@@ -15,14 +16,15 @@ async function run(op: string, args: any[], id: number): Promise<{ value: any; t
     const { wasm, url, files, name, keys, atOnce, budget } = args[0];
     ready ??= init({ module_or_path: wasm });
     await ready;
-    const source = files ? new FileSource(files, counters) : new HttpSource(url, atOnce, counters, keys);
-    store = await openStore(source, name, budget);
+    source = files ? null : new HttpSource(url, atOnce, counters, keys);
+    store = await openStore(source ?? new FileSource(files, counters), name, budget);
     return { value: null };
   }
   // A worker that took the place of another is asked before it has opened the store.
   await opening;
   if (!store) throw new Error("no store is open");
   switch (op) {
+    case "changed": return { value: (await source?.check()) ?? false };
     case "info": return { value: JSON.parse(await store.info()) };
     case "cells": { const cells = await store.cells(args[0], args[1]); return { value: cells, transfer: [cells.buffer as ArrayBuffer] }; }
     case "loadCell": {
@@ -30,8 +32,7 @@ async function run(op: string, args: any[], id: number): Promise<{ value: any; t
       const arrays = [cell.origin, cell.positions, cell.slots, cell.ids, cell.rows, cell.segments, cell.faces, ...cell.attributes.map((a: any) => a.values)];
       return { value: cell, transfer: arrays.map((array: any) => array.buffer) };
     }
-    case "object": return { value: JSON.parse(await store.object(args[0], args[1], args[2])) };
-    case "vertex": return { value: JSON.parse(await store.vertex(args[0], args[1], new Float64Array(args[2]), args[3] ?? undefined)) };
+    case "object": return { value: JSON.parse(await store.object(args[0], args[1], args[2], args[3])) };
     case "search": return { value: JSON.parse(await store.search(args[0])) };
     case "group": return { value: JSON.parse(await store.group(args[0])) };
     case "count": return { value: JSON.parse(await store.count(JSON.stringify(args[0]))) };

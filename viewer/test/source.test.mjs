@@ -40,9 +40,30 @@ test("an object that came whole is not asked for again", async () => {
   assert.equal(calls, 1);
 });
 
+test("what lies between two parts is not fetched twice", async () => {
+  const whole = Uint8Array.from({ length: 100 }, (_, i) => i), source = new HttpSource("http://a/s", 4, newCounters()), asked = [];
+  await withNetwork((_call, { headers }) => {
+    const [, first, last] = /bytes=(\d+)-(\d+)/.exec(headers.Range).map(Number);
+    asked.push([first, last]);
+    return part(whole.slice(first, last + 1), `bytes ${first}-${last}/100`, '"a"');
+  }, async () => {
+    const get = async (first, last) => { const { bytes, first: start, total } = await source.get("k", first, last, 0, signal()); assert.deepEqual([[...bytes], start, total], [[...whole.slice(first, last + 1)], first, 100]); };
+    await get(20, 39);
+    await get(25, 30);
+    await Promise.all([get(30, 49), get(10, 45)]);
+    await get(10, 49);
+    await get(60, 69);
+    await get(35, 64);
+  });
+  assert.deepEqual(asked, [[20, 39], [40, 49], [10, 39], [60, 69], [40, 59]]);
+});
+
 test("an object that was replaced is counted", async () => {
   const counters = newCounters(), source = new HttpSource("http://a/s", 4, counters);
-  await withNetwork((call) => part(new Uint8Array(1), "bytes 0-0/20", call < 2 ? '"a"' : '"b"'), async () => {
-    for (const expected of [0, 0, 1]) { await source.get("k", 0, 0, 0, signal()); assert.equal(counters.changed, expected); }
+  await withNetwork((call) => part(new Uint8Array(1), `bytes ${call}-${call}/20`, call < 2 ? '"a"' : '"b"'), async () => {
+    for (const [at, expected] of [0, 0, 1].entries()) { await source.get("k", at, at, 0, signal()); assert.equal(counters.changed, expected); }
+    assert.equal(await source.check(), true);
   });
+  const same = new HttpSource("http://a/s", 4, newCounters());
+  await withNetwork(() => part(new Uint8Array(1), "bytes 0-0/20", '"a"'), async () => { await same.get("k", 0, 0, 0, signal()); assert.equal(await same.check(), false); });
 });

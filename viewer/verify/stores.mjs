@@ -21,6 +21,12 @@ export function makeStores(zvf, folder, { points }) {
   make("ids", (to) => { writeChains(join(folder, "ids.csv")); runZvf(zvf, ["create", join(folder, "ids.csv"), to, "--kind", "polyline", "--keep-ids"]); });
   make("times", (to) => { writeTimes(join(folder, "times.csv")); runZvf(zvf, ["create", join(folder, "times.csv"), to]); });
   make("crowded", (to) => { writeSurface(join(folder, "crowded.ply"), 600); runZvf(zvf, ["create", join(folder, "crowded.ply"), to, "--chunk-shape", "4000,4000,4000"]); });
+  make("two", (to) => { writeFileSync(join(folder, "two.csv"), "x,y,z,object,value\n5,50,50,0,0\n95,50,50,0,1\n"); runZvf(zvf, ["create", join(folder, "two.csv"), to, "--kind", "polyline", "--chunk-shape", "50"]); });
+  make("steps", (to) => { writeValues(join(folder, "steps.csv")); runZvf(zvf, ["create", join(folder, "steps.csv"), to]); });
+  make("tracts", (to) => { writeTracts(join(folder, "tracts.csv")); runZvf(zvf, ["create", join(folder, "tracts.csv"), to, "--kind", "streamline"]); runZvf(zvf, ["pyramid", to, "--in-place"]); });
+  make("sphere", (to) => { writeSphere(join(folder, "sphere.ply"), 200); runZvf(zvf, ["create", join(folder, "sphere.ply"), to, "--chunk-shape", "25"]); runZvf(zvf, ["pyramid", to, "--in-place"]); });
+  make("rough", (to) => { writeSphere(join(folder, "rough.ply"), 20); runZvf(zvf, ["create", join(folder, "rough.ply"), to, "--chunk-shape", "25"]); });
+  make("whole", (to) => runZvf(zvf, ["create", join(folder, "rough.ply"), to, "--chunk-shape", "1000"]));
   make("mixed", (to) => {
     const parts = [["mesh", "ply"], ["skeleton", "swc"], ["point_cloud", "csv"]].map(([kind, format]) => {
       const part = join(folder, `part.${format}`);
@@ -66,4 +72,36 @@ function writeSurface(path, side) {
   for (let y = 0; y < side; y++) for (let x = 0; x < side; x++) lines.push(`${x} ${y} ${(30 * Math.sin(x / 40) * Math.cos(y / 50)).toFixed(3)}`);
   for (let y = 0; y + 1 < side; y++) for (let x = 0; x + 1 < side; x++) { const a = y * side + x; lines.push(`3 ${a} ${a + 1} ${a + side}`, `3 ${a + 1} ${a + side + 1} ${a + side}`); }
   writeFileSync(path, `${lines.join("\n")}\n`);
+}
+
+/** Points whose values lie between 0 and 12 345, but for six, and which are of four parts. */
+function writeValues(path) {
+  const random = randomFrom(5), rows = Array.from({ length: 16_000 }, (_, i) => `${[0, 1, 2].map(() => (random() * 100).toFixed(3)).join()},${i % 2700 === 5 ? 60000 : (random() * 12_345).toFixed(1)},${i % 4}`);
+  writeFileSync(path, `x,y,z,value,part\n${rows.join("\n")}\n`);
+}
+
+/** Two thousand bent lines of forty vertices. */
+function writeTracts(path) {
+  const random = randomFrom(11), rows = [];
+  for (let line = 0; line < 2000; line++) {
+    const [x, y, z, bend] = [random() * 30, random() * 100, random() * 100, random() * 20];
+    for (let i = 0; i < 40; i++) rows.push(`${(x + i * 1.7).toFixed(3)},${(y + bend * Math.sin(i / 9)).toFixed(3)},${(z + bend * Math.cos(i / 7)).toFixed(3)},${line}`);
+  }
+  writeFileSync(path, `x,y,z,object\n${rows.join("\n")}\n`);
+}
+
+/** A sphere of `side` times twice as many vertices in the cube of 100. */
+function writeSphere(path, side) {
+  const wide = 2 * side, vertices = ["50 50 98"], faces = [];
+  for (let row = 1; row < side; row++) for (let at = 0; at < wide; at++) {
+    const up = (Math.PI * row) / side, round = (2 * Math.PI * at) / wide;
+    vertices.push([50 + 48 * Math.sin(up) * Math.cos(round), 50 + 48 * Math.sin(up) * Math.sin(round), 50 + 48 * Math.cos(up)].map((x) => x.toFixed(5)).join(" "));
+  }
+  vertices.push("50 50 2");
+  const place = (row, at) => 1 + (row - 1) * wide + (at % wide);
+  for (let at = 0; at < wide; at++) {
+    faces.push(`3 0 ${place(1, at)} ${place(1, at + 1)}`, `3 ${vertices.length - 1} ${place(side - 1, at + 1)} ${place(side - 1, at)}`);
+    for (let row = 1; row + 1 < side; row++) faces.push(`3 ${place(row, at)} ${place(row + 1, at)} ${place(row + 1, at + 1)}`, `3 ${place(row, at)} ${place(row + 1, at + 1)} ${place(row, at + 1)}`);
+  }
+  writeFileSync(path, ["ply", "format ascii 1.0", `element vertex ${vertices.length}`, "property float x", "property float y", "property float z", `element face ${faces.length}`, "property list uchar int vertex_indices", "end_header", ...vertices, ...faces].join("\n") + "\n");
 }

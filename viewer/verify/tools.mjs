@@ -52,8 +52,9 @@ export async function openViewer(browser, url, { width = 1280, height = 720, wai
   return { page, ask, said, requests };
 }
 
-/** A server before another one: it gives the files of a folder for those of the page, and holds files of stores back for `hold.ms`. */
-export async function startProxy(url, { page: folder = null, hold = { ms: 0 } }) {
+/** A server before another one: it gives the files of a folder for those of the page, holds files of stores back for `hold.ms`, and
+ * empties `spoil.left` parts of cells, as caches of browsers do. */
+export async function startProxy(url, { page: folder = process.env.ZVF_PAGE ?? null, hold = { ms: 0 }, spoil = { left: 0 } }) {
   const origin = new URL(url), { headers } = await fetch(new URL("view/", url)), policy = headers.get("content-security-policy");
   const proxy = createServer((request, answer) => {
     const [, name] = /^\/view\/([^/?]*)$/.exec(request.url) ?? [];
@@ -66,7 +67,11 @@ export async function startProxy(url, { page: folder = null, hold = { ms: 0 } })
     }
     const forward = () => {
       if (answer.destroyed) return;
-      const far = sendRequest({ host: origin.hostname, port: origin.port, path: request.url, method: request.method, headers: { ...request.headers, host: origin.host } }, (reply) => { answer.writeHead(reply.statusCode, reply.headers); reply.pipe(answer); });
+      const far = sendRequest({ host: origin.hostname, port: origin.port, path: request.url, method: request.method, headers: { ...request.headers, host: origin.host } }, (reply) => {
+        const isSpoilt = reply.statusCode === 206 && /^\/data\/.*\/c\//.test(request.url) && spoil.left-- > 0;
+        answer.writeHead(reply.statusCode, isSpoilt ? { ...reply.headers, "content-length": "0" } : reply.headers);
+        if (isSpoilt) { reply.resume(); answer.end(); } else reply.pipe(answer);
+      });
       far.on("error", () => answer.destroy());
       answer.on("close", () => far.destroy());
       request.pipe(far);

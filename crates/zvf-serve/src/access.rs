@@ -5,10 +5,11 @@
 
 use std::net::IpAddr;
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{StatusCode, Uri};
 
 use crate::refusal::Refusal;
+use crate::target::parse_fields;
 
 /// The access control of a server.
 #[derive(Clone, Debug, Default)]
@@ -66,18 +67,46 @@ impl Access {
     /// Refuses a request without the required token.
     pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
-        let mut sent = headers.get_all(AUTHORIZATION).iter();
-        let (first, second) = (sent.next().and_then(|value| value.to_str().ok()), sent.next());
-        match first.and_then(|sent| sent.split_once(' ')) {
-            Some((scheme, sent))
-                if scheme.eq_ignore_ascii_case("bearer")
-                    && token.equals(sent.trim())
-                    && second.is_none() =>
-            {
-                Ok(())
-            }
-            _ => Err(Refusal::unauthorized()),
+        let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let mut sent = texts(AUTHORIZATION);
+        let bearer = match (sent.next().and_then(|sent| sent.split_once(' ')), sent.next()) {
+            (Some((scheme, sent)), None) if scheme.eq_ignore_ascii_case("bearer") => sent.trim(),
+            _ => "",
+        };
+        let cookies = texts(COOKIE).flat_map(|cookies| cookies.split(';'));
+        let mut given = cookies.filter_map(|cookie| cookie.trim().strip_prefix(COOKIE_NAME));
+        let is_known = token.equals(bearer) || given.any(|given| token.equals(given));
+        if is_known { Ok(()) } else { Err(Refusal::unauthorized()) }
+    }
+
+    /// Returns a cookie and the address without the token, for an address with the token: a browser cannot send it in a
+    /// header when somebody opens a page.
+    pub(crate) fn sign_in(&self, uri: &Uri) -> Option<(HeaderValue, HeaderValue)> {
+        let token = self.token.as_ref()?;
+        let is_token = |field: &&str| field.starts_with("token=");
+        let (signs, rest): (Vec<&str>, Vec<&str>) = uri.query()?.split('&').partition(is_token);
+        let (_, given) = parse_fields(signs.first()?, 1).ok()?.pop()?;
+        if !token.equals(&given) {
+            return None;
         }
+        let mark = if rest.is_empty() { "" } else { "?" };
+        // One slash: with two of them the address would be one of another host.
+        let address = format!("/{}{mark}{}", uri.path().trim_start_matches('/'), rest.join("&"));
+        let cookie = format!("{COOKIE_NAME}{}; Path=/; HttpOnly; SameSite=Lax", token.0);
+        Some((HeaderValue::try_from(cookie).ok()?, HeaderValue::try_from(address).ok()?))
+    }
+
+    /// Refuses requests that a page of another site makes a browser send, unless its origin is allowed.
+    pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let is_foreign = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+        if !is_foreign || self.allowed_origin(headers).is_some() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "PermissionDenied",
+            "a page of another site may not ask this address",
+        ))
     }
 
     /// Returns the origin to name in the answer, if the request comes from an allowed one.
@@ -125,6 +154,9 @@ fn is_loopback_name(host: &str) -> bool {
     let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     is_port && (is_loopback || name.eq_ignore_ascii_case("localhost"))
 }
+
+/// The start of the cookie that holds the token.
+const COOKIE_NAME: &str = "zvf_token=";
 
 #[cfg(test)]
 mod tests {
@@ -174,6 +206,38 @@ mod tests {
             assert_eq!(status_of(invalid), Some(401), "{invalid}");
         }
         assert_eq!(status(&access, &[("host", "localhost")]), Some(401));
+    }
+
+    #[test]
+    fn a_token_in_an_address_becomes_a_cookie() {
+        let access = Access { token: Some("a+b".parse().unwrap()), origins: Vec::new() };
+        let sign_in = |address: &str| access.sign_in(&address.parse().unwrap());
+        let (cookie, address) = sign_in("/view/?a=1&token=a%2Bb&b=2").unwrap();
+        assert_eq!(address, "/view/?a=1&b=2");
+        assert_eq!(cookie, "zvf_token=a+b; Path=/; HttpOnly; SameSite=Lax");
+        assert_eq!(sign_in("//evil.example/?token=a%2Bb").unwrap().1, "/evil.example/");
+        for address in ["/", "/?token=", "/?token=a%2Bc", "/?x=token=a%2Bb"] {
+            assert!(sign_in(address).is_none(), "{address}");
+        }
+        let status_of = |cookie| status(&access, &[("host", "localhost"), ("cookie", cookie)]);
+        assert_eq!(status_of("a=1; zvf_token=a+b"), None);
+        for cookie in ["zvf_token=a+c", "zvf_token=", "xzvf_token=a+b", "a+b"] {
+            assert_eq!(status_of(cookie), Some(401), "{cookie}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let access = Access { token: None, origins: vec!["https://a.example".to_owned()] };
+        let refused =
+            |fields: &[(&'static str, &str)]| access.check_site(&headers(fields)).is_err();
+        assert!(refused(&[("sec-fetch-site", "cross-site")]));
+        assert!(refused(&[("sec-fetch-site", "cross-site"), ("origin", "https://b.example")]));
+        assert!(!refused(&[("sec-fetch-site", "cross-site"), ("origin", "https://a.example")]));
+        for site in ["same-origin", "same-site", "none"] {
+            assert!(!refused(&[("sec-fetch-site", site)]), "{site}");
+        }
+        assert!(!refused(&[]));
     }
 
     #[test]

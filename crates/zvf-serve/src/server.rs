@@ -29,7 +29,7 @@ use crate::precomputed::view_address;
 use crate::refusal::Refusal;
 use crate::service::answer_request;
 use crate::state::{AccessLog, State};
-use crate::stores::{ServedStore, name_stores};
+use crate::stores::{ServedStore, list_stores_in, name_stores};
 use crate::stream::RequestStream;
 
 /// The configuration of a server.
@@ -48,7 +48,7 @@ use crate::stream::RequestStream;
 /// ```
 #[derive(Debug)]
 pub struct Config {
-    /// The stores: paths and URLs.
+    /// The stores: paths and URLs. A folder that is no store stands for the stores in it.
     pub addresses: Vec<String>,
     /// The address to listen on; port 0 chooses a free one.
     pub bind: SocketAddr,
@@ -140,7 +140,8 @@ impl Server {
     ///
     /// When a store cannot be opened, the address cannot be bound, or the server would be open to others without a
     /// request.
-    pub fn start(config: Config) -> Result<Self, ServeError> {
+    pub fn start(mut config: Config) -> Result<Self, ServeError> {
+        config.addresses = list_stores_in(&config.addresses);
         if config.addresses.is_empty() {
             return Err(ServeError::NoStore);
         }

@@ -19,13 +19,14 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HeaderMap, HeaderValue, LOCATION, ORIGIN,
+    SET_COOKIE, VARY,
 };
 use hyper::{Method, Request, StatusCode};
 
 use crate::access::check_host;
 use crate::answer::{
-    Answer, body_bytes, empty_body, full_body, json_answer, new_answer, refuse, text_answer,
+    Answer, count_sent, empty_body, full_body, json_answer, new_answer, refuse, text_answer,
 };
 use crate::api::{answer_api, list_stores};
 use crate::api_request::ApiRequest;
@@ -64,14 +65,17 @@ pub(crate) async fn answer_request(
     if asks_origin || !state.access.origins.is_empty() {
         allow_origin(answer.headers_mut(), origin.as_deref());
     }
-    let (status, bytes) = (answer.status().as_u16(), body_bytes(&answer));
-    state.metrics.record_answer(status, start.elapsed());
-    state.metrics.record_sent(bytes);
-    if let Some(AccessLog(record)) = &state.log {
-        let (method, seconds) = (method.to_string(), start.elapsed().as_secs_f64());
-        record(&AccessRecord { time, peer, method, path, status, bytes, seconds });
-    }
-    answer
+    let (status, seconds) = (answer.status().as_u16(), start.elapsed());
+    state.metrics.record_answer(status, seconds);
+    answer.map(|body| {
+        count_sent(body, move |bytes| {
+            state.metrics.record_sent(bytes);
+            if let Some(AccessLog(record)) = &state.log {
+                let (method, seconds) = (method.to_string(), seconds.as_secs_f64());
+                record(&AccessRecord { time, peer, method, path, status, bytes, seconds });
+            }
+        })
+    })
 }
 
 fn allow_origin(headers: &mut HeaderMap, origin: Option<&str>) {
@@ -88,7 +92,15 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     if request.method() == Method::OPTIONS {
         return preflight(state, request.headers());
     }
+    if let Some((cookie, address)) = state.access.sign_in(request.uri()) {
+        let mut moved = redirect(StatusCode::SEE_OTHER, address);
+        moved.headers_mut().insert(SET_COOKIE, cookie);
+        return Ok(moved);
+    }
     state.access.check_token(request.headers())?;
+    if request.uri().path().starts_with("/api/") {
+        state.access.check_site(request.headers())?;
+    }
     if ![Method::GET, Method::HEAD, Method::POST].contains(request.method()) {
         return Err(Refusal::method_not_allowed("GET, HEAD"));
     }
@@ -114,6 +126,7 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
     let fields =
         parse_fields(request.uri().query().unwrap_or_default(), state.limits.max_query_fields)?;
     let headers = request.headers().clone();
+    let moved = StatusCode::PERMANENT_REDIRECT;
     let file_key = |rest: &[&str]| rest.iter().map(|segment| (*segment).to_owned()).collect();
     match path[..] {
         [] => Ok(text_answer(
@@ -122,7 +135,9 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
             &headers,
         )),
         // Relative addresses in the page need the slash.
-        ["view"] if !request.uri().path().ends_with('/') => Ok(redirect("/view/")),
+        ["view"] if !request.uri().path().ends_with('/') => {
+            Ok(redirect(moved, HeaderValue::from_static("/view/")))
+        }
         ["view"] => answer_viewer("index.html", &headers),
         ["view", name] => answer_viewer(name, &headers),
         ["style.css"] => Ok(text_answer("text/css; charset=utf-8", page::STYLE.into(), &headers)),
@@ -149,7 +164,9 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
             answer_precomputed(state, store, file_key(key), &headers, is_head).await
         }
         // Relative addresses in the client need the slash.
-        ["v", "zvf"] if !request.uri().path().ends_with('/') => Ok(redirect("/v/zvf/")),
+        ["v", "zvf"] if !request.uri().path().ends_with('/') => {
+            Ok(redirect(moved, HeaderValue::from_static("/v/zvf/")))
+        }
         ["v", "zvf", ref key @ ..] => answer_client(state, file_key(key), &headers, is_head).await,
         ["api", "stores"] => Ok(list_stores(state, &headers)),
         ["api", "openapi.json"] => Ok(json_answer(&page::openapi(), &headers)),
@@ -198,10 +215,9 @@ fn preflight(state: &State, headers: &HeaderMap) -> Result<Answer, Refusal> {
     Ok(allowed)
 }
 
-fn redirect(address: &'static str) -> Answer {
-    let mut moved =
-        new_answer(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", empty_body());
-    moved.headers_mut().insert(LOCATION, HeaderValue::from_static(address));
+fn redirect(status: StatusCode, address: HeaderValue) -> Answer {
+    let mut moved = new_answer(status, "text/plain; charset=utf-8", empty_body());
+    moved.headers_mut().insert(LOCATION, address);
     moved
 }
 

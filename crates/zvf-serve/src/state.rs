@@ -58,7 +58,7 @@ pub struct AccessRecord {
     pub path: String,
     /// The status of the answer.
     pub status: u16,
-    /// Bytes of the body, if known in advance.
+    /// Bytes of the body that were sent.
     pub bytes: u64,
     /// Seconds until the answer began.
     pub seconds: f64,

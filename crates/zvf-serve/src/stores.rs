@@ -81,7 +81,7 @@ impl ServedStore {
     fn keep_reader(
         &self,
         reader: Reader,
-        found: Result<Option<Store>, zvf::StoreError>,
+        found: Result<Option<Store>, Error>,
     ) -> Result<Reader, Refusal> {
         match found.map_err(|error| self.refuse(&error.into()))? {
             None => Ok(reader),
@@ -137,6 +137,27 @@ fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, Error> 
     Ok(Bytestore::Local(opened))
 }
 
+/// Returns the addresses with the stores in a folder in the place of that folder, where it is no store itself.
+pub(crate) fn list_stores_in(addresses: &[String]) -> Vec<String> {
+    let mut listed = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        let folder = Path::new(address);
+        let is_store = |path: &Path| {
+            path.join("zarr.json").is_file() || path.extension().is_some_and(|end| end == "tet")
+        };
+        let entries = if is_store(folder) { None } else { std::fs::read_dir(folder).ok() };
+        let paths = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let mut found: Vec<String> = paths
+            .filter(|path| is_store(path))
+            .filter_map(|path| path.into_os_string().into_string().ok())
+            .collect();
+        found.sort();
+        // Opening a folder without stores says what is wrong with it.
+        if found.is_empty() { listed.push(address.clone()) } else { listed.append(&mut found) }
+    }
+    listed
+}
+
 /// Returns names for stores at `addresses`: the last component of each without its extension, made unique and safe for
 /// a URL.
 pub(crate) fn name_stores(addresses: &[String]) -> Vec<String> {
@@ -161,6 +182,17 @@ const MAX_NAME_CHARS: usize = 200;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_stands_for_the_stores_in_it() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata").to_owned();
+        let store = format!("{folder}/three.zarrvectors");
+        let found = list_stores_in(&[folder.clone(), store.clone(), "s3://b/x".to_owned()]);
+        let first: Vec<&String> = found.iter().take_while(|path| **path != "s3://b/x").collect();
+        assert_eq!(first.iter().filter(|path| ***path == store).count(), 2, "{found:?}");
+        assert!(first.iter().all(|path| path.starts_with(&folder)), "{found:?}");
+        assert_eq!(list_stores_in(&["/none".to_owned()]), ["/none"]);
+    }
 
     #[test]
     fn names_are_safe_and_unique() {

@@ -112,21 +112,6 @@ impl StoreHandle {
         found.map(|object| object.to_string()).map_err(fault)
     }
 
-    /// Returns the exact attributes of the vertex at a position.
-    pub async fn vertex(
-        &self,
-        kind: String,
-        level: u32,
-        position: Vec<f64>,
-        object: Option<String>,
-    ) -> Result<String, JsValue> {
-        let reader = self.reader.clone();
-        let kind = parse_kind(&kind)?;
-        let object = object.map(|id| parse_id(&id)).transpose()?;
-        let found = crate::describe_vertex(&reader, kind, LevelId(level), &position, object).await;
-        found.map(|vertex| vertex.to_string()).map_err(fault)
-    }
-
     /// Searches objects by id or by the value of an attribute.
     pub async fn search(&self, text: String) -> Result<String, JsValue> {
         let reader = self.reader.clone();

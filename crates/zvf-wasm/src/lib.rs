@@ -36,9 +36,7 @@ pub use error::error_to_json;
 #[cfg(target_arch = "wasm32")]
 pub use js::{StoreHandle, memory_bytes, open_store};
 pub use load::load_cell;
-pub use lookup::{
-    count_rows, describe_group, describe_object, describe_vertex, plan_query, search_objects,
-};
+pub use lookup::{count_rows, describe_group, describe_object, plan_query, search_objects};
 pub use request::{CellRequest, Question};
 pub use sound::validate_cell;
 #[cfg(target_arch = "wasm32")]

@@ -11,15 +11,15 @@ use futures_util::TryStreamExt as _;
 use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, usize_from_u32};
-use zvf_model::{Batch, Bounds, Column, LevelReader, ObjectId};
-use zvf_query::{Columns, LOCATION_FIELD, Query, Reader};
+use zvf_model::{Batch, Column, LevelReader, ObjectId};
+use zvf_query::{LOCATION_FIELD, Reader};
 use zvf_store::KeyTable;
 
 use crate::bridges;
 use crate::cell::{Attribute, Cell, NO_OBJECT};
 use crate::error::request_error;
-use crate::neighbours::{FarRow, StoredRow, chunk_query, find_elements, read_far};
-use crate::request::{CellRequest, cell_query, with_condition};
+use crate::neighbours::{FarRow, StoredRow, find_elements, read_far};
+use crate::request::{CellRequest, cell_query};
 use crate::thin::{hash_row, sample_objects, thin_cell};
 
 /// Reads one chunk.
@@ -29,7 +29,12 @@ use crate::thin::{hash_row, sample_objects, thin_cell};
 /// When the store, the level or the kind is not there, an attribute is unknown, or the chunk cannot be read.
 pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
     let level = reader.level_of_kind(request.level, request.kind).await?;
-    let (inside, low) = query_box(request, &level)?;
+    let sizes = level.chunk_shape().sizes();
+    if request.cell.len() != sizes.len() {
+        return Err(request_error(format!("cell: expected {} numbers", sizes.len())));
+    }
+    let corner = |(at, size): (&i64, &f64)| zvf_format::num::f64_from_i64(*at) * size;
+    let low: Vec<f64> = request.cell.iter().zip(sizes).map(corner).collect();
     let table = level.chunks().await?;
     let cell_chunks: Vec<(u32, ChunkKey)> = (0_u32..)
         .zip(table.iter())
@@ -39,29 +44,18 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
     let keys: Vec<ChunkKey> = cell_chunks.iter().map(|(_, key)| *key).collect();
     // Rows of several fragments come once for each.
     let is_tiled = level.tiles().await?;
-    let new_builder = || {
-        let mut builder = Builder::new(request, &low, &places);
-        builder.names_rows |= !is_tiled;
-        builder
-    };
+    let mut builder = Builder::new(request, &low, &places);
+    builder.names_rows |= !is_tiled;
     let columns = known_columns(&level, &request.columns).await?;
-    let mut builder = new_builder();
-    let read = builder.read(reader, cell_query(request, columns.clone(), inside)?).await;
-    let mut joins = Vec::new();
-    let mut has_all_steps = true;
-    match read {
-        // A fault of another chunk costs the elements that end there.
-        Err(error) if request.kind.has_links() && !error.is_of_chunks(&keys) => {
-            builder = new_builder();
-            for place in &places {
-                let own = chunk_query(request, &table, *place).with_owners();
-                let own = own.columns(Columns::Named(columns.clone()));
-                builder.read(reader, with_condition(own, request)?).await?;
-            }
-            joins = find_elements(&level, request.kind, &keys).await?;
-        }
-        read => read?,
+    let mut batches = reader.stream(cell_query(request, columns.clone(), &level, &request.cell)?);
+    while let Some(batch) = batches.try_next().await? {
+        builder.push(&batch)?;
     }
+    let mut joins = match request.kind.has_links() {
+        true => find_elements(&level, request.kind, &keys).await?,
+        false => Vec::new(),
+    };
+    let mut has_all_steps = true;
     if request.kind.is_chain() && builder.keeps_rows {
         let (steps, is_complete) = bridges::find_steps(&level, &cell_chunks).await?;
         joins.extend(steps.into_iter().map(Vec::from));
@@ -69,7 +63,8 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
     }
     let is_far = |row: &StoredRow| !places.contains(&row.0);
     let far =
-        read_far(reader, &level, request, joins.iter().flatten().copied().filter(is_far)).await?;
+        read_far(reader, &level, request, &columns, joins.iter().flatten().copied().filter(is_far))
+            .await?;
     builder.join(&joins, &far);
     let mut cell = builder.finish(&table, level.axes());
     cell.is_complete = has_all_steps
@@ -97,20 +92,6 @@ async fn known_columns(level: &LevelReader, columns: &[String]) -> Result<Vec<St
         }
     }
     Ok(found)
-}
-
-/// Returns where the query for a chunk looks, and the corner of the chunk: a box of no extent in the middle meets no
-/// other chunk.
-fn query_box(request: &CellRequest, level: &LevelReader) -> Result<(Bounds, Vec<f64>)> {
-    let sizes = level.chunk_shape().sizes();
-    if request.cell.len() != sizes.len() {
-        return Err(request_error(format!("cell: expected {} numbers", sizes.len())));
-    }
-    let corner = |at: &i64, size: &f64| zvf_format::num::f64_from_i64(*at) * size;
-    let low: Vec<f64> = request.cell.iter().zip(sizes).map(|(at, size)| corner(at, size)).collect();
-    let centre: Vec<f64> = low.iter().zip(sizes).map(|(low, size)| low + size / 2.0).collect();
-    let bounds = Bounds::new(&centre, &centre);
-    Ok((bounds.map_err(|error| request_error(format!("cell: {error}")))?, low))
 }
 
 #[derive(Clone, Copy)]
@@ -178,27 +159,16 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the answer to a question.
-    async fn read(&mut self, reader: &Reader, query: Query) -> Result<(), WasmError> {
-        let mut batches = reader.stream(query);
-        while let Some(batch) = batches.try_next().await? {
-            self.push(&batch)?;
-        }
-        Ok(())
-    }
-
     /// Adds what a batch holds; a vertex that came before is not added again.
     fn push(&mut self, batch: &Batch) -> Result<()> {
         let stored = stored_rows(batch);
         let names_rows = self.names_rows;
-        let mut placed = Vec::with_capacity(batch.len());
         let mut fresh = Vec::with_capacity(batch.len());
         for i in 0..batch.len() {
             let at = stored.as_ref().and_then(|stored| stored.get(i)).copied();
             if let Some(at) = at.filter(|_| names_rows)
-                && let Some(vertex) = self.vertex_of_row.get(&at)
+                && self.vertex_of_row.contains_key(&at)
             {
-                placed.push(*vertex);
                 continue;
             }
             let number = index_u32(self.vertices.len());
@@ -215,12 +185,10 @@ impl<'a> Builder<'a> {
             }
             let position = self.position(batch.positions(), i);
             self.vertices.push(Vertex { position, slot, place, row, is_ghost });
-            placed.push(number);
             fresh.push(i);
         }
         self.keeps_rows &= stored.is_some();
         self.push_attributes(batch, &fresh)?;
-        self.push_elements(batch, &placed);
         if !self.joins_rows && self.vertices.len() / 2 > self.limit {
             self.lower_threshold();
         }
@@ -285,15 +253,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn push_elements(&mut self, batch: &Batch, placed: &[u32]) {
-        let Some(elements) = batch.elements() else { return };
-        for element in elements.iter() {
-            let ends: Vec<u32> =
-                element.iter().filter_map(|row| placed.get(*row).copied()).collect();
-            self.push_element(&ends);
-        }
-    }
-
     /// Adds an edge or a face. The chunk of the first end draws it; others take its faces for their normals.
     fn push_element(&mut self, ends: &[u32]) {
         let first = ends.first().and_then(|first| self.vertices.get(usize_from_u32(*first)));
@@ -316,25 +275,23 @@ impl<'a> Builder<'a> {
     /// part of the cell.
     fn join(&mut self, joins: &[Vec<StoredRow>], far: &HashMap<StoredRow, FarRow>) {
         for ends in joins {
-            let near = ends.iter().find_map(|end| self.vertex_of_row.get(end)).copied();
-            let Some(near) = near else { continue };
             let is_there = |end| self.vertex_of_row.contains_key(end) || far.contains_key(end);
             if ends.iter().all(is_there) {
-                let ends: Vec<u32> = ends.iter().map(|end| self.ghost(near, *end, far)).collect();
+                let ends: Vec<u32> = ends.iter().map(|end| self.ghost(*end, far)).collect();
                 self.push_element(&ends);
             }
         }
     }
 
-    /// Returns the vertex of a stored row. One of another chunk is added, with the object of `near`.
-    fn ghost(&mut self, near: u32, stored: StoredRow, far: &HashMap<StoredRow, FarRow>) -> u32 {
+    /// Returns the vertex of a stored row; one of another chunk is added.
+    fn ghost(&mut self, stored: StoredRow, far: &HashMap<StoredRow, FarRow>) -> u32 {
         if let Some(vertex) = self.vertex_of_row.get(&stored) {
             return *vertex;
         }
         let number = index_u32(self.vertices.len());
-        let near = usize_from_u32(near);
-        let slot = self.vertices.get(near).map_or(NO_OBJECT, |vertex| vertex.slot);
         let row = far.get(&stored);
+        let object = row.and_then(|row| row.object);
+        let slot = object.map_or(NO_OBJECT, |object| self.slot(object));
         let mut relative = [0.0; 3];
         for ((value, axis), origin) in relative.iter_mut().zip(self.axes).zip(self.origin) {
             let x = row.and_then(|row| row.position.get(*axis));
@@ -345,11 +302,7 @@ impl<'a> Builder<'a> {
         self.vertices.push(Vertex { position, slot, place, row: row_number, is_ghost: true });
         for (at, attribute) in self.attributes.iter_mut().enumerate() {
             let width = usize_from_u32(attribute.width);
-            let values = if attribute.name.starts_with("object.") {
-                attribute.values.get(near * width..(near + 1) * width).map(<[f32]>::to_vec)
-            } else {
-                row.and_then(|row| row.values.get(at).cloned())
-            };
+            let values = row.and_then(|row| row.values.get(at).cloned());
             let values = values.filter(|values| values.len() == width);
             attribute.values.extend(values.unwrap_or_else(|| vec![f32::NAN; width]));
         }

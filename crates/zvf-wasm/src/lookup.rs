@@ -3,7 +3,7 @@
 use futures_util::TryStreamExt as _;
 use serde_json::{Value as Json, json};
 use zvf_error::Result;
-use zvf_model::{Bounds, Kind, LevelId, Members, ObjectId};
+use zvf_model::{Kind, LevelId, Members, ObjectId};
 use zvf_query::{Columns, FoundObject, Query, Reader};
 
 use crate::describe::{count_json, new_object, row_json, value_json};
@@ -86,45 +86,6 @@ async fn vertex_box(reader: &Reader, query: Query) -> Result<Option<[Vec<f64>; 2
         }
     }
     Ok(found)
-}
-
-/// Returns everything that is known of the vertex at `position`, of `object` if that is given: its object and attributes.
-///
-/// # Errors
-///
-/// When there is no such vertex, or it cannot be read.
-pub async fn describe_vertex(
-    reader: &Reader,
-    kind: Kind,
-    level: LevelId,
-    position: &[f64],
-    object: Option<ObjectId>,
-) -> Result<Json> {
-    let bounds = Bounds::new(position, position)
-        .map_err(|error| request_error(format!("position: {error}")))?;
-    let mut query =
-        Query::all().in_region(bounds).mode(zvf_query::Mode::Crop).of_kind(kind).at_level(level);
-    query = query.columns(Columns::All).with_owners();
-    let mut batches = reader.stream(query);
-    while let Some(batch) = batches.try_next().await? {
-        for i in 0..batch.len() {
-            let owner = batch.vertex_objects().and_then(|owners| owners.get(i).copied().flatten());
-            if object.is_some() && owner != object {
-                continue;
-            }
-            let mut attributes = new_object();
-            for field in batch.fields() {
-                let width = zvf_format::num::usize_from_u32(field.column.width());
-                let value = |c| field.value(i, c).map_or(Json::Null, |value| value_json(&value));
-                attributes
-                    .insert(field.name.to_string(), row_json((0..width).map(value).collect()));
-            }
-            return Ok(
-                json!({"object": owner.map(|id| id.0.to_string()), "attributes": attributes}),
-            );
-        }
-    }
-    Err(request_error("there is no vertex at this position"))
 }
 
 /// Finds objects whose id is `text`, or one of whose attributes has the value `text`; at most 100.

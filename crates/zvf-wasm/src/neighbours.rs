@@ -2,19 +2,19 @@
 //!
 //! A neighbour that cannot be read costs what ends in it, never the chunk.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_util::TryStreamExt as _;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::LinksConvention;
-use zvf_model::{Kind, LevelReader};
-use zvf_query::{Columns, Query, Reader};
-use zvf_store::{Caching, KeyTable};
+use zvf_model::{Column, Kind, LevelReader, ObjectId};
+use zvf_query::Reader;
+use zvf_store::Caching;
 
-use crate::error::WasmError;
+use zvf_error::Result;
 use crate::load::{stored_rows, to_f32};
-use crate::request::{CellRequest, parse_condition};
+use crate::request::{CellRequest, cell_query};
 
 /// A stored row: the place of its chunk in the table of the level, and its number there.
 pub(crate) type StoredRow = (u32, u32);
@@ -23,8 +23,9 @@ pub(crate) type StoredRow = (u32, u32);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FarRow {
     pub(crate) position: Vec<f64>,
-    /// The values of each attribute that was requested; none where it is no attribute of vertices.
+    /// The values of each attribute that was requested; none where the level lacks it.
     pub(crate) values: Vec<Vec<f32>>,
+    pub(crate) object: Option<ObjectId>,
 }
 
 /// Reads rows of other chunks; those that the condition leaves out, or that cannot be read, are not in the answer.
@@ -32,72 +33,38 @@ pub(crate) async fn read_far(
     reader: &Reader,
     level: &LevelReader,
     request: &CellRequest,
+    columns: &[String],
     rows: impl Iterator<Item = StoredRow>,
-) -> Result<HashMap<StoredRow, FarRow>, WasmError> {
+) -> Result<HashMap<StoredRow, FarRow>> {
     let mut wanted: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for (place, row) in rows {
         wanted.entry(place).or_default().insert(row);
     }
     let table = level.chunks().await?;
-    let keys: Vec<ChunkKey> =
-        wanted.keys().filter_map(|place| table.get(usize_from_u32(*place))).collect();
-    let positions = level.positions(&keys, Caching::Keep).await;
-    let mut columns = Vec::with_capacity(request.columns.len());
-    for name in request.columns.iter() {
-        let attribute =
-            if name.starts_with("object.") { None } else { level.attribute(name).await? };
-        columns.push(match attribute {
-            Some(attribute) => attribute.values(&keys, Caching::Keep).await,
-            None => Vec::new(),
-        });
-    }
     let mut found = HashMap::new();
-    for (at, ((place, rows), positions)) in wanted.into_iter().zip(positions).enumerate() {
-        let Ok(positions) = positions else { continue };
-        let passing = passing_rows(reader, request, &table, place).await?;
-        for row in rows {
-            let i = usize_from_u32(row);
-            let position = (0..level.axes()).map(|axis| positions.float(i, axis));
-            let (Some(position), true) =
-                (position.collect(), passing.as_ref().is_none_or(|passing| passing.contains(&row)))
-            else {
-                continue;
-            };
-            let values = columns.iter().map(|column| match column.get(at) {
-                Some(Ok(column)) => (0..usize_from_u32(column.width()))
-                    .map(|c| column.float(i, c).map_or(f32::NAN, to_f32))
-                    .collect(),
-                Some(Err(_)) | None => Vec::new(),
-            });
-            found.insert((place, row), FarRow { position, values: values.collect() });
+    for (place, rows) in wanted {
+        let key = table.get(usize_from_u32(place));
+        let Some(cell) = key.as_ref().and_then(|key| key.spatial(level.axes())) else { continue };
+        let query = cell_query(request, columns.to_vec(), level, cell)?;
+        let mut batches = reader.stream(query.vertices_only());
+        while let Ok(Some(batch)) = batches.try_next().await {
+            let owners = batch.vertex_objects();
+            let stored = stored_rows(&batch).into_iter().flatten().enumerate();
+            for (i, at) in stored.filter(|(_, at)| at.0 == place && rows.contains(&at.1)) {
+                let float = |column: &Column, c| column.float(i, c).map_or(f32::NAN, to_f32);
+                let values = request.columns.iter().map(|name| {
+                    let column = batch.field(name).map(|field| &field.column);
+                    let width = column.map_or(0, |column| usize_from_u32(column.width()));
+                    (0..width).filter_map(|c| Some(float(column?, c))).collect()
+                });
+                let position = (0..level.axes()).map(|axis| batch.positions().float(i, axis));
+                let object = owners.and_then(|owners| owners.get(i).copied().flatten());
+                let position = position.map(|x| x.unwrap_or(f64::NAN)).collect();
+                found.insert(at, FarRow { position, values: values.collect(), object });
+            }
         }
     }
     Ok(found)
-}
-
-/// Returns the rows of a chunk that pass the condition; none where there is no condition.
-async fn passing_rows(
-    reader: &Reader,
-    request: &CellRequest,
-    table: &KeyTable,
-    place: u32,
-) -> Result<Option<HashSet<u32>>, WasmError> {
-    let Some(condition) = &request.condition else { return Ok(None) };
-    let query = chunk_query(request, table, place).columns(Columns::None);
-    let mut batches = reader.stream(query.filter(parse_condition(condition)?));
-    let mut rows = HashSet::new();
-    // Rows that cannot be read do not pass.
-    while let Ok(Some(batch)) = batches.try_next().await {
-        rows.extend(stored_rows(&batch).into_iter().flatten().map(|(_, row)| row));
-    }
-    Ok(Some(rows))
-}
-
-/// Returns the question for the vertices of one chunk.
-pub(crate) fn chunk_query(request: &CellRequest, table: &KeyTable, place: u32) -> Query {
-    let place = usize_from_u32(place);
-    let chunk = Query::all().in_chunks(table.get(place), table.get(place + 1));
-    chunk.of_kind(request.kind).at_level(request.level).increment_only().with_places()
 }
 
 /// Finds the elements that end in `chunks`, by their links alone; links that cannot be read are left out.
@@ -105,7 +72,7 @@ pub(crate) async fn find_elements(
     level: &LevelReader,
     kind: Kind,
     chunks: &[ChunkKey],
-) -> Result<Vec<Vec<StoredRow>>, WasmError> {
+) -> Result<Vec<Vec<StoredRow>>> {
     let table = level.chunks().await?;
     let stored = |chunk: &ChunkKey, row: u64| -> Option<StoredRow> {
         Some((index_u32(table.find(chunk)?), u32::try_from(row).ok()?))
@@ -113,9 +80,11 @@ pub(crate) async fn find_elements(
     let convention = level.links_convention().known_word();
     let follows_rows = match kind {
         Kind::Skeleton => convention != Some(LinksConvention::Explicit),
-        _ => convention == Some(LinksConvention::ImplicitSequentialWithBranches),
+        Kind::Graph => convention == Some(LinksConvention::ImplicitSequentialWithBranches),
+        _ => false,
     };
-    if follows_rows && let Ok(edges) = level.skeleton_edges(chunks).await {
+    if follows_rows {
+        let edges = level.skeleton_edges(chunks).await?;
         let ends = edges.iter().map(|edge| {
             let [child, parent] = [edge.child, edge.parent];
             Some(vec![stored(&child.chunk, child.row)?, stored(&parent.chunk, parent.row)?])
@@ -126,11 +95,29 @@ pub(crate) async fn find_elements(
     let mut elements = Vec::new();
     for segment in family.with_candidates(&table).segments() {
         let Ok(cells) = segment.cells().await else { continue };
-        let touches = |place: &usize| {
-            let between = cells.chunks(*place).unwrap_or_default();
-            between.iter().any(|chunk| chunks.contains(chunk))
+        let mut places: Vec<usize> = match segment.offsets() {
+            // The source of a cell is one of the chunks, or lies an offset before one.
+            Some(offsets) => {
+                let none = vec![0; level.key_rank()];
+                let steps: Vec<&[i64]> = offsets.iter().chain([none.as_slice()]).collect();
+                let sources = chunks.iter().flat_map(|chunk| {
+                    steps.iter().filter_map(|step| {
+                        let at = chunk.components().iter().zip(*step).map(|(at, step)| at - step);
+                        cells.find(&ChunkKey::new(&at.collect::<Vec<i64>>()).ok()?)
+                    })
+                });
+                sources.collect()
+            }
+            None => {
+                let touches = |place: &usize| {
+                    let between = cells.chunks(*place).unwrap_or_default();
+                    between.iter().any(|chunk| chunks.contains(chunk))
+                };
+                (0..cells.len()).filter(touches).collect()
+            }
         };
-        let places: Vec<usize> = (0..cells.len()).filter(touches).collect();
+        places.sort_unstable();
+        places.dedup();
         for records in segment.read(&places, Caching::Keep).await.into_iter().flatten() {
             for i in (0..records.len()).filter(|i| records.is_leading(*i)) {
                 let ends = records.endpoints(i).map(|(chunk, row)| stored(chunk, row));

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 use zvf_error::{Error, Result};
-use zvf_model::{Bounds, Kind, LevelId, ObjectId};
+use zvf_model::{Bounds, Kind, LevelId, LevelReader, ObjectId};
 use zvf_query::{Columns, Mode, Order, Query, UnknownIds};
 
 use crate::error::request_error;
@@ -113,13 +113,19 @@ impl Question {
     }
 }
 
-/// Returns the question for one cell: everything in its chunk and the elements that end there, as stored.
+/// Returns the question for the chunk at `cell`: everything in it, as it is stored. A box of no extent in the middle meets no
+/// other chunk.
 pub(crate) fn cell_query(
     request: &CellRequest,
     columns: Vec<String>,
-    inside: Bounds,
+    level: &LevelReader,
+    cell: &[i64],
 ) -> Result<Query> {
-    let mut query = Query::all()
+    let middle = |(at, size): (&i64, &f64)| (zvf_format::num::f64_from_i64(*at) + 0.5) * size;
+    let centre: Vec<f64> = cell.iter().zip(level.chunk_shape().sizes()).map(middle).collect();
+    let inside = Bounds::new(&centre, &centre);
+    let inside = inside.map_err(|error| request_error(format!("cell: {error}")))?;
+    let query = Query::all()
         .in_region(inside)
         .mode(Mode::Cells)
         .of_kind(request.kind)
@@ -128,21 +134,17 @@ pub(crate) fn cell_query(
         .with_owners()
         .with_places()
         .columns(Columns::Named(columns));
-    if !request.kind.has_links() {
-        query = query.order(Order::Storage);
-    }
-    with_condition(query, request)
-}
-
-/// Adds the condition of a request to a question.
-pub(crate) fn with_condition(query: Query, request: &CellRequest) -> Result<Query> {
+    let query = match request.kind.has_links() {
+        true => query.vertices_only(),
+        false => query.order(Order::Storage),
+    };
     match &request.condition {
         Some(condition) => Ok(query.filter(parse_condition(condition)?)),
         None => Ok(query),
     }
 }
 
-pub(crate) fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate> {
+fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate> {
     text.parse().map_err(|error: zvf_query::predicate::BadPredicate| {
         request_error(format!("where: {error}"))
     })

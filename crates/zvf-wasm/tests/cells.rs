@@ -139,6 +139,42 @@ async fn a_truncated_chunk_does_not_affect_other_chunks() {
     assert!(store_count > 5, "{store_count}");
 }
 
+#[tokio::test]
+async fn every_element_is_drawn_once() {
+    let (mut count, mut stores) = (0, BTreeSet::new());
+    for id in archives::ids() {
+        let unpacked = Unpacked::new(&id);
+        let reader = Reader::new(unpacked.open().await);
+        let Ok(info) = zvf_wasm::describe_store(&reader).await else { continue };
+        for kind in info["kinds"].as_array().unwrap() {
+            let name = kind["kind"].as_str().unwrap();
+            if !name.parse::<Kind>().unwrap().has_links() {
+                continue;
+            }
+            for level in kind["levels"].as_array().unwrap() {
+                let number = level["level"].as_u64().unwrap();
+                let query = Query::all().of_kind(name.parse().unwrap()).increment_only();
+                let query = query.at_level(LevelId(u32::try_from(number).unwrap()));
+                let Ok(answer) = reader.run(&query.columns(Columns::None)).await else { continue };
+                let Some(elements) = answer.batch.elements() else { continue };
+                // Faces of more corners are fans.
+                let parts = |ends: &[usize]| ends.len().saturating_sub(2).max(1);
+                let stored: usize = elements.iter().map(parts).sum();
+                if elements.iter().any(|ends| ends.len() < 2) {
+                    continue;
+                }
+                let cells = cells_of(&reader, name, number).await;
+                let drawn = |cell: &Cell| cell.segments.len() / 2 + cell.faces.len() / 3;
+                let drawn: usize = cells.iter().map(drawn).sum();
+                assert_eq!(drawn, stored, "{id}, {name}, level {number}");
+                count += stored;
+                stores.insert(id.clone());
+            }
+        }
+    }
+    assert!(count > 500 && stores.len() > 8, "{count} elements of {stores:?}");
+}
+
 /// Loads every cell of a level by its place, with more fields of the request.
 async fn located_cells(
     reader: &Reader,
