@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use zvf_migrate::{Migration, Plan};
-use zvf_store::{Build, BuildOptions, OpenOptions, Store, StoreError};
+use zvf_store::{Build, BuildOptions, OpenOptions, Store};
 
 use crate::facts;
 
@@ -86,7 +86,7 @@ pub(crate) fn read_archive(archive: &Path) -> anyhow::Result<Vec<(String, Vec<u8
 }
 
 /// Opens a store in a local folder.
-pub(crate) async fn open(path: &Path) -> Result<Store, StoreError> {
+pub(crate) async fn open(path: &Path) -> zvf_error::Result<Store> {
     Store::open(&path.to_string_lossy(), OpenOptions::default()).await
 }
 

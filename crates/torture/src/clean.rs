@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::Report;
 use crate::commands::{Case, Rounds, prepare_cases, start_command};
-use archives::random::Random;
 use crate::rerun::{FaultFreeRun, list_names, read_tree, restore};
+use archives::random::Random;
 
 /// Kills each command that writes, and cleans up.
 pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Report> {

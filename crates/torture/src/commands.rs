@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-use archives::random::Random;
 use crate::{Program, Report};
+use archives::random::Random;
 
 /// The commands that are run, and how often.
 #[derive(Debug, clap::Args)]

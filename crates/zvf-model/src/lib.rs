@@ -29,6 +29,7 @@ mod objects;
 mod owners;
 mod parametric;
 mod rowwise;
+mod skeleton;
 mod value;
 
 pub use batch::{BadBatch, Batch, Elements, Part, Parts};
@@ -46,4 +47,5 @@ pub use objects::{FollowedObjects, FragmentVisit, ObjectIndex, ObjectManifest, O
 pub use owners::{ChunkOwners, Near, Owner, Owners};
 pub use parametric::{Parametric, Shape, header, header_names};
 pub use rowwise::{RowAttribute, RowValues};
+pub use skeleton::{SkeletonEdge, StoredLink};
 pub use value::Value;

@@ -220,12 +220,7 @@ impl Objects {
     ///
     /// `FileChanged` or `Conflict` when it is another one; otherwise when the backend refuses.
     #[boxed]
-    pub async fn replace(
-        &self,
-        key: &str,
-        bytes: &Bytes,
-        seen: &SeenVersion,
-    ) -> Result<()> {
+    pub async fn replace(&self, key: &str, bytes: &Bytes, seen: &SeenVersion) -> Result<()> {
         let until = self.until.as_ref();
         self.remote.replace(&Key::root().join(key)?, bytes, &seen.0, until).await
     }

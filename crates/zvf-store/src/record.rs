@@ -23,8 +23,8 @@ use serde_json::Value as Json;
 use zvf_format::Class;
 use zvf_format::num::{checked_usize, to_u64};
 
-use zvf_error::{Error, Result};
 use crate::key::Key;
+use zvf_error::{Error, Result};
 
 /// The version of journals that is written. Version 2 added accepted bytes, epochs with the name of
 /// their transaction, and records of known members only.
@@ -131,9 +131,7 @@ impl CommitRecord {
     ///
     /// When it is damaged, or has keys or members that this version cannot read.
     pub fn parse(seq: u64, whole: &Bytes) -> Result<Self> {
-        let error = |class, what: &str| {
-            Error::custom(class, format!("log/{seq:020}: {what}"))
-        };
+        let error = |class, what: &str| Error::custom(class, format!("log/{seq:020}: {what}"));
         let damaged = || error(Class::Checksum, DAMAGED);
         let text = std::str::from_utf8(whole).map_err(|_bad| damaged())?;
         let (lines, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
@@ -240,9 +238,7 @@ impl StagedSpan {
     ///
     /// When the file is too short, or has other bytes there.
     pub fn slice(&self, whole: &Bytes, staged: &str) -> Result<Bytes> {
-        let error = |class, text: String| {
-            Err(Error::custom(class, format!("{staged}: {text}")))
-        };
+        let error = |class, text: String| Err(Error::custom(class, format!("{staged}: {text}")));
         let to = u128::from(self.offset) + u128::from(self.len);
         let span = checked_usize(self.offset).zip(usize::try_from(to).ok());
         let Some((from, to)) = span.filter(|(_, to)| *to <= whole.len()) else {

@@ -12,9 +12,9 @@ use zvf_model::{Column, Kind, LevelReader, ObjectId};
 use zvf_query::Reader;
 use zvf_store::Caching;
 
-use zvf_error::Result;
 use crate::load::{stored_rows, to_f32};
 use crate::request::{CellRequest, cell_query};
+use zvf_error::Result;
 
 /// A stored row: the place of its chunk in the table of the level, and its number there.
 pub(crate) type StoredRow = (u32, u32);

@@ -35,7 +35,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place};
 use zvf_format::Class;
-use zvf_store::{Key, OpenOptions, Store, StoreError};
+use zvf_store::{Key, OpenOptions, Store};
 
 /// The files of a store.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
@@ -192,7 +192,7 @@ pub(crate) fn list_files(backend: &Arc<FaultStore>) -> Result<Files, String> {
 pub(crate) fn read_files<'a>(
     backend: &Arc<FaultStore>,
     names: impl Iterator<Item = &'a String>,
-) -> Result<Files, StoreError> {
+) -> zvf_error::Result<Files> {
     block_on(async {
         let objects = Arc::clone(backend) as Arc<dyn ObjectStore>;
         let prefix = PREFIX.into();

@@ -17,7 +17,7 @@ fn serve(root: PathBuf) -> String {
 }
 
 /// Serves the files; answers each path after `wait` has returned for it.
-fn serve_after(root: PathBuf, wait: impl Fn(&str) + Clone + Send + 'static) -> String {
+fn serve_after(root: PathBuf, wait: impl Fn(&str) + Clone + Send + Sync + 'static) -> String {
     let address = serve_files(root, move |exchange| {
         if let Exchange::Asked(path) = exchange {
             wait(path);

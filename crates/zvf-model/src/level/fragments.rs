@@ -3,9 +3,9 @@
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
-use zvf_format::Class;
 use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
@@ -127,10 +127,7 @@ impl LevelReader {
     ///
     /// Each answer has its own fault: a blob that cannot be read or is no fragment index.
     #[boxed]
-    pub async fn link_fragments(
-        &self,
-        keys: &[ChunkKey],
-    ) -> Vec<Result<Option<ChunkFragments>>> {
+    pub async fn link_fragments(&self, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFragments>>> {
         match self.node().cells("link_fragments").await {
             Ok(Some(cells)) => indexes(&cells, keys).await,
             Ok(None) => keys.iter().map(|_| Ok(None)).collect(),
@@ -187,10 +184,7 @@ impl LevelReader {
 }
 
 /// Returns the fragment indexes in the cells `keys`; `None` where nothing is stored.
-async fn indexes(
-    cells: &Cells,
-    keys: &[ChunkKey],
-) -> Vec<Result<Option<ChunkFragments>>> {
+async fn indexes(cells: &Cells, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFragments>>> {
     let blobs = cells.read_many(keys, Caching::Keep).await;
     let fragments = blobs.into_iter().zip(keys).map(|(blob, key)| {
         let place = |error: Error| error.at_array(cells.path()).at_chunk(key);

@@ -87,9 +87,7 @@ impl ObjectManifest {
     /// # Errors
     ///
     /// Never, as [`view`](Self::view).
-    pub fn steps(
-        &self,
-    ) -> Result<impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_> {
+    pub fn steps(&self) -> Result<impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_> {
         let places = self.view()?.blocks().flat_map(|block| {
             let chunk = chunk_key(block.chunk.iter().map(|c| c.get()));
             let end = block.fragments.is_empty().then_some(None);

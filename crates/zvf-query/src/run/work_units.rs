@@ -275,11 +275,7 @@ impl Context {
     }
 
     /// Splits objects into work units by the bytes that are read of their chunks.
-    async fn split_objects(
-        &self,
-        rows: &ObjectRows,
-        max_bytes: u64,
-    ) -> Result<Vec<SizedWorkUnit>> {
+    async fn split_objects(&self, rows: &ObjectRows, max_bytes: u64) -> Result<Vec<SizedWorkUnit>> {
         let index = self.index().await?;
         let at_once = self.objects_at_once(&index, rows, max_bytes).await?;
         let mut parts = Vec::new();

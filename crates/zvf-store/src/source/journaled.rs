@@ -109,10 +109,7 @@ impl Journaled {
 
     /// Returns a store whose root says that it has a journal at its last commit; as it is where the
     /// journal cannot be listed, or must not be read.
-    pub(crate) async fn open_objects(
-        remote: Remote,
-        options: &OpenOptions,
-    ) -> Result<Source> {
+    pub(crate) async fn open_objects(remote: Remote, options: &OpenOptions) -> Result<Source> {
         match remote.beside(".zvf", options).filter(Remote::can_list) {
             None => Ok(Source::Remote(remote)),
             Some(side) => {
@@ -218,10 +215,7 @@ impl Journaled {
     }
 
     #[boxed]
-    pub(super) async fn read_many(
-        &self,
-        gets: &[Get],
-    ) -> Vec<Result<Option<GetAnswer>>> {
+    pub(super) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
         let mut answers = self.base.read_many(gets).await;
         if let Err(error) = self.look_ahead().await {
             return gets.iter().map(|get| Err(error.clone().at_key(&get.key))).collect();
@@ -250,12 +244,7 @@ impl Journaled {
     }
 
     #[boxed]
-    pub(super) async fn begin(
-        &self,
-        key: &Key,
-        long: u64,
-        ends: u64,
-    ) -> Result<PartialRead> {
+    pub(super) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<PartialRead> {
         let begun = self.base.begin(key, long, ends).await;
         self.look_ahead().await?;
         if !self.seen().keys.contains_key(key) {
@@ -392,11 +381,7 @@ impl Side {
 
     /// Reads what `get` asks for from the staged bytes of its key; `None` where these are gone or
     /// there is no such object.
-    async fn read_staged(
-        &self,
-        get: &Get,
-        staged: &Staged,
-    ) -> Result<Option<GetAnswer>> {
+    async fn read_staged(&self, get: &Get, staged: &Staged) -> Result<Option<GetAnswer>> {
         let (Some(span), Some(source)) = (staged.span, self.source()?) else { return Ok(None) };
         let range = get.range.clamp_to(span.len);
         let start =
