@@ -19,8 +19,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-use crate::row::Turn;
-
 /// What `perf` heard: for each process and function its share.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Samples {
@@ -31,9 +29,9 @@ pub(crate) struct Samples {
 }
 
 /// The samples, or why there are none.
-pub(crate) fn profile_work(
+pub(crate) fn profile_work<T>(
     time: Duration,
-    run: &mut dyn FnMut() -> anyhow::Result<Turn>,
+    run: &mut dyn FnMut() -> anyhow::Result<T>,
 ) -> Result<Samples, String> {
     let mut listened = || {
         let folder = tempfile::tempdir()?;
@@ -45,10 +43,10 @@ pub(crate) fn profile_work(
 }
 
 /// Does the work while `perf` listens, which begins only when it says that it does.
-fn record(
+fn record<T>(
     folder: &Path,
     time: Duration,
-    run: &mut dyn FnMut() -> anyhow::Result<Turn>,
+    run: &mut dyn FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<()> {
     let listener = Listener::attach(folder)?;
     let begun = Instant::now();
@@ -161,7 +159,7 @@ mod tests {
             runs += 1;
             let count = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
             ensure!(Command::new("sh").args(["-c", count]).status()?.success(), "sh");
-            Ok(Turn::from_seconds(1.0))
+            Ok(())
         });
         // Where `perf` may not listen there is a reason, and the work may not have been done.
         match profile {

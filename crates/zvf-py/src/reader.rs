@@ -87,7 +87,7 @@ impl Reader {
     fn follow(&self) -> PyResult<Job> {
         let reader = self.0.clone();
         prepare(async move {
-            let newer = reader.store().follow_commits().await.map_err(zvf::Error::from)?;
+            let newer = reader.store().follow_commits().await.map_err(Error::from)?;
             Ok(newer.map_or_else(
                 || -> Outcome { Box::new(|py: Python<'_>| Ok(py.None())) },
                 |store| object(Self(Native::new(store))),
@@ -170,7 +170,7 @@ impl Reader {
         start(move |control| {
             let chunks = control.wait(async {
                 let level = reader.level(LevelId(level)).await?;
-                Ok::<_, zvf::Error>(level.chunks().await?)
+                Ok::<_, Error>(level.chunks().await?)
             })?;
             let keys: Vec<Vec<i64>> = chunks.iter().map(|key| key.components().to_vec()).collect();
             Ok(Box::new(move |py: Python<'_>| Ok(keys.into_pyobject(py)?.into_any().unbind())))
@@ -204,7 +204,7 @@ impl Reader {
             let ids = control.wait(async {
                 let level = reader.level(LevelId(level)).await?;
                 let Some(index) = level.objects().await? else {
-                    return Ok::<_, zvf::Error>(Vec::new());
+                    return Ok::<_, Error>(Vec::new());
                 };
                 let mut ids = index.ids(0..index.slots()).await?;
                 if present {
@@ -238,7 +238,7 @@ impl Reader {
         start(move |control| {
             let shapes = control.wait(async {
                 match zvf::model::Parametric::open(reader.store()).await? {
-                    Some(parametric) => Ok::<_, zvf::Error>(parametric.shapes().await?),
+                    Some(parametric) => Ok::<_, Error>(parametric.shapes().await?),
                     None => Ok(Vec::new()),
                 }
             })?;

@@ -52,3 +52,9 @@ pub struct Attribute {
     /// The values; codes where there are categories, NaN where there is none.
     pub values: Vec<f32>,
 }
+
+/// Returns the nearest f32: what is drawn needs no more.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the meaning")]
+pub(crate) fn to_f32(x: f64) -> f32 {
+    x as f32
+}

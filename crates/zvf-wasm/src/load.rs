@@ -12,13 +12,13 @@ use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_model::{Batch, Column, LevelReader, ObjectId};
-use zvf_query::{LOCATION_FIELD, Reader};
+use zvf_query::Reader;
 use zvf_store::KeyTable;
 
 use crate::bridges;
-use crate::cell::{Attribute, Cell, NO_OBJECT};
+use crate::cell::{Attribute, Cell, NO_OBJECT, to_f32};
 use crate::error::request_error;
-use crate::neighbours::{FarRow, StoredRow, find_elements, read_far};
+use crate::neighbours::{FarRow, StoredRow, find_elements, read_far, stored_rows};
 use crate::request::{CellRequest, cell_query};
 use crate::thin::{hash_row, sample_objects, thin_cell};
 
@@ -368,23 +368,4 @@ impl<'a> Builder<'a> {
         }
         cell
     }
-}
-
-/// Returns where the vertices of a batch are stored.
-pub(crate) fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
-    let column = &batch.field(LOCATION_FIELD)?.column;
-    let row = |i: usize| match column.value(i, 0) {
-        zvf_model::Value::UInt(place) => {
-            let [high, low] = [place >> 32, place & u64::from(u32::MAX)];
-            Some((u32::try_from(high).ok()?, u32::try_from(low).ok()?))
-        }
-        _ => None,
-    };
-    (0..column.len()).map(row).collect()
-}
-
-/// Returns the nearest f32: what is drawn needs no more.
-#[expect(clippy::cast_possible_truncation, reason = "rounding is the meaning")]
-pub(crate) fn to_f32(x: f64) -> f32 {
-    x as f32
 }

@@ -8,11 +8,11 @@ use futures_util::TryStreamExt as _;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::LinksConvention;
-use zvf_model::{Column, Kind, LevelReader, ObjectId};
-use zvf_query::Reader;
+use zvf_model::{Batch, Column, Kind, LevelReader, ObjectId};
+use zvf_query::{LOCATION_FIELD, Reader};
 use zvf_store::Caching;
 
-use crate::load::{stored_rows, to_f32};
+use crate::cell::to_f32;
 use crate::request::{CellRequest, cell_query};
 use zvf_error::Result;
 
@@ -126,4 +126,17 @@ pub(crate) async fn find_elements(
         }
     }
     Ok(elements)
+}
+
+/// Returns where the vertices of a batch are stored.
+pub(crate) fn stored_rows(batch: &Batch) -> Option<Vec<StoredRow>> {
+    let column = &batch.field(LOCATION_FIELD)?.column;
+    let row = |i: usize| match column.value(i, 0) {
+        zvf_model::Value::UInt(place) => {
+            let [high, low] = [place >> 32, place & u64::from(u32::MAX)];
+            Some((u32::try_from(high).ok()?, u32::try_from(low).ok()?))
+        }
+        _ => None,
+    };
+    (0..column.len()).map(row).collect()
 }

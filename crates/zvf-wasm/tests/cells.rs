@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use archives::Unpacked;
 use zvf_model::{Kind, LevelId, ObjectId};
 use zvf_query::{Columns, LOCATION_FIELD, Query, Reader};
-use zvf_wasm::{Cell, CellRequest, NO_OBJECT, WasmError};
+use zvf_wasm::{Cell, CellRequest, NO_OBJECT};
 
 async fn cells_of(reader: &Reader, kind: &str, level: u64) -> Vec<Cell> {
     let number = LevelId(u32::try_from(level).unwrap());
@@ -180,7 +180,7 @@ async fn located_cells(
     reader: &Reader,
     kind: &str,
     more: &str,
-) -> Result<HashMap<Vec<i32>, Cell>, WasmError> {
+) -> zvf_error::Result<HashMap<Vec<i32>, Cell>> {
     let kind_id: Kind = kind.parse().unwrap();
     let (axes, cells) = zvf_wasm::describe_cells(reader, LevelId(0), kind_id).await.unwrap();
     let mut loaded = HashMap::new();
