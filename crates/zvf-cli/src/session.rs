@@ -106,7 +106,7 @@ impl Session {
     pub(crate) fn check_maps(&self) -> anyhow::Result<()> {
         let mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         for store in &*mapped {
-            store.check_maps().map_err(Error::from)?;
+            store.check_maps()?;
         }
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Session {
     pub(crate) async fn level(&self, store: &Store, number: u32) -> anyhow::Result<LevelReader> {
         match LevelReader::open(store, LevelId(number)).await {
             Ok(level) => Ok(level),
-            Err(error) => Err(advise(error.into(), store).await.into()),
+            Err(error) => Err(advise(error, store).await.into()),
         }
     }
 
@@ -138,7 +138,7 @@ impl Session {
             all.push(level.clone());
         }
         for kind in other_kinds.into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
-            all.extend(level.open_kind(kind).await.map_err(Error::from)?);
+            all.extend(level.open_kind(kind).await?);
         }
         match only {
             Some(kind) if all.is_empty() => {

@@ -243,7 +243,8 @@ impl Error {
     #[must_use]
     pub fn at_key(mut self, key: impl Display) -> Self {
         if self.0.key.is_none() {
-            self.0.key = Some(key.to_string().into()).filter(|key: &Box<str>| !key.is_empty());
+            let key = key.to_string();
+            self.0.key = (!key.is_empty()).then(|| key.into());
         }
         self
     }

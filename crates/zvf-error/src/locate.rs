@@ -22,7 +22,6 @@ pub trait Locate<T>: Sized {
     /// # Errors
     ///
     /// The error of the result; so do all methods here.
-    #[expect(clippy::missing_errors_doc, reason = "said once for all")]
     fn at_key(self, key: impl Display) -> Result<T>;
 
     /// Adds the array, which is printed where no object is known.

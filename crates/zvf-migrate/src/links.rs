@@ -163,7 +163,7 @@ impl Records {
         let segment = LinkSegment::new(steps.clone(), has_perm, width, delta.0.into(), Vec::new());
         let keys: Vec<ChunkKey> = cells.iter().map(|(key, _)| *key).collect();
         let array = |path: String, attributes: Object| -> Result<CellSink> {
-            Ok(target.build.cells(&target.path(&path), target.plan(&keys, attributes))?)
+            target.build.cells(&target.path(&path), target.plan(&keys, attributes))
         };
         let links = array(format!("links/{delta}/{offsets}"), segment.to_attributes())?;
         let mut columns = Vec::with_capacity(values.len());

@@ -48,7 +48,7 @@ impl Plan {
                 done.verified = true;
             }
             Err(error) if error.class() == Class::Unsupported => {} // an object store
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         build.publish(&root).await?;
         Ok(done)

@@ -191,6 +191,9 @@ impl Parts {
     /// When there is not one statement for each part.
     pub fn with_starts(self, starts: Vec<bool>) -> Result<Self, BadBatch> {
         same_length("the starts of parts", starts.len(), self.len())?;
+        if starts.iter().enumerate().all(|(part, starts)| *starts == (part > 0)) {
+            return Ok(Self { starts: Vec::new(), ..self });
+        }
         Ok(Self { starts, ..self })
     }
 

@@ -85,7 +85,7 @@ impl ExtraGeometry {
     /// As [`LevelReader::chunks`].
     #[boxed]
     pub async fn chunks(&self) -> Result<std::sync::Arc<KeyTable>> {
-        Ok(self.vertices.presence().await?)
+        self.vertices.presence().await
     }
 
     /// Returns all rows of the chunks `keys`, in their order.

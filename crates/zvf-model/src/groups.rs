@@ -121,7 +121,7 @@ impl LevelReader {
     /// When the backend fails.
     #[boxed]
     pub async fn group_attribute_names(&self) -> Result<Listing> {
-        Ok(self.enclosing_node().children("group_attributes").await?)
+        self.enclosing_node().children("group_attributes").await
     }
 }
 

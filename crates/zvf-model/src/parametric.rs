@@ -234,7 +234,7 @@ impl Parametric {
 /// When the backend fails.
 #[boxed]
 pub async fn header_names(store: &Store) -> Result<Listing> {
-    Ok(store.nodes().children("headers").await?)
+    store.nodes().children("headers").await
 }
 
 /// Returns the header of `format` that `store` keeps, as it is; `None` when it keeps none.

@@ -124,6 +124,9 @@ impl From<PublishError> for Error {
             PublishError::Unknown(source) => {
                 return Self::io("publish", source).with_class(Class::CommitUnknown);
             }
+            PublishError::Taken { .. } => {
+                return Self::custom(Class::AlreadyExists, error.to_string()).with_op("publish");
+            }
             PublishError::NoName(found) => {
                 let rule = "a path that ends with a name";
                 return Self::new(Class::InvalidArgument, "path", rule, quote(&found));
@@ -132,7 +135,6 @@ impl From<PublishError> for Error {
             | PublishError::Changed { .. }
             | PublishError::StrayJournal { .. } => Class::Conflict,
             PublishError::Cancelled => Class::Cancelled,
-            PublishError::Taken { .. } => Class::AlreadyExists,
             _ => Class::InvalidArgument,
         };
         Self::custom(class, format!("store: {error}")).with_op("publish").with_said_cause(error)

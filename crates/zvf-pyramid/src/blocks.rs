@@ -340,7 +340,7 @@ fn push(
     let fields = elements.fields().iter();
     let fields: Vec<_> =
         fields.map(|field| field.with_column(gather(&field.column, some))).collect();
-    Ok(lineage.kind_writer()?.push_elements(&vertices, &fields)?)
+    lineage.kind_writer()?.push_elements(&vertices, &fields)
 }
 
 /// Returns how many vertices of a kind fit in so many bytes of memory while a level is made of them.

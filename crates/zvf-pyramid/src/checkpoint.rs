@@ -173,7 +173,7 @@ impl Checkpoint {
             let name = format!("{level}.json");
             write(&Disk::default(), self.level_folder(level), &name, &record.to_string())
         };
-        Ok(record().map_err(Error::scratch)?)
+        record().map_err(Error::scratch)
     }
 
     /// Reads the record of a level and checks its files against that.

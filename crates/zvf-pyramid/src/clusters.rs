@@ -430,7 +430,7 @@ mod tests {
     fn counts_that_do_not_fit_are_refused() {
         let error = Clusters::new(&[0, 0], 1).weights(Some(&[u64::MAX, 1])).unwrap_err();
         let expected = "vertices that one stands for: expected fewer than 2^64, found more";
-        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.sentence(), expected);
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
         let integers = Field::new("id", Column::new(Dtype::INT64, 1, bytes.into()).unwrap());
         let clusters = Clusters::new(&[0, 0], 1);
         assert_eq!(
-            clusters.field(&integers, Aggregation::Sum, None).unwrap_err().to_string(),
+            clusters.field(&integers, Aggregation::Sum, None).unwrap_err().sentence(),
             "rule of an attribute: expected a sum that fits in 64 bits: take mean, min or max, found \
              9223372036854775808 for id"
         );
@@ -454,7 +454,7 @@ mod tests {
         let text = Field::new("label", text);
         let error = Clusters::new(&[0], 1).field(&text, Aggregation::Mean, None).unwrap_err();
         assert_eq!(
-            error.to_string(),
+            error.sentence(),
             "rule of an attribute: expected mode, count, first or drop for what is no number, found \
              mean for label"
         );

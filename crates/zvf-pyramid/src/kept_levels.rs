@@ -95,7 +95,7 @@ pub async fn build_level(
             (1..level).for_each(|finer| drop(checkpoint.remove_level(finer)));
             made
         }
-        Err(error) => Err(Error::scratch(error).into()),
+        Err(error) => Err(Error::scratch(error)),
     };
     scratch_store.remove().await;
     made
@@ -269,7 +269,7 @@ impl ScratchStore {
                 write(node.as_str(), &text).map_err(Error::scratch)?;
             }
         }
-        Ok(self.build.hard_link_from(&self.copies.join("0"), "0").await?)
+        self.build.hard_link_from(&self.copies.join("0"), "0").await
     }
 
     /// Links what was built, with the root document, into a folder below `folder`.

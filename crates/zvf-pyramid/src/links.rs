@@ -68,7 +68,7 @@ impl LineageWriter {
 
     /// Returns what takes in the kind that it is at.
     pub(crate) fn kind_writer(&mut self) -> Result<KindWriter<'_>> {
-        Ok(self.writer.writer().kind(self.kind)?)
+        self.writer.writer().kind(self.kind)
     }
 
     /// Takes what was made of vertices at `places`; gives the running number of the first.
@@ -216,13 +216,13 @@ async fn write_kind(
 fn compose_pairs(below: &Pairs, above: &Pairs, folder: &SpillFolder) -> Result<Pairs> {
     let mut far = folder.sorter();
     invert_pairs(below, folder)?.merge_join(above, |fine, coarse| far.push(fine, coarse))?;
-    Ok(far.finish()?)
+    far.finish()
 }
 
 fn invert_pairs(pairs: &Pairs, folder: &SpillFolder) -> Result<Pairs> {
     let mut turned = folder.sorter();
     pairs.for_each(|a, b| turned.push(b, a))?;
-    Ok(turned.finish()?)
+    turned.finish()
 }
 
 /// Writes one family: links from the vertices of a level to those of another.
@@ -246,7 +246,7 @@ async fn write_family(
         num_physical_records: count,
         ..LinksFamily::new(delta, 2, true, LinkStore::Canonical)
     };
-    Ok(build.group(&path, &GroupDoc::new(family.to_attributes())).await?)
+    build.group(&path, &GroupDoc::new(family.to_attributes())).await
 }
 
 /// The cells of a family, being filled chunk by chunk.
@@ -353,7 +353,7 @@ impl<'a> Cells<'a> {
             codecs: CodecPipeline::zstd(1),
             ..CellPlan::new(low, high)
         };
-        Ok(self.build.cells(&format!("{}/{name}", self.path), plan)?)
+        self.build.cells(&format!("{}/{name}", self.path), plan)
     }
 
     fn anchor_rank(&self) -> usize {
@@ -479,7 +479,7 @@ mod tests {
                 Err(error) => Err(error),
             };
             let to_message = |error: zvf_error::Error| {
-                error.to_string().trim_end_matches("; nothing was changed").to_owned()
+                error.sentence().trim_end_matches("; nothing was changed").to_owned()
             };
             assert_eq!(result.map_err(to_message), expected, "{name}");
         }

@@ -87,7 +87,7 @@ mod tests {
     async fn returns_the_result_of_the_computation() {
         assert!(!offload(|stop| Ok(stop.is_set())).await.unwrap());
         let error = offload::<u8>(|_| Err(crate::error::setting_error("size", "more than 0", 0)));
-        assert_eq!(error.await.unwrap_err().to_string(), "size: expected more than 0, found 0");
+        assert_eq!(error.await.unwrap_err().sentence(), "size: expected more than 0, found 0");
     }
 
     #[tokio::test]

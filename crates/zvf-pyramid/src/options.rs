@@ -552,7 +552,7 @@ mod tests {
         let check = |change: &dyn Fn(&mut Options)| {
             let mut options = Options::default();
             change(&mut options);
-            options.kind_options(&[Kind::Graph]).unwrap_err().to_string()
+            options.kind_options(&[Kind::Graph]).unwrap_err().sentence()
         };
         for (actual, message) in [
             (check(&|o| o.size = Some(0.0)), "size: expected more than 0, found 0"),

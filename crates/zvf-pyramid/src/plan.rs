@@ -100,7 +100,7 @@ pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)
             Ok(Some(kind_level)) => kinds.push((kind, kind_level)),
             Ok(None) => {}
             Err(error) if error.class() == Class::Unsupported => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(kinds)

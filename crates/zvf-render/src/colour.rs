@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(map.word().parse::<ColourMap>().unwrap(), map);
         }
         assert_eq!(
-            "jet".parse::<ColourMap>().unwrap_err().to_string(),
+            "jet".parse::<ColourMap>().unwrap_err().sentence(),
             "colour map: expected viridis, magma, grey or coolwarm, found jet"
         );
     }

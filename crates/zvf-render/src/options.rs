@@ -129,12 +129,12 @@ mod tests {
             ("16385x1", "size: expected 1 to 16384 pixels a side, found 16385x1"),
             ("5x0", "size: expected 1 to 16384 pixels a side, found 5x0"),
         ] {
-            assert_eq!(text.parse::<Size>().unwrap_err().to_string(), message);
+            assert_eq!(text.parse::<Size>().unwrap_err().sentence(), message);
         }
         assert_eq!("black".parse::<Ground>().unwrap(), Ground::BLACK);
         assert_eq!("transparent".parse::<Ground>().unwrap(), Ground::Transparent);
         assert_eq!(
-            "blue".parse::<Ground>().unwrap_err().to_string(),
+            "blue".parse::<Ground>().unwrap_err().sentence(),
             "ground: expected white, black or transparent, found \"blue\""
         );
     }

@@ -220,7 +220,7 @@ mod tests {
             assert_eq!(view.to_string().parse::<View>().unwrap(), view);
         }
         for text in ["", "above", "1", "1,x", "inf,0", "1,2,3"] {
-            let error = text.parse::<View>().unwrap_err().to_string();
+            let error = text.parse::<View>().unwrap_err().sentence();
             let expected =
                 "view: expected top, front, side, corner or two angles in degrees such as 30,20";
             assert_eq!(error, format!("{expected}, found {text:?}"));

@@ -231,7 +231,7 @@ async fn invalid_options_are_refused_with_a_reason() {
         ),
     ] {
         let error = render(&reader, &Query::all(), &options).await.unwrap_err();
-        assert_eq!(error.to_string(), message);
+        assert_eq!(error.sentence(), message);
     }
     // Axes may be in any order.
     let options = Options { axes: Some(vec![2, 0]), ..base() };

@@ -114,7 +114,7 @@ async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path
         }
         return Ok(place);
     }
-    Err(changed_error(&kept))
+    Err(changed_error(kept))
 }
 
 /// Returns the condition under which an object is replaced, after it was compared and copied.

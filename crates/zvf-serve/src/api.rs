@@ -107,7 +107,7 @@ pub(crate) async fn answer_api(state: &Arc<State>, request: ApiRequest) -> Resul
             let found = run_blocking(state, running, async move {
                 let (reader, parsed) = resolve_groups(&store, parsed).await?;
                 let plan = reader.plan(&parsed.query).await;
-                Ok(plan_document(&plan.map_err(|error| store.refuse(&error.into()))?))
+                Ok(plan_document(&plan.map_err(|error| store.refuse(&error))?))
             });
             Ok(json_answer(&found.await?, &request.headers))
         }
@@ -205,7 +205,7 @@ async fn read_objects(
     let refuse = |error: Error| store.refuse(&error);
     let mut views = Vec::new();
     for level in &levels {
-        let Some(index) = level.objects().await.map_err(|error| refuse(error.into()))? else {
+        let Some(index) = level.objects().await.map_err(&refuse)? else {
             continue;
         };
         match &ids {
@@ -216,7 +216,7 @@ async fn read_objects(
                 }
             }
             Some(ids) => {
-                let rows = index.find(ids).await.map_err(|error| refuse(error.into()))?;
+                let rows = index.find(ids).await.map_err(&refuse)?;
                 let rows: Vec<u64> = rows.into_iter().flatten().collect();
                 if !rows.is_empty() {
                     views.extend(
@@ -250,7 +250,7 @@ async fn search_objects(
         let kind = found.kind.to_string();
         json!({"kind": kind, "id": found.object.0, "attribute": found.attribute})
     };
-    Ok(found.map_err(|error| store.refuse(&error.into()))?.into_iter().map(describe).collect())
+    Ok(found.map_err(|error| store.refuse(&error))?.into_iter().map(describe).collect())
 }
 
 /// The largest number of objects in the result of a search.

@@ -47,7 +47,7 @@ async fn group_numbers(
         Some(kind) => reader.level_of_kind(level, kind).await,
         None => reader.level(level).await,
     };
-    let opened = opened.map_err(|error| store.refuse(&error.into()))?;
+    let opened = opened.map_err(|error| store.refuse(&error))?;
     let views = GroupView::read(&opened, None, 0).await.map_err(|error| store.refuse(&error))?;
     let number = |name: &String| {
         let found = views.iter().find(|view| view.name == *name || view.group.to_string() == *name);

@@ -43,15 +43,14 @@ pub(crate) async fn answer_picture(
         let (reader, parsed) = resolve_groups(&store, parsed).await?;
         let refuse = |error: Error| store.refuse(&error);
         if !parsed.is_limited {
-            let plan = reader.plan(&parsed.query).await.map_err(|error| refuse(error.into()))?;
+            let plan = reader.plan(&parsed.query).await.map_err(&refuse)?;
             if plan.rows > max_rows {
                 return Err(too_many_rows(max_rows));
             }
         }
-        let picture =
-            render(&reader, &parsed.query, &options).await.map_err(|error| refuse(error.into()))?;
+        let picture = render(&reader, &parsed.query, &options).await.map_err(&refuse)?;
         let mut png = Vec::new();
-        picture.write_png(&mut png).map_err(|error| refuse(error.into()))?;
+        picture.write_png(&mut png).map_err(&refuse)?;
         Ok(png)
     });
     Ok(new_answer(StatusCode::OK, "image/png", full_body(png.await?)))

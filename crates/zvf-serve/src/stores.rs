@@ -57,7 +57,6 @@ impl ServedStore {
 
     /// Returns the bytes of a file as the last commit has them, where the store may have others, as
     /// the commit is not applied yet; the inner `None` where there is no such file.
-    #[expect(clippy::option_option, reason = "a commit may remove a file")]
     pub(crate) async fn pending_file(
         &self,
         key: &[String],
@@ -70,7 +69,7 @@ impl ServedStore {
             return Ok(None);
         }
         let read = reader.store().read_object(&key).await;
-        read.map(Some).map_err(|error| self.refuse(&error.into()))
+        read.map(Some).map_err(|error| self.refuse(&error))
     }
 
     fn last_reader(&self) -> Reader {
@@ -83,7 +82,7 @@ impl ServedStore {
         reader: Reader,
         found: Result<Option<Store>, Error>,
     ) -> Result<Reader, Refusal> {
-        match found.map_err(|error| self.refuse(&error.into()))? {
+        match found.map_err(|error| self.refuse(&error))? {
             None => Ok(reader),
             Some(store) => {
                 let reader = Reader::new(store);

@@ -146,7 +146,7 @@ impl Sending<'_> {
         let mut batches = self.reader.stream(query.clone());
         let (mut rows, mut is_empty) = (0, true);
         while let Some(batch) = self.await_until_deadline(batches.next()).await? {
-            let batch = batch.map_err(|error| self.store.refuse(&error.into()))?;
+            let batch = batch.map_err(|error| self.store.refuse(&error))?;
             rows += batch.len() as u64;
             if rows > self.max_rows {
                 return Err(too_many_rows(self.max_rows)); // never an answer that looks complete
@@ -161,7 +161,7 @@ impl Sending<'_> {
         if is_empty {
             // Without a batch, the columns are those of an empty answer.
             let empty = self.await_until_deadline(self.reader.run(&query)).await?;
-            let empty = empty.map_err(|error| self.store.refuse(&error.into()))?;
+            let empty = empty.map_err(|error| self.store.refuse(&error))?;
             encoder.write(&empty.batch).map_err(refuse_unencodable)?;
         }
         encoder.finish().map_err(refuse_unencodable)?;

@@ -50,7 +50,7 @@ impl LevelNode {
             }
         };
         let meta = LevelDoc::from_group(group).map_err(|error| {
-            Error::from(error).at_key(&key.child("zarr.json").unwrap_or(key.clone()))
+            Error::from(error).at_key(key.child("zarr.json").unwrap_or(key.clone()))
         })?;
         Ok(Self { opened: Arc::clone(opened), key, number, meta: Arc::new(meta) })
     }

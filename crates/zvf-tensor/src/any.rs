@@ -67,7 +67,7 @@ impl AnyArray {
                 return BlockArray::from_file(file).await.map(Self::from_blocks);
             }
             Err(error) if error.class() == Class::NotFound => error,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         match BlockArray::open(address, options).await {
             Err(error) if error.class() == Class::NotFound => {}
@@ -75,8 +75,8 @@ impl AnyArray {
         }
         match LoneArray::open(address, options).await {
             Ok(array) => Self::from_zarr(array),
-            Err(error) if error.class() == Class::NotFound => Err(missing.into()),
-            Err(error) => Err(error.into()),
+            Err(error) if error.class() == Class::NotFound => Err(missing),
+            Err(error) => Err(error),
         }
     }
 
@@ -99,9 +99,7 @@ impl AnyArray {
         };
         let geometry = tensor.dataset().geometry();
         let element = geometry
-            .map_err(|e| {
-                Error::from(e).within(format_args!("dataset {}", EscapedName(tensor.name())))
-            })?
+            .map_err(|e| e.within(format_args!("dataset {}", EscapedName(tensor.name()))))?
             .element();
         let name = tensor.name().into();
         Ok(Self(Form::Tet { file, name, element }))

@@ -332,7 +332,7 @@ async fn to_zarr(
         pause().await;
     }
     zarr.finish()?;
-    Ok(build.publish_text(text).await?)
+    build.publish_text(text).await
 }
 
 /// Returns the index of block `number` of the shard at `shard`, among all inner chunks; a shard has `per` of them along

@@ -101,7 +101,7 @@ impl NewFolder {
 }
 
 fn publish_error(error: PublishError) -> Error {
-    Error::from(error).into()
+    Error::from(error)
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl<'a> Frame<'a> {
             codecs,
             shard: self.shard.clone(),
         };
-        Ok(self.build.cells(&self.path(name), plan)?)
+        self.build.cells(&self.path(name), plan)
     }
 
     /// Refuses to go on once the caller wants no more.

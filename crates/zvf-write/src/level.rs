@@ -59,7 +59,7 @@ impl LevelDescription<'_> {
             geometry.is_extra().then(|| convention(self.schema.kind, self.explicit).into());
         level.links_convention = kind_convention;
         edit_level(&mut level);
-        Ok(build.group(&geometry.to_string(), &level.to_group()).await?)
+        build.group(&geometry.to_string(), &level.to_group()).await
     }
 
     /// Makes its document.

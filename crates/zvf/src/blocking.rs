@@ -144,7 +144,7 @@ impl Reader {
     ///
     /// As [`Reader::level`](zvf_query::Reader::level), or as [`BlockingRuntime::wait`].
     pub fn level(&self, level: zvf_model::LevelId) -> Result<zvf_model::LevelReader, Error> {
-        Ok(self.waiter.wait(self.inner.level(level))??)
+        self.waiter.wait(self.inner.level(level))?
     }
 
     /// Returns what `query` will read.
@@ -153,7 +153,7 @@ impl Reader {
     ///
     /// As [`Reader::plan`](zvf_query::Reader::plan), or as [`BlockingRuntime::wait`].
     pub fn plan(&self, query: &zvf_query::Query) -> Result<zvf_query::Plan, Error> {
-        Ok(self.waiter.wait(self.inner.plan(query))??)
+        self.waiter.wait(self.inner.plan(query))?
     }
 
     /// Returns the answer to `query`, all of it.
@@ -162,7 +162,7 @@ impl Reader {
     ///
     /// As [`Reader::run`](zvf_query::Reader::run), or as [`BlockingRuntime::wait`].
     pub fn run(&self, query: &zvf_query::Query) -> Result<zvf_query::Answer, Error> {
-        Ok(self.waiter.wait(self.inner.run(query))??)
+        self.waiter.wait(self.inner.run(query))?
     }
 
     /// Returns how many vertices, objects and elements the answer to `query` has.
@@ -171,7 +171,7 @@ impl Reader {
     ///
     /// As [`Reader::count`](zvf_query::Reader::count), or as [`BlockingRuntime::wait`].
     pub fn count(&self, query: &zvf_query::Query) -> Result<zvf_query::Counts, Error> {
-        Ok(self.waiter.wait(self.inner.count(query))??)
+        self.waiter.wait(self.inner.count(query))?
     }
 
     /// Returns what the values of level `level` are like.
@@ -184,7 +184,7 @@ impl Reader {
         level: zvf_model::LevelId,
         kind: Option<zvf_model::Kind>,
     ) -> Result<zvf_query::Statistics, Error> {
-        Ok(self.waiter.wait(self.inner.statistics(level, kind))??)
+        self.waiter.wait(self.inner.statistics(level, kind))?
     }
 
     /// Returns the answer to `query` batch by batch, in order and in bounded memory. What comes next is read
@@ -202,7 +202,7 @@ impl Reader {
                 return None;
             }
             let next = match waiter.wait(stream.next()) {
-                Ok(next) => next?.map_err(Error::from),
+                Ok(next) => next?,
                 Err(error) => Err(error),
             };
             failed = next.is_err();

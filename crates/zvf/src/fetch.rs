@@ -289,11 +289,11 @@ fn join(below: &str, name: &str) -> String {
 }
 
 fn read_error(error: object_store::Error) -> Error {
-    Error::io("read", std::io::Error::other(error)).into()
+    Error::io("read", std::io::Error::other(error))
 }
 
 fn write_error(error: std::io::Error) -> Error {
-    Error::io("write", error).into()
+    Error::io("write", error)
 }
 
 /// Objects that are asked for at the same time.

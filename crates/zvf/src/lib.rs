@@ -158,7 +158,7 @@ pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> 
 /// As [`open`].
 #[boxed]
 pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Error> {
-    let opened = Store::open(address, options).await.map_err(Error::from);
+    let opened = Store::open(address, options).await;
     // A repository of versions says itself what is missing.
     let is_of_versions = address.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'));
     opened.map_err(|error| match (error.class(), error.key()) {

@@ -376,7 +376,7 @@ async fn read_level(
     kind: Kind,
     level: LevelId,
 ) -> anyhow::Result<Export> {
-    let opened = reader.level_of_kind(level, kind).await.map_err(zvf::Error::from)?;
+    let opened = reader.level_of_kind(level, kind).await?;
     let error = opened.node().meta().geometric_error();
     let bins = opened.bins().map_or(opened.chunk_shape().sizes(), |bins| bins.bin_shape());
     let diagonal = bins.iter().map(|size| size * size).sum::<f64>().sqrt();

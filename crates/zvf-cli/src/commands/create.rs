@@ -106,8 +106,8 @@ impl Create {
         let is_new = folder(&self.store).is_none_or(|plan| !plan.exists());
         if is_new && repository.is_none() && !self.dry_run && !recipe.write.build.replace {
             let free = Build::begin(&self.store, recipe.write.build.clone()).await;
-            let free = free.map_err(zvf::Error::from).with_context(|| self.context())?;
-            free.abandon().await.map_err(zvf::Error::from)?;
+            let free = free.with_context(|| self.context())?;
+            free.abandon().await?;
         }
         let layouts = Layouts::scan(inputs.files(), &recipe, progress);
         let layouts = layouts.with_context(|| self.context())?;

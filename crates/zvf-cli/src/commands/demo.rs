@@ -105,7 +105,7 @@ impl Demo {
         let asked = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         let verdict = validate(&store, &Options::default(), &Observer::default()).await;
-        let findings = verdict.map_err(zvf::Error::from)?.findings.len();
+        let findings = verdict?.findings.len();
         Ok(DemoStore {
             kind,
             vertices: report.vertices,
@@ -129,7 +129,7 @@ impl Demo {
         options.build.replace = self.overwrite;
         let mut writer = Writer::create(address, schema, options).await?;
         writer.push(&shapes::make_batch(kind)?)?;
-        Ok(writer.finish().await?)
+        writer.finish().await
     }
 }
 

@@ -57,7 +57,7 @@ impl Group {
 
 /// Returns the numbers of the groups called `names`; a number is its own name.
 pub(crate) async fn numbers(level: &LevelReader, names: &[String]) -> anyhow::Result<Vec<u64>> {
-    let catalogue = level.groups().await.map_err(zvf::Error::from)?;
+    let catalogue = level.groups().await?;
     let catalogue = catalogue.ok_or_else(|| Usage::new("the level has no groups"))?;
     let number = |name: &String| {
         let found = catalogue.find(name).or_else(|| name.parse().ok());

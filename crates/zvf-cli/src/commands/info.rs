@@ -77,7 +77,7 @@ impl Info {
         progress: &Progress,
     ) -> anyhow::Result<Vec<(String, Vec<AttributeStats>)>> {
         let reader = session.reader(&self.store).await?;
-        let level = reader.level(LevelId(0)).await.map_err(zvf::Error::from)?;
+        let level = reader.level(LevelId(0)).await?;
         let kinds: Vec<Kind> =
             level.kinds().first().copied().into_iter().chain(level.extra_kinds()).collect();
         let mut all = Vec::with_capacity(kinds.len());
@@ -85,7 +85,7 @@ impl Info {
             let on_progress =
                 &mut |rows| progress.count(rows, format!("{kind}: {} rows", table::count(rows)));
             let statistics = reader.statistics_with_progress(LevelId(0), Some(kind), on_progress);
-            let statistics = statistics.await.map_err(zvf::Error::from)?;
+            let statistics = statistics.await?;
             all.push((kind.to_string(), AttributeStats::list(&statistics)));
         }
         Ok(all)

@@ -65,14 +65,13 @@ impl Lineage {
         let kind = self.kind(&reader, from).await?;
         let mut rows = self.vertices.clone();
         for id in &self.objects {
-            rows.extend(reader.object_rows(from, ObjectId(*id)).await.map_err(Error::from)?);
+            rows.extend(reader.object_rows(from, ObjectId(*id)).await?);
         }
         let from_level = level(&reader, kind, from).await?;
         for at in &self.vertices {
             check_row(&from_level, at).await?;
         }
-        let links =
-            reader.find_related_of_kind(kind, from, to, &rows).await.map_err(Error::from)?;
+        let links = reader.find_related_of_kind(kind, from, to, &rows).await?;
         let Some(links) = links else {
             let text = format!("the store has no links from level {from} to level {to}");
             return Err(Usage::new(text)
@@ -112,7 +111,7 @@ impl Lineage {
     async fn kind(&self, reader: &Reader, level: LevelId) -> anyhow::Result<Option<Kind>> {
         let mut kind = self.kind;
         for id in &self.objects {
-            let object_kind = reader.find_kind(level, ObjectId(*id)).await.map_err(Error::from)?;
+            let object_kind = reader.find_kind(level, ObjectId(*id)).await?;
             if let (Some(object_kind), Some(kind)) = (object_kind, kind)
                 && object_kind != kind
             {
@@ -134,13 +133,13 @@ async fn level(
         Some(kind) => reader.level_of_kind(number, kind).await,
         None => reader.level(number).await,
     };
-    Ok(level.map_err(Error::from)?)
+    Ok(level?)
 }
 
 /// Refuses a row that its chunk does not have.
 async fn check_row(level: &LevelReader, at: &VertexRow) -> anyhow::Result<()> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
-    let column = column.context("a chunk without an answer")?.map_err(Error::from)?;
+    let column = column.context("a chunk without an answer")??;
     let rows = to_u64(column.len());
     if at.row < rows {
         return Ok(());
@@ -159,7 +158,7 @@ struct End {
 
 async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
     let column = level.positions(&[at.chunk], Caching::Keep).await.pop();
-    let column = column.context("a chunk without an answer")?.map_err(Error::from)?;
+    let column = column.context("a chunk without an answer")??;
     let axes = 0..usize_from_u32(column.width());
     let position = checked_usize(at.row)
         .and_then(|row| axes.map(|axis| column.float(row, axis)).collect::<Option<Vec<f64>>>());
@@ -167,7 +166,7 @@ async fn end(level: &LevelReader, at: &VertexRow) -> anyhow::Result<End> {
         Error::new(Class::OutOfBounds, "row that a link names", "a row of the chunk", at.row)
             .at_chunk(&at.chunk)
     });
-    Ok(End { at: *at, position: position.map_err(Error::from)? })
+    Ok(End { at: *at, position: position? })
 }
 
 impl End {

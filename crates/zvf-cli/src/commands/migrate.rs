@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
+use zvf::Timeouts;
 use zvf::migrate::{Change, Migration, MigrationCounts, Plan};
 use zvf::store::{Build, BuildOptions, CodecPipeline};
-use zvf::{Error, Timeouts};
 
 use crate::commands::coding::{Shards, Zstd, shards};
 use crate::commands::nested;
@@ -57,10 +57,10 @@ impl Migrate {
         let codecs = self.codec.level().map_or_else(CodecPipeline::empty, CodecPipeline::zstd);
         if let Some(address) = self.replaced_store() {
             // Also where the store is already new: the migration that made it so may have been killed.
-            Build::remove_leftovers(address).map_err(Error::from)?;
+            Build::remove_leftovers(address)?;
         }
         let store = session.reader(&self.old).await?.store().clone();
-        let plan = Plan::build(&store).await.map_err(Error::from);
+        let plan = Plan::build(&store).await;
         let plan = plan.with_context(|| format!("cannot migrate {}", self.old))?;
         let new = if self.in_place { Some(&self.old) } else { self.new.as_ref() };
         let address = match new {
@@ -79,8 +79,7 @@ impl Migrate {
             ..BuildOptions::default()
         };
         let failed = || format!("cannot write {address}");
-        let build =
-            Build::begin(address, options).await.map_err(Error::from).with_context(failed)?;
+        let build = Build::begin(address, options).await.with_context(failed)?;
         let name = Path::new(address.trim_end_matches('/')).file_name();
         let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let migration =
@@ -92,7 +91,7 @@ impl Migrate {
             progress.count(done.cells, message);
         };
         let handle = build.clone();
-        let done = plan.apply(&migration, build, on_progress).await.map_err(Error::from);
+        let done = plan.apply(&migration, build, on_progress).await;
         drop(progress);
         let done = done.with_context(failed)?;
         report(session, address, &done, out)?;

@@ -144,7 +144,7 @@ impl Narrow {
         reader: &Reader,
     ) -> anyhow::Result<Option<String>> {
         let level = self.level(session, reader).await?;
-        let keeps_order = level.keeps_order().await.map_err(zvf::Error::from)?;
+        let keeps_order = level.keeps_order().await?;
         Ok((!keeps_order).then(|| {
             "vertices are Draco streams with an order of their own: their attributes, and edges and faces between \
              chunks, cannot be read and are left out"

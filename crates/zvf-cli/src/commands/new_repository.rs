@@ -27,16 +27,16 @@ impl NewRepository {
         session: &Session,
     ) -> anyhow::Result<Option<Self>> {
         let versions = Store::versions(address, &session.options(Timeouts::BATCH));
-        let Some(versions) = versions.map_err(Error::from)? else { return Ok(None) };
+        let Some(versions) = versions? else { return Ok(None) };
         match versions.latest_version().await {
             Err(error) if error.class() == Class::NotFound => {}
-            Err(error) => return Err(Error::from(error).into()),
+            Err(error) => return Err(error.into()),
             Ok(_) => {
                 let text = format!(
                     "{address}: expected a new repository, found one; change its store with \"zvf edit\", or give another address; --overwrite replaces no repository"
                 );
                 let error = Error::custom(Class::AlreadyExists, text);
-                return Err(Error::from(error).into());
+                return Err(error.into());
             }
         }
         let place = scratch.unwrap_or_else(std::env::temp_dir);
@@ -64,10 +64,10 @@ impl NewRepository {
     ) -> anyhow::Result<()> {
         let progress = session.progress("committing");
         let note = CommitNote { message: message.to_owned(), ..CommitNote::default() };
-        let objects = store.nodes().stream_objects().await.map_err(Error::from)?;
+        let objects = store.nodes().stream_objects().await?;
         let made = self.versions.create(objects, note).await;
         drop(progress);
-        let made = made.map_err(Error::from);
+        let made = made;
         made.with_context(|| format!("cannot create {}", self.address)).map(drop)
     }
 }

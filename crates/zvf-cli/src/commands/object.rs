@@ -55,7 +55,7 @@ impl Object {
         } else {
             let mut all = Vec::new();
             for (n, level) in levels.iter().enumerate() {
-                let index = level.objects().await.map_err(zvf::Error::from)?;
+                let index = level.objects().await?;
                 let slots = index.map_or(0, |index| index.slots());
                 let rows: Vec<u64> = (0..slots).take(limit).collect();
                 let objects = match slots {

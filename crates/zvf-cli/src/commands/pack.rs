@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
+use zvf::Timeouts;
 use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, UnpackCounts};
-use zvf::{Error, Timeouts};
 
 use crate::commands::coding::Zstd;
 use crate::commands::nested;
@@ -79,8 +79,7 @@ impl Pack {
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {}", self.file.display());
         let new =
-            AtomicTensorFile::create_gated(&self.file, self.overwrite, session.interrupt().gate())
-                .map_err(Error::from);
+            AtomicTensorFile::create_gated(&self.file, self.overwrite, session.interrupt().gate());
         let mut new = new.with_context(failed)?;
         let progress = session.progress("packing");
         let on_progress =
@@ -91,10 +90,10 @@ impl Pack {
         if session.interrupt().is_stopped() {
             return Err(Interrupted.into());
         }
-        let (buffered, packed) = packed.map_err(Error::from).with_context(failed)?;
+        let (buffered, packed) = packed.with_context(failed)?;
         drop(buffered); // the buffer was flushed
         session.check_maps()?;
-        new.publish().map_err(Error::from).with_context(failed)?;
+        new.publish().with_context(failed)?;
         drop(progress);
         let done = PackTotals {
             file: self.file.display().to_string(),
@@ -136,13 +135,12 @@ impl Unpack {
             ..BuildOptions::default()
         };
         let failed = || format!("cannot write {}", self.new);
-        let build =
-            Build::begin(&self.new, options).await.map_err(Error::from).with_context(failed)?;
+        let build = Build::begin(&self.new, options).await.with_context(failed)?;
         let progress = session.progress("unpacking");
         let on_progress =
             |done: &UnpackCounts| progress.count(done.chunks, format!("{} chunks", done.chunks));
         let done = zvf::tensor::unpack(&store, build, on_progress).await;
-        let done = done.map_err(Error::from).with_context(failed)?;
+        let done = done.with_context(failed)?;
         drop(progress);
         if session.json() {
             let done = UnpackTotals {

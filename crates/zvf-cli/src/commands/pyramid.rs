@@ -234,7 +234,7 @@ impl Pyramid {
             beside::build(session, address, (&options, &how), on_event).await.with_context(place)?
         } else {
             let built = self.build_in_place(address, (&options, &how), on_event).await;
-            (built.map_err(Error::from).with_context(place)?, None)
+            (built.with_context(place)?, None)
         };
         drop((progress, options));
         let store = self.new.as_ref().unwrap_or(&self.store);
@@ -355,26 +355,26 @@ impl Pyramid {
         let store = session.batch_store(&self.store).await?;
         let failed = || format!("cannot write {new}");
         let as_it_is = Rearrangement { shards: Arrange::Keep, codecs: None };
-        Rearrangement::check(&store).map_err(Error::from).with_context(failed)?;
+        Rearrangement::check(&store).with_context(failed)?;
         let options = BuildOptions {
             replace: self.overwrite,
             store: session.options(Timeouts::BATCH),
             gate: session.interrupt().gate().clone(),
             ..BuildOptions::default()
         };
-        let build = Build::begin(new, options).await.map_err(Error::from);
+        let build = Build::begin(new, options).await;
         let progress = session.progress("copying");
         let on_progress =
             |moved: &RearrangeCounts| progress.count(moved.cells, format!("{} cells", moved.cells));
         let copied = as_it_is.apply(&store, build.with_context(failed)?, on_progress).await;
-        copied.map_err(Error::from).with_context(failed)?;
+        copied.with_context(failed)?;
         Ok(())
     }
 
     async fn plan(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = session.store(&self.store).await?;
         let progress = session.progress("measuring");
-        let plan = PyramidPlan::plan(&store, &self.options(session)).await.map_err(Error::from);
+        let plan = PyramidPlan::plan(&store, &self.options(session)).await;
         drop(progress);
         let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = plan.steps();

@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
+use zvf::Timeouts;
 use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
-use zvf::{Error, Timeouts};
 
 use crate::commands::coding::{Coding, Shards, shards};
 use crate::commands::in_place::InPlace;
@@ -128,7 +128,7 @@ impl Paths {
         let source = in_place.as_ref().map_or(self.store.as_str(), InPlace::address);
         let store = session.store(source).await?;
         let refused = || format!("cannot rearrange {}", self.store);
-        Rearrangement::check(&store).map_err(Error::from).with_context(refused)?;
+        Rearrangement::check(&store).with_context(refused)?;
         let address = self.new.as_deref().unwrap_or(source);
         nested::check(source, address)?;
         let options = BuildOptions {
@@ -138,19 +138,14 @@ impl Paths {
             ..BuildOptions::default()
         };
         let failed = || format!("cannot write {address}");
-        let build =
-            Build::begin(address, options).await.map_err(Error::from).with_context(failed)?;
+        let build = Build::begin(address, options).await.with_context(failed)?;
         let progress = session.progress("writing");
         let on_progress = |moved: &RearrangeCounts| {
             let message = format!("{} cells, {} other objects", moved.cells, moved.copied);
             progress.count(moved.cells, message);
         };
         let handle = build.clone();
-        let moved = plan
-            .apply(&store, build, on_progress)
-            .await
-            .map_err(Error::from)
-            .with_context(failed)?;
+        let moved = plan.apply(&store, build, on_progress).await.with_context(failed)?;
         drop(progress);
         let done = RewriteTotals {
             store: self.new.as_deref().unwrap_or(&self.store),

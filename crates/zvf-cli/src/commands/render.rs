@@ -98,10 +98,10 @@ impl Render {
         drop(progress);
         let picture = match drawn {
             Ok(picture) => picture,
-            Err(error) => return Err(advise(error.into(), reader.store()).await.into()),
+            Err(error) => return Err(advise(error, reader.store()).await.into()),
         };
         let mut file = NewFile::create(&self.output, session.interrupt())?;
-        picture.write_png(file.writer()).map_err(Error::from)?;
+        picture.write_png(file.writer())?;
         file.finish()?;
         let seconds = begun.elapsed().as_secs_f64();
         if session.json() {

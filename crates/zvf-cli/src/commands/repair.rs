@@ -52,8 +52,7 @@ impl Repair {
         // A plan needs only read access.
         let place = match self.apply {
             true => Some(
-                Place::from_address(&address, &session.options(Timeouts::BATCH))
-                    .map_err(zvf::Error::from)?
+                Place::from_address(&address, &session.options(Timeouts::BATCH))?
                     .with_gate(session.interrupt().gate().clone()),
             ),
             false => None,
@@ -75,7 +74,7 @@ impl Repair {
                 break plan;
             };
             out.flush()?;
-            let backup = place.apply(&plan).await.map_err(zvf::Error::from);
+            let backup = place.apply(&plan).await;
             let backup = backup.with_context(|| format!("cannot repair {}", self.store))?;
             // With a journal, the history keeps what was replaced.
             let backup = backup.filter(|_| !in_place.as_ref().is_some_and(InPlace::has_journal));
@@ -158,7 +157,7 @@ impl Repair {
         // It is a store: nothing else is touched. A folder that is in use by now is not empty.
         empty.iter().filter(|_| self.apply).for_each(|folder| drop(std::fs::remove_dir(folder)));
         let progress = session.progress("looking for repairs");
-        let plan = plan(&store, name).await.map_err(zvf::Error::from);
+        let plan = plan(&store, name).await;
         drop(progress);
         plan.with_context(|| format!("cannot validate {}", self.store))
     }

@@ -8,8 +8,8 @@ use std::io::Write;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use zvf::Timeouts;
 use zvf::tasks::{Tasks, WorkFolder};
-use zvf::{Error, Timeouts};
 
 use self::finish::Finish;
 use self::plan::Plan;
@@ -65,7 +65,7 @@ fn unknown_job_error() -> anyhow::Error {
 
 fn folder(session: &Session, address: &str) -> anyhow::Result<WorkFolder> {
     let opened = WorkFolder::open(address, &session.options(Timeouts::BATCH));
-    opened.map_err(Error::from).with_context(|| format!("cannot use {address}"))
+    opened.with_context(|| format!("cannot use {address}"))
 }
 
 async fn tasks(session: &Session, address: &str) -> anyhow::Result<Tasks> {

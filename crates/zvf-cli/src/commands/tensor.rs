@@ -171,7 +171,7 @@ async fn open(session: &Session, address: &str) -> anyhow::Result<File> {
             Err(error) if error.class() == Class::NotFound => {
                 Ok(File::Blocks(BlockArray::open(address, &options).await?))
             }
-            Err(error) => Err(Error::from(error)),
+            Err(error) => Err(error),
         }
     };
     opened.await.with_context(|| format!("cannot open {address}"))
@@ -185,7 +185,7 @@ fn info(
     which: &Which,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let parsed = file.container().view().map_err(Error::from)?;
+    let parsed = file.container().view()?;
     let rows = parsed.index().rows();
     let chosen = |name: &str| {
         let text = which.dataset.as_ref().map(|text| text.to_lowercase());
@@ -312,8 +312,7 @@ fn block_info(
 ) -> anyhow::Result<()> {
     let geometry = array.geometry();
     let names: Vec<String> = array
-        .metalayers()
-        .map_err(Error::from)?
+        .metalayers()?
         .iter()
         .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
         .collect();
@@ -354,7 +353,7 @@ impl Get {
         }
         let slice = match &self.slice {
             None => Slice::all(),
-            Some(text) => text.parse().map_err(Error::from)?,
+            Some(text) => text.parse()?,
         };
         let memory = Memory { ceiling: session.memory_limit(), ..Memory::default() };
         let failed = || format!("cannot read {}", self.file);
@@ -362,7 +361,7 @@ impl Get {
             File::Tet(file) => {
                 let mut tensors = file.tensors();
                 let tensor = match (&self.dataset, tensors.len()) {
-                    (Some(name), _) => file.tensor(name).map_err(Error::from)?,
+                    (Some(name), _) => file.tensor(name)?,
                     (None, 1) => tensors.next().ok_or_else(|| Usage::new("there is no dataset"))?,
                     (None, many) => {
                         let text =
@@ -371,12 +370,12 @@ impl Get {
                     }
                 };
                 let array = tensor.slice(&slice, &memory).await;
-                let array = array.map_err(Error::from).with_context(failed)?;
+                let array = array.with_context(failed)?;
                 self.put(session, out, &Values::from_array(&array))?;
             }
             File::Blocks(array) => {
                 let values = array.slice(&slice, &memory).await;
-                let values = values.map_err(Error::from).with_context(failed)?;
+                let values = values.with_context(failed)?;
                 self.put(session, out, &Values::from_blocks(&values))?;
             }
         }
@@ -429,7 +428,7 @@ impl Verify {
         let mut faults = Vec::new();
         match file {
             File::Tet(file) => {
-                let found = file.verify(self.deep, &memory).await.map_err(Error::from)?;
+                let found = file.verify(self.deep, &memory).await?;
                 for fault in found.iter().filter(|fault| fault.weight > Weight::Note) {
                     faults.push((fault.rule.to_owned(), fault.error.to_string()));
                 }
@@ -437,7 +436,7 @@ impl Verify {
             File::Blocks(array) if self.deep => {
                 if let Err(error) = array.slice(&Slice::all(), &memory).await {
                     if !error.class().is_damage() {
-                        return Err(Error::from(error).into());
+                        return Err(error.into());
                     }
                     faults.push(("read".to_owned(), error.to_string()));
                 }

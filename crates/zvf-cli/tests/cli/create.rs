@@ -109,7 +109,7 @@ fn unreadable_files_are_refused() {
     assert!(error.ends_with("cannot read: No such file or directory (os error 2)"), "{error}");
     let error = zvf(&["create", &at("sound.csv"), &at("none.csv"), &store]).refused(4);
     let missing = at("sound.csv");
-    assert!(error.contains(&format!(": {missing}: NotFound, cannot read")), "{error}");
+    assert!(error.contains(&format!(": NotFound, {missing}: cannot read")), "{error}");
     let error = zvf(&["create", &file, &store, "--format", "las"]).refused(3);
     assert!(error.contains("LAS"), "{error}");
     let unknown = at("notes.txt");

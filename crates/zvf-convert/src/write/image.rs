@@ -23,7 +23,7 @@ use crate::ConvertError;
 use crate::error::{BadInput, Place};
 use crate::read::{self, Format, Header, Input, ReadOptions};
 
-/// Reads the transform and the number of voxels of an image, as the record of a header: of a NIfTI file, also of a
+/// Reads the transform and the number of voxels of an image, as the record of a header: of a `NIfTI` file, also of a
 /// compressed one, or of a TRK file.
 ///
 /// # Errors
@@ -35,8 +35,8 @@ pub fn read_image(path: &Path) -> Result<Map<String, Json>, ConvertError> {
     file.take(HEADER_BYTES).read_to_end(&mut start).map_err(ConvertError::Read)?;
     if start.starts_with(b"TRACK") {
         let trk = read::open(Input::path(path), Some(Format::Trk), &ReadOptions::default())?;
-        let records = trk.header().records.iter().filter_map(|(_, record)| record.as_object());
-        return Ok(records.cloned().next().unwrap_or_default());
+        let mut records = trk.header().records.iter().filter_map(|(_, record)| record.as_object());
+        return Ok(records.next().cloned().unwrap_or_default());
     }
     if start.starts_with(&[0x1f, 0x8b]) {
         let file = File::open(path).map_err(ConvertError::Read)?;
@@ -68,7 +68,7 @@ pub fn set_image(header: &mut Header, image: &Map<String, Json>) {
     }
 }
 
-/// The header of a NIfTI file.
+/// The header of a `NIfTI` file.
 struct Nifti<'a> {
     bytes: &'a [u8],
     is_big: bool,
@@ -217,7 +217,7 @@ mod tests {
                 let record = Nifti::new(&header).unwrap().record().unwrap();
                 assert_eq!(parse_matrix(&record["voxel_to_rasmm"]), Some(expected));
                 assert_eq!(record["dimensions"], json!([90, 91, 92]));
-                assert!(Nifti::new(&header[..300]).unwrap().record().is_none());
+                assert!(Nifti::new(&header[..250]).unwrap().record().is_none());
             }
             assert!(Nifti::new(&header(0, 0, is_big)).unwrap().record().is_none());
         }

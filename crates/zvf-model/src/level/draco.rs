@@ -127,7 +127,7 @@ impl DracoCells {
         let payloads = self.cells.read_many(keys, caching).await;
         let chunks = payloads.into_iter().zip(keys).map(|(payload, key)| {
             let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
-            let Some(bytes) = payload.map_err(|error| place(error.into()))? else {
+            let Some(bytes) = payload.map_err(&place)? else {
                 return Ok(None);
             };
             decode(&bytes, self.dtype, self.axes, &self.limits).map(Some).map_err(place)

@@ -131,7 +131,7 @@ impl LevelReader {
         match self.node().cells("link_fragments").await {
             Ok(Some(cells)) => indexes(&cells, keys).await,
             Ok(None) => keys.iter().map(|_| Ok(None)).collect(),
-            Err(error) => keys.iter().map(|_| Err(error.clone().into())).collect(),
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
@@ -188,7 +188,7 @@ async fn indexes(cells: &Cells, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFra
     let blobs = cells.read_many(keys, Caching::Keep).await;
     let fragments = blobs.into_iter().zip(keys).map(|(blob, key)| {
         let place = |error: Error| error.at_array(cells.path()).at_chunk(key);
-        let blob = blob.map_err(|error| place(error.into()))?;
+        let blob = blob.map_err(&place)?;
         blob.map(|blob| ChunkFragments::new(blob, cells.path(), *key)).transpose()
     });
     fragments.collect()

@@ -290,7 +290,7 @@ impl LevelReader {
     /// When presence is recorded wrongly, or not at all and the backend cannot list.
     #[boxed]
     pub async fn chunks(&self) -> Result<Arc<KeyTable>> {
-        Ok(self.inner.vertices.presence().await?)
+        self.inner.vertices.presence().await
     }
 
     /// Returns the chunks that have vertices: all of them, or, where nothing says which there are and the backend
@@ -355,7 +355,7 @@ impl LevelReader {
     /// When the backend fails.
     #[boxed]
     pub async fn fragment_attribute_names(&self) -> Result<Listing> {
-        Ok(self.inner.node.children("fragment_attributes").await?)
+        self.inner.node.children("fragment_attributes").await
     }
 
     /// Returns the attribute that bins the level, where one does: its name, and the value of each bin. The first

@@ -160,7 +160,7 @@ impl CellRows<'_> {
         let payloads = self.cells.read_many(keys, caching).await;
         let columns = payloads.into_iter().zip(keys).map(|(payload, key)| {
             let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
-            let payload = payload.map_err(|error| place(error.into()))?;
+            let payload = payload.map_err(&place)?;
             let column = payload.map(|bytes| Column::new(self.dtype, self.width, bytes));
             column.transpose().map_err(|error| place(error.into()))
         });
@@ -181,9 +181,7 @@ impl CellRows<'_> {
         let found = self.cells.read_parts(&parts).await;
         let answers = found.into_iter().zip(asks).map(|(found, (key, _))| {
             let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
-            let parts = found
-                .map_err(|error| place(error.into()))?
-                .ok_or_else(|| place(missing_cell_error()))?;
+            let parts = found.map_err(&place)?.ok_or_else(|| place(missing_cell_error()))?;
             let column = |bytes| Column::new(self.dtype, self.width, bytes);
             parts
                 .into_iter()
@@ -199,7 +197,7 @@ impl CellRows<'_> {
         let sizes = self.cells.sizes(keys).await;
         let counts = sizes.into_iter().zip(keys).map(|(size, key)| {
             let place = |error: Error| error.at_array(self.cells.path()).at_chunk(key);
-            let Some(size) = size.map_err(|error| place(error.into()))? else { return Ok(None) };
+            let Some(size) = size.map_err(&place)? else { return Ok(None) };
             let rows = size.checked_div(self.stride()).unwrap_or(0); // refused below, unless empty
             if rows * self.stride() == size {
                 return Ok(Some(rows));

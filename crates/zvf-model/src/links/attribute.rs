@@ -277,7 +277,7 @@ impl LinkAttribute {
         let all = match rows.read_all().await {
             Ok(bytes) => Column::new(rows.dtype(), self.inner.width, bytes)
                 .map_err(|error| place(error.into())),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         let answers = records.iter().map(|records| {
             let all = all.as_ref().map_err(Clone::clone)?;

@@ -279,7 +279,7 @@ async fn open_between(
         Some(PARTITIONED) => return open_partitioned(level, name, policy).await.map(Some),
         Some(other) => {
             let error = Error::unsupported("layout", other);
-            return Err(error.into());
+            return Err(error);
         }
     }
     if let Some(data) = level.node().dense(&format!("{name}/{DATA}")).await? {

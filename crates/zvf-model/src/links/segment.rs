@@ -237,7 +237,7 @@ impl LinkSegment {
         let parts = rows.iter().map(|rows| Ok(bytes(rows.start)?..bytes(rows.end)?));
         let parts = parts.collect::<Result<_>>()?;
         let found = cells.read_parts(&[(*chunk, parts)]).await.pop();
-        let parts = found.transpose().map_err(|error| place(error.into()))?.flatten();
+        let parts = found.transpose().map_err(&place)?.flatten();
         let parts = match (parts, rows.iter().map(|rows| rows.end).max()) {
             (Some(parts), _) => parts,
             (None, None | Some(0)) => Vec::new(),
@@ -331,8 +331,7 @@ impl LinkSegment {
         let records = |(key, place): (&Option<ChunkKey>, &usize)| {
             let key = key.ok_or_else(missing_place_error)?;
             let in_cell = |error: Error| error.at_array(cells.path()).at_chunk(&key);
-            let payload =
-                payloads.next().transpose().map_err(|error| in_cell(error.into()))?.flatten();
+            let payload = payloads.next().transpose().map_err(&in_cell)?.flatten();
             let chunks = listed.chunks(*place).map_err(in_cell)?;
             // A cell that a listing named has no bytes, or one that was tried is not there.
             self.parse_cell(&chunks, &payload.unwrap_or_default(), shape, body)

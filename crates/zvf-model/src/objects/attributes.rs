@@ -25,6 +25,6 @@ impl LevelReader {
     /// When the backend fails.
     #[boxed]
     pub async fn object_attribute_names(&self) -> Result<Listing> {
-        Ok(self.node().children("object_attributes").await?)
+        self.node().children("object_attributes").await
     }
 }

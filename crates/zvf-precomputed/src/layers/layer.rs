@@ -167,7 +167,7 @@ impl Precomputed {
                 Ok(Some(_)) => {}
                 Ok(None) => continue,
                 Err(error) if error.class() == Class::Unsupported => continue,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
             if let Some(name) = LayerName::parse(kind.token()) {
                 layers.push(LayerSummary { name: kind.token().to_owned(), kind, form: name.form });
@@ -338,7 +338,7 @@ impl Precomputed {
     }
 
     pub(crate) async fn level_of(&self, kind: Kind) -> Result<LevelReader> {
-        Ok(self.reader.level_of_kind(LevelId(0), kind).await?)
+        self.reader.level_of_kind(LevelId(0), kind).await
     }
 }
 

@@ -154,7 +154,7 @@ pub(crate) async fn find_objects(
         .collect();
     rows.sort_unstable();
     rows.dedup();
-    Ok(index.ids_of(&rows).await?)
+    index.ids_of(&rows).await
 }
 
 /// The number of groups whose members are in memory together.

@@ -27,7 +27,7 @@ impl KindBuild<'_> {
         let Some(objects) = objects else {
             // Without an index there is no chain, or the question is refused.
             let all = self.complete_query(Query::all(), None).order(Order::Objects);
-            return Ok(reader.run(&all).await.map(|_| LargestError::default())?);
+            return reader.run(&all).await.map(|_| LargestError::default());
         };
         let kept_ids = objects.kept_ids();
         let at_once = self.chains_at_once(kept_ids.len());

@@ -117,7 +117,7 @@ async fn visits(
         })
         .await?;
     match failed {
-        Some(error) => Err(error.into()),
+        Some(error) => Err(error),
         None if all_there => Ok(Some(sorter.finish()?)),
         None => Ok(None),
     }
@@ -229,7 +229,7 @@ impl Columns {
             false => Vec::new(),
         };
         parts.push(&places);
-        Ok(sorter.push(key, &parts)?)
+        sorter.push(key, &parts)
     }
 }
 

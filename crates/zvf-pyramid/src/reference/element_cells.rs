@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use rayon::prelude::*;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::fragment::FragmentIndexBuilder;
 use zvf_format::key::{ChunkKey, Offsets};
 use zvf_format::link::{Endpoint, LinkInteger, LinkPolicy, LinkRecord, LinkStorage, encode};
@@ -116,9 +116,7 @@ async fn write_cells(
 ) -> Result<()> {
     let plan = plan(target.store.root(), level, attributes)?;
     let sink = target.build.cells(&format!("{}/{path}", target.number), plan)?;
-    segment
-        .cells(level)
-        .try_for_each(|(key, cell)| Ok::<_, Error>(sink.put(key, encode(cell)?)?))?;
+    segment.cells(level).try_for_each(|(key, cell)| sink.put(key, encode(cell)?))?;
     sink.finish(|_| {}).await?;
     Ok(())
 }

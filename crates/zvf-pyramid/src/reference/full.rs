@@ -129,7 +129,7 @@ impl FullContent {
             table.add(name.as_deref(), remove_members(members, ids, &gone));
         }
         self.group_fields.iter().cloned().for_each(|field| table.add_field(field));
-        Ok(table.write(target.build, self.kind, target.number).await?)
+        table.write(target.build, self.kind, target.number).await
     }
 }
 

@@ -162,7 +162,7 @@ impl<'a> LinkArrays<'a> {
         let Some(sink) = sinks.get(&offset) else { return Ok(()) };
         let wide = rows.as_flattened().iter().flat_map(|row| i64::from(*row).to_le_bytes());
         let wide: Vec<u8> = wide.collect();
-        Ok(sink.put(&key, ragged::encode(&[&wide], ROW, COLUMNS)?.into())?)
+        sink.put(&key, ragged::encode(&[&wide], ROW, COLUMNS)?.into())
     }
 
     /// Says how many links there are.
@@ -173,7 +173,7 @@ impl<'a> LinkArrays<'a> {
             num_physical_records: Some(count),
             ..LinksFamily::new(self.delta, 2, true, LinkStore::Canonical)
         };
-        Ok(build.group(&self.path, &GroupDoc::new(family.to_attributes())).await?)
+        build.group(&self.path, &GroupDoc::new(family.to_attributes())).await
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn level(
     let Target { store, build, number, sparsity } = *target;
     let path = |name: &str| format!("{number}/{name}");
     let cells = |name: &str, attributes| -> Result<CellSink> {
-        Ok(build.cells(&path(name), plan(store.root(), level, attributes)?)?)
+        build.cells(&path(name), plan(store.root(), level, attributes)?)
     };
     let vertices = cells("vertices", Vertices::new(Dtype::FLOAT32, Vec::new()).to_attributes())?;
     let fragments = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
@@ -59,7 +59,7 @@ pub(super) async fn level(
         for row in 0..to_u64(rows.len()) {
             index.push_range(row, 1)?;
         }
-        Ok(fragments.put(key, index.encode().into())?)
+        fragments.put(key, index.encode().into())
     })?;
     vertices.finish(|_| {}).await?;
     fragments.finish(|_| {}).await?;
@@ -90,7 +90,7 @@ pub(super) async fn level(
         shared_fragments: true,
         ..Document::new(number)
     };
-    Ok(build.group(&number.to_string(), &document.to_group()).await?)
+    build.group(&number.to_string(), &document.to_group()).await
 }
 
 /// Returns the chunk shape, where it is not that of the root.
@@ -126,7 +126,7 @@ async fn objects(target: &Target<'_>, ids: &[i64], level: &ReferenceLevel) -> Re
     sink.finish(|_| {}).await?;
     let sorted = ids.is_sorted();
     let index = ObjectIndex::new(to_u64(level.objects()), present, rank, sorted);
-    Ok(target.build.group(&path(""), &GroupDoc::new(index.to_attributes())).await?)
+    target.build.group(&path(""), &GroupDoc::new(index.to_attributes())).await
 }
 
 fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes> {

@@ -190,6 +190,6 @@ mod tests {
         let batch = Batch::new(Kind::Skeleton, positions).with_elements(ring).unwrap();
         let rules = Rules { named: Vec::new(), weight: "count".to_owned() };
         let error = simplify_skeletons(&batch, 1.0, 0.0, &rules).unwrap_err();
-        assert_eq!(error.to_string(), "skeletons: expected trees, found a ring of vertices");
+        assert_eq!(error.sentence(), "skeletons: expected trees, found a ring of vertices");
     }
 }

@@ -291,7 +291,7 @@ async fn unsupported_additive_levels_are_refused_with_a_reason() {
         let mut options = additive_options(2);
         change(&mut options);
         let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
-        assert_eq!(error.to_string(), message);
+        assert_eq!(error.sentence(), message);
         assert_eq!(level(&address, 0).await.len(), batch.len());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "{message}");
     }

@@ -155,7 +155,7 @@ async fn inconsistent_additive_levels_are_refused() {
     let refused = async |message: &str| {
         let options = Options { levels: Some(0), ..Options::default() };
         let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
-        assert!(error.to_string().starts_with(message), "{error}");
+        assert!(error.sentence().starts_with(message), "{error}");
         assert_eq!(fs::read_dir(first_dir.path()).unwrap().count(), 1, "{message}");
         assert_eq!(open(&address).await.level_numbers(), [0, 1], "{message}");
     };

@@ -235,7 +235,7 @@ async fn settings_that_do_not_fit_a_kind_are_refused() {
         ),
     ] {
         let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
-        assert_eq!(error.to_string(), message);
+        assert_eq!(error.sentence(), message);
     }
     assert_eq!(tree(Path::new(&address)), before);
 }

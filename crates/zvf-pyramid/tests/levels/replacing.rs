@@ -34,7 +34,7 @@ async fn a_failed_build_leaves_the_store_unchanged() {
     let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
     assert_eq!(error.class(), Class::InvalidArgument, "{error}");
     assert_eq!(
-        error.to_string(),
+        error.sentence(),
         "choice of objects: expected an attribute of objects that there is, found none"
     );
     assert_eq!(files(Path::new(&address)), before);
@@ -97,7 +97,7 @@ async fn levels_are_compressed_as_level_0_or_not_built() {
     let error = zvf_pyramid::build(&address, &options, &unsynced(), |_| {}).await.unwrap_err();
     assert_eq!(error.class(), Class::Unsupported, "{error}");
     assert!(
-        error.to_string().starts_with("0/vertices, codecs: expected codecs that zvf writes"),
+        error.sentence().starts_with("0/vertices, codecs: expected codecs that zvf writes"),
         "{error}"
     );
     assert!(error.to_string().contains("zstd"), "{error}");

@@ -26,7 +26,7 @@ fn parses_texts_to_predicates() {
         ("vertex.`or`[2] = true", "`or`[2] = true"),
         ("link.`a b` < 1", "link.`a b` < 1"),
         ("`a\\`b` = 1", "`a\\`b` = 1"),
-        ("`a\\\\b` = 1", "`a\\\\b` = 1"),
+        ("`a\\\\b` = 1", "`a%5Cb` = 1"),
         ("true", "true"),
         ("false", "false"),
     ] {
@@ -53,7 +53,7 @@ fn messages_name_the_position() {
         ("a[x] = 1", 2, "an index"),
         ("a[1 = 1", 4, "a closing bracket"),
         ("1", 1, "a comparison"),
-        ("a ? 1", 2, super::parse::ODD_CHARACTER),
+        ("a ? 1", 2, parse::ODD_CHARACTER),
         ("a = 1e999", 4, "a number"),
         ("a = and", 4, "a number, a text in quotes, true or false"),
     ] {

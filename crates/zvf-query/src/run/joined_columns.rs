@@ -101,7 +101,7 @@ impl Context {
                     "one of the 2^32 first that the level lists",
                     "another one",
                 );
-                Error::from(error.at_chunk(key))
+                error.at_chunk(key)
             })
         };
         let chunks: Vec<u32> = keys.iter().map(place).collect::<Result<_, _>>()?;

@@ -198,7 +198,7 @@ impl Context {
         };
         let first = match &reach {
             Some((_, range)) => chunks_in_range(&chunks, range).first().copied(),
-            None => Some(0), // whatever else is read
+            None => None,
         };
         let near = first.and_then(|place| chunks.get(usize_from_u32(place)));
         let near = near.as_ref();
@@ -262,7 +262,7 @@ impl Context {
             return Ok(());
         }
         let error = Error::new(Class::BadShape, "link_width of edges", 2, self.element_width);
-        Err(error.at_array(self.cache.level.node().path()).into())
+        Err(error.at_array(self.cache.level.node().path()))
     }
 
     /// Returns the chunks that can matter, by their place in the table of the level.
@@ -379,7 +379,7 @@ impl Context {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) if self.note_missing(&error) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 

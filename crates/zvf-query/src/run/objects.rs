@@ -123,7 +123,7 @@ impl Context {
         rows: &[u64],
     ) -> Result<FollowedObjects> {
         let is_allowed = |error: &Error| self.note_missing(error);
-        Ok(self.cache.level.follow_existing(index, rows, &is_allowed).await?)
+        self.cache.level.follow_existing(index, rows, &is_allowed).await
     }
 
     /// Answers with the objects at `rows` of the index, up to `limit` vertices.

@@ -63,7 +63,7 @@ pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<()> {
         return Ok(());
     }
     let error = Error::new(Class::OutOfBounds, ROWS_END, Expected::AtMost(rows.into()), end);
-    Err(error.at_chunk(key).into())
+    Err(error.at_chunk(key))
 }
 
 impl Context {

@@ -419,7 +419,7 @@ impl Core {
     ) -> Result<ArrayDoc> {
         present.sort_unstable();
         if let Some([twice, _]) = present.array_windows().find(|[key, next]| key == next) {
-            return Err(Error::new(Class::Duplicate, "cell", "each cell once", quote(&twice)));
+            return Err(Error::new(Class::Duplicate, "cell", "each cell once", quote(twice)));
         }
         let (low, high) = range.unwrap_or_else(|| {
             let at = if self.plan.low.is_empty() {

@@ -274,10 +274,7 @@ mod tests {
         let rule = "expected each cell once, before its shard is closed, found";
         assert_eq!(keep(0, false), Ok(()));
         assert_eq!(keep(0, true), Err(format!("Duplicate, cell: {rule} one that is there")));
-        assert_eq!(
-            keep(1, false),
-            Err(format!("Duplicate, cell: {rule} \"one of a closed shard\""))
-        );
+        assert_eq!(keep(1, false), Err(format!("Duplicate, cell: {rule} one of a closed shard")));
         let plan = |shape: &[u64]| Shards::new(shape, 2).unwrap_err().to_string();
         let text = "InvalidArgument, cells per shard: expected";
         assert_eq!(plan(&[1]), format!("{text} one number for each axis, found \"another count\""));

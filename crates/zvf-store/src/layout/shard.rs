@@ -151,7 +151,7 @@ impl Shards {
             return Arc::clone(slot);
         }
         let bytes = self.cells.saturating_mul(SPAN_BYTES); // documents may state any number
-        let max = saturating_usize(MAX_INDEX_BYTES / bytes).max(1);
+        let max = MAX_INDEX_BYTES.checked_div(bytes).map_or(1, saturating_usize).max(1);
         if cache.indexes.len() == max
             && let Some(oldest) = cache.oldest_first.pop_front()
         {

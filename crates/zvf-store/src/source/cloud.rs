@@ -99,7 +99,7 @@ fn configure<B, K: FromStr>(
                 Class::InvalidArgument,
                 "storage option",
                 "one that this backend has",
-                quote(&name),
+                quote(name),
             )),
         }
     })

@@ -79,7 +79,7 @@ impl BlockArray {
                 let folder = Folder::Address(address.to_owned(), options.clone());
                 Self::open_sparse(file, folder).await
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -102,7 +102,7 @@ impl BlockArray {
                 let file = file.map_err(|_no_folder| error)?;
                 Self::open_sparse(file, Folder::Objects(store, path.clone(), options.clone())).await
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -236,12 +236,12 @@ impl BlockArray {
         let front = self.0.file.read(span(frame.chunk_front(room))).await?;
         let header = ChunkHeader::parse(&front)?;
         frame.check_chunk(&header, room)?;
-        Ok(self.0.file.read(span(header.cbytes().into())).await?)
+        self.0.file.read(span(header.cbytes().into())).await
     }
 
     /// Opens the file of one chunk of a sparse frame.
     pub(super) async fn chunk_file(&self, name: &str) -> Result<RangedFile> {
-        let opened = match &self.0.folder {
+        match &self.0.folder {
             Some(Folder::Address(address, options)) => {
                 RangedFile::open(&format!("{address}/{name}"), options).await
             }
@@ -250,15 +250,9 @@ impl BlockArray {
                 RangedFile::from_object_store(Arc::clone(store), &path, options).await
             }
             None => {
-                return Err(Error::new(
-                    Class::BadTag,
-                    "chunk",
-                    "a chunk in the frame",
-                    "one in a file",
-                ));
+                Err(Error::new(Class::BadTag, "chunk", "a chunk in the frame", "one in a file"))
             }
-        };
-        Ok(opened?)
+        }
     }
 
     /// Returns the geometry of chunks and blocks.

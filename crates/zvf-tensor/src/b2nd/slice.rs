@@ -56,7 +56,6 @@ impl BlockArray {
     }
 
     /// Returns start, stop and step along each axis.
-    #[expect(clippy::type_complexity, reason = "three lists of one length, taken apart at once")]
     fn bounds(&self, slice: &Slice) -> Result<(Vec<u64>, Vec<u64>, Vec<u64>)> {
         let axes = slice.axes(self.shape(), |_, _| None)?;
         if axes.iter().any(|axis| axis.step == 0) {

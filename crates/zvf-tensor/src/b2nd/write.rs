@@ -397,7 +397,7 @@ fn no_more_error() -> Error {
 }
 
 fn write_error(error: std::io::Error) -> Error {
-    Error::io("write", error).into()
+    Error::io("write", error)
 }
 
 /// The assumed length of an unfinished frame: enough for any header.

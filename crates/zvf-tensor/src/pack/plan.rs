@@ -62,7 +62,7 @@ pub(super) async fn array(
                 "items of one size, or bytes",
                 "another one",
             );
-            Err(error.at_key(key).into())
+            Err(error.at_key(key))
         }
     }
 }
@@ -246,7 +246,6 @@ fn too_large_error(key: &Key) -> Error {
         "more",
     )
     .at_key(key)
-    .into()
 }
 
 /// The data type of fixed-width text.

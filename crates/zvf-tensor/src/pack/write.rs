@@ -190,7 +190,7 @@ impl<W: Write + Seek> Stream<'_, W> {
     /// Adds a payload, which must have `size` bytes.
     fn push_sized(&mut self, payload: &Bytes, size: u64) -> Result<()> {
         if to_u64(payload.len()) != size {
-            return Err(Error::new(Class::FileChanged, "payload", size, payload.len()).into());
+            return Err(Error::new(Class::FileChanged, "payload", size, payload.len()));
         }
         self.push(payload)
     }

@@ -233,7 +233,7 @@ impl<'f> Tensor<'f> {
         let max_bytes = memory.limit(self.file.memory_budget());
         let named =
             |error: Error| error.within(format_args!("dataset {}", EscapedName(self.name())));
-        let geometry = self.dataset.geometry().map_err(|error| named(error.into()))?;
+        let geometry = self.dataset.geometry().map_err(&named)?;
         let read = async {
             if geometry.is_empty() && slice.cuts().is_empty() {
                 return Ok((Bytes::new(), geometry.shape().to_vec()));

@@ -115,8 +115,8 @@ impl TensorFile {
                 let coords = touched.tile().coords();
                 let read = self.container().read_chunk(tensor.dataset(), coords, max_bytes).await;
                 if let Err(error) = read {
-                    let error = Error::from(error)
-                        .within(format_args!("dataset {}", EscapedName(tensor.name())));
+                    let error =
+                        error.within(format_args!("dataset {}", EscapedName(tensor.name())));
                     if !error.class().is_damage() {
                         return Err(error);
                     }

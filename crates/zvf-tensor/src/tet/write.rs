@@ -175,7 +175,7 @@ impl<W: Write + Seek> TetWriter<W> {
     pub async fn append_to(out: W, old: &TensorFile, tensors: Vec<NewTensor>) -> Result<Self> {
         let mut all = Vec::new();
         for tensor in old.tensors() {
-            let geometry = tensor.dataset().geometry().map_err(Error::from);
+            let geometry = tensor.dataset().geometry();
             all.push(NewTensor::from_geometry(
                 tensor.name(),
                 geometry.map_err(|e| {
@@ -424,13 +424,13 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
 /// Compresses a chunk; `None` where that is not smaller.
 fn compress_chunk(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>> {
     let Compression::Zstd(level) = compression else { return Ok(None) };
-    let packed = zstd::bulk::compress(elements, level)
-        .map_err(|error| Error::from(Error::io("encode", error)))?;
+    let packed =
+        zstd::bulk::compress(elements, level).map_err(|error| Error::io("encode", error))?;
     Ok((packed.len() < elements.len()).then_some(packed))
 }
 
 fn write_error(error: std::io::Error) -> Error {
-    Error::io("write", error).into()
+    Error::io("write", error)
 }
 
 fn no_more_error() -> Error {

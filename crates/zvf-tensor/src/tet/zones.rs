@@ -66,8 +66,9 @@ impl TensorFile {
             let found = match read {
                 Ok(bytes) => zone.fault(element, &bytes),
                 Err(error) if error.class() == zvf_format::Class::LimitExceeded => {
-                    return Err(Error::from(error)
-                        .within(format_args!("dataset {}", EscapedName(tensor.name()))));
+                    return Err(
+                        error.within(format_args!("dataset {}", EscapedName(tensor.name())))
+                    );
                 }
                 Err(_) => Some(("chunk_index", "a chunk that can be read")),
             };

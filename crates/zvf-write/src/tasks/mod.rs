@@ -225,7 +225,7 @@ impl Tasks {
         let Some(planned) = self.plan.slices.get(place) else {
             return Err(task_error(
                 task,
-                &format!("one of {} slices", self.plan.slices.len()),
+                format!("one of {} slices", self.plan.slices.len()),
                 "no such",
             ));
         };
@@ -252,7 +252,7 @@ impl Tasks {
         ] {
             if expected != found {
                 let expected = format!("{expected} {what}, as were planned");
-                return Err(task_error(task, &expected, &found.to_string()));
+                return Err(task_error(task, &expected, found.to_string()));
             }
         }
         self.journal.write(task, &Record::Route(Box::new(slice)))

@@ -145,7 +145,7 @@ impl Layouts {
         }
         report_progress(progress, Stage::Write, total)?;
         beside.write_to(&mut writer);
-        Ok(writer.finish().await?)
+        writer.finish().await
     }
 
     /// Gives all kinds the same chunks.

@@ -252,7 +252,7 @@ impl Ingest {
     pub async fn run(&self, task: Task, progress: &mut Progress<'_>) -> Result<bool, Error> {
         if task.stage != TaskStage::Route {
             report_progress(progress, Stage::Write, 0)?;
-            return Ok(self.tasks.run(task).await?);
+            return self.tasks.run(task).await;
         }
         Ok(self.route_missing(&[task], progress)?.contains(&true))
     }

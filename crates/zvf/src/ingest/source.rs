@@ -276,7 +276,7 @@ impl Source {
 
     fn codecs(&self) -> Result<CodecPipeline, Error> {
         let codecs = self.codecs.iter().map(|codec| Ok(CodecSpec::parse(codec.clone())?));
-        Ok(CodecPipeline::from_specs(&codecs.collect::<Result<Vec<_>, Error>>()?)?)
+        CodecPipeline::from_specs(&codecs.collect::<Result<Vec<_>, Error>>()?)
     }
 }
 

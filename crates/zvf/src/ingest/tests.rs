@@ -308,7 +308,7 @@ async fn changed_input_is_refused() {
     let error = Layout::scan_all(&files, &recipe, &mut proceed).unwrap_err().to_string();
     assert_eq!(
         error,
-        format!("{b}: Encoding in CSV, line 3, column \"y\": expected float64, found \"five\"")
+        format!("Encoding in CSV, {b}: line 3, column \"y\": expected float64, found \"five\"")
     );
     assert!(Layout::scan_all(&[], &recipe, &mut proceed).is_err());
 }

@@ -75,7 +75,7 @@ impl Arrays {
                 list_by_objects(store, objects).await
             }
             Err(error) if error.class() == Class::Unsupported => list_by_documents(store).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }

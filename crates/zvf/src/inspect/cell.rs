@@ -106,7 +106,7 @@ impl CellView {
                 .map(|first| format!("the level has {} chunks, from {first}", chunks.len()));
             let absent =
                 Error::missing(&level.node().path().join("vertices")?, "this chunk was asked for");
-            return Err(Error::from(absent).or_hint(|| first));
+            return Err(absent.or_hint(|| first));
         }
         let mut faults = Vec::new();
         let positions = only_answer(level.positions(&[*key], Caching::Once).await)?;
@@ -216,7 +216,7 @@ async fn links(
                         records: to_u64(records.len()),
                         first: (0..records.len().min(LISTED)).map(|i| ends(&records, i)).collect(),
                     }),
-                    Err(error) => faults.push(Error::from(error).to_string()),
+                    Err(error) => faults.push(error.to_string()),
                 }
             }
         }
@@ -243,7 +243,7 @@ async fn field(
             to_u64(rows),
             column.len(),
         );
-        return Err(error.at_key(format!("vertex_attributes/{name}")).at_chunk(key).into());
+        return Err(error.at_key(format!("vertex_attributes/{name}")).at_chunk(key));
     }
     Ok(Some(reader.field(column)))
 }
@@ -274,9 +274,7 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
 /// Returns the answer to the only question of a batch.
 fn only_answer<T>(answers: Vec<Result<T>>) -> Result<T, Error> {
     let answer = answers.into_iter().next();
-    answer
-        .unwrap_or_else(|| Err(Error::new(zvf_format::Class::CountMismatch, "answers", 1, 0)))
-        .map_err(Error::from)
+    answer.unwrap_or_else(|| Err(Error::new(zvf_format::Class::CountMismatch, "answers", 1, 0)))
 }
 
 /// Rows that a fragment shows of those it lists, and records of an array.

@@ -77,5 +77,5 @@ impl GroupView {
 }
 
 fn no_groups_error() -> Error {
-    Error::new(zvf_format::Class::InvalidArgument, "groups", "a level with groups", "none").into()
+    Error::new(zvf_format::Class::InvalidArgument, "groups", "a level with groups", "none")
 }

@@ -186,7 +186,7 @@ impl LevelSummary {
         self.chunks = match reader.chunks().await {
             Ok(chunks) => Some(to_u64(chunks.len())),
             Err(error) if error.class() == Class::Unsupported => None,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         self.exact_attributes(reader).await;
         self.links = links(reader).await?;
@@ -202,7 +202,7 @@ impl LevelSummary {
             Some(kind) => format!("{}/{kind}", self.level),
             None => self.level.to_string(),
         };
-        Ok(store.nodes().node(&format!("{level}/{path}")).await?)
+        store.nodes().node(&format!("{level}/{path}")).await
     }
 
     /// Returns what the documents say of an attribute: its own, then what the root declares.
@@ -291,7 +291,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
                 found.extend(links_to_nowhere(reader, delta).await?);
                 continue;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         found.push(LinkSummary {
             delta: delta.0,

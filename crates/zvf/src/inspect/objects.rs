@@ -183,13 +183,13 @@ fn bounds(level: &LevelReader, chunks: &BTreeSet<Vec<i64>>) -> Option<[Vec<f64>;
 }
 
 pub(super) fn no_index_error() -> Error {
-    Error::new(Class::InvalidArgument, "object index", "a level with objects", "none").into()
+    Error::new(Class::InvalidArgument, "object index", "a level with objects", "none")
 }
 
 fn no_object_error(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
     let index = level.node().path().join("object_index")?;
     let error = Error::new(Class::NotFound, "object", "an object of the level", id.0).at_key(index);
-    Ok(error.into())
+    Ok(error)
 }
 
 /// References that are listed at once: a manifest of a few bytes can name any number of fragments.

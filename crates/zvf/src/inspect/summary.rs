@@ -152,7 +152,7 @@ impl Summary {
         let objects = match store.nodes().objects("").await {
             Ok(objects) => objects,
             Err(error) if error.class() == Class::Unsupported => return Ok(self),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         let mut all = StoredTotals::default();
         for (key, bytes) in objects {
@@ -173,7 +173,7 @@ async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     match store.list_levels().await {
         Ok(numbers) => return Ok(numbers),
         Err(error) if error.class() == Class::Unsupported => {} // no listing
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     }
     let mut numbers = Vec::new();
     for number in store.level_numbers() {

@@ -108,7 +108,7 @@ impl ConvertPart {
     pub async fn narrow(&self, reader: &Reader, query: Query, kind: Kind) -> Result<Query, Error> {
         let parse = |key: &Option<String>| {
             let key = key.as_ref().map(|text| text.parse::<ChunkKey>()).transpose();
-            key.map_err(|error| Error::from(error))
+            key.map_err(Error::from)
         };
         if matches!(self, Self::Whole | Self::File { .. }) {
             return Ok(query);

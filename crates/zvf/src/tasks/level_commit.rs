@@ -54,7 +54,7 @@ impl Tasks {
             Err(error) => {
                 // Another last step may have changed the store meanwhile.
                 let Err(changed) = self.check_store_at(address, open).await else {
-                    return Err(error.into());
+                    return Err(error);
                 };
                 return self.allow_earlier_commit(place, is_committed, changed).await;
             }

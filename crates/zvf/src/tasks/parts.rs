@@ -334,7 +334,7 @@ fn files_of(path: &Path) -> Result<Vec<(String, u64, String)>, Error> {
 
 pub(super) fn path_error(op: &'static str, path: &Path, error: &std::io::Error) -> Error {
     let text = format!("{}: {error}", path.display());
-    Error::io(op, std::io::Error::new(error.kind(), text)).into()
+    Error::io(op, std::io::Error::new(error.kind(), text))
 }
 
 /// The end of the hidden name.

@@ -90,7 +90,7 @@ impl RunFolder {
                     fs::create_dir_all(path.parent().unwrap_or(&path))?;
                     fs::write(&path, &bytes)
                 };
-                write().map_err(|error| Error::from(Error::io("write", error)))
+                write().map_err(|error| Error::io("write", error))
             }
         });
         stream::iter(downloads).buffered(MAX_TRANSFERS).try_collect::<()>().await?;

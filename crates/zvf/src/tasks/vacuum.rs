@@ -116,7 +116,7 @@ impl Tasks {
         if let Err(error) = writer.write(&bytes).await {
             // What was written counts for nothing; the first error is the one to report.
             drop(writer.abandon().await);
-            return Err(error.into());
+            return Err(error);
         }
         let made = writer.finish(&self.digest, number, Json::Null).await?;
         Ok(if made { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })

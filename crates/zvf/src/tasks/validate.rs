@@ -165,7 +165,7 @@ impl Tasks {
             Err(error) => {
                 // What was written counts for nothing; the first error is the one to report.
                 drop(writer.abandon().await);
-                return Err(error.into());
+                return Err(error);
             }
         };
         if !complete {

@@ -58,19 +58,19 @@ impl Convert {
         kind: Kind,
         asked: Option<Vec<ObjectId>>,
     ) -> anyhow::Result<Vec<(ObjectId, String)>> {
-        let level = reader.level_of_kind(LevelId(0), kind).await.map_err(zvf::Error::from)?;
-        let index = level.objects().await.map_err(zvf::Error::from)?;
+        let level = reader.level_of_kind(LevelId(0), kind).await?;
+        let index = level.objects().await?;
         let Some(index) = index else { return Err(Usage::new("the store has no objects").into()) };
         let all: Vec<u64> = (0..index.slots()).collect();
-        let mut ids = index.ids_of(&all).await.map_err(zvf::Error::from)?;
+        let mut ids = index.ids_of(&all).await?;
         if let Some(asked) = asked {
             let asked: HashSet<ObjectId> = asked.into_iter().collect();
             ids.retain(|id| asked.contains(id));
         }
-        let rows = index.find(&ids).await.map_err(zvf::Error::from)?;
+        let rows = index.find(&ids).await?;
         let rows: Vec<u64> = rows.into_iter().flatten().collect(); // ids of the index are found
-        let names = match level.object_attribute("name").await.map_err(zvf::Error::from)? {
-            Some(names) => Some(names.rows(&rows).await.map_err(zvf::Error::from)?),
+        let names = match level.object_attribute("name").await? {
+            Some(names) => Some(names.rows(&rows).await?),
             None if self.output.contains("{name}") => {
                 let usage = Usage::new("the objects of the store have no column name");
                 return Err(usage.with_hint("use {id}").into());

@@ -123,7 +123,7 @@ pub(crate) async fn run_part(
     convert.output = text_of(run.path())?;
     convert.part = part.cloned();
     let opened = match store {
-        Some(store) => Some(session.unchecked_store(store).await.map_err(zvf::Error::from)?),
+        Some(store) => Some(session.unchecked_store(store).await?),
         None => None,
     };
     if let Some(opened) = &opened {

@@ -5,10 +5,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use zvf::Timeouts;
 use zvf::publish::{Disk, ScratchDir};
 use zvf::store::{Build, BuildOptions};
 use zvf::tensor::{AtomicTensorFile, PackOptions};
-use zvf::{Error, Timeouts};
 
 use crate::commands::is_remote_url;
 use crate::outcome::Usage;
@@ -36,7 +36,7 @@ impl PackedStore {
         let failed = || format!("cannot unpack {address}");
         // Begun before the file is read: from now on a change of the file is noticed.
         let new = AtomicTensorFile::create_gated(file, true, session.interrupt().gate());
-        let new = new.map_err(Error::from).with_context(failed)?;
+        let new = new.with_context(failed)?;
         let scratch = ScratchDir::create_next_to(&Disk::default(), file).with_context(failed)?;
         let packed = Self { file: file.to_owned(), new, scratch };
         let store = session.batch_store(address).await?;
@@ -46,11 +46,11 @@ impl PackedStore {
             ..BuildOptions::default()
         };
         let build = Build::begin(&packed.folder(), options).await;
-        let build = build.map_err(Error::from).with_context(failed)?;
+        let build = build.with_context(failed)?;
         let progress = session.progress("unpacking");
         let unpacked = zvf::tensor::unpack(&store, build, |_done| ()).await;
         drop(progress);
-        unpacked.map_err(Error::from).with_context(failed)?;
+        unpacked.with_context(failed)?;
         session.check_maps()?;
         Ok(Some(packed))
     }
@@ -68,11 +68,11 @@ impl PackedStore {
         let progress = session.progress("packing");
         let buffered = BufWriter::with_capacity(BUFFER, self.new.file());
         let packed = zvf::tensor::pack(&store, buffered, &PackOptions::default(), |_done| ()).await;
-        let (mut buffered, _) = packed.map_err(Error::from).with_context(failed)?;
+        let (mut buffered, _) = packed.with_context(failed)?;
         buffered.flush()?;
         drop(buffered);
         drop(progress);
-        self.new.publish().map_err(Error::from).with_context(failed)
+        self.new.publish().with_context(failed)
     }
 }
 

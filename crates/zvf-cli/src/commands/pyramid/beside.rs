@@ -24,12 +24,12 @@ pub(super) async fn build(
     // A commit that was not applied yet is part of what levels are built of.
     let (head, _was_behind) = zvf::edit::settle(&place)?;
     let open = options.limit_reading(session.options(Timeouts::BATCH));
-    let store = Store::open(address, open).await.map_err(zvf::Error::from)?;
+    let store = Store::open(address, open).await?;
     // Removed when it is dropped, also when the command is stopped.
     let folder = TemporaryFolder::new();
     let from = (&store, folder.0.as_path());
     let built = zvf::pyramid::build_in_folder(from, options, how, &[], on_event).await;
-    let (built, reports) = built.map_err(zvf::Error::from)?;
+    let (built, reports) = built?;
     let message = Some("zvf pyramid".to_owned());
     let commit = CommitOptions { message, ..CommitOptions::default() };
     let operation = json!({"op": "pyramid"});

@@ -421,7 +421,7 @@ async fn stream(
         on_progress(written);
     }
     if written == 0 {
-        let answer = reader.run(&query).await.map_err(zvf::Error::from)?;
+        let answer = reader.run(&query).await?;
         check()?;
         sink.write(&answer.batch)?;
     }
@@ -435,7 +435,7 @@ pub(crate) async fn with_advice<T>(
 ) -> Result<T, zvf::Error> {
     match found {
         Ok(found) => Ok(found),
-        Err(error) => Err(advise(error.into(), reader.store()).await),
+        Err(error) => Err(advise(error, reader.store()).await),
     }
 }
 

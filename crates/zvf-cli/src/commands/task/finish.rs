@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 #[cfg(feature = "write")]
 use serde_json::json;
+use zvf::Timeouts;
 use zvf::tasks::{Job, Tasks, ValidateJob};
-use zvf::{Error, Timeouts};
 
 use super::{tasks, unknown_job_error};
 #[cfg(feature = "edit")]
@@ -78,7 +78,7 @@ impl Finish {
     ) -> anyhow::Result<(Outcome, bool)> {
         let store = tasks.store()?;
         let open = session.options(Timeouts::BATCH);
-        let opened = session.unchecked_store(store).await.map_err(Error::from);
+        let opened = session.unchecked_store(store).await;
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
         let (observer, progress) = observe(session);
         let report = tasks.finish_validate((&opened, &open), &observer).await;

@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use zvf::Timeouts;
 use zvf::tasks::{Plan as TaskPlan, TaskLine, Tasks};
-use zvf::{Error, Timeouts};
 
 use super::{folder, make_absolute};
 #[cfg(feature = "write")]
@@ -143,7 +143,7 @@ impl Validate {
         let store = make_absolute(&self.store)?;
         let options = self.checks.options(session)?;
         let open = session.options(Timeouts::BATCH);
-        let opened = session.unchecked_store(&store).await.map_err(Error::from);
+        let opened = session.unchecked_store(&store).await;
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
         let progress = session.progress("planning");
         progress.set(store.clone());

@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
+use zvf::Timeouts;
 use zvf::tasks::{Job, TaskOutcome, Tasks};
-use zvf::{Error, Timeouts};
 
 use super::{tasks, unknown_job_error};
 #[cfg(feature = "write")]
@@ -92,7 +92,7 @@ async fn run_validate(
 ) -> anyhow::Result<Vec<(usize, bool)>> {
     let store = tasks.store()?;
     let open = session.options(Timeouts::BATCH);
-    let opened = session.unchecked_store(store).await.map_err(Error::from);
+    let opened = session.unchecked_store(store).await;
     let opened = opened.with_context(|| format!("cannot open {store}"))?;
     let mut ran = Vec::new();
     for number in numbers {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
+use zvf::Timeouts;
 use zvf::format::num::to_u64;
 use zvf::store::{BloscCompressor, BloscShuffle};
 use zvf::tensor::{AnyArray, ArrayForm, ConvertOptions, Memory};
-use zvf::{Error, Timeouts};
 
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
@@ -132,7 +132,7 @@ impl Convert {
         let progress = session.progress("converting");
         let on_progress = |done, total| progress.advance("", done, total, "chunks");
         let done = zvf::tensor::convert(&array, &self.new, form, &options, on_progress).await;
-        done.map_err(Error::from).with_context(|| format!("cannot write {}", self.new))?;
+        done.with_context(|| format!("cannot write {}", self.new))?;
         drop(progress);
         let new = open(session, &self.new, Some(&options.dataset)).await?;
         if session.json() {
@@ -180,7 +180,7 @@ impl Pack {
         let on_progress = |done, total| progress.advance("", done, total, "chunks");
         let done = zvf::tensor::gather(&arrays, &self.file, &options, on_progress).await;
         let file = self.file.display().to_string();
-        done.map_err(Error::from).with_context(|| format!("cannot write {file}"))?;
+        done.with_context(|| format!("cannot write {file}"))?;
         drop(progress);
         if session.json() {
             let names: Vec<&str> = arrays.iter().map(|(name, _)| &**name).collect();
@@ -196,7 +196,7 @@ impl Pack {
 async fn open(session: &Session, address: &str, dataset: Option<&str>) -> anyhow::Result<AnyArray> {
     let options = session.options(Timeouts::BATCH);
     let opened = AnyArray::open(address, dataset, &options).await;
-    opened.map_err(Error::from).with_context(|| format!("cannot open {address}"))
+    opened.with_context(|| format!("cannot open {address}"))
 }
 
 /// The default level of a compressor.

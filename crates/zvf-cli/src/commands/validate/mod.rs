@@ -243,7 +243,7 @@ pub(crate) async fn look(
     options: &Options,
     out: &mut dyn Write,
 ) -> anyhow::Result<Report> {
-    let to_error = |error: Error| anyhow::Error::from(Error::from(error));
+    let to_error = |error: Error| anyhow::Error::from(error);
     let store = match session.unchecked_store(address).await {
         Ok(store) => store,
         Err(error) => {

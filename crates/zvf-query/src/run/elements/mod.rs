@@ -95,7 +95,7 @@ fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<()> {
                     Expected::AtMost(i128::from(rows) - 1),
                     row,
                 );
-                return Err(error.at_chunk(&chunk.key).into());
+                return Err(error.at_chunk(&chunk.key));
             }
         }
     }

@@ -522,7 +522,7 @@ fn plain_http_is_never_listed() {
     assert_eq!(
         runtime.block_on(remote.children(&key("l"))).unwrap_err().to_string(),
         "Unsupported in l, store: expected one that can be listed; name what to read instead, \
-         found \"plain HTTP\"",
+         found plain HTTP",
     );
     assert_eq!(remote.stats().requests, 0);
 }
