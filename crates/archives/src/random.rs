@@ -19,7 +19,6 @@ impl Random {
     }
 
     /// Returns a number.
-    #[expect(clippy::should_implement_trait, reason = "numbers never end")]
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;

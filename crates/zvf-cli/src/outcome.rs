@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn every_error_has_an_exit_code_and_one_line() {
         let io = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
-        let key = zvf::Error::from(zvf::Key::root().child("a/b").unwrap_err());
+        let key = zvf::Key::root().child("a/b").unwrap_err();
         let stopped = io::Error::other(Interrupted);
         for (error, code, text) in [
             (anyhow::anyhow!("two\nlines"), 5, "two lines"),

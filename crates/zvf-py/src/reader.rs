@@ -87,7 +87,7 @@ impl Reader {
     fn follow(&self) -> PyResult<Job> {
         let reader = self.0.clone();
         prepare(async move {
-            let newer = reader.store().follow_commits().await.map_err(Error::from)?;
+            let newer = reader.store().follow_commits().await?;
             Ok(newer.map_or_else(
                 || -> Outcome { Box::new(|py: Python<'_>| Ok(py.None())) },
                 |store| object(Self(Native::new(store))),
@@ -170,7 +170,7 @@ impl Reader {
         start(move |control| {
             let chunks = control.wait(async {
                 let level = reader.level(LevelId(level)).await?;
-                Ok::<_, Error>(level.chunks().await?)
+                level.chunks().await
             })?;
             let keys: Vec<Vec<i64>> = chunks.iter().map(|key| key.components().to_vec()).collect();
             Ok(Box::new(move |py: Python<'_>| Ok(keys.into_pyobject(py)?.into_any().unbind())))

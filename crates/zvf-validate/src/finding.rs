@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn faults_of_the_store_keep_their_location() {
-        let absent = Error::missing(&Key::root().join("0/a").unwrap(), "it must be");
+        let absent = Error::missing(Key::root().join("0/a").unwrap(), "it must be");
         assert!(is_content(&absent));
         assert_eq!(
             Finding::from_store(&C2, "0", &absent).to_string(),

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Map, Value as Json, json};
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 use zvf_model::{Categories, Kind, LevelId, LevelReader, Value};
@@ -25,7 +25,7 @@ pub async fn describe_store(reader: &Reader) -> Result<Json> {
         match level {
             Ok(level) => add_level(reader, level, &mut kinds, &mut faults).await,
             Err(error) => {
-                let error = Error::from(error);
+                let error = error;
                 faults.push(json!({"level": number, "error": error_to_json(&error)}));
                 first_fault.get_or_insert(error);
             }
@@ -74,7 +74,7 @@ async fn add_level(
         match reader.level_of_kind(number, kind).await {
             Ok(level) => found.push((kind, level)),
             Err(error) => {
-                let error = error_to_json(&error.into());
+                let error = error_to_json(&error);
                 faults.push(json!({"level": number.0, "kind": kind.token(), "error": error}));
             }
         }

@@ -3,8 +3,6 @@
 //! Vertices of other chunks that an element or a step needs come along as ghosts, after the own ones. A chain of several
 //! fragments is joined only inside of a fragment here; the rest are bridges.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "a place is stored as one type")]
-
 use std::collections::HashMap;
 
 use futures_util::TryStreamExt as _;

@@ -53,5 +53,5 @@ pub async fn validate_cell(
 
 /// Returns the value, or notes a finding.
 fn note<T>(checked: Result<T>, findings: &mut Vec<Json>) -> Option<T> {
-    checked.map_err(|error| findings.push(error_to_json(&error.into()))).ok()
+    checked.map_err(|error| findings.push(error_to_json(&error))).ok()
 }

@@ -34,7 +34,7 @@ use crate::stop::StopFlag;
 /// assert_eq!(blocks.next()?, Some(Block { key: (7, 0), bytes: b"aa" }));
 /// assert_eq!(blocks.next()?, Some(Block { key: (7, 1), bytes: b"b" }));
 /// assert_eq!(blocks.next()?, None);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct BlockSorter {

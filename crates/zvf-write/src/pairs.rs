@@ -107,7 +107,7 @@ impl Pairs {
     /// let (pairs, mut found) = (Pairs::open(&dir.path().join("pairs"))?, Vec::new());
     /// pairs.for_each(|a, b| {
     ///     found.push((a, b));
-    ///     Ok::<_, Error>(())
+    ///     Ok::<_, zvf_error::Error>(())
     /// })?;
     /// assert_eq!((pairs.len(), found), (1, vec![(7, 1)]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -202,7 +202,7 @@ impl Pairs {
     /// assert_eq!(reader.head(), Some((7, 1)));
     /// reader.advance()?;
     /// assert_eq!(reader.head(), None);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), zvf_error::Error>(())
     /// ```
     ///
     /// # Errors

@@ -23,10 +23,10 @@ use crate::scratch::Scratch;
 /// let (pairs, names, mut found) = (pairs.finish()?, names.finish()?, Vec::new());
 /// pairs.merge_join(&names, |b, name| {
 ///     found.push((b, name));
-///     Ok::<_, Error>(())
+///     Ok::<_, zvf_error::Error>(())
 /// })?;
 /// assert_eq!((pairs.len(), found), (3, vec![(0, 70), (1, 70)]));
-/// # Ok::<(), Error>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct SpillFolder {

@@ -132,7 +132,7 @@ impl Writer {
     /// let mut writer = Writer::create(&address, schema, Default::default()).await?;
     /// let batches = [1.0_f32, 12.0].map(|x| {
     ///     let positions = Column::new(Dtype::FLOAT32, 1, x.to_le_bytes().to_vec().into())?;
-    ///     Ok::<_, Error>(Batch::new(Kind::PointCloud, positions))
+    ///     Ok::<_, zvf_error::Error>(Batch::new(Kind::PointCloud, positions))
     /// });
     /// writer.push_stream(futures_util::stream::iter(batches)).await?;
     /// assert_eq!(writer.finish().await?.chunks, 2);

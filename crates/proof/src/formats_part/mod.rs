@@ -29,13 +29,15 @@ use crate::facts::members;
 use crate::report::{Report, Run};
 use facts::{Facts, in_words};
 
+/// Compares one file with what is expected of it.
+type Check = fn(&mut Report, &Path, &str, &Json);
+
 /// Checks the files of `folder`, which has an `expected.json`, or its folders do.
 pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
     for folder in list_folders(folder)? {
         let list = corpus::read_json(&folder.join("expected.json"))?;
         let format = list["format"].as_str().unwrap_or_default();
-        let checks: [(&str, fn(&mut Report, &Path, &str, &Json)); 2] =
-            [("files", good::check), ("broken", check_broken)];
+        let checks: [(&str, Check); 2] = [("files", good::check), ("broken", check_broken)];
         for (key, check) in checks {
             for (file, entry) in members(&list[key]) {
                 let name = format!("{format}/{file}");
@@ -43,7 +45,7 @@ pub(crate) fn run(folder: &Path, run: &mut Run<'_>) -> anyhow::Result<()> {
                     let unpacked = tempfile::tempdir()?;
                     let path = unpack(&folder, file, unpacked.path())?;
                     let mut report = Report::new(name);
-                    check(&mut report, &path, format, &entry);
+                    check(&mut report, &path, format, entry);
                     run.add(report)?;
                 }
             }

@@ -142,7 +142,7 @@ pub(super) fn check_elements(report: &mut Report, at: &str, expected: &Value, ba
         return report.compare(&format!("{at}/forest"), trees, json!(count_trees(batch)));
     }
     let found = element_ends(batch);
-    report.fact(&at, expected, "count", found.len());
+    report.fact(at, expected, "count", found.len());
     if expected["positions_f64_sha256_sorted"].is_string() {
         let fact = &expected["positions_f64_sha256_sorted"];
         report.compare(&format!("{at}/positions"), fact, found.sha256_sorted());

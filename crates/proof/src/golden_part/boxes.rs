@@ -103,7 +103,7 @@ async fn check_vertices(
     let query = query.mode(mode).columns(Columns::Named(columns.clone())).order(Order::Storage);
     let Some(answer) = report.ok_or_report(at, reader.run(&query).await) else { return };
     let found = Rows::from_column(answer.batch.positions());
-    report.fact(&at, fact, "count", found.len());
+    report.fact(at, fact, "count", found.len());
     report.compare(&format!("{at}/rows"), &fact["sha256_sorted"], found.sha256_sorted());
     if let Some(fact) = fact.get("joined_sha256_sorted") {
         let found = positions_with_columns(&answer.batch, &columns).sha256_sorted();

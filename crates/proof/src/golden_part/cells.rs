@@ -18,16 +18,16 @@ pub(super) async fn check_chunks(
     level: &LevelReader,
 ) -> anyhow::Result<()> {
     let keys: Vec<ChunkKey> = level.chunks().await?.iter().collect();
-    report.fact(&at, expected, "chunk_count", keys.len());
+    report.fact(at, expected, "chunk_count", keys.len());
     if expected["chunks"].is_array() {
         let found: Vec<Value> = keys.iter().map(key_to_json).collect();
-        report.fact(&at, expected, "chunks", found);
+        report.fact(at, expected, "chunks", found);
     }
     if expected["chunks_sha256"].is_string() {
         let found = Rows::from_ints(keys.iter().map(ChunkKey::components)).sha256();
-        report.fact(&at, expected, "chunks_sha256", found);
+        report.fact(at, expected, "chunks_sha256", found);
     }
-    report.fact(&at, expected, "vertex_dtype", level.dtype().to_string());
+    report.fact(at, expected, "vertex_dtype", level.dtype().to_string());
     if expected["grid"].is_object() {
         let cells = level.node().required_cells("vertices").await?;
         let origin = cells.attributes().get("chunk_grid_origin").cloned().unwrap_or_default();
@@ -159,20 +159,20 @@ async fn check_column(
     }
     let rows = contents.rows_in_order(&values.iter().collect::<Vec<_>>());
     let joined = contents.positions().join_columns(&rows).sha256_sorted();
-    report.fact(&at, expected, "dtype", attribute.dtype().to_string());
-    report.fact(&at, expected, "sha256", rows.sha256());
+    report.fact(at, expected, "dtype", attribute.dtype().to_string());
+    report.fact(at, expected, "sha256", rows.sha256());
     if let Some(expected) = truth.get("joined_with_position_sha256_sorted") {
         report.compare(&format!("{at}/truth"), expected, joined.clone());
     }
     if truth["agree"] == json!(false) {
         return Ok(()); // declared with a wrong width
     }
-    report.fact(&at, expected, "ncols", attribute.width());
-    report.fact(&at, expected, "count", rows.len());
-    report.fact(&at, expected, "sha256_sorted", rows.sha256_sorted());
+    report.fact(at, expected, "ncols", attribute.width());
+    report.fact(at, expected, "count", rows.len());
+    report.fact(at, expected, "sha256_sorted", rows.sha256_sorted());
     let with_position = &expected["joined_with_position_sha256_sorted"];
     report.compare(&format!("{at}/joined_with_position"), with_position, joined);
-    report.fact(&at, expected, "head", first_rows(contents, &values, &expected["head"]));
+    report.fact(at, expected, "head", first_rows(contents, &values, &expected["head"]));
     check_documentation(report, at, expected, &attribute, contents).await
 }
 
@@ -189,7 +189,7 @@ async fn check_documentation(
         contents.reader.node().cells(&format!("vertex_attributes/{}", attribute.name())).await?;
     let channels = cells.and_then(|cells| cells.attributes().get("channel_names").cloned());
     report.known(
-        &at,
+        at,
         expected,
         [
             (
@@ -263,7 +263,7 @@ pub(super) async fn check_fragment_columns(
 /// Compares rows with a block of `count`, `sha256`, `sha256_sorted`, as far as it has them.
 pub(super) fn check_rows(report: &mut Report, at: &str, expected: &Value, rows: &Rows) {
     report.known(
-        &at,
+        at,
         expected,
         [
             ("count", json!(rows.len())),

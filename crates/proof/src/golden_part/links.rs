@@ -110,7 +110,7 @@ async fn check_family(
         return Ok(());
     }
     report.known(
-        &at,
+        at,
         expected,
         [
             ("num_links", json!(family.num_links())),
@@ -121,7 +121,7 @@ async fn check_family(
     if expected["offsets"].is_array() {
         let names = family.segments().iter().filter_map(|segment| segment.offsets());
         let names: Vec<String> = names.map(ToString::to_string).collect();
-        report.fact(&at, expected, "offsets", names);
+        report.fact(at, expected, "offsets", names);
     }
     let (records, parts) = read_records(family).await?;
     let among = |intra| records.iter().filter(|record| record.intra == intra).collect::<Vec<_>>();
@@ -239,7 +239,7 @@ async fn check_values(
     records: &Rows,
 ) -> anyhow::Result<()> {
     let attribute = family.attribute(name).await?.context("no such attribute")?;
-    report.fact(&at, expected, "dtype", attribute.dtype().to_string());
+    report.fact(at, expected, "dtype", attribute.dtype().to_string());
     let mut found = Vec::new();
     for (segment, (places, cells)) in parts.iter().enumerate() {
         for column in attribute.values(segment, places, cells, Caching::Once).await {
@@ -252,8 +252,8 @@ async fn check_values(
         1 => json!([found.len()]),
         width => json!([found.len(), width]),
     };
-    report.fact(&at, expected, "shape", shape);
-    report.fact(&at, expected, "sha256", found.sha256());
+    report.fact(at, expected, "shape", shape);
+    report.fact(at, expected, "sha256", found.sha256());
     let joined = records.join_columns(&found).sha256_sorted();
     report.compare(&format!("{at}/joined"), &expected["joined_with_record_sha256_sorted"], joined);
     Ok(())
@@ -287,9 +287,9 @@ async fn check_intra_values(
         }
     }
     found.sort_by(|a, b| a.0.cmp_numeric(&b.0));
-    report.fact(&at, expected, "cells", found.len());
+    report.fact(at, expected, "cells", found.len());
     let bytes: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
-    report.fact(&at, expected, "bytes", bytes);
+    report.fact(at, expected, "bytes", bytes);
     let digest = facts::digest(found.iter().map(|(_, bytes)| bytes));
     report.compare(&format!("{at}/sha256"), &expected["sha256_of_cells_in_chunk_order"], digest);
     Ok(())

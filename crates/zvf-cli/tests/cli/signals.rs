@@ -120,7 +120,8 @@ fn a_script_that_has_committed_is_completed_or_says_what_stands() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (code, output) = end(edit);
-        let report: Value = serde_json::from_slice(&output.stdout).expect(&format!("{output:?}"));
+        let report: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
         let commits = report["commits"].as_array().unwrap().len();
         assert_eq!(commits, count_commits(store.path()), "{report}");
         let is_whole = commits == COMMITS as usize;

@@ -195,7 +195,7 @@ async fn invalid_mixtures_are_refused() {
     writer.push(&part(Kind::Graph, 5)).unwrap();
     assert_eq!(
         writer.finish().await.unwrap_err().to_string(),
-        "object 5 is both a graph and a streamline: ids are those of all kinds together"
+        "InvalidArgument, object 5 is both a graph and a streamline: ids are those of all kinds together"
     );
 }
 

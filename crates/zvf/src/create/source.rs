@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn faults_of_a_store_are_converted_back() {
-        let fault = || Error::from(zvf_store::Key::root().child("a/b").unwrap_err());
+        let fault = || zvf_store::Key::root().child("a/b").unwrap_err();
         let (class, text) = (fault().class(), fault().to_string());
         let converted = to_error(wrap_read_error(fault()));
         assert_eq!((converted.class(), converted.to_string()), (class, text));
