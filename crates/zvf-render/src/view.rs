@@ -206,7 +206,7 @@ mod tests {
             let error = Camera::new([low; 3], [high; 3], View::TOP, SQUARE, 0.0).unwrap_err();
             let bounds = format!("{:?} to {:?}", [low; 3], [high; 3]);
             assert_eq!(
-                error.to_string(),
+                error.sentence(),
                 format!("bounds: expected a finite box, its lowest corner first, found {bounds}")
             );
         }

@@ -227,7 +227,7 @@ async fn invalid_options_are_refused_with_a_reason() {
         ),
         (
             Options { colour: by_name, ..base() },
-            "InvalidArgument, there is no vertex attribute \"mass\": there is none",
+            "there is no vertex attribute \"mass\": there is none",
         ),
     ] {
         let error = render(&reader, &Query::all(), &options).await.unwrap_err();

@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(keep(1, false), Err(format!("Duplicate, cell: {rule} one of a closed shard")));
         let plan = |shape: &[u64]| Shards::new(shape, 2).unwrap_err().to_string();
         let text = "InvalidArgument, cells per shard: expected";
-        assert_eq!(plan(&[1]), format!("{text} one number for each axis, found \"another count\""));
+        assert_eq!(plan(&[1]), format!("{text} one number for each axis, found another count"));
         for shape in [[0, 1], [u64::MAX, 0]] {
             assert_eq!(plan(&shape), format!("{text} at least 1 on each axis, found 0"));
         }
