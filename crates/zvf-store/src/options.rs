@@ -146,7 +146,7 @@ impl fmt::Debug for RetryHook {
 /// use zvf_store::{OpenOptions, Store, VersionsHook};
 ///
 /// let hook = VersionsHook::new(|address, _options| {
-///     Err(Error::custom(Class::NotFound, format!("{address}: no repository")))
+///     Err(zvf_error::Error::custom(Class::NotFound, format!("{address}: no repository")))
 /// });
 /// let options = OpenOptions { versions: Some(hook), ..OpenOptions::default() };
 /// let error = Store::versions("other+file:///data", &options).unwrap_err();

@@ -205,7 +205,7 @@ fn exported_again(house: &House) -> anyhow::Result<usize> {
             if words.next().is_some_and(|kind| TYPES.contains(&kind)) {
                 let path = words.next().unwrap_or_default().trim_end_matches(':').to_owned();
                 let place = path.rsplit("::").nth(1).unwrap_or_default();
-                if place.starts_with(char::is_uppercase) {
+                if place.starts_with(char::is_uppercase) || path.starts_with('&') {
                     continue; // of a trait or of what implements one
                 }
                 names.extend(path.rsplit(':').next().map(str::to_owned));
