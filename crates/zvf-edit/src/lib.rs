@@ -108,7 +108,6 @@ pub use collect::{Collect, gc, parse_duration};
 pub use diff::{Side, diff};
 pub use divide::{VacuumShare, finish_vacuum, is_vacuumed, plan_vacuum, run_vacuum};
 pub use error::EditError;
-pub(crate) use error::Result;
 pub use history::{Undo, failure, find_commit, has_objects, head, log, settle, show, undo};
 pub use options::{CommitOptions, Refresh};
 pub use place::Place;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use zvf::edit::{CommitOptions, EditError, Editor, Place, Refresh, Result};
+use zvf::edit::{CommitOptions, EditError, Editor, Place, Refresh};
 use zvf::format::Class;
 use zvf::publish::CommitGate;
 
@@ -196,7 +196,7 @@ impl Edit {
         lines: &mut dyn io::BufRead,
         interrupt: &Interrupt,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Result<()>> {
+    ) -> anyhow::Result<Result<(), EditError>> {
         let mut text = String::new();
         let mut number = 0;
         loop {
@@ -267,7 +267,7 @@ pub(crate) fn print(report: &serde_json::Value, out: &mut dyn Write) -> anyhow::
 
 /// Prints the report of a command that makes one commit.
 pub(crate) fn finish(
-    done: std::result::Result<serde_json::Value, EditError>,
+    done: Result<serde_json::Value, EditError>,
     store: &str,
     session: &Session,
     out: &mut dyn Write,
