@@ -191,10 +191,8 @@ impl Parts {
     /// When there is not one statement for each part.
     pub fn with_starts(self, starts: Vec<bool>) -> Result<Self, BadBatch> {
         same_length("the starts of parts", starts.len(), self.len())?;
-        if starts.iter().enumerate().all(|(part, starts)| *starts == (part > 0)) {
-            return Ok(Self { starts: Vec::new(), ..self });
-        }
-        Ok(Self { starts, ..self })
+        let is_usual = starts.iter().enumerate().all(|(part, starts)| *starts == (part > 0));
+        Ok(Self { starts: if is_usual { Vec::new() } else { starts }, ..self })
     }
 
     /// Returns the same parts of other objects.
