@@ -1,8 +1,9 @@
 //! The one error of every crate that reads or writes stores: what is wrong, where, what was expected and found, and what to do.
 //!
-//! [`Error`] is one pointer. A function that refuses something makes it in one line, with the kind of fault ([`Class`]) and
-//! three phrases; layers that the error passes add the place that they know and nobody below named: the key, the bytes, the
-//! chunk, the object ([`Locate`]). All of it are fields, from which one sentence is printed; nothing cuts printed text apart.
+//! [`Error`] is one pointer. A function that refuses something makes it in one line, with the kind of fault
+//! ([`Class`](zvf_format::Class)) and three phrases; layers that the error passes add the place that they know and nobody
+//! below named: the key, the bytes, the chunk, the object ([`Locate`]). All of it are fields, from which one sentence is
+//! printed; nothing cuts printed text apart.
 //!
 //! Crates without `std` return [`FormatError`](zvf_format::FormatError) or [`MetadataError`](zvf_metadata::MetadataError),
 //! which `?` turns into this error, with all that they say.
