@@ -6,24 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::stores::{Ran, zvf};
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
-        fs::write(self.0.path().join(name), text).unwrap();
-        self.at(name)
-    }
-}
+use crate::stores::{Folder, Ran, zvf};
 
 fn done(ran: &Ran) {
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -3,24 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::stores::{Ran, zvf};
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
-        fs::write(self.0.path().join(name), text).unwrap();
-        self.at(name)
-    }
-}
+use crate::stores::{Folder, Ran, zvf};
 
 fn done(args: &[&str]) -> Ran {
     let ran = zvf(args);
@@ -70,6 +53,10 @@ fn each_object_is_written_to_a_file_of_its_own() {
     done(&["convert", "-q", &store, &folder.at("ids/{id}.obj"), "--objects", "1"]);
     let names: Vec<_> = fs::read_dir(folder.at("ids")).unwrap().collect();
     assert_eq!((names.len(), Path::new(&folder.at("ids/1.obj")).exists()), (1, true));
+    let unknown = ["convert", "-q", &store, &folder.at("some/{id}.swc"), "--objects", "1,999"];
+    let error = zvf(&unknown).refused(2);
+    assert!(error.contains("999"), "{error}");
+    assert!(!Path::new(&folder.at("some")).exists());
     for (input, output, message) in [
         (&store, folder.at("same/{name}"), "stands for no output format"),
         (&files[0], pattern, "make a store of the input first"),

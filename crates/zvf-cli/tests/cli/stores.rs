@@ -1,5 +1,6 @@
 //! Stores unpacked from their archives, and functions that run the command.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
@@ -15,6 +16,24 @@ impl Unpacked {
     /// Returns the path as an argument of a command line.
     pub(crate) fn arg(&self) -> &str {
         self.path.to_str().unwrap()
+    }
+}
+
+/// A temporary folder for the files of a test.
+pub(crate) struct Folder(pub(crate) tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn at(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        fs::write(self.0.path().join(name), text).unwrap();
+        self.at(name)
     }
 }
 

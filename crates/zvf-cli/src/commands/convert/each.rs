@@ -1,13 +1,13 @@
 //! One file for each object: an output whose name has `{id}` or `{name}`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
 use std::path::Path;
 
 use zvf::convert::Format;
 use zvf::export::Export;
 use zvf::model::{ObjectId, Value};
-use zvf::{Kind, LevelId, Reader};
+use zvf::{BadQuery, Error, Kind, LevelId, Reader};
 
 use super::{Convert, StoreQueries};
 use crate::commands::job::{Job, Source};
@@ -61,14 +61,13 @@ impl Convert {
         let level = reader.level_of_kind(LevelId(0), kind).await?;
         let index = level.objects().await?;
         let Some(index) = index else { return Err(Usage::new("the store has no objects").into()) };
-        let all: Vec<u64> = (0..index.slots()).collect();
-        let mut ids = index.ids_of(&all).await?;
-        if let Some(asked) = asked {
-            let asked: HashSet<ObjectId> = asked.into_iter().collect();
-            ids.retain(|id| asked.contains(id));
-        }
-        let rows = index.find(&ids).await?;
-        let rows: Vec<u64> = rows.into_iter().flatten().collect(); // ids of the index are found
+        let ids = match asked {
+            Some(asked) => BTreeSet::from_iter(asked).into_iter().collect(),
+            None => index.ids_of(&(0..index.slots()).collect::<Vec<u64>>()).await?,
+        };
+        let rows = index.find(&ids).await?.into_iter().zip(&ids);
+        let rows = rows.map(|(row, id)| row.ok_or(BadQuery::NoSuchObject(*id)));
+        let rows: Vec<u64> = rows.collect::<Result<_, _>>().map_err(Error::from)?;
         let names = match level.object_attribute("name").await? {
             Some(names) => Some(names.rows(&rows).await?),
             None if self.output.contains("{name}") => {
