@@ -1,4 +1,4 @@
-//! What tests of every layer share, each behind a feature, so that a low crate compiles no high one for its tests:
+//! Helpers for tests of every layer. Each is behind a feature, so that tests of a low crate compile no high crate:
 //!
 //! ```text
 //! stores    the archived stores of `testdata/zvf`, files over HTTP ([`http`]), an emulator of S3 ([`s3`]), tests that must

@@ -139,7 +139,7 @@ fn read_report(file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// What is behind so many lines is not worth telling.
+/// Lines of a report that are kept: the others are negligible.
 const LINES: usize = 200;
 /// What `perf record` writes.
 const FILE: &str = "perf.data";

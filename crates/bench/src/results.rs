@@ -1,12 +1,12 @@
-//! What a part measured, as JSON; `xtask/benchmarks.py` makes tables, plots and pages of it.
+//! Measurements of a part, as JSON. `xtask/benchmarks.py` makes tables, plots and pages from them.
 //!
 //! ```text
 //! FOLDER/parts/NAME.json    a part that is finished: its rows, notes and sizes, the commit, and how it was run
 //! FOLDER/run.json           a run: its settings, and all of its parts
 //! ```
 //!
-//! A run that was interrupted, or of which one part failed, goes on with `--resume`: a part is taken from its file if it was run
-//! with the same settings. Each part compares in one run on one machine, whichever commit it is of.
+//! `--resume` continues a run that was interrupted or had a failed part. It takes a part from its file if the settings are the
+//! same. Each part compares in one run on one machine, whichever commit it is of.
 
 use std::fs;
 use std::io::ErrorKind;

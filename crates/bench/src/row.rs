@@ -87,7 +87,7 @@ pub(crate) struct Row {
     pub(crate) count: Option<u64>,
     /// How many times as fast as the others zvf is wanted to be, where the part says so.
     pub(crate) ahead: Option<f64>,
-    /// Of which work on more and more data it is a step.
+    /// The series of growing inputs that this row belongs to.
     pub(crate) growth: Option<Growth>,
     pub(crate) sides: Vec<Side>,
 }

@@ -1,5 +1,5 @@
-//! What a run of cases comes to: each has a [`Report`] of its facts, those that agree, those that differ, and those that were not
-//! compared; a [`Run`] counts them and prints what differs.
+//! Results of cases. A [`Report`] lists the facts of one case that agree, that differ and that were not compared. A [`Run`]
+//! counts them and prints the differences.
 //!
 //! A fact has a name, `store/level/what`, and is a JSON value on both sides: the expected one of the corpus, and the
 //! found one of the library. Numbers agree when they have the same value.
@@ -70,8 +70,8 @@ impl Report {
         }
     }
 
-    /// Compares every fact of the corpus but those of `elsewhere` with what `found` gives under its name; a fact of which it
-    /// gives nothing is one that nobody compares.
+    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found` returns for its name. A fact
+    /// without a value is reported as not compared.
     pub(crate) fn each(
         &mut self,
         at: impl Display,

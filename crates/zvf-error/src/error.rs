@@ -6,8 +6,8 @@
 //! ```
 //!
 //! An error copies cheaply, because single flight returns one fault to every caller that waited for it: copies share the cause.
-//! What a backend reports is linked as the [`source`](std::error::Error::source) and is not shown, because it may hold addresses
-//! and secrets. Of what the operating system said the kind and the number are shown.
+//! The error of a backend is the [`source`](std::error::Error::source) and is not printed, because it may hold addresses and
+//! secrets. Of an error of the operating system, the kind and the number are printed.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -542,7 +542,7 @@ fn op_of(class: Class) -> &'static str {
     }
 }
 
-/// What is found while reading, besides what passes by itself.
+/// Classes that reading returns, besides those that a retry may clear.
 const WHILE_READING: [Class; 4] =
     [Class::NotFound, Class::PermissionDenied, Class::Unauthenticated, Class::FileChanged];
 /// Characters of a quotation.

@@ -1,7 +1,7 @@
-//! Questions that make no sense.
+//! Errors of invalid queries.
 //!
-//! A query that makes no sense is refused before anything is read ([`BadQuery`]); it is the cause of the error that is returned.
-//! What the store or the level has to say is passed on as it is.
+//! An invalid query is refused before anything is read. [`BadQuery`] is the cause of the error that is returned. Errors of the
+//! store and of the level are returned unchanged.
 
 use zvf_error::Error;
 use zvf_format::Class;

@@ -47,7 +47,7 @@ pub(crate) fn count_sent(
     HeldBody { body, held, count: |sent, bytes| sent.0 += bytes }.boxed_unsync()
 }
 
-/// The bytes that were sent, and who is told of them.
+/// The number of bytes sent, and the function that receives it.
 struct SentBytes(u64, Option<Box<dyn FnOnce(u64) + Send>>);
 
 impl Drop for SentBytes {

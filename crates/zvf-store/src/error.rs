@@ -1,6 +1,6 @@
 //! Errors that only this layer makes: of backends, and of objects that change under a reader.
 //!
-//! The lower crates know the byte; this layer adds the key. What a backend reports is linked as the source and is not shown,
+//! The lower crates know the byte; this layer adds the key. The error of a backend is the source and is not printed,
 //! because it may hold addresses and secrets.
 //!
 //! Not here: the error itself (`zvf_error`), the classes, their exit codes and advice (`zvf_format::Class`).

@@ -63,7 +63,7 @@ pub(super) fn is_plain_name(name: &str) -> bool {
     first && chars.all(is_name_part) && !RESERVED.contains(&name)
 }
 
-/// What may begin a word.
+/// The expectation in the error for a character that begins no word.
 pub(super) const ODD_CHARACTER: &str = "a name, a value or a comparison; a column whose name has \
     other characters is written in backquotes: `a%b`";
 const MAX_TEXT_BYTES: usize = 65_536;

@@ -243,12 +243,11 @@ pub(crate) async fn look(
     options: &Options,
     out: &mut dyn Write,
 ) -> anyhow::Result<Report> {
-    let to_error = |error: Error| anyhow::Error::from(error);
     let store = match session.unchecked_store(address).await {
         Ok(store) => store,
         Err(error) => {
-            let report = report_unopened(error, options).map_err(to_error);
-            return report.with_context(|| format!("cannot open {address}"));
+            return report_unopened(error, options)
+                .with_context(|| format!("cannot open {address}"));
         }
     };
     let (observer, progress) = observe(session);
@@ -257,7 +256,7 @@ pub(crate) async fn look(
     drop(observer);
     drop(progress);
     session.print_store_notices(out, &store)?;
-    report.map_err(to_error).with_context(|| format!("cannot validate {address}"))
+    report.with_context(|| format!("cannot validate {address}"))
 }
 
 /// Returns an observer that shows progress and stops the validation, and the progress line, shown until it is dropped.
