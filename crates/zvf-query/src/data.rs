@@ -25,177 +25,95 @@
 //! JSON has no others. The form is for formats that name their fields, as JSON does. What the constructors of a region, a
 //! condition or a chunk key refuse is refused here in the same words, and so are fields that do not exist.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
-use zvf_format::FormatError;
-use zvf_format::key::ChunkKey;
-use zvf_model::{BadBounds, Bounds, Kind, LevelId, ObjectId, UnknownKind, Value};
+use zvf_model::{BadBounds, Bounds, LevelId, ObjectId, Value};
 
-use crate::mode::Mode;
 use crate::predicate::{BadPredicate, ColumnRef, Comparison, Predicate};
-use crate::query::{Columns, LevelRule, Order, Query, UnknownIds};
 use crate::region::{BadRegion, HalfSpace, Region, Shape};
 
-/// The form of a [`Query`].
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct QueryData {
-    #[serde(skip_serializing_if = "is_default")]
-    level: LevelRule,
-    #[serde(skip_serializing_if = "is_default")]
-    kind: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    region: Option<Region>,
-    #[serde(skip_serializing_if = "is_default")]
-    mode: Option<Mode>,
-    #[serde(skip_serializing_if = "is_default")]
-    objects: Option<Vec<i64>>,
-    #[serde(skip_serializing_if = "is_default")]
-    groups: Option<Vec<u64>>,
-    #[serde(skip_serializing_if = "is_default")]
-    filter: Option<Predicate>,
-    #[serde(skip_serializing_if = "is_default")]
-    columns: Columns,
-    #[serde(skip_serializing_if = "is_default")]
-    order: Option<Order>,
-    #[serde(skip_serializing_if = "is_default")]
-    limit: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    limit_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    unknown_ids: UnknownIds,
-    #[serde(skip_serializing_if = "is_default")]
-    allow_missing: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    with_owners: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    with_places: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    vertices_only: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    first_chunk: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    end_chunk: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    links_of_chunks: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    increment_only: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    uncached: bool,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// Data that is no question.
+/// Data that is no region.
 #[derive(Debug, Error)]
 pub(crate) enum BadData {
     #[error(transparent)]
     Bounds(#[from] BadBounds),
     #[error(transparent)]
-    Chunk(#[from] FormatError),
-    #[error(transparent)]
-    Kind(#[from] UnknownKind),
-    #[error(transparent)]
-    Predicate(#[from] BadPredicate),
-    #[error(transparent)]
     Region(#[from] BadRegion),
 }
 
-impl From<Query> for QueryData {
-    fn from(query: Query) -> Self {
-        let (first, end) = query.chunks;
-        Self {
-            level: query.level,
-            kind: query.kind.map(|kind| kind.token().to_owned()),
-            region: query.region,
-            mode: query.mode,
-            objects: query.objects.map(|ids| ids.into_iter().map(|id| id.0).collect()),
-            groups: query.groups,
-            filter: query.predicate,
-            columns: query.columns,
-            order: query.order,
-            limit: query.limit,
-            limit_bytes: query.max_bytes,
-            unknown_ids: query.unknown_ids,
-            allow_missing: query.allow_missing,
-            with_owners: query.owners,
-            with_places: query.places,
-            vertices_only: query.vertices_only,
-            first_chunk: first.map(|key| key.to_string()),
-            end_chunk: end.map(|key| key.to_string()),
-            links_of_chunks: query.links_of_chunks,
-            increment_only: query.own_level_only,
-            uncached: query.uncached,
-        }
+/// Values that are written as their text.
+pub(crate) mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(ToString::to_string).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
     }
 }
 
-impl TryFrom<QueryData> for Query {
-    type Error = BadData;
+/// Ids of objects as numbers.
+pub(crate) mod ids {
+    use super::*;
 
-    fn try_from(data: QueryData) -> Result<Self, BadData> {
-        let key = |text: Option<String>| text.map(|text| text.parse::<ChunkKey>()).transpose();
-        let chunks = (key(data.first_chunk)?, key(data.end_chunk)?);
-        Ok(Self {
-            level: data.level,
-            kind: data.kind.map(|kind| kind.parse::<Kind>()).transpose()?,
-            region: data.region,
-            mode: data.mode,
-            objects: data.objects.map(|ids| ids.into_iter().map(ObjectId).collect()),
-            groups: data.groups,
-            predicate: data.filter,
-            columns: data.columns,
-            order: data.order,
-            limit: data.limit,
-            max_bytes: data.limit_bytes,
-            unknown_ids: data.unknown_ids,
-            allow_missing: data.allow_missing,
-            owners: data.with_owners,
-            places: data.with_places,
-            // As `Query::in_chunks` has it.
-            vertices_only: data.vertices_only || (chunks != (None, None) && !data.links_of_chunks),
-            chunks,
-            links_of_chunks: data.links_of_chunks,
-            own_level_only: data.increment_only,
-            uncached: data.uncached,
-        })
+    pub(crate) fn serialize<S: Serializer>(
+        value: &Option<Vec<ObjectId>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value
+            .as_ref()
+            .map(|ids| ids.iter().map(|id| id.0).collect::<Vec<_>>())
+            .serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Vec<ObjectId>>, D::Error> {
+        Ok(Option::<Vec<i64>>::deserialize(deserializer)?
+            .map(|ids| ids.into_iter().map(ObjectId).collect()))
     }
 }
 
-/// The form of a [`LevelRule`].
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum LevelData {
-    Number(u32),
-    MaxVertices(u64),
-    MaxBytes(u64),
-    Error(Number),
-    Screen { width: Number, pixels: u32 },
-}
+/// The number of a level.
+pub(crate) mod level {
+    use super::*;
 
-impl From<LevelRule> for LevelData {
-    fn from(rule: LevelRule) -> Self {
-        match rule {
-            LevelRule::Number(level) => Self::Number(level.0),
-            LevelRule::MaxVertices(vertices) => Self::MaxVertices(vertices),
-            LevelRule::MaxBytes(bytes) => Self::MaxBytes(bytes),
-            LevelRule::Error(error) => Self::Error(error.into()),
-            LevelRule::Screen { width, pixels } => Self::Screen { width: width.into(), pixels },
-        }
+    pub(crate) fn serialize<S: Serializer>(
+        value: &LevelId,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.0.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<LevelId, D::Error> {
+        Ok(LevelId(u32::deserialize(deserializer)?))
     }
 }
 
-impl From<LevelData> for LevelRule {
-    fn from(data: LevelData) -> Self {
-        match data {
-            LevelData::Number(level) => Self::Number(LevelId(level)),
-            LevelData::MaxVertices(vertices) => Self::MaxVertices(vertices),
-            LevelData::MaxBytes(bytes) => Self::MaxBytes(bytes),
-            LevelData::Error(error) => Self::Error(error.into()),
-            LevelData::Screen { width, pixels } => Self::Screen { width: width.into(), pixels },
-        }
+/// A number that may be infinite.
+pub(crate) mod number {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        Number::from(*value).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Number::deserialize(deserializer)?.into())
     }
 }
 
@@ -206,7 +124,7 @@ pub(crate) enum RegionData {
     Box {
         low: Vec<Number>,
         high: Vec<Number>,
-        #[serde(default, skip_serializing_if = "is_default")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         half_open: bool,
     },
     Ball {

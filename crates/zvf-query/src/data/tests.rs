@@ -2,8 +2,13 @@
 
 use serde_json::{from_str, to_string};
 
+use zvf_format::key::ChunkKey;
+use zvf_model::Kind;
+
 use super::*;
+use crate::mode::Mode;
 use crate::predicate::Scope;
+use crate::query::{Columns, LevelRule, Order, Query, UnknownIds};
 
 fn bounds(low: &[f64], high: &[f64]) -> Bounds {
     Bounds::new(low, high).unwrap()
@@ -94,7 +99,9 @@ fn every_field_round_trips() {
         assert_eq!(from_str::<Query>(text).unwrap(), query, "{text}");
     }
     let implied = from_str::<Query>(r#"{"first_chunk":"3"}"#).unwrap();
-    assert_eq!(implied, Query::all().in_chunks(key("3"), None));
+    let asked = Query::all().in_chunks(key("3"), None);
+    assert!(implied.asks_vertices());
+    assert_eq!(Query { vertices_only: true, ..implied }, asked);
     let region_query = from_str::<Query>(r#"{"region":{"box":{"low":[0],"high":[9]}}}"#).unwrap();
     assert_eq!(region_query, Query::all().in_region(bounds(&[0.0], &[9.0])));
 }

@@ -20,7 +20,8 @@ use crate::reader::Reader;
 
 /// Returns the counts of the answer to `query`.
 pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts> {
-    let bare = Query { columns: Columns::None, owners: false, places: false, ..query.clone() };
+    let bare =
+        Query { columns: Columns::None, with_owners: false, with_places: false, ..query.clone() };
     let contexts = contexts(reader, &bare).await?;
     if contexts.iter().any(|context| context.kind.has_links()) {
         return count_linked(&contexts, query.limit).await;

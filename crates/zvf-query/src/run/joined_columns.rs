@@ -27,7 +27,7 @@ impl Context {
         pieces: &[Piece],
         rows: Option<Vec<Option<u64>>>,
     ) -> Result<Batch> {
-        if self.query.places {
+        if self.query.with_places {
             batch = batch.with_field(self.places(keys, pieces).await?)?;
         }
         for attribute in &self.columns.fragment {
@@ -69,7 +69,7 @@ impl Context {
             })?;
             batch = batch.with_field(Field::new(name, column))?;
         }
-        if !self.query.owners {
+        if !self.query.with_owners {
             return Ok(batch);
         }
         let ids: Vec<ObjectId> = match distinct.as_slice() {
@@ -86,7 +86,7 @@ impl Context {
 
     /// Returns whether vertices get columns from their objects.
     pub(super) fn joins_objects(&self) -> bool {
-        self.query.owners || !self.columns.object.is_empty()
+        self.query.with_owners || !self.columns.object.is_empty()
     }
 
     /// Returns the column of places at which the vertices of `pieces` are stored.
@@ -119,7 +119,7 @@ impl Context {
 
     /// Returns whether the fragment of each piece is needed.
     pub(super) fn needs_fragments(&self) -> bool {
-        self.query.owners
+        self.query.with_owners
             || self.columns.need_fragments()
             || self.conditions.need_fragments()
             || self.asks_for_objects()
@@ -157,7 +157,7 @@ impl Context {
 
     /// Adds the columns from objects and fragments, without rows.
     pub(super) fn join_empty_columns(&self, mut batch: Batch) -> Result<Batch> {
-        if self.query.places {
+        if self.query.with_places {
             batch = batch.with_field(places(Vec::new())?)?;
         }
         for attribute in &self.columns.fragment {
@@ -170,7 +170,7 @@ impl Context {
             let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
             batch = batch.with_field(Field::new(name, column))?;
         }
-        Ok(if self.query.owners { batch.with_vertex_objects(Vec::new())? } else { batch })
+        Ok(if self.query.with_owners { batch.with_vertex_objects(Vec::new())? } else { batch })
     }
 }
 

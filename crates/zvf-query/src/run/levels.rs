@@ -24,7 +24,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Arc<C
     let level = choose_level(reader, query).await?;
     let first = reader.level_cache(level, query.kind).await?;
     let mut levels = vec![level];
-    if first.level.node().meta().is_additive() && !query.own_level_only {
+    if first.level.node().meta().is_additive() && !query.increment_only {
         let chain = LevelReader::chain(reader.store(), level).await?;
         levels = chain.iter().map(LevelReader::level).collect();
     }
@@ -44,7 +44,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Arc<C
     let is_single = caches.len() < 2;
     let mut contexts = Vec::with_capacity(caches.len());
     for cache in caches {
-        let kind = match (cache.kind(query.kind)?, query.vertices_only) {
+        let kind = match (cache.kind(query.kind)?, query.asks_vertices()) {
             (kind, false) => kind,
             (_, true) => Kind::PointCloud,
         };

@@ -203,7 +203,7 @@ impl Context {
         let near = first.and_then(|place| chunks.get(usize_from_u32(place)));
         let near = near.as_ref();
         let columns = columns::AnswerColumns::new(&query.columns, &cache, kind, near).await?;
-        let predicate = query.predicate.as_ref();
+        let predicate = query.filter.as_ref();
         let conditions = conditions::Conditions::new(predicate, &cache, near).await?;
         if !conditions.links.is_empty() {
             columns::check_links(kind)?;
@@ -271,7 +271,7 @@ impl Context {
             Some((_, range)) => chunks_in_range(&self.chunks, range),
             None => all_chunks(&self.chunks),
         };
-        let (first, end) = &self.query.chunks;
+        let (first, end) = (&self.query.first_chunk, &self.query.end_chunk);
         let place = |key: &ChunkKey| index_u32(self.chunks.lower_bound(key.components()));
         if let Some(end) = end {
             let end = place(end);
@@ -417,7 +417,7 @@ impl Context {
         if rows > MAX_ROWS {
             return Err(Error::limit("rows of an answer", MAX_ROWS, rows));
         }
-        let max_bytes = self.query.max_bytes.map_or(MAX_BYTES, |max| max.min(MAX_BYTES));
+        let max_bytes = self.query.limit_bytes.map_or(MAX_BYTES, |max| max.min(MAX_BYTES));
         if bytes > max_bytes {
             return Err(Error::limit("bytes of an answer", max_bytes, bytes));
         }

@@ -43,7 +43,7 @@ pub(crate) async fn work_units(context: &Context, purpose: Purpose) -> Result<Ve
 impl Context {
     /// Returns whether the answer is assembled object by object.
     pub(super) fn goes_by_objects(&self) -> bool {
-        if self.kind.has_links() || self.query.vertices_only {
+        if self.kind.has_links() || self.query.asks_vertices() {
             return false;
         }
         let asked = self.asks_for_objects();
@@ -127,7 +127,7 @@ impl Context {
         if !self.query.links_of_chunks {
             return true;
         }
-        let (first, end) = &self.query.chunks;
+        let (first, end) = (&self.query.first_chunk, &self.query.end_chunk);
         let Some(source) = source else { return first.is_none() };
         first.as_ref().is_none_or(|first| source.cmp_numeric(first).is_ge())
             && end.as_ref().is_none_or(|end| source.cmp_numeric(end).is_lt())
