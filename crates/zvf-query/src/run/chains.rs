@@ -18,8 +18,7 @@ use zvf_format::key::ChunkKey;
 use zvf_model::{ChunkOwners, ObjectIndex, ObjectManifest};
 
 use super::Context;
-use super::fetch::{Need, RowSource};
-use super::objects::check_pieces;
+use super::fetch::{Chunks, Need, RowSource};
 use super::work_units::{INDEX_BATCH_CELLS, groups};
 use crate::mode::Mode;
 use crate::region::Region;
@@ -114,7 +113,8 @@ impl Context {
         let found = self.cache.level.fragments(keys).await;
         let source = RowSource::Positions(&self.cache.level);
         let needs = keys.iter().map(|_| Need::Whole).collect();
-        let loaded = self.read(source, keys, needs, self.caching(0)).await?;
+        let chunks = Chunks { keys: keys.to_vec(), rows: Vec::new(), caching: self.caching(0) };
+        let loaded = self.read(source, &chunks, needs).await?;
         let steps = self.mode != Mode::Crop;
         for (cell, ((key, fragments), owners)) in (0_u32..).zip(keys.iter().zip(found).zip(owners))
         {
@@ -262,8 +262,9 @@ impl Context {
             }
         }
         let source = RowSource::Positions(&self.cache.level);
-        let loaded = self.read_pieces(source, &keys, &rows, &pieces_of, self.caching(0)).await?;
-        check_pieces(&keys, &pieces_of, &loaded)?;
+        let chunks = Chunks { keys, rows, caching: self.caching(0) };
+        let loaded = self.read_pieces(source, &chunks, &pieces_of).await?;
+        chunks.check_pieces(&pieces_of.list, &loaded)?;
         let axes = self.cache.level.axes();
         let ends = all.iter().map(|(place, pieces)| {
             let chain = Chain::new(pieces, &loaded, axes);

@@ -89,8 +89,7 @@ impl Conditions {
         if !all.links.is_empty() {
             let family = cache.level.links(zvf_format::key::Delta::SAME).await?;
             for column in distinct_columns(&all.links) {
-                let attribute =
-                    cache.required_link_attribute(family.as_ref(), &column.name).await?;
+                let attribute = cache.link_attribute(family.as_ref(), &column.name).await?;
                 check_index(&column, attribute.width())?;
                 all.link_columns.push((column, attribute));
             }

@@ -4,27 +4,28 @@
 //! storage order, and the elements in the order of an answer from a single work unit.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
-use super::{Context, Purpose, WorkUnit, elements::KeyedElements, join};
+use super::elements::{ElementAnswers, KeyedElements};
+use super::{Context, Purpose, WorkUnit, join};
 
 /// Answers `units` one after the other and merges their elements.
-pub(super) async fn collect_elements(context: &Context, units: Vec<WorkUnit>) -> Result<Batch> {
+pub(super) async fn collect_elements(
+    context: &Arc<Context>,
+    units: Vec<WorkUnit>,
+) -> Result<Batch> {
     let mut all = Vec::new();
     let (mut rows, mut bytes) = (0, 0);
-    for unit in units {
-        context.yield_before(&unit).await?;
-        for part in context.refine_unit(unit, Purpose::Collect).await? {
-            let WorkUnit::Elements(work) = part.unit else { continue }; // such work units have no other parts
-            let keyed = context.keyed_elements(&work, true).await?;
-            rows += to_u64(keyed.batch.len());
-            bytes += join::weight(&keyed.batch);
-            context.check_caps(rows, bytes)?;
-            all.push(keyed);
-        }
+    let mut answers = ElementAnswers::new(context, Purpose::Collect, units);
+    while let Some(keyed) = answers.next().await? {
+        rows += to_u64(keyed.batch.len());
+        bytes += join::weight(&keyed.batch);
+        context.check_caps(rows, bytes)?;
+        all.push(keyed);
     }
     merge(context, &all, &context.cell_order().await?)
 }

@@ -10,24 +10,21 @@
 //! Eight bytes are kept for each row of a chunk that was seen; everything else is that of one work unit. The order is that of
 //! the work units, not that of a collected answer. Vertices of cuts belong to one work unit.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
 
-use super::elements::KeyedElements;
-use super::{Context, Purpose, WorkUnit, contexts, work_units};
+use super::elements::{ElementAnswers, KeyedElements};
+use super::{Purpose, contexts, work_units};
 use crate::query::Query;
 use crate::reader::Reader;
 
 /// An answer with edges or faces, part by part: see [`Reader::run_numbered`].
 #[derive(Debug)]
 pub struct NumberedAnswer {
-    context: Arc<Context>,
-    coarse: VecDeque<WorkUnit>,
-    fine: VecDeque<WorkUnit>,
+    answers: ElementAnswers,
     numbers: VertexNumbers,
 }
 
@@ -54,9 +51,9 @@ pub(crate) async fn run_numbered(reader: &Reader, query: &Query) -> Result<Optio
     if !context.is_large(&places).await {
         return Ok(None);
     }
-    let coarse = work_units(&context, Purpose::Stream).await?.into();
-    let numbers = VertexNumbers::default();
-    Ok(Some(NumberedAnswer { context, coarse, fine: VecDeque::new(), numbers }))
+    let units = work_units(&context, Purpose::Stream).await?;
+    let answers = ElementAnswers::new(&context, Purpose::Stream, units);
+    Ok(Some(NumberedAnswer { answers, numbers: VertexNumbers::default() }))
 }
 
 impl NumberedAnswer {
@@ -66,23 +63,15 @@ impl NumberedAnswer {
     ///
     /// As [`Reader::run`], without its cap on rows.
     pub async fn next(&mut self) -> Result<Option<NumberedPart>> {
-        loop {
-            if let Some(unit) = self.fine.pop_front() {
-                let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such work units
-                let keyed = self.context.keyed_elements(&work, true).await?;
-                self.context.cache.level.store().check_maps()?;
-                return self.numbers.part(&keyed).map(Some);
-            }
-            let Some(unit) = self.coarse.pop_front() else { return Ok(None) };
-            let parts = self.context.refine_unit(unit, Purpose::Stream).await?;
-            self.fine = parts.into_iter().map(|part| part.unit).collect();
-        }
+        let Some(keyed) = self.answers.next().await? else { return Ok(None) };
+        self.answers.context.cache.level.store().check_maps()?;
+        self.numbers.part(&keyed).map(Some)
     }
 
     /// Returns how many chunks are listed and were not there, where the query allows that.
     #[must_use]
     pub fn missing_count(&self) -> usize {
-        self.context.lock_missing().list.len()
+        self.answers.context.lock_missing().list.len()
     }
 }
 

@@ -70,7 +70,8 @@ impl Context {
         };
         let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
         if is_whole && !self.is_large(&chunks).await {
-            return Ok(vec![WorkUnit::Elements(Work { chunks, cells, parent_cells: Vec::new() })]);
+            let all = Work { chunks, cells, parent_cells: Vec::new() };
+            return Ok(vec![WorkUnit::Elements(vec![all])]);
         }
         self.split(chunks, cells).await
     }
@@ -86,7 +87,7 @@ impl Context {
         let cells_per_unit = self.unit_cells(Purpose::Stream);
         let Some(family) = self.family().await? else {
             let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
-            let works = |places: &[u32]| WorkUnit::Several(places.iter().map(work).collect());
+            let works = |places: &[u32]| WorkUnit::Elements(places.iter().map(work).collect());
             return Ok(chunks.chunks(cells_per_unit).map(works).collect());
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
@@ -95,10 +96,7 @@ impl Context {
         }
         let place_of = |key: &ChunkKey| self.chunks.find(key).map(index_u32);
         for run in cells.chunk_by(|a, b| a.0 == b.0) {
-            let Some(segment) = run.first().and_then(|(n, _)| family.segments().get(*n)) else {
-                continue;
-            };
-            let listed = segment.cells().await?;
+            let listed = family.segments()[run[0].0].cells().await?;
             for cell in run {
                 let between = listed.chunks(cell.1)?;
                 let source = listed.source(cell.1).or_else(|| between.first().copied());
@@ -118,7 +116,7 @@ impl Context {
             }
         }
         let all: Vec<Work> = by_source.into_values().collect();
-        Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Several(works.to_vec())).collect())
+        Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Elements(works.to_vec())).collect())
     }
 
     /// Returns whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first
@@ -248,7 +246,7 @@ impl Context {
                 };
                 Ok(groups(&places, bytes, max_bytes).map(unit).collect())
             }
-            WorkUnit::Several(works) => {
+            WorkUnit::Elements(works) => {
                 let chunk_counts = works.iter().map(|work| work.chunks.len());
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
                 let rows = self.extents(&self.keys(&places)).await;
@@ -259,18 +257,12 @@ impl Context {
                 // Judged, not allocated.
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
                 let unit = |(part, bytes): (&[Work], _)| SizedWorkUnit {
-                    unit: WorkUnit::Elements(merge_work(part)),
+                    unit: WorkUnit::Elements(part.to_vec()),
                     bytes,
                 };
                 Ok(groups(&works, bytes, max_bytes).map(unit).collect())
             }
             WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
-            WorkUnit::Elements(work) => {
-                let rows = self.extents(&self.keys(&work.chunks)).await;
-                // Judged, not allocated.
-                let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
-                Ok(vec![SizedWorkUnit { unit: WorkUnit::Elements(work), bytes }])
-            }
         }
     }
 
@@ -389,7 +381,7 @@ impl<'a> Reads<'a> {
     fn add(&mut self, object: &ObjectRuns) -> u64 {
         let mut bytes = 0_u64;
         for run in &object.runs {
-            let Some((view, ranks, whole)) = self.chunks.get(run.chunk) else { continue };
+            let (view, ranks, whole) = &self.chunks[run.chunk];
             let fragment = ranks.as_ref().map(|ranks| ranks.get(view, run.fragment));
             let fragment_bytes = fragment.map_or(*whole, |fragment| {
                 let rows = fragment.map_or(0, |fragment| fragment.len());
@@ -429,22 +421,6 @@ pub(super) fn groups<T>(
     let ends: Vec<usize> = parts.iter().skip(1).map(|part| part.0).chain([all.len()]).collect();
     let part = |((start, bytes), end): (_, usize)| Some((all.get(start..end)?, bytes));
     parts.into_iter().zip(ends).filter_map(part)
-}
-
-/// Returns some work as one.
-fn merge_work(works: &[Work]) -> Work {
-    let mut all = Work::default();
-    for work in works {
-        all.chunks.extend_from_slice(&work.chunks);
-        all.cells.extend_from_slice(&work.cells);
-        all.parent_cells.extend_from_slice(&work.parent_cells);
-    }
-    for cells in [&mut all.cells, &mut all.parent_cells] {
-        cells.sort_unstable();
-        cells.dedup();
-    }
-    all.parent_cells.retain(|cell| all.cells.binary_search(cell).is_err());
-    all
 }
 
 /// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.
