@@ -26,20 +26,10 @@
 //! condition or a chunk key refuse is refused here in the same words, and so are fields that do not exist.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use thiserror::Error;
-use zvf_model::{BadBounds, Bounds, LevelId, ObjectId, Value};
+use zvf_model::{Bounds, LevelId, ObjectId, Value};
 
 use crate::predicate::{BadPredicate, ColumnRef, Comparison, Predicate};
-use crate::region::{BadRegion, HalfSpace, Region, Shape};
-
-/// Data that is no region.
-#[derive(Debug, Error)]
-pub(crate) enum BadData {
-    #[error(transparent)]
-    Bounds(#[from] BadBounds),
-    #[error(transparent)]
-    Region(#[from] BadRegion),
-}
+use crate::region::{BadRegion, Form, HalfSpace, Region};
 
 /// Values that are written as their text.
 pub(crate) mod text {
@@ -117,101 +107,71 @@ pub(crate) mod number {
     }
 }
 
-/// The form of a [`Region`].
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum RegionData {
-    Box {
-        low: Vec<Number>,
-        high: Vec<Number>,
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        half_open: bool,
-    },
-    Ball {
-        centre: Vec<Number>,
-        radius: Number,
-    },
-    HalfSpaces(Vec<HalfSpaceData>),
-    Prism {
-        outline: Vec<[Number; 2]>,
-        on: [usize; 2],
-        low: Vec<Number>,
-        high: Vec<Number>,
-    },
+/// Numbers that may be infinite.
+pub(crate) mod numbers {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(
+        values: &[f64],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(|value| Number::from(*value)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<f64>, D::Error> {
+        let numbers = Vec::<Number>::deserialize(deserializer)?;
+        Ok(numbers.into_iter().map(f64::from).collect())
+    }
 }
 
 /// The form of a [`HalfSpace`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HalfSpaceData {
-    normal: Vec<Number>,
-    offset: Number,
+    #[serde(with = "numbers")]
+    normal: Vec<f64>,
+    #[serde(with = "number")]
+    offset: f64,
 }
 
-impl From<Region> for RegionData {
+impl From<HalfSpace> for HalfSpaceData {
+    fn from(space: HalfSpace) -> Self {
+        Self { normal: space.normal().to_vec(), offset: space.offset() }
+    }
+}
+
+impl TryFrom<HalfSpaceData> for HalfSpace {
+    type Error = BadRegion;
+
+    fn try_from(data: HalfSpaceData) -> Result<Self, BadRegion> {
+        Self::new(&data.normal, data.offset)
+    }
+}
+
+impl From<Region> for Form {
     fn from(region: Region) -> Self {
-        match region.shape() {
-            Shape::Box(_) => {
-                let half_open = region.as_box().is_some_and(|(_, closed)| !closed);
-                let (low, high) = corners(region.hull());
-                Self::Box { low, high, half_open }
-            }
-            Shape::Ball(ball) => {
-                Self::Ball { centre: numbers(ball.centre()), radius: ball.radius().into() }
-            }
-            Shape::Convex(convex) => {
-                let spaces = convex.spaces().iter().map(|space| HalfSpaceData {
-                    normal: numbers(space.normal()),
-                    offset: space.offset().into(),
-                });
-                Self::HalfSpaces(spaces.collect())
-            }
-            Shape::Prism(prism) => {
-                let source = prism.source();
-                let (low, high) = corners(&source.limits);
-                let outline = source.outline.iter().map(|corner| corner.map(Number::from));
-                Self::Prism { outline: outline.collect(), on: source.on, low, high }
-            }
-        }
+        region.into_form()
     }
 }
 
-impl TryFrom<RegionData> for Region {
-    type Error = BadData;
+impl TryFrom<Form> for Region {
+    type Error = Box<dyn std::error::Error>;
 
-    fn try_from(data: RegionData) -> Result<Self, BadData> {
-        match data {
-            RegionData::Box { low, high, half_open } => {
-                let region = Self::from(Bounds::new(&floats(low), &floats(high))?);
-                Ok(if half_open { region.into_half_open() } else { region })
+    fn try_from(form: Form) -> Result<Self, Self::Error> {
+        Ok(match form {
+            Form::Box { low, high, half_open } => {
+                let region = Self::from(Bounds::new(&low, &high)?);
+                if half_open { region.into_half_open() } else { region }
             }
-            RegionData::Ball { centre, radius } => Ok(Self::ball(&floats(centre), radius.into())?),
-            RegionData::HalfSpaces(spaces) => {
-                let spaces = spaces.into_iter();
-                let spaces =
-                    spaces.map(|space| HalfSpace::new(&floats(space.normal), space.offset.into()));
-                Ok(Self::from_half_spaces(&spaces.collect::<Result<Vec<_>, _>>()?)?)
+            Form::Ball { centre, radius } => Self::ball(&centre, radius)?,
+            Form::HalfSpaces(spaces) => Self::from_half_spaces(&spaces)?,
+            Form::Prism { outline, on, low, high } => {
+                Self::prism(&outline, on, &Bounds::new(&low, &high)?)?
             }
-            RegionData::Prism { outline, on, low, high } => {
-                let outline: Vec<_> =
-                    outline.into_iter().map(|corner| corner.map(f64::from)).collect();
-                let limits = Bounds::new(&floats(low), &floats(high))?;
-                Ok(Self::prism(&outline, on, &limits)?)
-            }
-        }
+        })
     }
-}
-
-fn corners(bounds: &Bounds) -> (Vec<Number>, Vec<Number>) {
-    (numbers(bounds.low()), numbers(bounds.high()))
-}
-
-fn numbers(floats: &[f64]) -> Vec<Number> {
-    floats.iter().copied().map(Number::from).collect()
-}
-
-fn floats(numbers: Vec<Number>) -> Vec<f64> {
-    numbers.into_iter().map(f64::from).collect()
 }
 
 /// The form of a [`Predicate`]: its text, when reading that gives the same condition, or a tree.

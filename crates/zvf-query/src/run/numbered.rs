@@ -11,13 +11,14 @@
 //! the work units, not that of a collected answer. Vertices of cuts belong to one work unit.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
+use zvf_model::{Batch, Elements, Kind};
 
 use super::elements::{ElementAnswers, KeyedElements};
-use super::{Purpose, contexts, work_units};
+use super::{Purpose, contexts, join, work_units};
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -91,21 +92,27 @@ fn checked_number(number: u64) -> Result<usize> {
 impl VertexNumbers {
     fn part(&mut self, keyed: &KeyedElements) -> Result<NumberedPart> {
         let batch = &keyed.batch;
-        let (mut numbers, mut new) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut numbers = Vec::with_capacity(batch.len());
+        let mut new: Vec<(usize, Range<usize>)> = Vec::new();
         for (row, place) in keyed.places.iter().enumerate() {
             let (number, is_new) = self.number(*place);
             numbers.push(checked_number(number)?);
-            if is_new {
-                new.push(row);
+            match new.last_mut() {
+                _ if !is_new => {}
+                Some((_, rows)) if rows.end == row => rows.end += 1,
+                _ => new.push((0, row..row + 1)),
             }
         }
-        for cut in keyed.places.len()..batch.len() {
+        for _ in keyed.places.len()..batch.len() {
             numbers.push(checked_number(self.next)?);
             self.next += 1;
-            new.push(cut);
         }
-        let elements = renumber_elements(batch.elements(), &numbers)?;
-        Ok(NumberedPart { vertices: take_rows(batch, &new)?, elements })
+        new.push((0, keyed.places.len()..batch.len())); // the vertices of cuts
+        let none = Elements::new(2, Vec::new())?;
+        let elements = batch.elements().unwrap_or(&none);
+        let all = (0..elements.len()).map(|at| (0, at));
+        let elements = join::pick_elements(&[elements], all, |_, row| numbers[row])?;
+        Ok(NumberedPart { vertices: join::pick_vertices(&[batch], &new)?, elements })
     }
 
     /// Returns the number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is
@@ -123,35 +130,4 @@ impl VertexNumbers {
         }
         (rows[row] - 1, is_new)
     }
-}
-
-/// Returns the elements with other names for their ends.
-fn renumber_elements(elements: Option<&Elements>, numbers: &[usize]) -> Result<Elements> {
-    let Some(elements) = elements else { return Ok(Elements::new(2, Vec::new())?) };
-    let rows = elements.rows().iter().map(|row| numbers[*row]).collect();
-    let mut all = Elements::new(elements.width(), rows)?;
-    for field in elements.fields() {
-        all = all.with_field(field.clone())?;
-    }
-    Ok(all)
-}
-
-/// Returns some rows of a batch, without its elements.
-fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch> {
-    let column = |from: &Column| {
-        let mut builder = ColumnBuilder::empty_like(from);
-        builder.reserve(rows.len());
-        for run in rows.chunk_by(|a, b| a + 1 == *b) {
-            builder.push_rows(from, run[0]..run[0] + run.len());
-        }
-        builder.finish()
-    };
-    let mut some = Batch::new(batch.kind(), column(batch.positions()));
-    for field in batch.fields() {
-        some = some.with_field(field.with_column(column(&field.column)))?;
-    }
-    if let Some(owners) = batch.vertex_objects() {
-        some = some.with_vertex_objects(rows.iter().map(|row| owners[*row]).collect())?;
-    }
-    Ok(some)
 }

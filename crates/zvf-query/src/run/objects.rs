@@ -17,8 +17,8 @@ use super::Context;
 use super::fetch::Chunks;
 use crate::error::BadQuery;
 use crate::query::UnknownIds;
-use crate::select::pieces::{Piece, missing_row_error};
-use crate::select::runs::{Runs, check_extent};
+use crate::select::pieces::{Pieces, missing_row_error};
+use crate::select::runs::check_extent;
 use crate::select::selection::{Selection, Span};
 
 impl Context {
@@ -124,7 +124,6 @@ fn part_objects(
 ) -> Result<Selection> {
     let mut split = Selection::default();
     split.pieces.list.reserve(objects.iter().map(|object| object.runs.len()).sum());
-    let mut runs = Runs::default();
     for object in objects {
         let mut gaps = object.gaps.iter().peekable();
         let first = split.pieces.list.len();
@@ -150,15 +149,12 @@ fn part_objects(
             // Objects were followed to fragments that their chunks have.
             let fragment = fragment.ok_or_else(missing_row_error)?;
             let cell = index_u32(run.chunk);
-            runs.list.clear();
-            runs.push_fragment(fragment, saturating_u32(run.fragment)); // an index has fewer
+            let mut runs = Pieces::default();
+            runs.push_fragment(fragment, cell, saturating_u32(run.fragment)); // an index has fewer
             if split.pieces.list.len() - first + runs.list.len() > max_pieces {
                 return Err(too_many_pieces_error(max_pieces));
             }
-            for row_run in &runs.list {
-                let (start, len, fragment) = (row_run.start, row_run.len, row_run.fragment);
-                split.pieces.push_apart(Piece { cell, start, len, fragment });
-            }
+            split.pieces.extend(runs);
         }
         close(&mut split);
         let piece_count = split.pieces.list.len() - first;

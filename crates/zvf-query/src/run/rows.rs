@@ -7,7 +7,10 @@
 use rayon::prelude::*;
 use zvf_error::Result;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
-use zvf_model::{AttributeReader, Categories, Column, Value};
+use zvf_metadata::Dtype;
+use zvf_model::{
+    AttributeReader, Categories, Column, LevelReader, LinkAttribute, RowAttribute, Value,
+};
 
 use super::Context;
 use super::fetch::{Chunks, RowSource};
@@ -18,19 +21,23 @@ use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 use crate::select::selection::Selection;
 
-/// Where the values of a column of rows come from.
+/// Where the values of a column that conditions look at come from.
 #[derive(Clone, Debug)]
-pub(super) enum RowColumn {
+pub(super) enum ConditionColumn {
+    /// Of vertices or fragments.
     Attribute(AttributeReader),
     /// A coordinate of the positions, by the number of its axis.
     Axis(u32),
+    Object(RowAttribute),
+    Link(LinkAttribute),
 }
 
-impl RowColumn {
+impl ConditionColumn {
     pub(super) fn categories(&self) -> Option<&Categories> {
         match self {
             Self::Attribute(reader) => reader.categories(),
-            Self::Axis(_) => None,
+            Self::Link(attribute) => attribute.categories(),
+            Self::Axis(_) | Self::Object(_) => None,
         }
     }
 
@@ -38,6 +45,17 @@ impl RowColumn {
         match self {
             Self::Attribute(reader) => reader.width(),
             Self::Axis(_) => 1,
+            Self::Object(attribute) => attribute.width(),
+            Self::Link(attribute) => attribute.width(),
+        }
+    }
+
+    pub(super) fn dtype(&self, level: &LevelReader) -> Dtype {
+        match self {
+            Self::Attribute(reader) => reader.dtype(),
+            Self::Axis(_) => level.dtype(),
+            Self::Object(attribute) => attribute.dtype(),
+            Self::Link(attribute) => attribute.dtype(),
         }
     }
 }
@@ -72,7 +90,7 @@ pub(super) struct Codes {
 /// Compiles `predicate` with its columns among `columns`.
 pub(super) fn compile_predicate(
     predicate: &Predicate,
-    columns: &[(ColumnRef, RowColumn)],
+    columns: &[(ColumnRef, ConditionColumn)],
 ) -> Condition {
     let single_column = |column: &ColumnRef| {
         let number = columns.iter().position(|(listed, _)| listed == column);
@@ -101,9 +119,15 @@ pub(super) fn compile_predicate(
 impl Condition {
     /// Returns whether the condition rejects all rows of the chunk `key`, because its column is a
     /// part of the key.
-    pub(super) fn rejects_chunk(&self, key: &[i64], columns: &[(ColumnRef, RowColumn)]) -> bool {
+    pub(super) fn rejects_chunk(
+        &self,
+        key: &[i64],
+        columns: &[(ColumnRef, ConditionColumn)],
+    ) -> bool {
         let Self::One(OneColumn { column, codes: Some(codes), .. }) = self else { return false };
-        let Some((_, RowColumn::Attribute(reader))) = columns.get(*column) else { return false };
+        let Some((_, ConditionColumn::Attribute(reader))) = columns.get(*column) else {
+            return false;
+        };
         reader.is_part_of_key() && key.first().is_some_and(|bin| codes.rejects(*bin))
     }
 }
@@ -303,7 +327,7 @@ impl Context {
             let (mut loaded, mut missing) = (Vec::new(), vec![false; chunks.keys.len()]);
             let mut component = usize_from_u32(column.index);
             match source {
-                RowColumn::Attribute(reader) if column.scope == Scope::Fragment => {
+                ConditionColumn::Attribute(reader) if column.scope == Scope::Fragment => {
                     let found = reader.values_where_written(&chunks.keys, chunks.caching).await;
                     for (values, missing) in found.into_iter().zip(&mut missing) {
                         let values: Option<Option<Column>> = self.allow_missing(values)?;
@@ -312,17 +336,18 @@ impl Context {
                             .push(values.flatten().map_or(LoadedRows::Nothing, LoadedRows::Whole));
                     }
                 }
-                RowColumn::Attribute(reader) => {
+                ConditionColumn::Attribute(reader) => {
                     let source = RowSource::Attribute(reader);
                     loaded = self.read_pieces(source, chunks, pieces).await?;
                     for (loaded, missing) in loaded.iter().zip(&mut missing) {
                         *missing = matches!(loaded, LoadedRows::Nothing); // nothing but a fault leaves it empty
                     }
                 }
-                RowColumn::Axis(axis) => {
+                ConditionColumn::Axis(axis) => {
                     loaded = positions.to_vec(); // shares the bytes
                     component = usize_from_u32(*axis);
                 }
+                ConditionColumn::Object(_) | ConditionColumn::Link(_) => {} // no columns of rows
             }
             let categories = source.categories();
             columns.push(Values { column, component, categories, loaded, missing });

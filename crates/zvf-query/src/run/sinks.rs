@@ -93,7 +93,7 @@ pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
         batches.push(batch);
         found.add(more);
     }
-    let mut batch = join::join_batches(first, batches)?;
+    let mut batch = join::join_batches(first, batches).await?;
     if batch.len() > first.max_rows() {
         batch = join::cut(&batch, first.max_rows())?;
         (found.truncated, found.complete) = (true, false);
@@ -131,7 +131,7 @@ async fn collect(context: &Arc<Context>) -> Result<(Batch, Completeness)> {
             Ok(())
         });
         let truncated = truncated.await?;
-        (join::join_batches(context, batches)?, truncated)
+        (join::join_batches(context, batches).await?, truncated)
     };
     Ok((batch, Completeness::take(context, truncated).await?))
 }
@@ -295,7 +295,7 @@ impl Context {
         let mut rows = 0;
         for (chunk, present) in chunks.iter().zip(self.cache.level.row_counts(&keys).await) {
             check_end(&chunk.key, chunk.runs.end(), present?)?;
-            rows += chunk.runs.rows;
+            rows += to_u64(chunk.runs.rows);
         }
         Ok(rows)
     }

@@ -30,7 +30,7 @@ pub(crate) async fn statistics(
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
     // Rows are rows, whatever joins them.
     let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud).await?);
-    let empty = context.empty()?;
+    let empty = context.empty().await?;
     let mut all = Statistics {
         level,
         vertices: 0,

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_usize, to_u64};
-use zvf_model::{AttributeReader, Batch, ChunkFragments, Column, LevelId, Parts};
+use zvf_model::{AttributeReader, Batch, ChunkFragments, LevelId, Parts};
 use zvf_store::Caching;
 
 use super::fetch::Chunks;
@@ -26,15 +26,16 @@ use super::work_units::groups;
 use super::{Context, MAX_BYTES, MAX_ROWS, Purpose};
 use crate::answer::Plan;
 use crate::mode::Mode;
-use crate::select::pieces::{ColumnAssembler, Piece, Pieces};
-use crate::select::runs::{Runs, list_runs};
+use crate::select::pieces::{ColumnAssembler, Pieces};
+use crate::select::runs::list_runs;
 use crate::select::selection::Selection;
 
 /// One chunk and the rows of it that can matter.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(crate) key: ChunkKey,
-    pub(crate) runs: Runs,
+    /// As pieces of chunk 0.
+    pub(crate) runs: Pieces,
     /// About how many rows it has: as many as the fragments reach.
     pub(crate) rows: u64,
 }
@@ -43,7 +44,8 @@ impl Context {
     /// Answers with the vertices of the chunks at `places`, up to `limit`.
     pub(super) async fn vertices(self: &Arc<Self>, places: &[u32], limit: usize) -> Result<Batch> {
         let chunks = self.read_runs(places).await?;
-        let asked = chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(chunk.runs.rows)); // claims
+        let asked =
+            chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(to_u64(chunk.runs.rows))); // claims
         let caching = self.caching(asked.saturating_mul(self.row_bytes())); // only compared with a cap
         let level = &self.cache.level;
         let batch_bytes = match level.store().is_remote() {
@@ -146,14 +148,10 @@ impl Context {
     }
 
     /// Returns an empty answer.
-    pub(crate) fn empty(&self) -> Result<Batch> {
-        let positions = Column::empty(self.cache.level.dtype(), self.position_width());
-        let mut batch = Batch::new(self.kind, positions?);
-        for field in &self.columns.vertex {
-            let column = Column::empty(field.dtype(), field.width())?;
-            batch = batch.with_field(field.field(column))?;
-        }
-        let mut batch = self.join_empty_columns(batch)?;
+    pub(crate) async fn empty(&self) -> Result<Batch> {
+        let columns = vec![Vec::new(); self.columns.vertex.len()];
+        let batch = self.gather_rows(&Pieces::default(), &[], &columns)?;
+        let mut batch = self.join_columns(batch, &[], &[], Some(Vec::new())).await?;
         if self.goes_by_objects() {
             batch = batch.with_parts(Parts::new(vec![0], Vec::new())?)?; // parts, of which there are none
         }
@@ -169,7 +167,7 @@ impl Context {
         for chunk in &chunks {
             // Figures of a plan are upper bounds.
             plan.rows_before = plan.rows_before.saturating_add(chunk.rows);
-            plan.rows = plan.rows.saturating_add(chunk.runs.rows); // an estimate: rows may be repeated
+            plan.rows = plan.rows.saturating_add(to_u64(chunk.runs.rows)); // an estimate: rows may be repeated
         }
         let arrays = to_u64(self.columns.vertex.len()) + 1;
         plan.requests += arrays * to_u64(chunks.len());
@@ -181,12 +179,7 @@ impl Context {
 /// Returns the chunks, and all rows of them that can matter.
 fn select_all(chunks: &[Chunk], caching: Caching) -> (Chunks, Selection) {
     let mut pieces = Pieces::default();
-    for (cell, chunk) in (0..).zip(chunks) {
-        for run in &chunk.runs.list {
-            let (start, len, fragment) = (run.start, run.len, run.fragment);
-            pieces.push(Piece { cell, start, len, fragment });
-        }
-    }
+    (0..).zip(chunks).for_each(|(cell, chunk)| pieces.extend_from(chunk.runs.clone(), cell));
     let keys = chunks.iter().map(|chunk| chunk.key).collect();
     let rows = chunks.iter().map(|chunk| chunk.rows).collect();
     (Chunks { keys, rows, caching }, Selection { pieces, spans: None })

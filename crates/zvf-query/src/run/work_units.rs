@@ -11,7 +11,9 @@ use zvf_error::{Error, Result};
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_usize, to_u64};
-use zvf_model::{AttributeReader, FollowedObjects, LevelId, ObjectIndex, ObjectRuns};
+use zvf_model::{
+    AttributeReader, FollowedObjects, FragmentVisit, LevelId, ObjectIndex, ObjectRuns,
+};
 use zvf_store::Partial;
 
 use super::elements::Work;
@@ -278,8 +280,8 @@ impl Context {
         Ok(parts)
     }
 
-    /// Returns how many of these objects are followed at once, so that the fragment indexes of their chunks fit in
-    /// `max_bytes`: judged by the first ones.
+    /// Returns how many of these objects are followed at once, so that their fragments fit in `max_bytes`, and the fragment
+    /// indexes of their chunks do: judged by the first ones.
     async fn objects_at_once(
         &self,
         index: &ObjectIndex,
@@ -295,15 +297,16 @@ impl Context {
             ObjectRows::List(rows) => rows.iter().take(SAMPLED_OBJECTS).copied().collect(),
         };
         let followed = self.follow(index, &first).await?;
+        let per_object = |bytes: u64| bytes.div_ceil(to_u64(first.len())).max(1);
+        let fits = |bytes: u64| saturating_usize(max_bytes / per_object(bytes)); // bounded below
+        let runs: usize = followed.objects.iter().map(|object| object.runs.len()).sum();
+        let by_runs = fits(to_u64(runs * size_of::<FragmentVisit>()));
         let sizes = followed.chunks.iter().map(|chunk| to_u64(chunk.blob().len()));
         let bytes: u64 = sizes.sum(); // of blobs in memory
         let chunks = to_u64(followed.chunks.len()).max(1);
         let whole = bytes.div_ceil(chunks).saturating_mul(to_u64(self.chunks.len())); // an estimate
-        if whole <= max_bytes {
-            return Ok(all);
-        }
-        let object_bytes = bytes.div_ceil(to_u64(first.len())).max(1);
-        Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all)) // bounded
+        let by_indexes = if whole <= max_bytes { all } else { fits(bytes) };
+        Ok(by_runs.min(by_indexes).clamp(1, all))
     }
 
     /// Splits objects that were followed, and adds the work units to `parts`.

@@ -10,6 +10,7 @@ use super::selection::KeptElements;
 use crate::error::BadQuery;
 use crate::run::Context;
 use crate::run::joined_columns::{NullRow, null_value};
+use crate::run::rows::ConditionColumn;
 use crate::select::faces::interpolate_column;
 use crate::select::loaded_rows::LoadedRows;
 
@@ -21,8 +22,10 @@ impl Context {
             return Ok(());
         }
         let mut columns = Vec::with_capacity(conditions.link_columns.len());
-        for (column, attribute) in &conditions.link_columns {
-            columns.push((column, self.link_values(attribute, parts, caching).await?));
+        for (column, source) in &conditions.link_columns {
+            if let ConditionColumn::Link(attribute) = source {
+                columns.push((column, self.link_values(attribute, parts, caching).await?));
+            }
         }
         for (number, part) in parts.iter_mut().enumerate() {
             let part_values: Vec<_> =

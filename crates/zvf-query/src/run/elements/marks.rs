@@ -58,9 +58,9 @@ impl Marks {
     }
 
     /// Leaves only those rows allowed that are in `pieces`.
-    pub(super) fn allow_only(&mut self, pieces: impl IntoIterator<Item = Piece>) {
+    pub(super) fn allow_only<'a>(&mut self, pieces: impl IntoIterator<Item = &'a Piece>) {
         for piece in pieces {
-            self.rows_mut(&piece).iter_mut().for_each(|row| *row |= NAMED);
+            self.rows_mut(piece).iter_mut().for_each(|row| *row |= NAMED);
         }
         for row in self.0.iter_mut().flatten() {
             *row &= if *row & NAMED == 0 { !ALLOWED } else { !NAMED };
@@ -74,7 +74,8 @@ impl Marks {
         positions: &[LoadedRows],
         region: Option<&Region>,
     ) {
-        let mut own = pieces_of_runs(cells, |cell| cell.is_own && !cell.absent);
+        let own = cells.iter().filter(|cell| cell.is_own && !cell.absent);
+        let mut own: Vec<Piece> = own.flat_map(|cell| &cell.chunk.runs.list).copied().collect();
         if let Some(region) = region {
             let mut inside = Pieces::default();
             Test::new(region).rows(positions, &own, &mut inside);
@@ -100,13 +101,14 @@ impl Marks {
     ) -> Pieces {
         ends.for_each(|end| self.add(*end, NAMED));
         let mut all = Pieces::default();
-        for piece in pieces_of_runs(cells, |_| true) {
-            let is_own = cells[usize_from_u32(piece.cell)].is_own;
+        for (is_own, piece) in
+            cells.iter().flat_map(|cell| cell.chunk.runs.list.iter().map(|run| (cell.is_own, run)))
+        {
             let mut start = piece.start;
-            for same in self.rows_mut(&piece).chunk_by(|a, b| is_own || (a ^ b) & NAMED == 0) {
+            for same in self.rows_mut(piece).chunk_by(|a, b| is_own || (a ^ b) & NAMED == 0) {
                 let len = index_u32(same.len()); // of a run
                 if is_own || same[0] & NAMED > 0 {
-                    all.push_apart(Piece { start, len, ..piece });
+                    all.push_apart(Piece { start, len, ..*piece });
                 }
                 start += len;
             }
@@ -121,7 +123,7 @@ impl Marks {
         ends.iter().filter(|end| end.cell != CUT).for_each(|end| self.add(*end, NAMED));
         let mut pieces = Pieces::default();
         let mut all = Vec::with_capacity(cells.len());
-        for ((cell, marks), at) in cells.iter().zip(&mut self.0).zip(0_u32..) {
+        for (cell, marks) in cells.iter().zip(&mut self.0) {
             let mut numbers = vec![NONE; marks.len()];
             for run in &cell.chunk.runs.list {
                 let end = usize_from_u32(run.end()).min(marks.len());
@@ -129,8 +131,7 @@ impl Marks {
                     if marks[row] & (INSIDE | NAMED) > 0 && numbers[row] == NONE {
                         // The caller refuses as many rows as there are numbers.
                         numbers[row] = saturating_u32_from_usize(pieces.rows);
-                        let (start, fragment) = (index_u32(row), run.fragment);
-                        pieces.push(Piece { cell: at, start, len: 1, fragment });
+                        pieces.push(Piece { start: index_u32(row), len: 1, ..*run });
                     }
                 }
             }
@@ -139,19 +140,4 @@ impl Marks {
         }
         (pieces, all)
     }
-}
-
-/// Returns the runs of some cells as pieces.
-pub(super) fn pieces_of_runs(cells: &[Cell], test: impl Fn(&Cell) -> bool) -> Vec<Piece> {
-    let chosen = (0_u32..).zip(cells).filter(|(_, cell)| test(cell));
-    let pieces = chosen.flat_map(|(at, cell)| {
-        let piece = move |run: &crate::select::runs::RowRun| Piece {
-            cell: at,
-            start: run.start,
-            len: run.len,
-            fragment: run.fragment,
-        };
-        cell.chunk.runs.list.iter().map(piece)
-    });
-    pieces.collect()
 }

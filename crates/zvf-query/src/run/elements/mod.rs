@@ -32,8 +32,8 @@ use super::{Context, Purpose, WorkUnit};
 use crate::select::chain::Place;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, missing_row_error};
-use crate::select::runs::{Runs, list_runs};
-use marks::{Marks, NONE, pieces_of_runs};
+use crate::select::runs::list_runs;
+use marks::{Marks, NONE};
 use selection::KeptElements;
 
 /// Link cells of one family, and the chunks whose vertices belong to this work.
@@ -153,10 +153,25 @@ struct Cell {
     counts: bool,
     /// One past the last row that any fragment names.
     end: u64,
+    /// Whether no run begins before the end of the one before it.
+    ordered: bool,
     /// Whether its fragments are known to cover its rows once and in order.
     tiled: bool,
     /// Whether data of its vertices is missing.
     absent: bool,
+}
+
+impl Cell {
+    /// Returns the first run that has a row. Elements look up each of their ends, and chunks may have many fragments: in
+    /// order, as most stores have them, the run is found by bisection.
+    fn find_run(&self, row: u32) -> Option<&Piece> {
+        let runs = &self.chunk.runs.list;
+        if !self.ordered {
+            return runs.iter().find(|run| (run.start..run.end()).contains(&row));
+        }
+        let earlier = &runs[..runs.partition_point(|run| run.start <= row)];
+        earlier.last().filter(|run| row < run.end())
+    }
 }
 
 /// The cell number of ends that are cuts.
@@ -189,16 +204,16 @@ impl Context {
 
         let mut marks = Marks::new(&cells);
         if let Some(selected) = selected {
-            let pieces = pieces_of_runs(&cells, |_| true).into_iter();
+            let pieces = cells.iter().flat_map(|cell| &cell.chunk.runs.list);
             let is_owned =
-                |piece: &Piece| is_owned(&selected[usize_from_u32(piece.cell)], piece.fragment);
+                |piece: &&Piece| is_owned(&selected[usize_from_u32(piece.cell)], piece.fragment);
             marks.allow_only(pieces.filter(is_owned));
         }
         if !self.conditions.rows.is_empty() {
             let ends = parts.iter().flat_map(|part| &part.ends);
             let relevant = marks.relevant_rows(&cells, ends);
             if let Some(test) = self.row_test(&chunks, &relevant, &positions).await? {
-                marks.allow_only(test.filter_pieces(&relevant)?.list);
+                marks.allow_only(&test.filter_pieces(&relevant)?.list);
             }
         }
         self.drop_records(&mut parts, caching).await?;
@@ -358,23 +373,25 @@ impl Context {
         let chunk_keys: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
         let found = self.cache.level.fragments(&chunk_keys).await;
         let mut cells = Vec::with_capacity(keys.len());
-        for ((key, is_own), fragments) in keys.into_iter().zip(found) {
+        for ((at, (key, is_own)), fragments) in (0..).zip(keys).zip(found) {
             let fragments = self.allow_missing(fragments)?;
             let absent = fragments.is_none();
             let (runs, rows, tiled) = match fragments {
-                None => (Runs::default(), 0, false),
+                None => (Pieces::default(), 0, false),
                 Some(fragments) => {
                     let view = fragments.view()?;
                     let rows = fragments.extent();
-                    let runs = list_runs(&view, rows, None, true).at_chunk(&key)?;
+                    let mut runs = Pieces::default();
+                    runs.extend_from(list_runs(&view, rows, None, true).at_chunk(&key)?, at);
                     (runs, rows, self.asks_for_objects() && view.tiles(rows))
                 }
             };
             let counts =
                 is_own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
             let end = runs.end();
+            let ordered = runs.list.is_sorted_by(|a, b| a.end() <= b.start);
             let chunk = Chunk { key, runs, rows };
-            cells.push(Cell { chunk, is_own, counts, end, tiled, absent });
+            cells.push(Cell { chunk, is_own, counts, end, ordered, tiled, absent });
         }
         Ok(cells)
     }
@@ -436,3 +453,33 @@ fn sort_by_child(
 
 /// Maximum cells of a work unit that are cached with the handle.
 const MAX_CACHED_CELLS: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_run_of_a_row_is_found_in_any_order() {
+        let mut runs = Pieces::default();
+        for (start, len, fragment) in [(2, 3, 0), (5, 1, 1), (9, 2, 2)] {
+            runs.push(Piece { cell: 0, start, len, fragment });
+        }
+        let cell = |runs: &Pieces| {
+            let chunk = Chunk { key: ChunkKey::new(&[0]).unwrap(), runs: runs.clone(), rows: 11 };
+            let ordered = runs.list.is_sorted_by(|a, b| a.end() <= b.start);
+            let (is_own, counts, tiled, absent) = (true, true, false, false);
+            Cell { chunk, is_own, counts, end: runs.end(), ordered, tiled, absent }
+        };
+        let fragments = |runs: &Pieces| {
+            let cell = cell(runs);
+            [0, 2, 4, 5, 6, 9, 10, 11].map(|row| cell.find_run(row).map(|run| run.fragment))
+        };
+        assert!(cell(&runs).ordered);
+        let found = [None, Some(0), Some(0), Some(1), None, Some(2), Some(2), None];
+        assert_eq!(fragments(&runs), found);
+        runs.push(Piece { cell: 0, start: 0, len: 10, fragment: 3 });
+        assert!(!cell(&runs).ordered);
+        let found = [Some(3), Some(0), Some(0), Some(1), Some(3), Some(2), Some(2), None];
+        assert_eq!(fragments(&runs), found);
+    }
+}

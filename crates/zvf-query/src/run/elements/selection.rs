@@ -15,7 +15,6 @@ use crate::select::faces::{Blend, clip_edge, clip_face};
 use crate::select::inside::position;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, missing_row_error};
-use crate::select::runs::RowRun;
 
 /// The elements of the answer.
 #[derive(Default)]
@@ -170,7 +169,7 @@ impl Context {
         }
         // Count only rows that were read; fragments may claim more.
         let read = cells.iter().filter(|cell| cell.is_own && !cell.absent);
-        let rows: u64 = read.map(|cell| cell.chunk.rows.min(cell.chunk.runs.rows)).sum();
+        let rows: u64 = read.map(|cell| cell.chunk.rows.min(to_u64(cell.chunk.runs.rows))).sum();
         records + saturating_usize(rows) // in memory
     }
 
@@ -325,8 +324,8 @@ impl ElementTest<'_> {
 }
 
 /// Returns the first run that names a row.
-fn find_run(cells: &[Cell], place: Place) -> Option<&RowRun> {
-    cells[usize_from_u32(place.cell)].chunk.runs.find_run(place.row)
+fn find_run(cells: &[Cell], place: Place) -> Option<&Piece> {
+    cells[usize_from_u32(place.cell)].find_run(place.row)
 }
 
 /// The positions of the ends of one element.
