@@ -166,7 +166,6 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     if let Some(error) = cause.downcast_ref::<ConvertError>() {
         return Some(error.class());
     }
-    #[cfg(feature = "edit")]
     if let Some(error) = cause.downcast_ref::<zvf::edit::EditError>() {
         return Some(error.class);
     }

@@ -224,7 +224,6 @@ pub(crate) struct Source {
     bytes: Option<(Arc<AtomicU64>, u64)>, // bytes read so far, and their total
 }
 
-#[cfg(feature = "write")]
 impl Source {
     /// Returns the source with a counter of the bytes read, and their total.
     pub(crate) fn with_bytes(self, bytes: Option<(Arc<AtomicU64>, u64)>) -> Self {
