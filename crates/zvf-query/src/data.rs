@@ -77,22 +77,9 @@ pub(crate) mod ids {
 }
 
 /// The number of a level.
-pub(crate) mod level {
-    use super::*;
-
-    pub(crate) fn serialize<S: Serializer>(
-        value: &LevelId,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        value.0.serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<LevelId, D::Error> {
-        Ok(LevelId(u32::deserialize(deserializer)?))
-    }
-}
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "LevelId")]
+pub(crate) struct LevelForm(u32);
 
 /// A number that may be infinite.
 pub(crate) mod number {

@@ -16,6 +16,7 @@ use zvf_model::{Kind, LevelId, LevelLink, LevelReader, ObjectId, VertexRow};
 
 use crate::Reader;
 use crate::error::BadQuery;
+use crate::select::pieces::missing_row_error;
 
 impl Reader {
     /// Returns for each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
@@ -88,9 +89,10 @@ impl Reader {
         }
         let mut rows = Vec::new();
         for run in followed.objects.iter().flat_map(|object| &object.runs) {
-            let Some(fragments) = followed.chunks.get(run.chunk) else { continue };
+            let fragments = &followed.chunks[run.chunk];
             let (chunk, view) = (*fragments.chunk(), fragments.view()?);
-            let Some(fragment) = view.get(run.fragment) else { continue };
+            // Objects were followed to fragments that their chunks have.
+            let fragment = view.get(run.fragment).ok_or_else(missing_row_error)?;
             let fragment_rows = fragment.rows_within(view.extent())?;
             let found = to_u64(rows.len()).saturating_add(fragment.len()); // compared with the cap
             if found > MAX_OBJECT_ROWS {
@@ -179,15 +181,11 @@ impl Reader {
             for LevelLink { row, linked_row } in links {
                 next.entry(row).or_default().push(linked_row);
             }
-            let far = |link: &LevelLink| {
-                let linked_rows = next.get(&link.linked_row).map_or(&[][..], Vec::as_slice);
-                let row = link.row;
-                linked_rows
-                    .iter()
-                    .map(move |linked_row| LevelLink { row, linked_row: *linked_row })
-                    .collect::<Vec<_>>()
+            let far = |LevelLink { row, linked_row }: LevelLink| {
+                let linked_rows = next.get(&linked_row).into_iter().flatten();
+                linked_rows.map(move |linked_row| LevelLink { row, linked_row: *linked_row })
             };
-            all = all.iter().flat_map(far).collect();
+            all = all.into_iter().flat_map(far).collect();
             at = LevelId(if up { at.0 + 1 } else { at.0 - 1 }); // it lies between the two
         }
         Ok(Some(all))

@@ -395,7 +395,7 @@ impl Query {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum LevelRule {
     /// This one.
-    Number(#[cfg_attr(feature = "serde", serde(with = "data::level"))] LevelId),
+    Number(#[cfg_attr(feature = "serde", serde(with = "data::LevelForm"))] LevelId),
     /// The finest one that has at most so many vertices where the question looks, by its counts; the
     /// coarsest when none has so few.
     MaxVertices(u64),

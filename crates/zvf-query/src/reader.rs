@@ -232,26 +232,25 @@ impl Reader {
         kind: Option<Kind>,
     ) -> Result<Arc<LevelCache>> {
         let levels = || self.levels.lock().unwrap_or_else(PoisonError::into_inner);
-        let cached = levels().get(&(level, None)).cloned();
-        let base = match cached {
+        let find = |kind| levels().get(&(level, kind)).cloned();
+        let keep =
+            |kind, cache| Arc::clone(levels().entry((level, kind)).or_insert(Arc::new(cache)));
+        let base = match find(None) {
             Some(cache) => cache,
             None => {
                 let opened = LevelReader::open(&self.store, level).await?;
-                let cache = Arc::new(LevelCache::from_level(opened).await?);
-                Arc::clone(levels().entry((level, None)).or_insert(cache))
+                keep(None, LevelCache::from_level(opened).await?)
             }
         };
-        let Some(kind) = kind.filter(|kind| base.level.extra_kinds().any(|extra| extra == *kind))
-        else {
-            return Ok(base);
-        };
-        let cached = levels().get(&(level, Some(kind))).cloned();
-        if let Some(cache) = cached {
+        let extra = kind.filter(|kind| base.level.extra_kinds().any(|extra| extra == *kind));
+        let Some(kind) = extra else { return Ok(base) };
+        if let Some(cache) = find(Some(kind)) {
             return Ok(cache);
         }
-        let Some(opened) = base.level.open_kind(kind).await? else { return Ok(base) };
-        let cache = Arc::new(LevelCache::from_level(opened).await?);
-        Ok(Arc::clone(levels().entry((level, Some(kind))).or_insert(cache)))
+        match base.level.open_kind(kind).await? {
+            Some(opened) => Ok(keep(Some(kind), LevelCache::from_level(opened).await?)),
+            None => Ok(base),
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) use rows::{CellRows, missing_cell_error};
 use attribute::Attributes;
 use counts::Counts;
 
-use crate::owners::CachedOwners;
+use crate::owners::{CachedCrossings, CachedOwners};
 use crate::{Kind, LevelId, LinkFamily, ObjectIndex, Value};
 
 /// A handle to one level; cheap to clone, safe to share.
@@ -84,8 +84,8 @@ struct Inner {
     counts: Counts,
     attributes: Attributes,
     objects: OnceCell<Option<ObjectIndex>>,
-    owners: OnceCell<CachedOwners>,
-    crossings: OnceCell<CachedOwners>, // used where all owners are too large
+    owners: tokio::sync::Mutex<CachedOwners>,
+    crossings: OnceCell<CachedCrossings>, // used where all owners are too large
     links: Mutex<HashMap<i32, Arc<OnceCell<Option<LinkFamily>>>>>,
     index_bytes: u64,
 }
@@ -201,7 +201,7 @@ impl LevelReader {
             counts: Counts::default(),
             attributes: Attributes::default(),
             objects: OnceCell::new(),
-            owners: OnceCell::new(),
+            owners: tokio::sync::Mutex::default(),
             crossings: OnceCell::new(),
             links: Mutex::default(),
             index_bytes,
@@ -387,12 +387,12 @@ impl LevelReader {
     }
 
     /// Returns the owners of fragments, once they were gathered.
-    pub(crate) fn cached_owners(&self) -> &OnceCell<CachedOwners> {
+    pub(crate) fn cached_owners(&self) -> &tokio::sync::Mutex<CachedOwners> {
         &self.inner.owners
     }
 
     /// Returns the crossings without the owners, once they were gathered.
-    pub(crate) fn cached_crossings(&self) -> &OnceCell<CachedOwners> {
+    pub(crate) fn cached_crossings(&self) -> &OnceCell<CachedCrossings> {
         &self.inner.crossings
     }
 

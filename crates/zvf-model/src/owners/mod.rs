@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Turned round once per handle and level, in one pass over the manifests, into arrays that are sorted by
-//! chunk and fragment: eight bytes a reference. Where that would be more than a quarter of the budget, and
-//! the column settles the owners, only the crossings (below) are gathered, by one pass as well. Otherwise
-//! each question makes a pass of its own and keeps only the chunks it is about.
+//! chunk and fragment: eight bytes a reference. Where that would be more than half of the budget, a pass keeps a
+//! window: the chunks of the question, and those behind them for the next ones. Where the column settles the owners,
+//! only the crossings (below) are gathered, by one pass as well.
 //!
 //! The same pass finds *crossings*: for kinds that are chains, places where an object steps from one chunk
 //! to another that shares no face with it. On its way it may pass through chunks in which it has no vertex;
@@ -26,11 +26,12 @@ use std::sync::Arc;
 use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 
-pub(crate) use table::CachedOwners;
+pub(crate) use table::{CachedCrossings, CachedOwners};
 pub use table::{ChunkOwners, Owner};
 
 use crate::{LevelReader, ObjectIndex};
 use pass::Pass;
+use table::Window;
 
 /// Says whether a step from the first chunk to the second is of interest.
 pub type Near<'a> = &'a (dyn Fn(&[i64], &[i64]) -> bool + Send + Sync);
@@ -71,31 +72,42 @@ impl LevelReader {
     ) -> Result<Option<Owners>> {
         let Some(index) = self.objects().await? else { return Ok(None) };
         let near = near.filter(|_| self.is_chain());
+        let mut cached = self.cached_owners().lock().await;
         if near.is_none()
-            && self.cached_owners().get().is_none()
+            && cached.window.is_none()
             && let Some(chunks) = column::owners(self, &index, chunks).await?
         {
             return Ok(Some(Owners { chunks, crossing: Vec::new() }));
         }
-        let cached = self.cached_owners().get_or_try_init(|| async {
-            let pass = Pass::read_all(self, self.index_cap()).await?;
-            Ok::<_, Error>(CachedOwners::new(pass.run(&index).await?))
-        });
-        let table = match cached.await? {
-            CachedOwners::Table(table) => Arc::clone(table),
-            CachedOwners::TooLarge => {
-                if let Some(chunks) = column::owners(self, &index, chunks).await? {
-                    let crossing = match near {
-                        Some(near) => self.crossing_objects(&index, near).await?,
-                        None => Vec::new(),
-                    };
-                    return Ok(Some(Owners { chunks, crossing }));
-                }
-                let pass = Pass::read_some(self, chunks, near).await?;
-                Arc::new(pass.run_or_refuse(&index).await?)
-            }
-        };
         let all = self.chunks().await?;
+        let places = chunks.iter().filter_map(|key| u32::try_from(all.find(key)?).ok());
+        let places: Vec<u32> = places.collect();
+        let is_held = |window: &Window| places.iter().all(|place| window.places.contains(place));
+        if cached.is_too_large
+            && !cached.window.as_ref().is_some_and(is_held)
+            && let Some(chunks) = column::owners(self, &index, chunks).await?
+        {
+            let crossing = match near {
+                Some(near) => self.crossing_objects(&index, near).await?,
+                None => Vec::new(),
+            };
+            return Ok(Some(Owners { chunks, crossing }));
+        }
+        if !cached.window.as_ref().is_some_and(is_held) {
+            let first = places.iter().min().copied().unwrap_or(0);
+            let end = places.iter().max().map_or(0, |last| last + 1);
+            let pass = Pass::read_window(self, first..end.max(first)).await?;
+            let window = pass.run(&index).await?;
+            cached.is_too_large =
+                window.as_ref().is_none_or(|window| window.places.len() < all.len());
+            cached.window = window;
+        }
+        let table = match &cached.window {
+            Some(window) => Arc::clone(&window.table),
+            // More than the budget holds at once: only what is asked for.
+            None => Pass::read_some(self, chunks, near).await?.run_or_refuse(&index).await?,
+        };
+        drop(cached);
         let chunk_owners = |key| ChunkOwners::new(&table, all.find(key));
         let crossing = near.map(|near| table.crossing_objects(&all, near));
         Ok(Some(Owners {
@@ -109,13 +121,13 @@ impl LevelReader {
     async fn crossing_objects(&self, index: &ObjectIndex, near: Near<'_>) -> Result<Vec<u64>> {
         let cached = self.cached_crossings().get_or_try_init(|| async {
             let pass = Pass::read_crossings(self, self.index_cap()).await?;
-            Ok::<_, Error>(CachedOwners::new(pass.run(index).await?))
+            Ok::<_, Error>(pass.run(index).await?.map(|window| window.table))
         });
         let table = match cached.await? {
-            CachedOwners::Table(table) => Arc::clone(table),
-            CachedOwners::TooLarge => {
+            Some(table) => Arc::clone(table),
+            None => {
                 let pass = Pass::read_some(self, &[], Some(near)).await?;
-                Arc::new(pass.run_or_refuse(index).await?)
+                pass.run_or_refuse(index).await?
             }
         };
         let all = self.chunks().await?;

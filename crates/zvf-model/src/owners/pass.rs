@@ -1,22 +1,23 @@
 //! One pass over all manifests that builds the inverted index: from fragments to objects.
 //!
 //! ```text
-//! all of it       the owners of every fragment and every crossing        up to a limit
+//! a window        the owners of chunks side by side and every crossing   half of the budget
 //! crossings       where a column of the level says the owners            up to a limit
 //! for a question  the owners of some chunks, crossings that are near     the budget, or some owners a fragment
 //! ```
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
-use zvf_format::manifest::{Block, BlockFragments};
+use zvf_format::manifest::BlockFragments;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected};
 use zvf_store::KeyTable;
 
 use super::Near;
-use super::table::{Crossing, Owner, Table};
+use super::table::{Crossing, Owner, Table, Window};
 use crate::objects::chunk_key;
 use crate::{LevelReader, ObjectIndex, ObjectManifest};
 
@@ -34,8 +35,9 @@ pub(super) struct Pass<'a> {
 
 /// What a pass gathers.
 enum Scope<'a> {
-    /// All owners and all crossings.
-    All,
+    /// The owners of a window of chunks by their places, which is narrowed to the `asked` ones as it must, and all
+    /// crossings.
+    Window { places: Range<u32>, asked: Range<u32> },
     /// No owners, all crossings.
     Crossings,
     /// The owners of some chunks, and the crossings that are near.
@@ -46,9 +48,13 @@ enum Scope<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Reads the owners of all chunks. Stops when the table takes more than `cap` bytes.
-    pub(super) async fn read_all(level: &LevelReader, cap: u64) -> Result<Self> {
-        Self::new(level, Scope::All, cap).await
+    /// Reads the owners of the chunks at the places `asked`, and of as many others as half of the budget holds with all
+    /// crossings.
+    pub(super) async fn read_window(level: &LevelReader, asked: Range<u32>) -> Result<Self> {
+        let chunks = level.chunks().await?.len();
+        let places = 0..u32::try_from(chunks).unwrap_or(u32::MAX); // no list has as many
+        let cap = level.index_cap().max(level.store().budget().max_bytes() / 2);
+        Self::new(level, Scope::Window { places, asked }, cap).await
     }
 
     /// Reads all crossings and no owners. Stops when the table takes more than `cap` bytes.
@@ -92,8 +98,8 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Runs the pass and returns the table; `None` when it takes more than the cap.
-    pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Table>> {
+    /// Runs the pass and returns the table and the chunks that it is of; `None` when it takes more than the cap.
+    pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Window>> {
         if u32::try_from(index.slots()).is_err() {
             let error = Error::new(
                 Class::LimitExceeded,
@@ -107,7 +113,12 @@ impl<'a> Pass<'a> {
         if self.full {
             return Ok(None);
         }
-        Ok(Some(Table::new(self.chunks.len(), self.owners, self.crossings)))
+        let places = match self.scope {
+            Scope::Window { places, .. } => places,
+            Scope::Crossings | Scope::Question { .. } => 0..0,
+        };
+        let table = Arc::new(Table::new(self.chunks.len(), self.owners, self.crossings));
+        Ok(Some(Window { places, table }))
     }
 
     /// Runs the pass and returns the table.
@@ -115,9 +126,9 @@ impl<'a> Pass<'a> {
     /// # Errors
     ///
     /// As [`run`](Self::run), and when it takes more than the cap.
-    pub(super) async fn run_or_refuse(self, index: &ObjectIndex) -> Result<Table> {
+    pub(super) async fn run_or_refuse(self, index: &ObjectIndex) -> Result<Arc<Table>> {
         let cap = self.cap;
-        self.run(index).await?.ok_or_else(|| {
+        self.run(index).await?.map(|window| window.table).ok_or_else(|| {
             Error::new(
                 Class::LimitExceeded,
                 "bytes of the owners of fragments",
@@ -140,7 +151,7 @@ impl<'a> Pass<'a> {
                     _ => self.place(&key),
                 };
                 if let Some(place) = place {
-                    self.add(place, &block, row).at_chunk(&key)?;
+                    self.add(place, &block.fragments, row).at_chunk(&key)?;
                 }
             }
             if let (true, Some((from, a))) = (self.chain, &before)
@@ -169,7 +180,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the fragments of a block of the chunk at `place`.
-    fn add(&mut self, place: u32, block: &Block<'_>, row: u32) -> Result<()> {
+    fn add(&mut self, place: u32, named: &BlockFragments<'_>, row: u32) -> Result<()> {
         let mut fragments = u64::from(u32::MAX);
         if let Scope::Question { fragments: chunks, .. } = &self.scope {
             let Ok(at) = chunks.binary_search_by_key(&place, |(place, _)| *place) else {
@@ -177,13 +188,23 @@ impl<'a> Pass<'a> {
             };
             (_, fragments) = chunks[at];
         }
-        check(&block.fragments, fragments)?;
-        let room = self.cap.saturating_sub(self.bytes()) / ENTRY; // none where the cap is exceeded
-        if block.fragments.len() > room {
-            self.full = true;
-            return Ok(());
+        check(named, fragments)?;
+        loop {
+            if let Scope::Window { places, .. } = &self.scope
+                && !places.contains(&place)
+            {
+                return Ok(());
+            }
+            let room = self.cap.saturating_sub(self.bytes()) / ENTRY; // none where the cap is exceeded
+            if named.len() <= room {
+                break;
+            }
+            if !self.narrow() {
+                self.full = true;
+                return Ok(());
+            }
         }
-        self.owners.extend(block.fragments.iter().map(|fragment| {
+        self.owners.extend(named.iter().map(|fragment| {
             let fragment = u32::try_from(fragment).unwrap_or(u32::MAX); // checked above
             (place, Owner { fragment, row })
         }));
@@ -198,7 +219,22 @@ impl<'a> Pass<'a> {
             return;
         }
         self.crossings.push(Crossing { from: a, to: b, row });
-        self.full |= self.bytes() > self.cap;
+        while self.bytes() > self.cap && !self.full {
+            self.full = !self.narrow();
+        }
+    }
+
+    /// Narrows the window: to the chunks from the first asked one on, then by half, down to those that are asked for.
+    fn narrow(&mut self) -> bool {
+        let Scope::Window { places, asked } = &mut self.scope else { return false };
+        let half = places.start + (places.end - places.start) / 2;
+        *places = match () {
+            () if places.start < asked.start => asked.start..places.end,
+            () if places.end > asked.end => places.start..half.max(asked.end),
+            () => return false,
+        };
+        self.owners.retain(|(place, _)| places.contains(place));
+        true
     }
 
     fn bytes(&self) -> u64 {
@@ -247,6 +283,34 @@ mod tests {
         ] {
             assert_eq!(share_face(&a, &b), face, "{a:?} {b:?}");
         }
+    }
+
+    #[test]
+    fn a_window_holds_what_is_asked_for_and_what_fits_behind_it() {
+        let keys = (0..8).map(|x| ChunkKey::new(&[x]).unwrap());
+        let mut pass = Pass {
+            chunks: Arc::new(KeyTable::new(1, keys).unwrap()),
+            axes: 1,
+            chain: false,
+            scope: Scope::Window { places: 0..8, asked: 2..3 },
+            cap: 4 * ENTRY,
+            owners: Vec::new(),
+            crossings: Vec::new(),
+            full: false,
+        };
+        let mut add = |row| {
+            for place in 0..8 {
+                pass.add(place, &BlockFragments::Single(0), row).unwrap();
+            }
+            let Scope::Window { places, .. } = &pass.scope else { panic!("no window") };
+            let held: Vec<u32> = pass.owners.iter().map(|(place, _)| *place).collect();
+            (places.clone(), held, pass.full)
+        };
+        assert_eq!(add(0), (2..5, vec![2, 3, 4], false));
+        assert_eq!(add(1), (2..3, vec![2; 2], false));
+        assert_eq!(add(2), (2..3, vec![2; 3], false));
+        assert_eq!(add(3), (2..3, vec![2; 4], false));
+        assert_eq!(add(4), (2..3, vec![2; 4], true));
     }
 
     #[test]

@@ -92,20 +92,23 @@ impl Table {
     }
 }
 
-/// The owners of a level, or its crossings alone, as a handle caches them.
-#[derive(Debug)]
-pub(crate) enum CachedOwners {
-    Table(Arc<Table>),
-    /// More than memory may hold.
-    TooLarge,
+/// The owners of a level that a handle holds.
+#[derive(Debug, Default)]
+pub(crate) struct CachedOwners {
+    pub(super) window: Option<Window>,
+    /// Whether those of all chunks are more than may be held.
+    pub(super) is_too_large: bool,
 }
 
-impl CachedOwners {
-    /// Creates the outcome of a pass with a limit.
-    pub(super) fn new(table: Option<Table>) -> Self {
-        table.map_or(Self::TooLarge, |table| Self::Table(Arc::new(table)))
-    }
+/// The owners of some chunks, by their places, and all crossings.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) places: Range<u32>,
+    pub(super) table: Arc<Table>,
 }
+
+/// All crossings of a level; `None` where they are more than memory may hold.
+pub(crate) type CachedCrossings = Option<Arc<Table>>;
 
 /// The owners of the fragments of one chunk.
 ///

@@ -278,70 +278,51 @@ impl Parser {
     }
 
     fn name(&mut self) -> Result<String, BadPredicate> {
-        let name = match self.peek() {
-            Some(Word::Quoted(name)) => zvf_metadata::path_segment(name).into_owned(),
-            Some(Word::Name(name)) if !RESERVED.contains(&name.as_str()) => name.clone(),
-            _ => {
-                return self.refuse(
-                    "the name of a column, which is in backquotes unless it is a plain word",
-                );
-            }
-        };
-        self.step();
-        Ok(name)
+        let name = self.take(|word| match word {
+            Word::Quoted(name) => Some(zvf_metadata::path_segment(name).into_owned()),
+            Word::Name(name) => (!RESERVED.contains(&name.as_str())).then(|| name.clone()),
+            Word::Value(_) | Word::Sign(_) | Word::Mark(_) => None,
+        });
+        let expected = "the name of a column, which is in backquotes unless it is a plain word";
+        name.map_or_else(|| self.refuse(expected), Ok)
     }
 
     fn value(&mut self) -> Result<Value, BadPredicate> {
-        match self.takes_value() {
-            Some(value) => Ok(value),
-            None => self.refuse("a number, a text in quotes, true or false"),
-        }
+        let value = self.takes_value();
+        value.map_or_else(|| self.refuse("a number, a text in quotes, true or false"), Ok)
+    }
+
+    /// Takes the next word where `test` finds something in it.
+    fn take<T>(&mut self, test: impl Fn(&Word) -> Option<T>) -> Option<T> {
+        let found = self.words.get(self.next).and_then(|(_, word)| test(word))?;
+        self.next += 1;
+        Some(found)
     }
 
     fn takes_value(&mut self) -> Option<Value> {
-        let value = match self.peek()? {
-            Word::Value(value) => value.clone(),
-            Word::Name(name) if name == "true" => Value::Bool(true),
-            Word::Name(name) if name == "false" => Value::Bool(false),
-            Word::Name(_) | Word::Quoted(_) | Word::Sign(_) | Word::Mark(_) => return None,
-        };
-        self.step();
-        Some(value)
+        self.take(|word| match word {
+            Word::Value(value) => Some(value.clone()),
+            Word::Name(name) if name == "true" => Some(Value::Bool(true)),
+            Word::Name(name) if name == "false" => Some(Value::Bool(false)),
+            Word::Name(_) | Word::Quoted(_) | Word::Sign(_) | Word::Mark(_) => None,
+        })
     }
 
     fn takes_sign(&mut self) -> Option<Comparison> {
-        let Some(Word::Sign(sign)) = self.peek() else { return None };
-        let sign = *sign;
-        self.step();
-        Some(sign)
+        self.take(|word| if let Word::Sign(sign) = word { Some(*sign) } else { None })
     }
 
     fn takes_name(&mut self, expected: &str) -> bool {
-        let found = matches!(self.peek(), Some(Word::Name(name)) if name == expected);
-        if found {
-            self.step();
-        }
-        found
+        let is_it = |word: &Word| matches!(word, Word::Name(name) if name == expected);
+        self.take(|word| is_it(word).then_some(())).is_some()
     }
 
     fn takes_mark(&mut self, expected: char) -> bool {
-        let found = self.peek() == Some(&Word::Mark(expected));
-        if found {
-            self.step();
-        }
-        found
+        self.take(|word| (*word == Word::Mark(expected)).then_some(())).is_some()
     }
 
     fn mark(&mut self, expected: char, name: &'static str) -> Result<(), BadPredicate> {
         if self.takes_mark(expected) { Ok(()) } else { self.refuse(name) }
-    }
-
-    fn peek(&self) -> Option<&Word> {
-        self.words.get(self.next).map(|(_, word)| word)
-    }
-
-    const fn step(&mut self) {
-        self.next += 1;
     }
 
     fn refuse<T>(&self, expected: &'static str) -> Result<T, BadPredicate> {
@@ -351,14 +332,7 @@ impl Parser {
 }
 
 fn join_conditions(mut list: Vec<Predicate>, join: fn(Vec<Predicate>) -> Predicate) -> Predicate {
-    match list.pop() {
-        Some(only) if list.is_empty() => only,
-        Some(last) => {
-            list.push(last);
-            join(list)
-        }
-        None => join(list),
-    }
+    if list.len() == 1 { list.swap_remove(0) } else { join(list) }
 }
 
 fn negate_if(negated: bool, condition: Predicate) -> Predicate {

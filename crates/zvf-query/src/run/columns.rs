@@ -101,15 +101,14 @@ impl AnswerColumns {
                     true => cache.level.links(Delta::SAME).await?,
                     false => None,
                 };
-                let found = match &family {
-                    Some(family) => family.attribute(name).await?,
-                    None => None,
-                };
-                match found {
-                    Some(found) => chosen.link.push(found),
-                    // Says which there are.
-                    None => chosen.vertex.push(cache.required_vertex_attribute(name, near).await?),
+                if let Some(family) = family
+                    && let Some(found) = family.attribute(name).await?
+                {
+                    chosen.link.push(found);
+                    return Ok(chosen);
                 }
+                // Says which there are.
+                chosen.vertex.push(cache.required_vertex_attribute(name, near).await?);
             }
         }
         Ok(chosen)

@@ -248,7 +248,8 @@ async fn open(
         let (dtype, categories) = (source.dtype(&cache.level), source.categories());
         Some(Holds { dtype, categories, may_be_absent: column.scope != Scope::Vertex })
     };
-    plausible::check_all(conditions, &holds, cache.level.store())?;
+    let store = cache.level.store();
+    conditions.iter().try_for_each(|condition| plausible::check(condition, &holds, store))?;
     Ok(columns)
 }
 

@@ -64,10 +64,8 @@ impl Context {
         for object in &followed.objects {
             let row = to_number("row of the object index", object.row)?;
             for run in &object.runs {
-                if let Some(owners) = by_chunk.get_mut(run.chunk) {
-                    let fragment = to_number("fragment", run.fragment)?;
-                    owners.push(Owner { fragment, row });
-                }
+                let fragment = to_number("fragment", run.fragment)?;
+                by_chunk[run.chunk].push(Owner { fragment, row });
             }
         }
         let mut all: HashMap<ChunkKey, Vec<Owner>> = HashMap::new();
@@ -95,11 +93,8 @@ impl Context {
                 followed_places.sort_unstable();
                 return Ok(followed_places);
             }
-            places.retain(|place| {
-                self.chunks
-                    .get(usize_from_u32(*place))
-                    .is_some_and(|key| followed.contains_key(&key))
-            });
+            let key = |place: &u32| self.chunks.get(usize_from_u32(*place));
+            places.retain(|place| key(place).is_some_and(|key| followed.contains_key(&key)));
         }
         Ok(places)
     }

@@ -24,15 +24,7 @@ pub(super) struct Holds<'a> {
 
 /// Refuses comparisons with values of another type than the column has, and notes those that hold
 /// for no row.
-pub(super) fn check_all<'a>(
-    predicates: &[Predicate],
-    holds: &dyn Fn(&ColumnRef) -> Option<Holds<'a>>,
-    store: &Store,
-) -> Result<(), BadQuery> {
-    predicates.iter().try_for_each(|predicate| check(predicate, holds, store))
-}
-
-fn check<'a>(
+pub(super) fn check<'a>(
     predicate: &Predicate,
     holds: &dyn Fn(&ColumnRef) -> Option<Holds<'a>>,
     store: &Store,
@@ -40,7 +32,7 @@ fn check<'a>(
     let (column, values, is_equal) = match predicate {
         Predicate::Not(inner) => return check(inner, holds, store),
         Predicate::All(list) | Predicate::Any(list) => {
-            return check_all(list, holds, store);
+            return list.iter().try_for_each(|inner| check(inner, holds, store));
         }
         Predicate::IsNull(column) => {
             if let Some(why) = holds(column).and_then(|column| column.why_never_null()) {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::Batch;
@@ -18,24 +18,11 @@ use crate::reader::Reader;
 
 /// Returns the answer to `query`, batch by batch. Nothing happens before the first poll.
 pub(crate) fn stream(reader: Reader, query: Query) -> impl Stream<Item = Result<Batch>> + Send {
-    stream::unfold(State::Fresh(Box::new((reader, query))), |state| async move {
-        let mut pipeline = match state {
-            State::Fresh(question) => Pipeline::start(question.0, question.1),
-            State::Running(pipeline) => pipeline,
-            State::Ended => return None,
-        };
-        match pipeline.next().await {
-            Ok(Some(batch)) => Some((Ok(batch), State::Running(pipeline))),
-            Ok(None) => None,
-            Err(error) => Some((Err(error), State::Ended)),
-        }
+    stream::once(async { Pipeline::start(reader, query) }).flat_map(|pipeline| {
+        stream::try_unfold(pipeline, |mut pipeline| async move {
+            Ok(pipeline.next().await?.map(|batch| (batch, pipeline)))
+        })
     })
-}
-
-enum State {
-    Fresh(Box<(Reader, Query)>),
-    Running(Box<Pipeline>),
-    Ended,
 }
 
 /// Some work of one level.

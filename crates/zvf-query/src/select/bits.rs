@@ -25,10 +25,7 @@ impl Bits {
     ) -> Result<Self, E> {
         let mut bits = Self::from_verdict(verdicts.len(), false);
         for (row, verdict) in verdicts.enumerate() {
-            let verdict = u64::from(verdict?);
-            if let Some(word) = bits.words.get_mut(row / WORD_ROWS) {
-                *word |= verdict << (row % WORD_ROWS);
-            }
+            bits.words[row / WORD_ROWS] |= u64::from(verdict?) << (row % WORD_ROWS);
         }
         Ok(bits)
     }
@@ -72,7 +69,7 @@ impl Bits {
     }
 
     fn get(&self, row: usize) -> bool {
-        self.words.get(row / WORD_ROWS).is_some_and(|word| word >> (row % WORD_ROWS) & 1 == 1)
+        self.words[row / WORD_ROWS] >> (row % WORD_ROWS) & 1 == 1
     }
 
     /// Returns the first row behind `start` with another verdict, or the number of rows.

@@ -74,19 +74,15 @@ impl<'a> Chain<'a> {
     fn visit_vertices(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
-            let loaded = self
-                .loaded
-                .get(usize_from_u32(piece.cell))
-                .and_then(|loaded| loaded.column(piece.start));
-            let Some((column, first)) = loaded else {
+            let loaded = &self.loaded[usize_from_u32(piece.cell)];
+            let Some((column, first)) = loaded.column(piece.start) else {
                 if visit(piece, None) {
                     return true;
                 }
                 continue;
             };
             for row in piece.start..piece.end() {
-                let coordinates = point.get_mut(..self.axes).unwrap_or_default(); // no region has more axes
-                position(column, usize_from_u32(row - first), coordinates);
+                position(column, usize_from_u32(row - first), &mut point[..self.axes]);
                 if visit(piece, Some((row, &point))) {
                     return true;
                 }
@@ -103,10 +99,10 @@ impl<'a> Chain<'a> {
                 last = None;
                 return false;
             };
-            let current = cut(point, self.axes);
+            let current = &point[..self.axes];
             let hit = match &last {
                 None => region.contains(current),
-                Some(last) => touches_segment(region, cut(last, self.axes), current),
+                Some(last) => touches_segment(region, &last[..self.axes], current),
             };
             last = Some(*point);
             hit
@@ -116,7 +112,7 @@ impl<'a> Chain<'a> {
     /// Returns whether a vertex is in the region.
     pub(crate) fn has_vertex_in(&self, region: &Region) -> bool {
         self.visit_vertices(|_, vertex| {
-            vertex.is_some_and(|(_, point)| region.contains(cut(point, self.axes)))
+            vertex.is_some_and(|(_, point)| region.contains(&point[..self.axes]))
         })
     }
 
@@ -130,17 +126,16 @@ impl<'a> Chain<'a> {
             let piece = pieces().next()?;
             (piece, piece.start)
         };
-        let (column, first) = self.loaded.get(usize_from_u32(piece.cell))?.column(row)?;
+        let (column, first) = self.loaded[usize_from_u32(piece.cell)].column(row)?;
         let mut point = [0.0; Bounds::MAX_AXES];
-        let coordinates = point.get_mut(..self.axes)?;
-        position(column, usize_from_u32(row - first), coordinates);
+        position(column, usize_from_u32(row - first), &mut point[..self.axes]);
         Some(point)
     }
 
     /// Returns whether every vertex is in the region.
     pub(crate) fn is_inside(&self, region: &Region) -> bool {
         !self.visit_vertices(|_, vertex| {
-            vertex.is_none_or(|(_, point)| !region.contains(cut(point, self.axes)))
+            vertex.is_none_or(|(_, point)| !region.contains(&point[..self.axes]))
         })
     }
 
@@ -149,7 +144,7 @@ impl<'a> Chain<'a> {
         let mut now: Vec<Piece> = Vec::new();
         self.visit_vertices(|piece, vertex| {
             if let Some((row, point)) = vertex
-                && region.contains(cut(point, self.axes))
+                && region.contains(&point[..self.axes])
             {
                 match now.last_mut() {
                     Some(last)
@@ -189,7 +184,7 @@ impl<'a> Chain<'a> {
             };
             let place = Place { cell: piece.cell, row };
             let vertex = Vertex { place, fragment: piece.fragment };
-            let current = cut(point, self.axes);
+            let current = &point[..self.axes];
             match &last {
                 None => {
                     if region.contains_closed(current) {
@@ -200,7 +195,7 @@ impl<'a> Chain<'a> {
                 }
                 Some((before, from)) => {
                     is_left_out = false;
-                    let from = cut(from, self.axes);
+                    let from = &from[..self.axes];
                     if open || is_near(region, from, current) {
                         region.clip_segment(from, current, &mut parts);
                     } else {
@@ -267,8 +262,4 @@ pub(crate) fn is_near(region: &Region, a: &[f64], b: &[f64]) -> bool {
     let hull = region.hull();
     let mut sides = a.iter().zip(b).zip(hull.low().iter().zip(hull.high()));
     sides.all(|((a, b), (low, high))| a.min(*b) <= *high && a.max(*b) >= *low)
-}
-
-fn cut(point: &Point, axes: usize) -> &[f64] {
-    point.get(..axes).unwrap_or(point)
 }

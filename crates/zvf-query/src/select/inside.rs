@@ -11,34 +11,21 @@ use super::loaded_rows::LoadedRows;
 use super::pieces::{Piece, Pieces};
 use crate::region::Region;
 
-/// A region made ready for positions of one type.
+/// A region made ready for positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Test<'a> {
     region: &'a Region,
-    faces: Option<Faces>,
-}
-
-/// The faces of a closed box, ascending corner first.
-#[derive(Clone, Copy, Debug)]
-struct Faces {
-    f32: [[f32; AXES]; 2],
-    f64: [[f64; AXES]; 2],
+    /// The faces of a closed box, ascending corner first.
+    faces: Option<[[f64; AXES]; 2]>,
 }
 
 impl<'a> Test<'a> {
     pub(crate) fn new(region: &'a Region) -> Self {
         let faces = region.as_box().map(|(bounds, closed)| {
-            let mut faces = Faces { f32: [[0.0; AXES]; 2], f64: [[0.0; AXES]; 2] };
-            let [low32, high32] = &mut faces.f32;
-            let [low64, high64] = &mut faces.f64;
-            let sides = low32.iter_mut().zip(high32).zip(low64.iter_mut().zip(high64));
-            for (((l32, h32), (l64, h64)), (low, high)) in
-                sides.zip(bounds.low().iter().zip(bounds.high()))
-            {
-                (*l64, *h64) = (*low, if closed { *high } else { high.next_down() });
-                (*l32, *h32) = (ceil_f32(*l64), floor_f32(*h64));
-            }
-            faces
+            let [mut low, mut high] = [[0.0; AXES]; 2];
+            low[..bounds.axes()].copy_from_slice(bounds.low());
+            high[..bounds.axes()].copy_from_slice(bounds.high());
+            [low, if closed { high } else { high.map(f64::next_down) }]
         });
         Self { region, faces }
     }
@@ -59,10 +46,11 @@ impl<'a> Test<'a> {
         let axes = usize_from_u32(column.width());
         if let Some(faces) = &self.faces {
             if let Some(values) = typed_values::<f32>(column) {
-                return find_on_axes(axes, &values, &faces.f32, hit);
+                let faces = [faces[0].map(ceil_f32), faces[1].map(floor_f32)];
+                return find_on_axes(axes, &values, &faces, hit);
             }
             if let Some(values) = typed_values::<f64>(column) {
-                return find_on_axes(axes, &values, &faces.f64, hit);
+                return find_on_axes(axes, &values, faces, hit);
             }
         }
         let mut point = [0.0; AXES];
