@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Context as _;
 use serde_json::json;
 use zvf::inspect::advise;
+use zvf::store::BuildOptions;
 use zvf::{Kind, LevelId, LevelReader, Notice, OpenOptions, Reader, Store, Timeouts};
 
 use zvf::Error;
@@ -15,6 +16,7 @@ use crate::global_options::Common;
 use crate::interrupt::Interrupt;
 use crate::outcome::Usage;
 use crate::progress::{Progress, ProgressHook};
+use crate::table;
 
 /// The state that subcommands share.
 #[derive(Debug)]
@@ -37,6 +39,26 @@ impl Session {
     /// Returns whether JSON is printed.
     pub(crate) const fn json(&self) -> bool {
         self.common.json
+    }
+
+    /// Prints a result: as JSON, or as `text` writes it.
+    pub(crate) fn print(
+        &self,
+        out: &mut dyn io::Write,
+        result: &impl serde::Serialize,
+        text: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.common.json { table::json(result, out) } else { text(out) }
+    }
+
+    /// Returns how a store is written that may replace another one.
+    pub(crate) fn build_options(&self, replace: bool) -> BuildOptions {
+        BuildOptions {
+            replace,
+            store: self.options(Timeouts::BATCH),
+            gate: self.interrupt.gate().clone(),
+            ..BuildOptions::default()
+        }
     }
 
     pub(crate) const fn interrupt(&self) -> &Interrupt {

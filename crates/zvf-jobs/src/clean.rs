@@ -9,6 +9,7 @@
 //!
 //! What somebody uses stays. What another command can go on with stays as well, unless all is to go.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use zvf_publish::{Disk, FileLock, hidden_sibling, resolve_target};
 use zvf_store::Build;
+use zvf_write::TaskPlan;
 
 use crate::Error;
 
@@ -53,6 +55,23 @@ impl State {
     }
 }
 
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match self.state {
+            State::Unused => write!(
+                f,
+                "{path} was left by a command that was killed, and nothing in it is needed"
+            ),
+            State::Resumable => write!(
+                f,
+                "{path} is a build that was not finished: run the command that began it again, or remove the folder"
+            ),
+            State::InUse => write!(f, "{path} is used by a command that is running"),
+        }
+    }
+}
+
 /// Lists what lies beside the store at `address` and in it. Nothing is changed; below a URL nothing is found.
 ///
 /// ```
@@ -74,26 +93,7 @@ impl State {
 ///
 /// When `address` is none, or a folder cannot be listed.
 pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
-    let mut found = Vec::new();
-    for leftover in Build::list_leftovers(address)? {
-        let state = if leftover.in_use { State::InUse } else { State::Unused };
-        found.push(Leftover { path: leftover.path, state });
-    }
-    for (word, locks) in [(INGEST, &["lock", "in-use"][..]), (PYRAMID, &["lock"][..])] {
-        let Some(folder) = Build::sibling_work_dir(address, word)?.filter(|folder| folder.is_dir())
-        else {
-            continue;
-        };
-        let held = |name: &&str| FileLock::is_held(&Disk::default(), &folder.join(name));
-        let state = if locks.iter().any(held) {
-            State::InUse
-        } else if word == INGEST && Build::is_built_in(address, &folder)? {
-            State::Unused
-        } else {
-            State::Resumable
-        };
-        found.push(Leftover { path: folder, state });
-    }
+    let mut found = list_beside(address)?;
     if let Some(target) = target_of(address)? {
         let mut old = Vec::new();
         if let Some(parent) = target.parent() {
@@ -108,13 +108,57 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
     Ok(found)
 }
 
+/// Lists what this version leaves beside the store at `address`. Does not look into the store.
+///
+/// # Errors
+///
+/// As [`list`].
+pub fn list_beside(address: &str) -> Result<Vec<Leftover>, Error> {
+    let mut found = Vec::new();
+    for leftover in Build::list_leftovers(address)? {
+        let state = if leftover.in_use { State::InUse } else { State::Unused };
+        found.push(Leftover { path: leftover.path, state });
+    }
+    for (word, locks) in [(INGEST, &["lock", "in-use"][..]), (PYRAMID, &["lock"][..])] {
+        let Some(folder) = Build::sibling_work_dir(address, word)?.filter(|folder| folder.is_dir())
+        else {
+            continue;
+        };
+        let held = |name: &&str| FileLock::is_held(&Disk::default(), &folder.join(name));
+        let state = if locks.iter().any(held) {
+            State::InUse
+        } else if word == INGEST
+            && (matches!(TaskPlan::read(&folder), Ok(None))
+                || Build::is_built_in(address, &folder)?)
+        {
+            State::Unused
+        } else {
+            State::Resumable
+        };
+        found.push(Leftover { path: folder, state });
+    }
+    Ok(found)
+}
+
 /// Removes what nobody needs, with `all` also what a command could go on with; returns what was removed.
 ///
 /// # Errors
 ///
 /// When `address` is none, or something can be neither listed nor removed.
 pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
-    let found = list(address)?;
+    remove_found(address, list(address)?, all)
+}
+
+/// Removes what nobody needs beside the store at `address`; returns what was removed.
+///
+/// # Errors
+///
+/// As [`remove`].
+pub fn remove_beside(address: &str) -> Result<Vec<Leftover>, Error> {
+    remove_found(address, list_beside(address)?, false)
+}
+
+fn remove_found(address: &str, found: Vec<Leftover>, all: bool) -> Result<Vec<Leftover>, Error> {
     let Some(target) = target_of(address)? else { return Ok(Vec::new()) };
     Build::remove_leftovers(address)?;
     for leftover in &found {
@@ -192,7 +236,13 @@ const GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    use std::ops::ControlFlow;
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
+    use crate::create::Recipe;
+    use crate::ingest::{Ingest, PlannedIngest, folder, remove_finished};
 
     #[test]
     fn each_name_has_its_state() {
@@ -245,5 +295,61 @@ mod tests {
         assert_eq!(remove(&address, true).unwrap().len(), 2);
         assert!(folder.join("a/0/zarr.json").exists() && folder.join("a.zvf/repair-1/x").exists());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What publishing writes down of a store: the number of its folder, and a sum of its root document.
+    fn identity(store: &str) -> String {
+        let mut sum = DefaultHasher::new();
+        fs::read(Path::new(store).join("zarr.json")).unwrap().hash(&mut sum);
+        format!("{} {:016x}", fs::metadata(store).unwrap().ino(), sum.finish())
+    }
+
+    #[tokio::test]
+    async fn plans_are_kept_until_their_store_is_there() {
+        let temp_folder =
+            std::env::temp_dir().join(format!("zvf-left-plans-{}", std::process::id()));
+        fs::create_dir_all(&temp_folder).unwrap();
+        fs::write(temp_folder.join("a.csv"), "x,y\n1,2\n3,4\n").unwrap();
+        let store = temp_folder.join("a.zarrvectors").to_str().unwrap().to_owned();
+        let work = folder(&store).unwrap();
+        let go = &mut |_, _| ControlFlow::Continue(());
+        let mut recipe = Recipe::default();
+        recipe.write.build.sync = false;
+        let files = [temp_folder.join("a.csv")];
+        PlannedIngest::create(&files, &store, &work, &recipe, None, go).await.unwrap();
+        let goes_on = Leftover { path: work.clone(), state: State::Resumable };
+        assert_eq!(list_beside(&store).unwrap(), std::slice::from_ref(&goes_on));
+        assert!(goes_on.to_string().ends_with("or remove the folder"));
+        assert!(remove_beside(&store).unwrap().is_empty());
+
+        let ingest = Ingest::open(&store, &work, recipe.write.clone()).unwrap();
+        for task in ingest.tasks().all() {
+            ingest.run(task, go).await.unwrap();
+        }
+        // What a kill right after publishing leaves.
+        let plan = fs::read(work.join("plan.json")).unwrap();
+        ingest.finish().await.unwrap().unwrap();
+        let published = identity(&store);
+        fs::create_dir_all(work.join("done")).unwrap();
+        fs::write(work.join("plan.json"), plan).unwrap();
+        fs::write(work.join("store.id"), &published).unwrap();
+        fs::create_dir(temp_folder.join(".a.zarrvectors.zvf-build-1")).unwrap();
+        let left = list_beside(&store).unwrap();
+        assert_eq!(left.iter().map(|left| left.state).collect::<Vec<_>>(), [State::Unused; 2]);
+        let held = fs::File::create(work.join("lock")).unwrap();
+        held.lock().unwrap();
+        let left = list_beside(&store).unwrap();
+        let unused = left.iter().filter(|left| left.state == State::Unused);
+        assert_eq!(unused.count(), 1, "somebody is at work");
+        drop(held);
+        assert_eq!(remove_beside(&store).unwrap().len(), 2);
+        // What a kill after the plan was removed leaves.
+        assert!(!remove_finished(&store, &work).unwrap());
+        fs::create_dir(&work).unwrap();
+        assert!(!remove_finished(&store, &work).unwrap());
+        fs::write(work.join("store.id"), &published).unwrap();
+        assert!(remove_finished(&store, &work).unwrap());
+        assert_eq!(fs::read_dir(&temp_folder).unwrap().count(), 2, "the file and the store");
+        fs::remove_dir_all(&temp_folder).unwrap();
     }
 }

@@ -11,15 +11,12 @@
 //! Not here: what the objects mean (`zvf-convert`); the folder, and that it goes again, are the caller's.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, ObjectStoreExt as _};
+use futures_util::{StreamExt as _, stream};
 use serde_json::Value as Json;
 use zvf_format::num::saturating_usize;
-use zvf_store::{OpenOptions, Store};
+use zvf_store::{Objects, OpenOptions, Store};
 
 use crate::Error;
 use crate::error::bad_request_error;
@@ -43,8 +40,7 @@ pub async fn fetch_precomputed(
     };
     let mut source = Source {
         can_list: !address.starts_with("http:") && !address.starts_with("https:"),
-        store: backend.store,
-        prefix: backend.prefix,
+        objects: Objects::new(backend.store, &backend.prefix, options),
         folder: folder.to_owned(),
         left: max_bytes,
     };
@@ -58,8 +54,7 @@ pub async fn fetch_precomputed(
 
 /// Where objects come from and go to.
 struct Source {
-    store: Arc<dyn ObjectStore>,
-    prefix: ObjectPath,
+    objects: Objects,
     folder: std::path::PathBuf,
     can_list: bool,
     left: u64, // bytes that may still come
@@ -68,13 +63,8 @@ struct Source {
 impl Source {
     /// Copies everything that is listed.
     async fn copy_all(&mut self) -> Result<(), Error> {
-        let listed: Vec<_> =
-            self.store.list(Some(&self.prefix)).try_collect().await.map_err(read_error)?;
-        let mut keys = Vec::new();
-        for object in listed {
-            let Some(parts) = object.location.prefix_match(&self.prefix) else { continue };
-            keys.push(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"));
-        }
+        let listed = self.objects.list("").await?;
+        let keys = listed.into_iter().map(|(key, _bytes)| key).collect();
         self.copy_many(keys).await.map(drop)
     }
 
@@ -186,10 +176,10 @@ impl Source {
 
     /// Copies objects, several at a time; the keys of those that are there.
     async fn copy_many(&mut self, keys: Vec<String>) -> Result<Vec<String>, Error> {
-        let (store, prefix) = (Arc::clone(&self.store), self.prefix.clone());
+        let objects = self.objects.clone();
         let asks = stream::iter(keys).map(|key| {
-            let (store, prefix) = (Arc::clone(&store), prefix.clone());
-            async move { read_object(&*store, &prefix, &key).await.map(|bytes| (key, bytes)) }
+            let objects = objects.clone();
+            async move { objects.read(&key).await.map(|bytes| (key, bytes)) }
         });
         let mut found = Vec::new();
         let mut asks = asks.buffered(AT_ONCE);
@@ -219,26 +209,6 @@ impl Source {
         parsed
             .map(Some)
             .map_err(|error| bad_request_error("a document", "JSON", &format!("{key}, {error}")))
-    }
-}
-
-/// Reads the bytes of an object, if it is there.
-async fn read_object(
-    store: &dyn ObjectStore,
-    prefix: &ObjectPath,
-    key: &str,
-) -> Result<Option<bytes::Bytes>, Error> {
-    let is_below = key.split('/').all(|part| {
-        !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0'])
-    });
-    if !is_below {
-        return Err(bad_request_error("a key", "a name below the folder", key));
-    }
-    let path = key.split('/').fold(prefix.clone(), |path, part| path.join(part));
-    match store.get(&path).await {
-        Ok(found) => Ok(Some(found.bytes().await.map_err(read_error)?)),
-        Err(object_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(read_error(error)),
     }
 }
 
@@ -288,10 +258,6 @@ fn join(below: &str, name: &str) -> String {
     if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") }
 }
 
-fn read_error(error: object_store::Error) -> Error {
-    Error::io("read", std::io::Error::other(error))
-}
-
 fn write_error(error: std::io::Error) -> Error {
     Error::io("write", error)
 }
@@ -305,6 +271,11 @@ const MAX_CELLS: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use object_store::ObjectStoreExt as _;
+    use object_store::path::Path as ObjectPath;
+
     use super::*;
 
     #[test]
@@ -330,8 +301,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(object_store::memory::InMemory::new());
         let source = Source {
-            store: store.clone(),
-            prefix: ObjectPath::default(),
+            objects: Objects::new(store.clone(), &ObjectPath::default(), &OpenOptions::default()),
             folder: folder.path().to_owned(),
             can_list: false,
             left: 1000,

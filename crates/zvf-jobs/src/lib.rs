@@ -6,7 +6,7 @@
 //! export            answers of a store as files of other formats
 //! tasks             other work that many processes divide: plan, run, finish
 //! inspect, blob     what a store, a cell or a single blob holds, for people
-//! clean, leftovers  what killed commands left beside a store
+//! clean             what killed commands left beside a store
 //! fetch             precomputed folders behind URLs, copied to this machine
 //! ```
 //!
@@ -22,7 +22,6 @@ pub mod export;
 pub mod fetch;
 pub mod ingest;
 pub mod inspect;
-pub mod leftovers;
 pub mod tasks;
 
 use zvf_error::Error;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zvf_error::{Error, Result};
 use zvf_metadata::{CrossLevelStorage, Token};
 use zvf_model::Kind;
@@ -29,7 +30,8 @@ use crate::size::Size;
 /// ```
 ///
 /// Serialized, they are all that the levels depend on: two builds of one store with the same text make the same levels.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// How geometry becomes coarser; by its kind without.
     pub method: Option<Method>,
@@ -46,7 +48,6 @@ pub struct Options {
     pub sparsity: f64,
     /// What is asked for one of several kinds of geometry. Of the rest, each kind takes what means something
     /// for it.
-    #[serde(serialize_with = "serialize_kinds")]
     pub kinds: Vec<(Kind, KindOptions)>,
     /// Which objects are kept.
     pub strategy: Strategy,
@@ -72,7 +73,7 @@ pub struct Options {
     /// is then written again; what a level shows is its own and what the coarser ones have.
     pub additive: bool,
     /// Which links there are between vertices and those that stand for them.
-    #[serde(serialize_with = "serialize_links")]
+    #[serde(serialize_with = "serialize_links", deserialize_with = "deserialize_links")]
     pub links: CrossLevelStorage,
     /// By how many levels these go up and down; -1 for all, 0 for none.
     pub depth: i64,
@@ -86,8 +87,9 @@ pub struct Options {
     pub on_rows: Option<RowsHook>,
 }
 
-fn serialize_kinds<S: Serializer>(kinds: &[(Kind, KindOptions)], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(kinds.iter().map(|(kind, settings)| (kind.token(), settings)))
+fn deserialize_links<'de, D: Deserializer<'de>>(from: D) -> Result<CrossLevelStorage, D::Error> {
+    let word = Token::from_text(&String::deserialize(from)?);
+    word.known_word().ok_or_else(|| D::Error::custom("expected none, implicit or explicit"))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -340,7 +342,8 @@ impl Options {
 /// let options = Options { kinds: vec![(Kind::Mesh, mesh)], ..Options::default() };
 /// assert_eq!(options.kinds[0].1.keep, None);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KindOptions {
     /// As [`Options::method`].
     pub method: Option<Method>,
@@ -451,6 +454,12 @@ impl Serialize for Method {
     }
 }
 
+impl<'de> Deserialize<'de> for Method {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
 impl FromStr for Method {
     type Err = Error;
 
@@ -507,6 +516,12 @@ impl fmt::Display for Strategy {
 impl Serialize for Strategy {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Strategy {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -92,6 +92,12 @@ impl serde::Serialize for Aggregation {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for Aggregation {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl FromStr for Aggregation {
     type Err = Error;
 

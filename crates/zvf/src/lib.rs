@@ -38,7 +38,7 @@
 //! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
 //! | [`tasks`] | work that many processes divide: plan, run, finish | `zvf-jobs` |
 //! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | `zvf-jobs` |
-//! | [`clean`], [`leftovers`] | what killed commands left beside a store | `zvf-jobs` |
+//! | [`clean`] | what killed commands left beside a store | `zvf-jobs` |
 //! | [`fetch`] | precomputed folders behind URLs, copied to this machine | `zvf-jobs` |
 //! | [`publish`] | files and folders that appear at once | `zvf-publish` |
 //! | [`tet`], [`b2nd`] | tensor files and packs, Caterva and B2ND frames as views | `zvf-tet`, `zvf-b2nd` |
@@ -79,7 +79,7 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, Timeouts};
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
 #[cfg(feature = "jobs")]
-pub use zvf_jobs::{blob, clean, create, export, fetch, ingest, inspect, leftovers, tasks};
+pub use zvf_jobs::{blob, clean, create, export, fetch, ingest, inspect, tasks};
 #[cfg(feature = "migrate")]
 pub use zvf_migrate as migrate;
 #[cfg(feature = "pyramid")]

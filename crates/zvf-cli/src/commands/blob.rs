@@ -97,11 +97,7 @@ impl Blob {
             Self::Show(Show { what, items }) => (what.report(table::limit(items))?, false, true),
             Self::Check(Check { what, strict }) => (what.report(0)?, strict, false),
         };
-        if session.json() {
-            table::json(&report, out)?;
-        } else {
-            print(&report, strict, show, out)?;
-        }
+        session.print(out, &report, |out| print(&report, strict, show, out))?;
         Ok(if report.is_sound(strict) { Outcome::Clean } else { Outcome::Findings })
     }
 }

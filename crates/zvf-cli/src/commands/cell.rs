@@ -49,11 +49,7 @@ impl Cell {
         let level = levels.first().ok_or_else(|| Usage::new("the level holds nothing"))?;
         let view =
             CellView::read(level, &key, if self.rows == 0 { u64::MAX } else { self.rows }).await?;
-        if session.json() {
-            table::json(&view, out)?;
-        } else {
-            print(&view, out)?;
-        }
+        session.print(out, &view, |out| print(&view, out))?;
         session.print_store_notices(out, &store)?;
         Ok(if view.faults.is_empty() { Outcome::Clean } else { Outcome::Findings })
     }

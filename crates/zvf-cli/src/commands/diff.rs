@@ -7,7 +7,6 @@ use serde_json::Value as Json;
 
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
-use crate::table;
 
 /// Show which objects differ between two stores, or between two commits of one.
 ///
@@ -49,10 +48,7 @@ impl Diff {
             }
         };
         let report = zvf::edit::diff(&a, &b)?;
-        match session.json() {
-            true => table::json(&report, out)?,
-            false => print(&report, out)?,
-        }
+        session.print(out, &report, |out| Ok(print(&report, out)?))?;
         let differs = self.exit_code && report["same"] == false;
         Ok(if differs { Outcome::Findings } else { Outcome::Clean })
     }

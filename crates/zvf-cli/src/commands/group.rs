@@ -46,10 +46,7 @@ impl Group {
         };
         let max_members = table::limit(self.limit);
         let groups = GroupView::read(&level, group_numbers.as_deref(), max_members).await?;
-        match session.json() {
-            true => table::json(&groups, out)?,
-            false => print(&groups, out)?,
-        }
+        session.print(out, &groups, |out| print(&groups, out))?;
         session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }

@@ -266,12 +266,8 @@ impl CreateOptions {
             memory: memory / 2,
             ..ReadOptions::default()
         };
-        let build = BuildOptions {
-            replace: self.overwrite,
-            store: writing_options(session),
-            gate: session.interrupt().gate().clone(),
-            ..BuildOptions::default()
-        };
+        let store = writing_options(session);
+        let build = BuildOptions { store, ..session.build_options(self.overwrite) };
         let write = WriteOptions {
             memory,
             scratch: self.temp_dir.clone(),

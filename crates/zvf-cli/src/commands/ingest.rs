@@ -16,7 +16,7 @@ use zvf::write::{Stage as TaskStage, Task, WriteOptions};
 
 use crate::commands::create::{layout_json, report_json};
 use crate::commands::how::{CreateOptions, writing_options};
-use crate::commands::task::Chosen;
+use crate::commands::task::{Chosen, print_ran, write_stage};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::table;
@@ -98,11 +98,7 @@ impl Place {
         let write = WriteOptions {
             memory: session.memory_limit().unwrap_or(usual.memory),
             stop: Some(Arc::clone(&stop)),
-            build: BuildOptions {
-                store,
-                gate: session.interrupt().gate().clone(),
-                ..BuildOptions::default()
-            },
+            build: BuildOptions { store, ..session.build_options(false) },
             ..usual
         };
         let building = Building::open(&self.store, &self.folder()?, write);
@@ -145,53 +141,35 @@ impl Plan {
         let building = Building::open(store, &folder, recipe.write)?;
         let tasks = building.tasks().all();
         let done: Vec<bool> = tasks.iter().map(|task| building.tasks().is_done(*task)).collect();
-        if session.json() {
-            let listed = tasks.iter().zip(&done).enumerate();
-            let listed = listed.map(|(number, (task, done))| {
-                let stage = task.stage.name();
-                json!({"task": number, "stage": stage, "number": task.number, "done": done})
-            });
-            let listed: Vec<_> = listed.collect();
-            let layout = layout_json(&planned.layout);
-            let plan = json!({"layout": layout, "folder": folder, "tasks": listed});
-            table::json(&plan, out)?;
-            return Ok(Outcome::Clean);
-        }
-        writeln!(out, "{}", planned.layout)?;
-        for &stage in TaskStage::ALL {
-            write_stage(stage, &tasks, &done, out)?;
-        }
-        let hint = format!(
-            "run each with: zvf ingest run {store} --task I; then: zvf ingest finish {store}"
-        );
-        session.print_notices(out, [hint])?;
+        let listed = tasks.iter().zip(&done).enumerate().map(|(number, (task, done))| {
+            let stage = task.stage.name();
+            json!({"task": number, "stage": stage, "number": task.number, "done": done})
+        });
+        let listed: Vec<_> = listed.collect();
+        let plan =
+            json!({"layout": layout_json(&planned.layout), "folder": folder, "tasks": listed});
+        session.print(out, &plan, |out| {
+            writeln!(out, "{}", planned.layout)?;
+            let mut at = 0;
+            for same in tasks.chunk_by(|first, second| first.stage == second.stage) {
+                let stage = same.first().map_or(TaskStage::Route, |task| task.stage);
+                let what = match stage {
+                    TaskStage::Route => "a part of the input each,",
+                    TaskStage::Cells => "a range of the chunks each, in whole shards,",
+                    TaskStage::Join => "the ends of a part's elements each,",
+                    TaskStage::Links => "the links of a range of the chunks each,",
+                };
+                let end = at + same.len();
+                write_stage((stage.name(), at), &done[at..end], what, out)?;
+                at = end;
+            }
+            let hint = format!(
+                "run each with: zvf ingest run {store} --task I; then: zvf ingest finish {store}"
+            );
+            Ok(session.print_notices(out, [hint])?)
+        })?;
         Ok(Outcome::Clean)
     }
-}
-
-/// Writes one line for the tasks of a stage.
-fn write_stage(
-    stage: TaskStage,
-    tasks: &[Task],
-    done: &[bool],
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
-    let stage_tasks =
-        || tasks.iter().zip(done).enumerate().filter(|(_, (task, _))| task.stage == stage);
-    let (Some((first, _)), Some((last, _))) = (stage_tasks().next(), stage_tasks().next_back())
-    else {
-        return Ok(());
-    };
-    let finished = stage_tasks().filter(|(_, (_, done))| **done).count();
-    let numbers = if first == last { first.to_string() } else { format!("{first} to {last}") };
-    let what = match stage {
-        TaskStage::Route => "a part of the input each",
-        TaskStage::Cells => "a range of the chunks each, in whole shards",
-        TaskStage::Join => "the ends of a part's elements each",
-        TaskStage::Links => "the links of a range of the chunks each",
-    };
-    let so_far = if finished > 0 { format!(", {finished} done") } else { String::new() };
-    writeln!(out, "{:<12}tasks {numbers}: {what}{so_far}", stage.name())
 }
 
 impl Run {
@@ -234,18 +212,11 @@ impl Run {
             );
         }
         drop(bar);
-        if session.json() {
-            let ran = ran.iter().map(|(number, task, fresh)| {
-                json!({"task": number, "stage": task.stage.name(), "number": task.number, "ran": fresh})
-            });
-            table::json(&json!({"tasks": ran.collect::<Vec<_>>()}), out)?;
-            return Ok(Outcome::Clean);
-        }
-        for (number, task, fresh) in ran {
-            let how = if fresh { "done" } else { "had been done" };
-            writeln!(out, "task {number}, {task}: {how}")?;
-        }
-        Ok(Outcome::Clean)
+        let ran = ran.into_iter().map(|(number, task, fresh)| {
+            let stage = task.stage.name();
+            (task, json!({"task": number, "stage": stage, "number": task.number, "ran": fresh}))
+        });
+        print_ran(session, &ran.collect::<Vec<_>>(), out)
     }
 }
 
@@ -260,16 +231,15 @@ impl Finish {
             building.finish().await.with_context(|| format!("cannot finish {store}"))?
         };
         drop(bar);
-        if session.json() {
-            let made = report.as_ref().map(|report| report_json((report, store)));
-            table::json(&json!({"made": made}), out)?;
-            return Ok(Outcome::Clean);
-        }
-        match report {
-            Some(report) => writeln!(out, "{report}")?,
-            None => writeln!(out, "{store} had been finished by an earlier run")?,
-        }
-        session.print_notices(out, [format!("look into it with: zvf info {store}")])?;
+        let made = report.as_ref().map(|report| report_json((report, store)));
+        session.print(out, &json!({"made": made}), |out| {
+            match &report {
+                Some(report) => writeln!(out, "{report}")?,
+                None => writeln!(out, "{store} had been finished by an earlier run")?,
+            }
+            let hint = format!("look into it with: zvf info {store}");
+            Ok(session.print_notices(out, [hint])?)
+        })?;
         Ok(Outcome::Clean)
     }
 }

@@ -185,18 +185,16 @@ impl Job {
     ) -> anyhow::Result<Outcome> {
         let late = texts(&report.losses);
         if self.output != "-" {
-            if session.json() {
-                let value = json!({
-                    "output": self.output,
-                    "format": format.token(),
-                    "vertices": report.vertices,
-                    "objects": report.objects,
-                    "elements": report.elements,
-                    "losses": lost.iter().chain(&late).collect::<Vec<_>>(),
-                    "notes": notes,
-                });
-                table::json(&value, out)?;
-            } else {
+            let value = json!({
+                "output": self.output,
+                "format": format.token(),
+                "vertices": report.vertices,
+                "objects": report.objects,
+                "elements": report.elements,
+                "losses": lost.iter().chain(&late).collect::<Vec<_>>(),
+                "notes": notes,
+            });
+            session.print(out, &value, |out| {
                 let mut words = vec![table::format_count(report.vertices, "vertex")];
                 if report.objects > 0 {
                     words.push(table::format_count(report.objects, "object"));
@@ -210,7 +208,8 @@ impl Job {
                     words.join(", ").replace("vertexs", "vertices"),
                     self.output
                 )?;
-            }
+                Ok(())
+            })?;
         }
         session.print_notices(out, late.into_iter().chain(notes))?;
         Ok(Outcome::Clean)

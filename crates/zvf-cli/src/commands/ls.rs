@@ -49,11 +49,7 @@ impl Ls {
                 return Err(usage.with_hint("leave the path out to see all").into());
             }
         }
-        if session.json() {
-            table::json(&arrays, out)?;
-        } else {
-            print(&arrays, out)?;
-        }
+        session.print(out, &arrays, |out| print(&arrays, out))?;
         session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }

@@ -6,9 +6,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::Timeouts;
 use zvf::migrate::{Change, Migration, MigrationCounts, Plan};
-use zvf::store::{Build, BuildOptions, CodecPipeline};
+use zvf::store::{Build, CodecPipeline};
 
 use crate::commands::coding::{Shards, Zstd, shards};
 use crate::commands::nested;
@@ -72,12 +71,7 @@ impl Migrate {
             }
         };
         nested::check(&self.old, address)?;
-        let options = BuildOptions {
-            replace: self.overwrite || self.in_place,
-            store: session.options(Timeouts::BATCH),
-            gate: session.interrupt().gate().clone(),
-            ..BuildOptions::default()
-        };
+        let options = session.build_options(self.overwrite || self.in_place);
         let failed = || format!("cannot write {address}");
         let build = Build::begin(address, options).await.with_context(failed)?;
         let name = Path::new(address.trim_end_matches('/')).file_name();

@@ -48,10 +48,9 @@ impl Object {
         let limit = table::limit(self.limit);
         if let Some(Ids(ids)) = &self.ids {
             let objects = read_objects(&levels, ids, limit).await?;
-            match session.json() {
-                true => table::json(&objects, out)?,
-                false => objects.iter().try_for_each(|object| print(object, out))?,
-            }
+            session.print(out, &objects, |out| {
+                objects.iter().try_for_each(|object| print(object, out))
+            })?;
         } else {
             let mut all = Vec::new();
             for (n, level) in levels.iter().enumerate() {

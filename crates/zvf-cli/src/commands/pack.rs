@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use zvf::Timeouts;
-use zvf::store::{Build, BuildOptions};
+use zvf::store::Build;
 use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, UnpackCounts};
 
 use crate::commands::coding::Zstd;
@@ -102,10 +101,8 @@ impl Pack {
             cells: packed.cells,
             bytes: packed.bytes,
         };
-        if session.json() {
-            table::json(&done, out)?;
-        } else {
-            writeln!(
+        session.print(out, &done, |out| {
+            Ok(writeln!(
                 out,
                 "{}: {}, {} of {}, {}",
                 done.file,
@@ -113,8 +110,8 @@ impl Pack {
                 table::format_count(done.cells, "cell"),
                 table::format_count(done.arrays, "array"),
                 table::bytes(done.bytes)
-            )?;
-        }
+            )?)
+        })?;
         session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
@@ -128,12 +125,7 @@ impl Unpack {
     ) -> anyhow::Result<Outcome> {
         let store = session.batch_store(&self.file).await?;
         nested::check(&self.file, &self.new)?;
-        let options = BuildOptions {
-            replace: self.overwrite,
-            store: session.options(Timeouts::BATCH),
-            gate: session.interrupt().gate().clone(),
-            ..BuildOptions::default()
-        };
+        let options = session.build_options(self.overwrite);
         let failed = || format!("cannot write {}", self.new);
         let build = Build::begin(&self.new, options).await.with_context(failed)?;
         let progress = session.progress("unpacking");
@@ -142,24 +134,22 @@ impl Unpack {
         let done = zvf::tensor::unpack(&store, build, on_progress).await;
         let done = done.with_context(failed)?;
         drop(progress);
-        if session.json() {
-            let done = UnpackTotals {
-                store: &self.new,
-                documents: done.documents,
-                chunks: done.chunks,
-                objects: done.objects,
-            };
-            table::json(&done, out)?;
-        } else {
-            writeln!(
+        let done = UnpackTotals {
+            store: &self.new,
+            documents: done.documents,
+            chunks: done.chunks,
+            objects: done.objects,
+        };
+        session.print(out, &done, |out| {
+            Ok(writeln!(
                 out,
                 "{}: {}, {} in {}",
                 self.new,
                 table::format_count(done.documents, "document"),
                 table::format_count(done.chunks, "chunk"),
                 table::format_count(done.objects, "object")
-            )?;
-        }
+            )?)
+        })?;
         session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }

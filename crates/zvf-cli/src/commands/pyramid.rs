@@ -3,7 +3,7 @@
 mod beside;
 mod parts;
 
-pub(crate) use self::parts::{finish_levels, run_level};
+pub(crate) use self::parts::{building, finish_levels};
 
 use std::fmt;
 use std::io::Write;
@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use zvf::Timeouts;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
@@ -32,7 +31,7 @@ use crate::outcome::{Outcome, Usage};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::size::size;
-use crate::table::{self, count};
+use crate::table::count;
 
 /// Build coarser levels of a store, which replace those it has.
 ///
@@ -205,8 +204,7 @@ impl Pyramid {
             }
         };
         let address = address.as_str();
-        let gate = session.interrupt().gate().clone();
-        let how = BuildOptions { gate, ..BuildOptions::default() };
+        let how = building(session);
         let progress = Arc::new(session.progress("building levels"));
         let vertices = self.count_vertices(session, address).await?;
         let below = Arc::new(Mutex::new((1, vertices))); // level under construction, vertices of the level below
@@ -230,7 +228,7 @@ impl Pyramid {
         };
         drop((progress, options));
         let store = self.new.as_ref().unwrap_or(&self.store);
-        self.print(session, (store, &built), notices, out)?;
+        print(session, (store, &built), (&self.options(session), notices), out)?;
         in_place.map_or(Ok(()), |in_place| in_place.finish("pyramid", session, out))?;
         commit.map_or(Ok(()), |commit| beside::print(&commit, session, out))?;
         Ok(Outcome::Clean)
@@ -262,48 +260,6 @@ impl Pyramid {
         let usage = Usage::new(format!("{option} of a store on an object store: {address}"));
         Err(usage
             .with_hint("build such levels in a folder of this machine, and copy the result there"))
-    }
-
-    /// Prints the levels.
-    fn print(
-        &self,
-        session: &Session,
-        (store, built): (&str, &[LevelReport]),
-        notices: Vec<String>,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
-        // A level that adds nothing is an ordinary level.
-        let additive = self.additive && built.len() > 1;
-        if session.json() {
-            let levels: Vec<Value> = built.iter().map(report).collect();
-            let built = json!({
-                "store": store,
-                "additive": additive,
-                "levels": levels,
-                "notices": notices,
-            });
-            table::json(&built, out)?;
-        } else {
-            for (at, report) in built.iter().enumerate() {
-                let adds = additive && at + 1 < built.len();
-                writeln!(out, "{report}{}", if adds { ", added to the next level" } else { "" })?;
-            }
-            if additive {
-                writeln!(
-                    out,
-                    "readers that do not know such levels see of each only what it adds"
-                )?;
-            }
-            match self.levels {
-                _ if !built.is_empty() || !notices.is_empty() => {}
-                Some(_) => writeln!(out, "no levels but the first")?,
-                None => {
-                    writeln!(out, "no levels: there are {} vertices or fewer", count(self.until))?;
-                }
-            }
-            session.print_notices(out, notices)?;
-        }
-        Ok(())
     }
 
     /// Returns the number of vertices of level 0, of all kinds, as its documents state it; `None` where it cannot be true.
@@ -348,12 +304,7 @@ impl Pyramid {
         let failed = || format!("cannot write {new}");
         let as_it_is = Rearrangement { shards: Arrange::Keep, codecs: None };
         Rearrangement::check(&store).with_context(failed)?;
-        let options = BuildOptions {
-            replace: self.overwrite,
-            store: session.options(Timeouts::BATCH),
-            gate: session.interrupt().gate().clone(),
-            ..BuildOptions::default()
-        };
+        let options = session.build_options(self.overwrite);
         let build = Build::begin(new, options).await;
         let progress = session.progress("copying");
         let on_progress =
@@ -370,17 +321,12 @@ impl Pyramid {
         drop(progress);
         let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = plan.steps();
-        if session.json() {
-            let levels: Vec<Value> = steps.iter().map(step).collect();
-            let plan =
-                json!({ "store": self.store, "vertices": plan.vertices(), "levels": levels });
-            table::json(&plan, out)?;
-        } else {
+        let levels: Vec<Value> = steps.iter().map(step).collect();
+        let planned = json!({ "store": self.store, "vertices": plan.vertices(), "levels": levels });
+        session.print(out, &planned, |out| {
             writeln!(out, "level 0: {} vertices", count(plan.vertices()))?;
-            for step in &steps {
-                writeln!(out, "{step}")?;
-            }
-        }
+            Ok(steps.iter().try_for_each(|step| writeln!(out, "{step}"))?)
+        })?;
         Ok(Outcome::Clean)
     }
 
@@ -441,6 +387,37 @@ impl Pyramid {
             content: if self.full { LevelContent::Full } else { LevelContent::AsReference },
         }
     }
+}
+
+/// Prints the levels.
+fn print(
+    session: &Session,
+    (store, built): (&str, &[LevelReport]),
+    (options, notices): (&Options, Vec<String>),
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    // A level that adds nothing is an ordinary level.
+    let additive = options.additive && built.len() > 1;
+    let levels: Vec<Value> = built.iter().map(report).collect();
+    let made = json!({"store": store, "additive": additive, "levels": levels, "notices": notices});
+    session.print(out, &made, |out| {
+        for (at, report) in built.iter().enumerate() {
+            let adds = additive && at + 1 < built.len();
+            writeln!(out, "{report}{}", if adds { ", added to the next level" } else { "" })?;
+        }
+        if additive {
+            writeln!(out, "readers that do not know such levels see of each only what it adds")?;
+        }
+        match options.levels {
+            _ if !built.is_empty() || !notices.is_empty() => {}
+            Some(_) => writeln!(out, "no levels but the first")?,
+            None => {
+                let most = count(options.until);
+                writeln!(out, "no levels: there are {most} vertices or fewer")?;
+            }
+        }
+        Ok(session.print_notices(out, notices.iter().cloned())?)
+    })
 }
 
 fn report(report: &LevelReport) -> Value {

@@ -5,8 +5,7 @@ use std::io::Write;
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use zvf::Timeouts;
-use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
+use zvf::store::{Arrange, Build, RearrangeCounts, Rearrangement};
 
 use crate::commands::coding::{Coding, Shards, shards};
 use crate::commands::in_place::InPlace;
@@ -131,12 +130,7 @@ impl Paths {
         Rearrangement::check(&store).with_context(refused)?;
         let address = self.new.as_deref().unwrap_or(source);
         nested::check(source, address)?;
-        let options = BuildOptions {
-            replace: self.in_place || self.overwrite,
-            store: session.options(Timeouts::BATCH),
-            gate: session.interrupt().gate().clone(),
-            ..BuildOptions::default()
-        };
+        let options = session.build_options(self.in_place || self.overwrite);
         let failed = || format!("cannot write {address}");
         let build = Build::begin(address, options).await.with_context(failed)?;
         let progress = session.progress("writing");
@@ -155,11 +149,7 @@ impl Paths {
             stored_bytes: moved.stored_bytes,
             copied: moved.copied,
         };
-        if session.json() {
-            table::json(&done, out)?;
-        } else {
-            done.print(out)?;
-        }
+        session.print(out, &done, |out| Ok(done.print(out)?))?;
         session.print_store_notices(out, &store)?;
         session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
         drop(store);

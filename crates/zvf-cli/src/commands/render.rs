@@ -104,11 +104,14 @@ impl Render {
         picture.write_png(file.writer())?;
         file.finish()?;
         let seconds = begun.elapsed().as_secs_f64();
-        if session.json() {
-            table::json(&self.json(&picture, seconds), out)?;
-        } else {
-            writeln!(out, "{}: {} in {seconds:.2} s", self.output.display(), sentence(&picture))?;
-        }
+        session.print(out, &self.json(&picture, seconds), |out| {
+            Ok(writeln!(
+                out,
+                "{}: {} in {seconds:.2} s",
+                self.output.display(),
+                sentence(&picture)
+            )?)
+        })?;
         session.print_store_notices(out, reader.store())?;
         let nowhere = picture.unplaced_vertices();
         let nowhere = (nowhere > 0).then(|| {

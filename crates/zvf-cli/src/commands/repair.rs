@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use zvf::Timeouts;
+use zvf::clean::State;
 use zvf::repair::{Change, Place, Plan, plan};
 use zvf::validate::Options;
 
@@ -96,26 +97,27 @@ impl Repair {
 
     /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
     fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
-        let found = match zvf::leftovers::list(&self.store) {
+        let found = match zvf::clean::list_beside(&self.store) {
             Ok(found) => found,
             Err(error) => {
                 session.print_notices(out, [validate::unknown_leftovers(&error)])?;
                 Vec::new()
             }
         };
+        let found = found.into_iter().filter(|leftover| leftover.state != State::InUse);
         let (going_on, scratch): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|leftover| leftover.goes_on);
+            found.partition(|leftover| leftover.state == State::Resumable);
         if self.apply {
-            zvf::leftovers::clear(&self.store)?;
+            zvf::clean::remove_beside(&self.store)?;
         }
         if !session.json() {
             for leftover in &scratch {
-                let folder = leftover.folder.display();
+                let folder = leftover.path.display();
                 writeln!(out, "remove {folder} (scratch of a killed command)")?;
             }
         }
         session.print_notices(out, going_on.iter().map(ToString::to_string))?;
-        Ok(scratch.into_iter().map(|leftover| leftover.folder).collect())
+        Ok(scratch.into_iter().map(|leftover| leftover.path).collect())
     }
 
     /// Returns the folders without files in the store, which a killed writer left, and prints them.

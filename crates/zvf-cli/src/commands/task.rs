@@ -12,9 +12,11 @@ use zvf::Timeouts;
 use zvf::tasks::{Tasks, WorkFolder};
 
 use self::finish::Finish;
+pub(crate) use self::finish::print_earlier;
 use self::plan::Plan;
-pub(crate) use self::run::Chosen;
+pub(crate) use self::plan::write_stage;
 use self::run::Run;
+pub(crate) use self::run::{Chosen, print_ran};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 

@@ -13,7 +13,6 @@ use zvf_serve::Config;
 use crate::commands::serve::serve_until_interrupt;
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
-use crate::table;
 
 /// View a store in the browser: fly through it, pick, filter and colour.
 ///
@@ -84,16 +83,15 @@ impl Viewer {
             std::fs::write(folder.join(name), contents).with_context(context)?;
             bytes += contents.len();
         }
-        if session.json() {
-            let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
-            table::json(&json!({"folder": folder, "files": names, "bytes": bytes}), out)?;
-        } else {
+        let names: Vec<_> = files.iter().map(|(name, _)| name).collect();
+        session.print(out, &json!({"folder": folder, "files": names, "bytes": bytes}), |out| {
             writeln!(out, "{} files, {bytes} bytes in {}", files.len(), folder.display())?;
             writeln!(
                 out,
                 "put a store beside them and open index.html#!{{\"store\":\"NAME.zarrvectors/\"}}"
             )?;
-        }
+            Ok(())
+        })?;
         Ok(Outcome::Clean)
     }
 }

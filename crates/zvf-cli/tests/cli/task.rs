@@ -290,6 +290,21 @@ fn options_that_cannot_be_divided_are_refused() {
     assert!(!Path::new(&work).exists());
 }
 
+#[test]
+fn paths_of_options_are_those_of_the_process_that_planned() {
+    let (_store, address, work) = unpack();
+    let out = format!("{work}-out");
+    let folder = Path::new(&work).parent().unwrap();
+    run_ok(&["convert", "-q", &address, folder.join("image.trk").to_str().unwrap()]);
+    let plan = ["task", "plan", "convert", "--work-dir", &work, &address, &out, "--to", "trk"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zvf"));
+    let command = command.args(plan).args(["--reference", "image.trk"]).current_dir(folder);
+    assert!(command.output().unwrap().status.success());
+    run_ok(&["task", "run", &work, "--all"]);
+    run_ok(&["task", "finish", &work]);
+    assert!(Path::new(&out).join("part-00000.trk").exists());
+}
+
 /// Returns all files below a folder, by their names.
 fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();

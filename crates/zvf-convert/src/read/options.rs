@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -20,7 +21,8 @@ use zvf_model::Kind;
 /// let options = ReadOptions { kind: Some(Kind::Polyline), columns, ..ReadOptions::default() };
 /// assert_eq!(options.batch_rows, 65_536);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReadOptions {
     /// The kind of geometry, if the file does not state it, or to read it as a simpler kind.
     pub kind: Option<Kind>,
@@ -65,7 +67,8 @@ pub struct ReadOptions {
 /// let bounds = Bounds { min: vec![0.0, 0.0], max: vec![1.0, 2.0] };
 /// assert!(bounds.contains(&[1.0, 2.0, 7.0]) && !bounds.contains(&[1.0, 2.5]));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Bounds {
     /// The smallest coordinate of each axis.
     pub min: Vec<f64>,
@@ -131,7 +134,8 @@ impl Default for ReadOptions {
 /// }
 /// # Ok::<(), zvf_convert::ConvertError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Measure {
     /// The length of the path.
@@ -188,7 +192,8 @@ impl FromStr for Measure {
 /// assert_eq!((reader.header().axes.len(), reader.header().fields.len()), (2, 1));
 /// # Ok::<(), zvf_convert::ConvertError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ColumnRoles {
     /// The columns of positions, one for each axis [default: those of `x`, `y`, `z`, `t` that exist].
     pub positions: Vec<String>,
@@ -217,7 +222,8 @@ pub struct ColumnRoles {
 /// assert!(reader.notes()[0].starts_with("1 bad row was skipped: line 3"));
 /// # Ok::<(), zvf_convert::ConvertError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TextOptions {
     /// The separator of values, an ASCII byte. A blank is any number of blanks and tabs [default: by the format].
     pub separator: Option<u8>,
@@ -246,7 +252,8 @@ impl Default for TextOptions {
 /// let options = ReadOptions { polygons: Polygons::Triangles, ..ReadOptions::default() };
 /// assert_ne!(options.polygons, ReadOptions::default().polygons);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Polygons {
     /// All faces must have as many corners as the first one.

@@ -6,9 +6,8 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-use zvf_convert::read::{ColumnRoles, Format, Measure, Polygons, ReadOptions, TextOptions};
-use zvf_metadata::{CodecSpec, Dtype};
-use zvf_model::Kind;
+use zvf_convert::read::{Format, ReadOptions};
+use zvf_metadata::CodecSpec;
 use zvf_store::CodecPipeline;
 use zvf_write::{DracoPositions, Schema, SlicePlan, WriteOptions};
 
@@ -17,117 +16,21 @@ use crate::create::{Layout, Place, Recipe, Shape, Shift, schema};
 use crate::error::{bad_request_error, changed_file_error};
 
 /// The input of a plan, as the plan records it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Source {
     store: Option<String>, // where its cells already are; elsewhere they lie with the plan
     files: Vec<InputFile>,
     shape: Shape,
     format: Option<String>,
-    kind: Option<String>,
-    positions: Vec<String>,
-    object: Option<String>,
-    fields: Option<Vec<String>>,
-    types: Vec<(String, String)>,
-    dtype: Option<String>,
-    triangles: bool,
-    #[serde(default)]
-    rings: bool,
-    #[serde(default)]
-    text: Option<Text>,
-    #[serde(default)]
-    beside: Beside,
-    batch_rows: usize,
-    read_memory: u64,
+    read: ReadOptions,
     bins: Option<Vec<f64>>,
     codecs: Vec<Json>,
-    #[serde(default)]
     name_objects: bool,
-    #[serde(default)]
     draco: Option<DracoPositions>,
-    #[serde(default)]
     records: Vec<(String, Json)>, // the headers of formats
     compat: bool,
     replace: bool,
-}
-
-/// Settings of single formats; a plan of an older version has none of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Beside {
-    nodes: Option<PathBuf>,
-    applies_space: bool,
-    welds: bool,
-    measures: Vec<String>,
-    lod: u32,
-    segments: Option<Vec<u64>>,
-}
-
-impl Beside {
-    fn new(options: &ReadOptions) -> Result<Self, Error> {
-        let nodes = options
-            .nodes
-            .as_ref()
-            .map(|path| fs::canonicalize(path).map_err(|error| unreadable_error(path, &error)));
-        Ok(Self {
-            nodes: nodes.transpose()?,
-            applies_space: options.apply_space,
-            welds: options.weld,
-            measures: options.measures.iter().map(|m| m.token().to_owned()).collect(),
-            lod: options.lod,
-            segments: options.segments.clone(),
-        })
-    }
-
-    /// Returns the same settings, the others being the usual ones.
-    fn options(&self) -> Result<ReadOptions, Error> {
-        let measures = self.measures.iter().map(|word| word.parse::<Measure>());
-        Ok(ReadOptions {
-            nodes: self.nodes.clone(),
-            apply_space: self.applies_space,
-            weld: self.welds,
-            measures: measures
-                .collect::<Result<_, String>>()
-                .map_err(|error| plan_error(&error))?,
-            lod: self.lod,
-            segments: self.segments.clone(),
-            ..ReadOptions::default()
-        })
-    }
-}
-
-impl Default for Beside {
-    fn default() -> Self {
-        Self {
-            nodes: None,
-            applies_space: true,
-            welds: true,
-            measures: Vec::new(),
-            lod: 0,
-            segments: None,
-        }
-    }
-}
-
-/// How tables of text are written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Text {
-    separator: Option<u8>,
-    has_header: bool,
-    comment: Option<u8>,
-    missing: Vec<String>,
-    skip_bad_rows: bool,
-}
-
-impl Text {
-    fn new(options: &TextOptions) -> Self {
-        let TextOptions { separator, has_header, comment, missing, skip_bad_rows } =
-            options.clone();
-        Self { separator, has_header, comment, missing, skip_bad_rows }
-    }
-
-    fn options(self) -> TextOptions {
-        let Self { separator, has_header, comment, missing, skip_bad_rows } = self;
-        TextOptions { separator, has_header, comment, missing, skip_bad_rows }
-    }
 }
 
 /// A file, as it was when the plan was made.
@@ -148,7 +51,10 @@ impl Source {
         layout: &Layout,
         recipe: &Recipe,
     ) -> Result<Self, Error> {
-        let ReadOptions { kind, columns, polygons, batch_rows, memory, text, .. } = &recipe.read;
+        let mut read = ReadOptions { positions: layout.dtype, ..recipe.read.clone() };
+        if let Some(path) = &mut read.nodes {
+            *path = fs::canonicalize(&*path).map_err(|error| unreadable_error(path, &error))?;
+        }
         let planned_files = files.iter().zip(layout.before.iter().zip(&layout.shifts));
         let planned_files = planned_files.map(|(path, (before, shift))| {
             let path = fs::canonicalize(path).map_err(|error| unreadable_error(path, &error))?;
@@ -160,18 +66,7 @@ impl Source {
             files: planned_files.collect::<Result<_, Error>>()?,
             shape: Shape::from_layout(layout),
             format: recipe.format.map(|format| format.token().to_owned()),
-            kind: kind.map(|kind| kind.token().to_owned()),
-            positions: columns.positions.clone(),
-            object: columns.object.clone(),
-            fields: columns.fields.clone(),
-            types: columns.types.iter().map(|(n, dtype)| (n.clone(), dtype.to_string())).collect(),
-            dtype: layout.dtype.map(|dtype| dtype.to_string()),
-            triangles: *polygons == Polygons::Triangles,
-            rings: *polygons == Polygons::Rings,
-            text: Some(Text::new(text)),
-            beside: Beside::new(&recipe.read)?,
-            batch_rows: *batch_rows,
-            read_memory: *memory,
+            read,
             bins: recipe.bins.clone(),
             codecs: recipe.codecs.metadata().iter().map(|codec| codec.value().clone()).collect(),
             name_objects: recipe.name_objects,
@@ -205,31 +100,9 @@ impl Source {
     pub(super) fn recipe(&self, mut write: WriteOptions) -> Result<Recipe, Error> {
         write.compat = self.compat;
         write.build.replace = self.replace;
-        let types =
-            self.types.iter().map(|(name, dtype)| Ok((name.clone(), dtype.parse::<Dtype>()?)));
-        let columns = ColumnRoles {
-            positions: self.positions.clone(),
-            object: self.object.clone(),
-            fields: self.fields.clone(),
-            types: types.collect::<Result<_, Error>>()?,
-        };
-        let read = ReadOptions {
-            kind: self.kind.as_ref().map(|kind| kind.parse::<Kind>()).transpose()?,
-            columns,
-            positions: self.dtype.as_ref().map(|dtype| dtype.parse::<Dtype>()).transpose()?,
-            polygons: match (self.triangles, self.rings) {
-                (true, _) => Polygons::Triangles,
-                (_, true) => Polygons::Rings,
-                _ => Polygons::Same,
-            },
-            text: self.text.clone().map(Text::options).unwrap_or_default(),
-            batch_rows: self.batch_rows,
-            memory: self.read_memory,
-            ..self.beside.options()?
-        };
         Ok(Recipe {
             format: self.format.as_deref().and_then(Format::from_token),
-            read,
+            read: self.read.clone(),
             bins: self.bins.clone(),
             codecs: self.codecs()?,
             name_objects: self.name_objects,
@@ -305,4 +178,5 @@ fn unreadable_error(path: &Path, error: &std::io::Error) -> Error {
 
 fn plan_error(found: &str) -> Error {
     bad_request_error("the plan", "one that this program made", found)
+        .with_hint("remove the folder of the plan, and plan again")
 }

@@ -319,7 +319,9 @@ struct PlanHead {
 }
 
 fn bad_plan(folder: &WorkFolder, error: &serde_json::Error) -> Error {
-    let text = format!("{folder}/{PLAN}: expected a plan of tasks, found {error}");
+    let text = format!(
+        "{folder}/{PLAN}: expected a plan of tasks, found {error}; plan again in another folder"
+    );
     Error::custom(Class::Encoding, text).with_op("open")
 }
 

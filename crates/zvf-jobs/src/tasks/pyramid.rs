@@ -26,14 +26,10 @@ use crate::Error;
 use crate::error::bad_request_error;
 
 /// Which levels are made, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PyramidJob {
-    /// What tells whoever runs tasks how levels are made, such as the options of `zvf pyramid`.
-    pub words: Vec<String>,
-    /// The bytes that a task may hold: [`Options::memory`].
-    pub memory: u64,
     /// The settings, which are those of every task.
-    options: Json,
+    pub options: Options,
     /// About how many vertices each level will have.
     vertices: Vec<u64>,
     /// The head after which levels are committed; none where the store is replaced.
@@ -48,28 +44,6 @@ impl PyramidJob {
         };
         (1..).zip(&self.vertices).map(line).collect()
     }
-
-    /// Refuses settings that are not those of the plan.
-    fn check_options(&self, options: &Options) -> Result<(), Error> {
-        let found = settings(options)?;
-        if self.options == found {
-            return Ok(());
-        }
-        let differing = found.as_object().into_iter().flatten();
-        let differing =
-            differing.filter(|(name, value)| self.options.get(name.as_str()) != Some(value));
-        let differing: Vec<&str> = differing.map(|(name, _)| name.as_str()).collect();
-        let found = format!("others of {}", differing.join(", "));
-        let expected = "those that the plan was made with";
-        Err(bad_request_error("the settings of levels", expected, &found))
-    }
-}
-
-/// Returns the settings, without what changes nothing of the result.
-fn settings(options: &Options) -> Result<Json, Error> {
-    serde_json::to_value(options).map_err(|error| {
-        bad_request_error("the settings of levels", "values that JSON has", &error.to_string())
-    })
 }
 
 impl Plan {
@@ -89,12 +63,12 @@ impl Plan {
     ///
     /// let (address, open, how) = (at("a.zarrvectors")?, zvf_store::OpenOptions::default(), BuildOptions::default());
     /// let options = Options { levels: Some(1), size: Some(4.0), equal_levels: true, ..Options::default() };
-    /// let plan = Plan::pyramid((&address, &open), &options, Vec::new()).await?;
+    /// let plan = Plan::pyramid((&address, &open), options).await?;
     /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;
-    /// assert_eq!(tasks.run_level(0, &open, &options, &how).await?, TaskOutcome::Done);
-    /// let made = tasks.finish_pyramid(&open, &options, &how, |_event| {}).await?;
+    /// assert_eq!(tasks.run_level(0, &open, &how).await?, TaskOutcome::Done);
+    /// let made = tasks.finish_pyramid(&open, &how, |_event| {}).await?;
     /// assert_eq!(made.map(|levels| levels.len()), Some(1));
-    /// assert_eq!(tasks.finish_pyramid(&open, &options, &how, |_event| {}).await?, None);
+    /// assert_eq!(tasks.finish_pyramid(&open, &how, |_event| {}).await?, None);
     /// # Ok(())
     /// # }
     /// ```
@@ -106,14 +80,13 @@ impl Plan {
     #[boxed(?Send)]
     pub async fn pyramid(
         (address, open): (&str, &OpenOptions),
-        options: &Options,
-        words: Vec<String>,
+        options: Options,
     ) -> Result<Self, Error> {
         let store = Store::open(address, open.clone()).await?;
         let identity = StoreIdentity::read(&store, address, open).await?;
         let head = planned_head(address, open, &identity)?;
-        zvf_pyramid::check_divisible(&store, options).await?;
-        let steps = PyramidPlan::plan(&store, options).await?.steps();
+        zvf_pyramid::check_divisible(&store, &options).await?;
+        let steps = PyramidPlan::plan(&store, &options).await?.steps();
         let levels = steps.chunk_by(|first, second| first.level == second.level);
         let sum = |level: &[zvf_pyramid::Step]| {
             let mut of_kinds = level.iter().map(|step| step.vertices);
@@ -121,13 +94,8 @@ impl Plan {
                 bad_request_error("vertices of a level", "at most 2^64 - 1 of all kinds", "more")
             })
         };
-        let job = PyramidJob {
-            words,
-            memory: options.memory,
-            options: settings(options)?,
-            vertices: levels.map(sum).collect::<Result<_, _>>()?,
-            head,
-        };
+        let vertices = levels.map(sum).collect::<Result<_, _>>()?;
+        let job = PyramidJob { options, vertices, head };
         Ok(Self::new(Some(address.to_owned()), Some(identity), Job::Pyramid(job)))
     }
 }
@@ -144,12 +112,11 @@ impl Tasks {
         &self,
         number: usize,
         open: &OpenOptions,
-        options: &Options,
         how: &BuildOptions,
     ) -> Result<TaskOutcome, Error> {
         self.check_number(number)?;
         let (job, address) = self.pyramid_job()?;
-        job.check_options(options)?;
+        let options = &job.options;
         let run = RunFolder::new(&self.folder);
         if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
             // Files that a record names were compared with it.
@@ -206,15 +173,13 @@ impl Tasks {
     pub async fn finish_pyramid(
         &self,
         open: &OpenOptions,
-        options: &Options,
         how: &BuildOptions,
         on_event: impl FnMut(PyramidEvent<'_>) + Send,
     ) -> Result<Option<Vec<LevelReport>>, Error> {
         let (job, address) = self.pyramid_job()?;
-        job.check_options(options)?;
         let run = RunFolder::new(&self.folder);
         let levels = self.kept_levels(job.vertices.len(), "to finish", &run).await?;
-        let (settings, kept) = ((options, how), (levels.as_slice(), run.path()));
+        let (settings, kept) = ((&job.options, how), (levels.as_slice(), run.path()));
         let made = match job.head {
             Some(head) => self.commit_levels((address, open, head), settings, kept, on_event).await,
             None => self.replace_store((address, open), settings, kept, on_event).await,

@@ -203,12 +203,10 @@ impl Tasks {
     }
 
     fn validate_job(&self) -> Result<&ValidateJob, Error> {
-        match &self.plan.job {
-            Job::Validate(job) => Ok(job),
-            Job::Convert(_) => Err(self.other_kind_error("one of zvf task plan validate")),
-            Job::Pyramid(_) => Err(self.other_kind_error("one of zvf task plan validate")),
-            Job::Vacuum(_) => Err(self.other_kind_error("one of zvf task plan validate")),
-        }
+        let Job::Validate(job) = &self.plan.job else {
+            return Err(self.other_kind_error("one of zvf task plan validate"));
+        };
+        Ok(job)
     }
 }
 

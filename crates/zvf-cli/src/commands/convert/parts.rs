@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use zvf::tasks::{ConvertJob, ConvertTarget, Plan, Tasks};
+use zvf::tasks::{ConvertJob, ConvertTarget, Plan, TaskOutcome, Tasks};
 use zvf::{Kind, Timeouts};
 
 use super::{Convert, StoreQueries, To, is_store, needs_store};
@@ -102,17 +102,19 @@ impl Convert {
     }
 }
 
-/// Writes part `number` of a plan; returns false where it had already been written.
+/// Writes part `number` of a plan.
 pub(crate) async fn run_part(
     session: &Session,
     (tasks, job): (&Tasks, &ConvertJob),
     number: usize,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<TaskOutcome> {
     let mut convert: Convert = recorded::parse(&job.target().words, &["input", "output"])?;
     let store = tasks.plan().store.as_deref();
     let open = session.options(Timeouts::BATCH);
     let scratch = convert.options.scratch();
-    let Some(run) = tasks.begin_part(number, scratch.as_deref()).await? else { return Ok(false) };
+    let Some(run) = tasks.begin_part(number, scratch.as_deref()).await? else {
+        return Ok(TaskOutcome::AlreadyDone);
+    };
     let part = job.part(number);
     let input = match (store, part.and_then(|part| part.path())) {
         (Some(store), _) => PathBuf::from(store),
@@ -133,12 +135,13 @@ pub(crate) async fn run_part(
     if let Some(opened) = &opened {
         tasks.check_store(opened, &open).await?;
     }
-    Ok(tasks.finish_part(number, run).await?)
+    let is_first = tasks.finish_part(number, run).await?;
+    Ok(if is_first { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
 }
 
 /// Makes the path of an option absolute, for processes that work in another folder.
 fn with_absolute_path(word: String) -> anyhow::Result<String> {
-    for option in ["--nodes=", "--scratch-dir="] {
+    for option in ["--nodes=", "--scratch-dir=", "--reference="] {
         if let Some(path) = word.strip_prefix(option) {
             return Ok(format!("{option}{}", make_absolute(path)?));
         }

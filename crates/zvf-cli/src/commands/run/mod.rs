@@ -140,14 +140,13 @@ impl Run {
             .zip(statuses)
             .map(|(step, status)| execute::to_json(step, status, None))
             .collect();
-        if session.json() {
-            table::json(&json!({"steps": all}), out)?;
-        } else {
+        session.print(out, &json!({"steps": all}), |out| {
             for (step, status) in steps.iter().zip(statuses) {
                 let state = if status.is_done { "done" } else { "to do" };
                 writeln!(out, "{state:<6} {}\n       {}", step.name, step.command())?;
             }
-        }
+            Ok(())
+        })?;
         Ok(Outcome::Clean)
     }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use zvf::Timeouts;
 use zvf::tasks::{Job, Tasks, ValidateJob};
 
+use super::run::open_checked;
 use super::{tasks, unknown_job_error};
 use crate::commands::edit;
 use crate::commands::pyramid;
@@ -66,10 +67,8 @@ impl Finish {
         (tasks, job): (&Tasks, &ValidateJob),
         out: &mut dyn Write,
     ) -> anyhow::Result<(Outcome, bool)> {
-        let store = tasks.store()?;
-        let open = session.options(Timeouts::BATCH);
-        let opened = session.unchecked_store(store).await;
-        let opened = opened.with_context(|| format!("cannot open {store}"))?;
+        let (store, open) = (tasks.store()?, session.options(Timeouts::BATCH));
+        let opened = open_checked(session, tasks).await?;
         let (observer, progress) = observe(session);
         let report = tasks.finish_validate((&opened, &open), &observer).await;
         session.interrupt().ask_nobody();
@@ -102,12 +101,10 @@ impl Finish {
         drop(progress);
         let parts = parts.with_context(|| format!("cannot finish {}", self.folder))?;
         let output = &job.target().output;
-        if session.json() {
-            table::json(&json!({"output": output, "parts": parts}), out)?;
-        } else {
-            let count = table::format_count(zvf::format::num::to_u64(parts.len()), "part");
-            writeln!(out, "{count} in {output}")?;
-        }
+        let count = table::format_count(zvf::format::num::to_u64(parts.len()), "part");
+        session.print(out, &json!({"output": output, "parts": parts}), |out| {
+            Ok(writeln!(out, "{count} in {output}")?)
+        })?;
         Ok(Outcome::Clean)
     }
 
@@ -126,12 +123,20 @@ impl Finish {
         let report = report.with_context(|| format!("cannot finish {}", self.folder))?;
         let store = tasks.store()?;
         match report {
-            Some(report) => return edit::finish(Ok(report), store, session, out),
-            None if session.json() => {
-                table::json(&json!({"store": store, "commits": null}), out)?;
-            }
-            None => writeln!(out, "{store} had been finished by an earlier run")?,
+            Some(report) => edit::finish(Ok(report), store, session, out),
+            None => print_earlier(session, store, "commits", out).map(|()| Outcome::Clean),
         }
-        Ok(Outcome::Clean)
     }
+}
+
+/// Prints that there was nothing left to do; `made` is what the JSON would hold.
+pub(crate) fn print_earlier(
+    session: &Session,
+    store: &str,
+    made: &str,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    session.print(out, &json!({"store": store, made: null}), |out| {
+        Ok(writeln!(out, "{store} had been finished by an earlier run")?)
+    })
 }

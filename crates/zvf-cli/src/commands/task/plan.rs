@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use zvf::Timeouts;
-use zvf::tasks::{Plan as TaskPlan, TaskLine, Tasks};
+use zvf::tasks::{Plan as TaskPlan, Tasks};
 
 use super::{folder, make_absolute};
 use crate::commands::convert;
@@ -14,8 +14,8 @@ use crate::commands::pyramid;
 use crate::commands::recorded::Recorded;
 use crate::commands::validate::CheckOptions;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::session::Session;
-use crate::table;
 
 /// Scan the input, and write the list of tasks.
 #[derive(Debug, Subcommand)]
@@ -73,7 +73,7 @@ pub(crate) struct PlanPyramid {
     #[command(flatten)]
     work: Work,
     #[command(flatten)]
-    pyramid: Recorded<pyramid::Pyramid>,
+    pyramid: pyramid::Pyramid,
 }
 
 /// Divide "zvf vacuum": tasks rewrite chunks, and one commit applies them.
@@ -117,68 +117,53 @@ impl Plan {
         session: &Session,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        match self {
-            Self::Validate(plan) => plan.run(session, out).await,
-            Self::Convert(plan) => plan.run(session, out).await,
-            Self::Pyramid(plan) => plan.run(session, out).await,
-            Self::Vacuum(plan) => plan.run(session, out).await,
-        }
+        let progress = session.progress("planning");
+        let (work, plan) = match self {
+            Self::Validate(plan) => {
+                let made = plan.plan(session, &progress).await?;
+                (plan.work, made)
+            }
+            Self::Convert(plan) => {
+                let PlanConvert { work, shares, by_objects, convert } = *plan;
+                let made = convert.plan_parts(session, (shares.count()?, by_objects)).await;
+                (work, made.context("cannot plan a conversion")?)
+            }
+            Self::Pyramid(plan) => {
+                let PlanPyramid { work, pyramid } = *plan;
+                (work, pyramid.plan_levels(session).await.context("cannot plan levels")?)
+            }
+            Self::Vacuum(plan) => {
+                let made = plan.plan(session, &progress).await?;
+                (plan.work, made)
+            }
+        };
+        let tasks = plan.create(&folder(session, &work.folder)?).await?;
+        drop(progress);
+        print_plan(session, &work.folder, &tasks, out).await
     }
 }
 
 impl Validate {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn plan(&self, session: &Session, progress: &Progress) -> anyhow::Result<TaskPlan> {
         let store = make_absolute(&self.store)?;
         let options = self.checks.options(session)?;
         let open = session.options(Timeouts::BATCH);
         let opened = session.unchecked_store(&store).await;
         let opened = opened.with_context(|| format!("cannot open {store}"))?;
-        let progress = session.progress("planning");
         progress.set(store.clone());
         let (place, shares) = ((&opened, store.as_str(), &open), self.shares.count()?);
         let plan = TaskPlan::validate(place, &options, self.checks.journal(), shares).await;
-        let plan = plan.with_context(|| format!("cannot plan {store}"))?;
-        let folder = folder(session, &self.work.folder)?;
-        let tasks = plan.create(&folder).await?;
-        drop(progress);
-        print_plan(session, &self.work.folder, &tasks, out).await
-    }
-}
-
-impl PlanConvert {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let progress = session.progress("planning");
-        let shares = (self.shares.count()?, self.by_objects);
-        let plan = self.convert.plan_parts(session, shares).await;
-        let plan = plan.context("cannot plan a conversion")?;
-        let tasks = plan.create(&folder(session, &self.work.folder)?).await?;
-        drop(progress);
-        print_plan(session, &self.work.folder, &tasks, out).await
-    }
-}
-
-impl PlanPyramid {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let progress = session.progress("planning");
-        let plan = self.pyramid.plan_levels(session).await.context("cannot plan levels")?;
-        let tasks = plan.create(&folder(session, &self.work.folder)?).await?;
-        drop(progress);
-        print_plan(session, &self.work.folder, &tasks, out).await
+        plan.with_context(|| format!("cannot plan {store}"))
     }
 }
 
 impl PlanVacuum {
-    async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    async fn plan(&self, session: &Session, progress: &Progress) -> anyhow::Result<TaskPlan> {
         let store = make_absolute(&self.store)?;
-        let open = session.options(Timeouts::BATCH);
-        let progress = session.progress("planning");
         progress.set(store.clone());
-        let shares = self.shares.count()?;
+        let (open, shares) = (session.options(Timeouts::BATCH), self.shares.count()?);
         let plan = TaskPlan::vacuum((&store, &open), self.single_writer, shares).await;
-        let plan = plan.with_context(|| format!("cannot plan a vacuum of {store}"))?;
-        let tasks = plan.create(&folder(session, &self.work.folder)?).await?;
-        drop(progress);
-        print_plan(session, &self.work.folder, &tasks, out).await
+        plan.with_context(|| format!("cannot plan a vacuum of {store}"))
     }
 }
 
@@ -196,42 +181,45 @@ async fn print_plan(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let (lines, done) = (tasks.plan().lines(), tasks.list_done().await?);
-    if session.json() {
-        let listed = lines.iter().zip(&done).enumerate().map(|(number, (line, done))| {
-            json!({"task": number, "stage": line.stage, "what": line.what, "done": done})
-        });
-        let listed: Vec<_> = listed.collect();
-        let plan = json!({"kind": tasks.plan().job.name(), "folder": folder, "tasks": listed});
-        table::json(&plan, out)?;
-        return Ok(Outcome::Clean);
+    let listed = lines.iter().zip(&done).enumerate().map(|(number, (line, done))| {
+        json!({"task": number, "stage": line.stage, "what": line.what, "done": done})
+    });
+    let listed: Vec<_> = listed.collect();
+    let plan = json!({"kind": tasks.plan().job.name(), "folder": folder, "tasks": listed});
+    session.print(out, &plan, |out| {
+        let mut at = 0;
+        for same in lines.chunk_by(|first, second| first.stage == second.stage) {
+            let suffix = if same.len() == 1 { "" } else { " and so on" };
+            let (name, what) = same.first().map_or(("", ""), |line| (&*line.stage, &line.what));
+            let end = at + same.len();
+            write_stage((name, at), &done[at..end], &format!("{what}{suffix};"), out)?;
+            at = end;
+        }
+        Ok(())
+    })?;
+    if !session.json() {
+        let hint = format!(
+            "run each with: zvf task run {folder} --task I; then: zvf task finish {folder}"
+        );
+        session.print_notices(out, [hint])?;
     }
-    let mut at = 0;
-    for same in lines.chunk_by(|first, second| first.stage == second.stage) {
-        let end = at + same.len();
-        let finished = done.iter().take(end).skip(at).filter(|done| **done).count();
-        write_stage(same, at, finished, out)?;
-        at = end;
-    }
-    let hint =
-        format!("run each with: zvf task run {folder} --task I; then: zvf task finish {folder}");
-    session.print_notices(out, [hint])?;
     Ok(Outcome::Clean)
 }
 
-/// Writes one line for the tasks of a stage.
-fn write_stage(
-    lines: &[TaskLine],
-    first: usize,
-    finished: usize,
+/// Writes one line for the tasks of a stage, from number `first` on: what they do, up to a mark before the number of those that
+/// are `done`.
+pub(crate) fn write_stage(
+    (name, first): (&str, usize),
+    done: &[bool],
+    what: &str,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let stage = lines.first().map_or("", |line| &*line.stage);
-    let last = first + lines.len().saturating_sub(1); // a stage has a task
+    let last = first + done.len().saturating_sub(1); // a stage has a task
     let numbers = if first == last { first.to_string() } else { format!("{first} to {last}") };
-    let what = lines.first().map_or("", |line| line.what.as_str());
-    let suffix = if first == last { "" } else { " and so on" };
-    let so_far = if finished > 0 { format!("; {finished} done") } else { String::new() };
-    writeln!(out, "{stage:<12}tasks {numbers}: {what}{suffix}{so_far}")
+    let finished = done.iter().filter(|done| **done).count();
+    let end = if finished > 0 { format!(" {finished} done") } else { String::new() };
+    let what = if finished > 0 { what } else { what.trim_end_matches([',', ';']) };
+    writeln!(out, "{name:<12}tasks {numbers}: {what}{end}")
 }
 
 const PYRAMID_EXAMPLES: &str = "Examples:

@@ -1,12 +1,13 @@
 //! `zvf task run`.
 
+use std::fmt::Display;
 use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde_json::json;
-use zvf::Timeouts;
+use serde_json::{Value, json};
 use zvf::tasks::{Job, TaskOutcome, Tasks};
+use zvf::{Store, Timeouts};
 
 use super::{tasks, unknown_job_error};
 use crate::commands::convert;
@@ -15,7 +16,6 @@ use crate::commands::validate::observe;
 use crate::interrupt::Interrupted;
 use crate::outcome::Outcome;
 use crate::session::Session;
-use crate::table;
 
 /// Which tasks are run.
 #[derive(Args, Debug)]
@@ -55,104 +55,79 @@ impl Run {
     ) -> anyhow::Result<Outcome> {
         let tasks = tasks(session, &self.folder).await?;
         let lines = tasks.plan().lines();
-        let numbers = self.chosen.numbers(lines.len());
-        let ran = match &tasks.plan().job {
-            Job::Validate(_) => run_validate(session, &tasks, numbers).await?,
-            Job::Convert(job) => run_convert(session, (&tasks, job), numbers).await?,
-            Job::Pyramid(job) => run_levels(session, (&tasks, job), numbers).await?,
-            Job::Vacuum(_) => run_vacuum(session, &tasks, numbers).await?,
-            _ => return Err(unknown_job_error()),
+        let checked = match tasks.plan().job {
+            Job::Validate(_) => Some(open_checked(session, &tasks).await?),
+            _ => None,
         };
-        if session.json() {
-            let ran = ran.iter().map(|(number, fresh)| json!({"task": number, "ran": fresh}));
-            table::json(&json!({"tasks": ran.collect::<Vec<_>>()}), out)?;
-            return Ok(Outcome::Clean);
+        let mut ran = Vec::new();
+        for number in self.chosen.numbers(lines.len()) {
+            let done = run_task(session, &tasks, checked.as_ref(), number).await;
+            session.interrupt().ask_nobody();
+            let done = done.with_context(|| format!("cannot run task {number}"))?;
+            if done == TaskOutcome::Stopped {
+                return Err(Interrupted.into());
+            }
+            let stage = lines.get(number).map_or("", |line| &*line.stage);
+            let fresh = done == TaskOutcome::Done;
+            ran.push((stage, json!({"task": number, "ran": fresh})));
         }
-        for (number, fresh) in ran {
-            let how = if fresh { "done" } else { "had been done" };
-            let line = lines.get(number).map_or("", |line| &*line.stage);
-            writeln!(out, "task {number}, {line}: {how}")?;
-        }
-        Ok(Outcome::Clean)
+        print_ran(session, &ran, out)
     }
 }
 
-/// Runs tasks of a validation; returns which of them had not been done.
-async fn run_validate(
+/// Prints which tasks were run: the words of each, and its JSON.
+pub(crate) fn print_ran(
     session: &Session,
-    tasks: &Tasks,
-    numbers: Vec<usize>,
-) -> anyhow::Result<Vec<(usize, bool)>> {
+    ran: &[(impl Display, Value)],
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let tasks: Vec<&Value> = ran.iter().map(|(_, task)| task).collect();
+    session.print(out, &json!({ "tasks": tasks }), |out| {
+        for (words, task) in ran {
+            let how = if task["ran"] == true { "done" } else { "had been done" };
+            writeln!(out, "task {}, {words}: {how}", task["task"])?;
+        }
+        Ok(())
+    })?;
+    Ok(Outcome::Clean)
+}
+
+/// Opens the store that a plan validates.
+pub(super) async fn open_checked(session: &Session, tasks: &Tasks) -> anyhow::Result<Store> {
     let store = tasks.store()?;
-    let open = session.options(Timeouts::BATCH);
     let opened = session.unchecked_store(store).await;
-    let opened = opened.with_context(|| format!("cannot open {store}"))?;
-    let mut ran = Vec::new();
-    for number in numbers {
-        let (observer, progress) = observe(session);
-        let done = tasks.run_validate(number, (&opened, &open), &observer).await;
-        session.interrupt().ask_nobody();
-        drop((observer, progress));
-        let done = done.with_context(|| format!("cannot run task {number}"))?;
-        if done == TaskOutcome::Stopped {
-            return Err(Interrupted.into());
-        }
-        ran.push((number, done == TaskOutcome::Done));
-    }
-    Ok(ran)
+    opened.with_context(|| format!("cannot open {store}"))
 }
 
-/// Writes parts of a conversion; returns which of them had not been written.
-async fn run_convert(
-    session: &Session,
-    job: (&Tasks, &zvf::tasks::ConvertJob),
-    numbers: Vec<usize>,
-) -> anyhow::Result<Vec<(usize, bool)>> {
-    let mut ran = Vec::new();
-    for number in numbers {
-        let fresh = convert::run_part(session, job, number).await;
-        session.interrupt().ask_nobody();
-        // A part is not a final result: a request to stop is honoured before the next part begins.
-        session.interrupt().gate().leave();
-        ran.push((number, fresh.with_context(|| format!("cannot run task {number}"))?));
-    }
-    Ok(ran)
-}
-
-/// Builds levels; returns which of them had not been built.
-async fn run_levels(
-    session: &Session,
-    job: (&Tasks, &zvf::tasks::PyramidJob),
-    numbers: Vec<usize>,
-) -> anyhow::Result<Vec<(usize, bool)>> {
-    let mut ran = Vec::new();
-    for number in numbers {
-        let done = pyramid::run_level(session, job, number).await;
-        ran.push((
-            number,
-            done.with_context(|| format!("cannot run task {number}"))? == TaskOutcome::Done,
-        ));
-    }
-    Ok(ran)
-}
-
-/// Rewrites chunks; returns which tasks had not been done.
-async fn run_vacuum(
+/// Runs one task; `checked` is the store of a validation.
+async fn run_task(
     session: &Session,
     tasks: &Tasks,
-    numbers: Vec<usize>,
-) -> anyhow::Result<Vec<(usize, bool)>> {
+    checked: Option<&Store>,
+    number: usize,
+) -> anyhow::Result<TaskOutcome> {
     let open = session.options(Timeouts::BATCH);
-    let mut ran = Vec::new();
-    for number in numbers {
-        let progress = session.progress("writing chunks again");
-        progress.set(format!("task {number}"));
-        let done = tasks.run_vacuum(number, &open).await;
-        drop(progress);
-        ran.push((
-            number,
-            done.with_context(|| format!("cannot run task {number}"))? == TaskOutcome::Done,
-        ));
-    }
-    Ok(ran)
+    Ok(match (&tasks.plan().job, checked) {
+        (Job::Validate(_), Some(store)) => {
+            let (observer, _progress) = observe(session);
+            tasks.run_validate(number, (store, &open), &observer).await?
+        }
+        (Job::Convert(job), _) => {
+            let done = convert::run_part(session, (tasks, job), number).await;
+            // A part is not a final result: a request to stop is honoured before the next part begins.
+            session.interrupt().gate().leave();
+            done?
+        }
+        (Job::Pyramid(_), _) => {
+            let progress = session.progress("building levels");
+            progress.set(format!("task {number}"));
+            tasks.run_level(number, &open, &pyramid::building(session)).await?
+        }
+        (Job::Vacuum(_), _) => {
+            let progress = session.progress("writing chunks again");
+            progress.set(format!("task {number}"));
+            tasks.run_vacuum(number, &open).await?
+        }
+        _ => return Err(unknown_job_error()),
+    })
 }

@@ -135,16 +135,14 @@ impl Convert {
         done.with_context(|| format!("cannot write {}", self.new))?;
         drop(progress);
         let new = open(session, &self.new, Some(&options.dataset)).await?;
-        if session.json() {
-            let summary = json!({
-                "path": self.new,
-                "dtype": new.numpy_dtype(),
-                "shape": new.shape(),
-                "chunk_shape": new.chunk_shape(),
-                "block_shape": new.block_shape(),
-            });
-            table::json(&summary, out)?;
-        } else {
+        let summary = json!({
+            "path": self.new,
+            "dtype": new.numpy_dtype(),
+            "shape": new.shape(),
+            "chunk_shape": new.chunk_shape(),
+            "block_shape": new.block_shape(),
+        });
+        session.print(out, &summary, |out| {
             let blocks =
                 new.block_shape().map(|block| format!(" of blocks {}", table::vector(block)));
             writeln!(
@@ -156,7 +154,8 @@ impl Convert {
                 table::vector(new.chunk_shape()),
                 blocks.unwrap_or_default()
             )?;
-        }
+            Ok(())
+        })?;
         Ok(Outcome::Clean)
     }
 }
@@ -182,13 +181,12 @@ impl Pack {
         let file = self.file.display().to_string();
         done.with_context(|| format!("cannot write {file}"))?;
         drop(progress);
-        if session.json() {
-            let names: Vec<&str> = arrays.iter().map(|(name, _)| &**name).collect();
-            table::json(&json!({ "path": file, "datasets": names }), out)?;
-        } else {
+        let names: Vec<&str> = arrays.iter().map(|(name, _)| &**name).collect();
+        session.print(out, &json!({ "path": file, "datasets": names }), |out| {
             let count = to_u64(arrays.len());
             writeln!(out, "{file}: {}", table::format_count(count, "dataset"))?;
-        }
+            Ok(())
+        })?;
         Ok(Outcome::Clean)
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
+use zvf::clean::State;
 use zvf::validate::{
     Depth, Observer, Options, Progress, Report, Rule, Sample, report_unopened, validate,
 };
@@ -126,12 +127,15 @@ impl Shown<'_> {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         // Also without a store: a build may be unfinished.
-        match zvf::leftovers::list(self.store) {
+        match zvf::clean::list_beside(self.store) {
             Ok(all) => {
                 let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
                 for left in all {
-                    let note =
-                        if left.goes_on { left.to_string() } else { format!("{left}; {hint}") };
+                    let note = match left.state {
+                        State::InUse => continue,
+                        State::Unused => format!("{left}; {hint}"),
+                        _ => left.to_string(),
+                    };
                     session.print_notices(out, [note])?;
                 }
             }

@@ -12,16 +12,16 @@ fn one_level() -> LevelOptions {
 impl TaskFixture {
     async fn plan_levels(&self, options: &LevelOptions) -> Result<Plan, Error> {
         let open = OpenOptions::default();
-        Plan::pyramid((&self.address, &open), options, vec!["--levels=1".into()]).await
+        Plan::pyramid((&self.address, &open), options.clone()).await
     }
 
-    async fn make(&self, tasks: &Tasks, options: &LevelOptions) -> Result<TaskOutcome, Error> {
-        tasks.run_level(0, &OpenOptions::default(), options, &BuildOptions::default()).await
+    async fn make(&self, tasks: &Tasks) -> Result<TaskOutcome, Error> {
+        tasks.run_level(0, &OpenOptions::default(), &BuildOptions::default()).await
     }
 
     async fn put(&self, tasks: &Tasks) -> Result<Option<usize>, Error> {
         let (open, build_options) = (OpenOptions::default(), BuildOptions::default());
-        let added = tasks.finish_pyramid(&open, &one_level(), &build_options, |_event| {}).await?;
+        let added = tasks.finish_pyramid(&open, &build_options, |_event| {}).await?;
         Ok(added.map(|levels| levels.len()))
     }
 }
@@ -33,14 +33,13 @@ async fn levels_are_built_and_added_once() {
     let tasks = plan.create(&fixture.folder()).await.unwrap();
     assert_eq!(tasks.plan().lines()[0].stage, "level 1");
     assert_eq!(fixture.put(&tasks).await.unwrap_err().class(), Class::Unavailable);
-    let (first, second) =
-        tokio::join!(fixture.make(&tasks, &options), fixture.make(&tasks, &options));
+    let (first, second) = tokio::join!(fixture.make(&tasks), fixture.make(&tasks));
     let outcomes = [first.unwrap(), second.unwrap()];
     assert!(
         outcomes.contains(&TaskOutcome::Done) && outcomes.contains(&TaskOutcome::AlreadyDone),
         "{outcomes:?}"
     );
-    assert_eq!(fixture.make(&tasks, &options).await.unwrap(), TaskOutcome::AlreadyDone);
+    assert_eq!(fixture.make(&tasks).await.unwrap(), TaskOutcome::AlreadyDone);
     assert_eq!(fixture.open().await.level_numbers(), [0], "the store is as it was");
     assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
     assert_eq!(fixture.open().await.level_numbers(), [0, 1]);
@@ -58,11 +57,15 @@ async fn other_plans_are_refused() {
     let (fixture, options) = (TaskFixture::new(), one_level());
     let plan = fixture.plan_levels(&options).await.unwrap();
     let tasks = plan.create(&fixture.folder()).await.unwrap();
-    let other_options = LevelOptions { seed: 7, ..one_level() };
-    let error = fixture.make(&tasks, &other_options).await.unwrap_err();
-    assert_eq!(error.class(), Class::InvalidArgument, "{error}");
+    let path = fixture.folder().path().unwrap().join("plan.json");
+    let planned = fs::read_to_string(&path).unwrap();
+    fs::write(&path, planned.replace("\"seed\":", "\"sown\": 1, \"seed\":")).unwrap();
+    let error = Tasks::open(&fixture.folder()).await.unwrap_err();
+    assert!(error.to_string().contains("unknown field `sown`"), "{error}");
+    assert!(error.to_string().ends_with("plan again in another folder"), "{error}");
+    fs::write(&path, planned).unwrap();
     fs::write(Path::new(&fixture.address).join("0/notes.txt"), "x").unwrap();
-    assert_eq!(fixture.make(&tasks, &options).await.unwrap_err().class(), Class::Conflict);
+    assert_eq!(fixture.make(&tasks).await.unwrap_err().class(), Class::Conflict);
     assert_eq!(tasks.list_done().await.unwrap(), [false]);
     let adding = LevelOptions { additive: true, ..one_level() };
     assert_eq!(fixture.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
@@ -89,8 +92,8 @@ async fn levels_of_a_store_with_a_journal_are_committed() {
         let head = zvf_edit::head(path).unwrap().unwrap();
         let plan = fixture.plan_levels(&options).await.unwrap();
         let tasks = plan.create(&folder).await.unwrap();
-        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), TaskOutcome::Done);
-        assert_eq!(fixture.make(&tasks, &options).await.unwrap(), TaskOutcome::AlreadyDone);
+        assert_eq!(fixture.make(&tasks).await.unwrap(), TaskOutcome::Done);
+        assert_eq!(fixture.make(&tasks).await.unwrap(), TaskOutcome::AlreadyDone);
         assert_eq!(fixture.put(&tasks).await.unwrap(), Some(1));
         assert_eq!(
             archives::without_journal_mark(archives::tree(path)),
@@ -126,15 +129,15 @@ async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
         zvf_pyramid::build(whole.to_str().unwrap(), &options, &how, |_| {}).await.unwrap();
         let before = s3.tree("data/a.zarrvectors");
         let folder = WorkFolder::open("s3://bucket/data/work", &open).unwrap();
-        let plan = Plan::pyramid((address, &open), &options, Vec::new()).await.unwrap();
+        let plan = Plan::pyramid((address, &open), options.clone()).await.unwrap();
         let tasks = plan.create(&folder).await.unwrap();
         for number in 0..tasks.plan().lines().len() {
-            let run = || tasks.run_level(number, &open, &options, &how);
+            let run = || tasks.run_level(number, &open, &how);
             assert_eq!(run().await.unwrap(), TaskOutcome::Done);
             assert_eq!(run().await.unwrap(), TaskOutcome::AlreadyDone);
         }
         assert_eq!(s3.tree("data/a.zarrvectors"), before, "the store is as it was");
-        let finish = || tasks.finish_pyramid(&open, &options, &how, |_event| {});
+        let finish = || tasks.finish_pyramid(&open, &how, |_event| {});
         let (first, second) = tokio::join!(finish(), finish());
         let made = [first.unwrap(), second.unwrap()];
         assert_eq!(made.iter().flatten().count(), 1, "one commits: {made:?}");
@@ -159,10 +162,10 @@ async fn a_damaged_level_behind_s3_is_made_again() {
     let (options, how) = (one_level(), BuildOptions::default());
     let folder = WorkFolder::open("s3://bucket/work", &open).unwrap();
     let address = "s3://bucket/a.zarrvectors";
-    let plan = Plan::pyramid((address, &open), &options, Vec::new()).await.unwrap();
+    let plan = Plan::pyramid((address, &open), options.clone()).await.unwrap();
     let tasks = plan.create(&folder).await.unwrap();
-    let run = || tasks.run_level(0, &open, &options, &how);
-    let finish = || tasks.finish_pyramid(&open, &options, &how, |_event| {});
+    let run = || tasks.run_level(0, &open, &how);
+    let finish = || tasks.finish_pyramid(&open, &how, |_event| {});
     for is_lost in [false, true] {
         assert_eq!(run().await.unwrap(), TaskOutcome::Done);
         let record = &s3.tree("work")["done/0.json"];
