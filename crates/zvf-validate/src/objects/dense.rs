@@ -17,10 +17,8 @@ use zvf_metadata::Dtype;
 use zvf_store::DenseArray;
 
 use super::manifest::Entry;
-use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::rules::consistency::{C2, C24};
-use crate::stop::Stop;
+use crate::rules::C;
 use crate::validation::Validation;
 
 /// Both arrays.
@@ -37,7 +35,7 @@ impl Table {
         run: &mut Validation,
         level: &LevelState,
         rank: u64,
-    ) -> Result<Option<Self>, Stop> {
+    ) -> Result<Option<Self>> {
         let columns = rank + 1;
         let spans = array(run, level, SPANS, 2).await?;
         let blocks = array(run, level, BLOCKS, columns).await?;
@@ -124,16 +122,13 @@ async fn array(
     level: &LevelState,
     name: &str,
     columns: u64,
-) -> Result<Option<DenseArray>, Stop> {
+) -> Result<Option<DenseArray>> {
     let path = level.path(name);
-    let array = match level.node.dense(name).await {
-        Ok(Some(array)) => array,
-        Ok(None) => {
-            let details = ("node", "the numbers of the index", "nothing");
-            run.add(Finding::new(&C24, &path).with_details(details.0, details.1, details.2));
-            return Ok(None);
-        }
-        Err(error) => return run.add_store_error(&C2, &path, &error).map(|()| None),
+    let array = run.take(C[2], &path, level.node.dense(name).await)?;
+    let Some(array) = array else { return Ok(None) };
+    let Some(array) = array else {
+        run.add(C[24].at(&path).expects("node", "the numbers of the index", "nothing"));
+        return Ok(None);
     };
     let fits = matches!(array.shape(), [_, found] if *found == columns);
     if array.dtype() == Dtype::INT64 && fits {
@@ -141,7 +136,7 @@ async fn array(
     }
     let expected = format!("two axes of int64, {columns} columns");
     let found = format!("{} {:?}", array.dtype(), array.shape());
-    run.add(Finding::new(&C24, &path).with_details("type", expected, found));
+    run.add(C[24].at(&path).expects("type", expected, found));
     Ok(None)
 }
 
