@@ -5,6 +5,7 @@ use std::ops::Range;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::{Capability, MetadataError};
+use zvf_model::open::OpenFault;
 use zvf_store::{DenseArray, Store};
 
 use crate::finding::{Finding, is_content};
@@ -13,7 +14,7 @@ use crate::options::{Observer, Options, Progress};
 use crate::parts::Work;
 use crate::report::CheckCounts;
 use crate::rule::Rule;
-use crate::rules::{C, M};
+use crate::rules::{C, M, S};
 
 /// One validation in progress.
 #[derive(Debug)]
@@ -99,6 +100,19 @@ impl Validation {
     /// Returns the document of `path`; what does not parse is reported for M20.
     pub(crate) fn parsed<T>(&mut self, path: &str, doc: Result<T, MetadataError>) -> Option<T> {
         doc.map_err(|error| self.add(Finding::from_metadata(M[20], path, &error))).ok()
+    }
+
+    /// Reports what an opener found wrong with `path`; nothing relies on it then.
+    pub(crate) fn collect(&mut self, fault: OpenFault, path: &str, error: &Error) -> Result<bool> {
+        let finding = match fault {
+            OpenFault::Document => Finding::from_store(M[20], path, error),
+            OpenFault::Unsupported => Finding::from_store(S[17], path, error),
+            OpenFault::Contradiction | OpenFault::Redundant => {
+                Finding { offset: None, ..Finding::from_store(C[37], path, error) }
+            }
+        };
+        self.add(finding);
+        Ok(false)
     }
 
     /// Checks M21: the root announces a capability that a level uses.

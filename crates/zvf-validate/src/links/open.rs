@@ -8,16 +8,13 @@
 //! ```
 
 use zvf_error::Result;
-use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
-use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_metadata::{
-    Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token,
-};
+use zvf_metadata::{Capability, LayoutFamily as Layout, LinkStore, Node, Object};
+use zvf_model::open;
 
-use super::segment::{Form, Segment, link_integer};
+use super::segment::{Form, Segment};
 use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::level::LevelState;
@@ -92,14 +89,11 @@ pub(crate) async fn open_families(
 
 /// Reads the attributes of the node at `path`, if it exists.
 async fn read_attributes(run: &mut Validation, path: &str) -> Result<Option<Object>> {
-    match run.store.nodes().node(path).await {
-        Ok(Some(node)) => Ok(Some(match &*node {
-            Node::Group(group) => group.attributes.clone(),
-            Node::Array(array) => array.attributes.clone(),
-        })),
-        Ok(None) => Ok(None),
-        Err(error) => run.take(S[18], path, Err(error)),
-    }
+    let node = run.store.nodes().node(path).await;
+    Ok(run.take(S[18], path, node)?.flatten().map(|node| match &*node {
+        Node::Group(group) => group.attributes.clone(),
+        Node::Array(array) => array.attributes.clone(),
+    }))
 }
 
 /// Opens a family of 0.9.
@@ -115,18 +109,12 @@ async fn open_c(
         run.add(M[20].at(&path).expects("zarr.json", "the document of a link family", "nothing"));
         return Ok(None);
     };
-    let doc = match LinksFamily::parse(attributes) {
-        Ok(doc) => doc,
-        Err(error) => {
-            run.add(Finding::from_metadata(M[20], &path, &error));
-            return Ok(None);
-        }
-    };
+    let Some(doc) = run.parsed(&path, LinksFamily::parse(attributes)) else { return Ok(None) };
     let names = run.names(C[11], &path).await?;
     if doc.sid_ndim.is_none_or(|n| n == 0) && names.is_empty() {
         run.add(C[10].at(&path).expects("sid_ndim", "a number of axes", "none"));
     }
-    let Some(family) = check_policy(run, levels, level, &path, &doc, delta) else {
+    let Some(family) = check_policy(run, levels, level, &path, &doc, delta)? else {
         return Ok(None);
     };
     let (rank, width) = (family.sid_ndim(), family.link_width());
@@ -200,23 +188,17 @@ async fn open_values(
 ) -> Result<Option<(ChunkArray, u64)>> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
     let doc = LinkAttribute::parse(array.cells.attributes().clone());
-    match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
-        Ok((dtype, doc)) => {
-            let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
-            if let (Some(named), Some(stated)) = (named, &doc.offsets)
-                && *stated != named
-            {
-                let expected = format!("{named:?}, as the array is named");
-                run.add(C[37].at(&array.path).expects("offsets", expected, format!("{stated:?}")));
-            }
-            let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
-            Ok(Some((array, row.unwrap_or(u64::MAX)))) // too large: more than any cell has
-        }
-        Err(error) => {
-            run.add(Finding::from_metadata(M[20], &array.path, &error));
-            Ok(None)
-        }
+    let doc = doc.and_then(|doc| Ok((doc.dtype()?, doc)));
+    let Some((dtype, doc)) = run.parsed(&array.path, doc) else { return Ok(None) };
+    let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
+    if let (Some(named), Some(stated)) = (named, &doc.offsets)
+        && *stated != named
+    {
+        let expected = format!("{named:?}, as the array is named");
+        run.add(C[37].at(&array.path).expects("offsets", expected, format!("{stated:?}")));
     }
+    let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
+    Ok(Some((array, row.unwrap_or(u64::MAX)))) // too large: more than any cell has
 }
 
 /// Checks C12, C13: undirected families that store links once sort their ends.
@@ -245,68 +227,13 @@ async fn open_segment(
     name: &str,
 ) -> Result<Option<Segment>> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
-    let path = array.path.clone();
-    let doc = LinkSegment::parse(array.cells.attributes().clone());
-    let (doc, dtype) = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
-        Ok((dtype, doc)) => (doc, dtype),
-        Err(error) => {
-            run.add(Finding::from_metadata(M[20], &path, &error));
-            return Ok(None);
-        }
-    };
-    let intra = offsets.are_zero();
-    let fits = check_agreement(run, &path, &doc, family, offsets);
-    let (Some(element), true) = (link_integer(dtype), fits) else {
-        if link_integer(dtype).is_none() {
-            run.add(S[17].at(&path).expects("dtype", "little-endian integers", dtype));
-        }
-        return Ok(None);
-    };
-    let Ok(shape) = RowShape::new(element, family.link_width(), family.has_perm(intra)) else {
-        return Ok(None);
-    };
-    let fragments = level.link_fragments.clone().filter(|_| intra && family.delta() == Delta::SAME);
-    let form = Form::Offsets(Box::new(*offsets));
-    let body = family.body(intra);
-    Ok(Some(Segment {
-        array,
-        family: *family,
-        form,
-        shape,
-        body,
-        attributes: Vec::new(),
-        fragments,
-    }))
-}
-
-/// Checks C37: the document of an array agrees with its name and its family.
-fn check_agreement(
-    run: &mut Validation,
-    path: &str,
-    doc: &LinkSegment,
-    family: &LinkPolicy,
-    offsets: &Offsets,
-) -> bool {
-    let has_perm = family.has_perm(offsets.are_zero());
-    let named: Vec<&[i64]> = offsets.iter().collect();
-    let mut fits = true;
-    let mut report = |subject: &str, expected: String, found: String| {
-        run.add(C[37].at(path).expects(subject, expected, found));
-        fits = false;
-    };
-    if let Some(found) = doc.link_width.filter(|found| *found != to_u64(family.link_width())) {
-        report("link_width", family.link_width().to_string(), found.to_string());
-    }
-    if let Some(found) = doc.level_delta.filter(|found| *found != i64::from(family.delta().0)) {
-        report("level_delta", family.delta().to_string(), found.to_string());
-    }
-    if let Some(found) = doc.has_perm.filter(|found| *found != has_perm) {
-        report("has_perm", has_perm.to_string(), found.to_string());
-    }
-    if let Some(found) = doc.offsets.as_ref().filter(|found| **found != named) {
-        report("offsets", format!("{named:?}, as the array is named"), format!("{found:?}"));
-    }
-    fits
+    let take = &mut |fault, error| run.collect(fault, &array.path, &error);
+    let rows = open::link_rows(family, offsets, array.cells.attributes(), take)?;
+    let Some((shape, body)) = rows else { return Ok(None) };
+    let is_intra = offsets.are_zero() && family.delta() == Delta::SAME;
+    let fragments = level.link_fragments.clone().filter(|_| is_intra);
+    let (family, form) = (*family, Form::Offsets(Box::new(*offsets)));
+    Ok(Some(Segment { array, family, form, shape, body, attributes: Vec::new(), fragments }))
 }
 
 /// Opens a family of a version before 0.9.
@@ -322,9 +249,9 @@ async fn open_older(
     let within_path = level.path(&format!("links/{name}"));
     let within = read_attributes(run, &within_path).await?;
     let parsed = within.map(LinkSegment::parse).transpose();
-    let within = ok_or_report(run, &within_path, parsed).flatten();
+    let within = run.parsed(&within_path, parsed).flatten();
     let doc = match between {
-        Some(attributes) => ok_or_report(run, &path, LinksFamily::parse_cross_chunk(attributes)),
+        Some(attributes) => run.parsed(&path, LinksFamily::parse_cross_chunk(attributes)),
         None => {
             let width = within.as_ref().and_then(|doc| doc.link_width);
             width.map(|width| LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical))
@@ -339,7 +266,7 @@ async fn open_older(
         run.add(S[17].at(&path).expects("layout", "cells or one blob", layout));
         return Ok(None);
     }
-    let Some(family) = check_policy(run, levels, level, &path, &doc, delta) else {
+    let Some(family) = check_policy(run, levels, level, &path, &doc, delta)? else {
         return Ok(None);
     };
     let mut segments = Vec::new();
@@ -388,10 +315,10 @@ async fn check_one_width(
         return Ok(Some((doc, true)));
     };
     let flat = run.store.nodes().dense(&format!("{path}/{DATA}")).await;
-    let between_is_empty = match flat {
-        Ok(Some(data)) if doc.layout.is_none() => data.is_empty(),
-        Ok(_) => run.names(C[37], path).await?.is_empty(),
-        Err(error) => return run.take(C[2], path, Err(error)),
+    let between_is_empty = match run.take(C[2], path, flat)? {
+        Some(Some(data)) if doc.layout.is_none() => data.is_empty(),
+        Some(_) => run.names(C[37], path).await?.is_empty(),
+        None => return Ok(None),
     };
     if between_is_empty {
         return Ok(Some((LinksFamily { link_width: width, ..doc }, true)));
@@ -437,15 +364,6 @@ async fn list_leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> R
     }
     leaves.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(leaves)
-}
-
-/// Returns the parsed value, or reports why it does not parse.
-fn ok_or_report<T>(
-    run: &mut Validation,
-    path: &str,
-    parsed: Result<T, MetadataError>,
-) -> Option<T> {
-    parsed.map_err(|error| run.add(Finding::from_metadata(M[20], path, &error))).ok()
 }
 
 /// Opens `links/<delta>` before 0.9: all ends have the key of the cell.
@@ -498,72 +416,28 @@ fn check_policy(
     path: &str,
     doc: &LinksFamily,
     delta: Delta,
-) -> Option<LinkPolicy> {
-    let rank = level.node.key_rank();
-    let mut report =
-        |subject: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
-            run.add(C[37].at(path).expects(subject, expected, found));
-        };
-    if doc.level_delta != i64::from(delta.0) {
-        report("level_delta", &delta, &doc.level_delta);
-        return None;
-    }
-    if let Some(found) = doc.sid_ndim.filter(|found| *found != to_u64(rank) && *found != 0) {
-        report("sid_ndim", &rank, &found);
-        return None;
-    }
-    // A width that does not fit is refused like any other that is too large.
-    let Ok(family) = LinkPolicy::new(saturating_usize(doc.link_width), rank) else {
-        report("link_width", &"1 to 8", &doc.link_width);
-        return None;
-    };
-    let family = if doc.directed { family.with_direction() } else { family };
-    let family = match &doc.store {
-        Token::Known(LinkStore::Canonical) => family,
-        Token::Known(LinkStore::Duplicate) => family.with_storage(LinkStorage::Duplicate),
-        Token::Other(other) => {
-            report("store", &"canonical or duplicate", other);
-            return None;
-        }
-    };
-    if delta == Delta::SAME {
-        return Some(family);
-    }
+) -> Result<Option<LinkPolicy>> {
+    // A family that was never written to has no axes.
+    let doc = LinksFamily { sid_ndim: doc.sid_ndim.filter(|axes| *axes > 0), ..doc.clone() };
+    let take = &mut |fault, error| run.collect(fault, path, &error);
+    let policy = open::link_policy(&doc, level.node.key_rank(), delta, take)?;
+    let Some(policy) = policy.filter(|_| delta != Delta::SAME) else { return Ok(policy) };
     let number = i64::from(level.node.number()) + i64::from(delta.0);
-    let Some(target) = levels.iter().find(|target| i64::from(target.node.number()) == number)
-    else {
+    let root = run.store.root();
+    let target = levels.iter().find(|target| i64::from(target.node.number()) == number);
+    let Some(target) = target else {
         // A level that was removed is no longer a node, and links of others to it stay; one that is
         // a node was lost.
         let name = number.to_string();
-        let root = run.store.root();
         let is_listed = root.multiscale().is_some_and(|scales| scales.dataset(&name).is_some());
         let is_node = root.ome().and_then(Result::ok).is_some_and(|ome| ome.has_level(&name));
         let finding = C[17].at(path).expects("level", "one of the store", number);
         run.add(if is_listed && is_node { finding } else { finding.warning() });
-        return None;
+        return Ok(None);
     };
-    let anchor = level_anchor(run, level, target, rank)?;
-    family.with_delta(delta, anchor).ok()
-}
-
-/// Returns the anchor of links between two levels.
-fn level_anchor(
-    run: &Validation,
-    level: &LevelState,
-    target: &LevelState,
-    rank: usize,
-) -> Option<Anchor> {
-    let root = run.store.root();
-    let (source_shape, target_shape) = (
-        level.node.meta().effective_chunk_shape(root),
-        target.node.meta().effective_chunk_shape(root),
-    );
-    if source_shape == target_shape {
-        return Anchor::identity(rank).ok();
-    }
-    let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
-    let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
-    Anchor::from_ratios(&ratio(source_shape)?, &ratio(target_shape)?, rank).ok()
+    // Chunks that do not nest are another finding.
+    let anchor = open::link_anchor(root, &level.node, &target.node).ok();
+    Ok(anchor.and_then(|anchor| policy.with_delta(delta, anchor).ok()))
 }
 
 /// The layout between 0.7 and 0.8 that can be read.
