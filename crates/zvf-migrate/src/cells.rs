@@ -143,8 +143,7 @@ pub(crate) async fn vertices(target: &Target<'_>, progress: &mut Progress<'_>) -
     let count = |key: &ChunkKey, payload: &[u8]| {
         if raw { count_rows(payload, stride, (&from, key)) } else { Ok(0) }
     };
-    let mut lens =
-        target.copy_and_look(&from, "vertices", attributes, count, progress).await?;
+    let mut lens = target.copy_and_look(&from, "vertices", attributes, count, progress).await?;
     if !raw {
         lens.clear();
     }

@@ -89,7 +89,7 @@ impl Reader {
         let mut rows = Vec::new();
         for run in followed.objects.iter().flat_map(|object| &object.runs) {
             let Some(fragments) = followed.chunks.get(run.chunk) else { continue };
-            let (chunk, view) = (*fragments.chunk(), fragments.view()?);
+            let (chunk, view) = (*fragments.chunk(), fragments.view());
             let Some(fragment) = view.get(run.fragment) else { continue };
             let fragment_rows = fragment.rows_within(view.extent())?;
             let found = to_u64(rows.len()).saturating_add(fragment.len()); // compared with the cap

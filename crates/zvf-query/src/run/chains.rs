@@ -119,7 +119,7 @@ impl Context {
         for (cell, ((key, fragments), owners)) in (0_u32..).zip(keys.iter().zip(found).zip(owners))
         {
             let Some(fragments) = self.allow_missing(fragments)? else { continue };
-            let view = fragments.view()?;
+            let view = fragments.view();
             check_extent(fragments.extent()).at_chunk(key)?;
             let rows = loaded
                 .get(zvf_format::num::usize_from_u32(cell))
@@ -157,7 +157,7 @@ impl Context {
         let mut rows = Vec::new();
         let mut steps: Vec<(Place, Place, u64)> = Vec::new();
         for manifest in manifests {
-            for (before, place) in manifest.steps()? {
+            for (before, place) in manifest.steps() {
                 if hulls_meet(before.0.components(), place.0.components(), range, axes)
                     && self.may_step(region, before, place, ends)
                 {
@@ -248,7 +248,7 @@ impl Context {
                 rows.push(0);
                 continue;
             };
-            let view = fragments.view()?;
+            let view = fragments.view();
             check_extent(fragments.extent()).at_chunk(key)?;
             rows.push(fragments.extent());
             for number in numbers {

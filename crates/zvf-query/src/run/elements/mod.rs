@@ -295,7 +295,7 @@ impl Context {
             let (runs, rows, tiled) = match fragments {
                 None => (Runs::default(), 0, false),
                 Some(fragments) => {
-                    let view = fragments.view()?;
+                    let view = fragments.view();
                     let rows = fragments.extent();
                     let runs = list_runs(&view, rows, None, true).at_chunk(&key)?;
                     (runs, rows, self.asks_for_objects() && view.tiles(rows))
