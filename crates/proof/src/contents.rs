@@ -42,7 +42,7 @@ impl LevelContents {
         for ((key, positions), fragments) in keys.into_iter().zip(positions).zip(fragments) {
             let (positions, fragments) = (positions?, fragments?);
             fragments.check_rows(positions.len() as u64)?;
-            let fragments = fragments.view()?.iter().map(rowset_from_fragment).collect();
+            let fragments = fragments.view().iter().map(rowset_from_fragment).collect();
             cells.push(Cell { key, positions, fragments });
         }
         Ok(Self { reader, cells })

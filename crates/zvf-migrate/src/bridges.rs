@@ -26,7 +26,7 @@ pub(crate) async fn write(target: &Target<'_>, progress: &mut Progress<'_>) -> R
         let manifests = index.manifests(&rows).await?;
         let ends = ends(target, &manifests).await?;
         for manifest in &manifests {
-            let runs = manifest.references()?.filter_map(|(chunk, fragment)| {
+            let runs = manifest.references().filter_map(|(chunk, fragment)| {
                 let (first, last) = *ends.get(&chunk)?.get(&fragment)?; // nothing of empty ones
                 Some((chunk, first, last))
             });
@@ -54,7 +54,7 @@ async fn ends(
 ) -> Result<HashMap<ChunkKey, HashMap<u64, (u64, u64)>>> {
     let mut blocks_by_chunk: BTreeMap<Vec<i64>, Vec<BlockFragments<'_>>> = BTreeMap::new();
     for manifest in manifests {
-        for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
+        for block in manifest.view().blocks().filter(|block| !block.fragments.is_empty()) {
             let chunk = block.chunk.iter().map(|at| at.get()).collect();
             blocks_by_chunk.entry(chunk).or_default().push(block.fragments);
         }
@@ -77,7 +77,7 @@ fn fragment_ends(
     fragments: &ChunkFragments,
     blocks: &[BlockFragments<'_>],
 ) -> Result<HashMap<u64, (u64, u64)>> {
-    let view = fragments.view()?;
+    let view = fragments.view();
     let mut ends = HashMap::new();
     for number in blocks.iter().flatten() {
         let fragment = view.get(number).ok_or_else(|| {

@@ -83,20 +83,39 @@ impl Target<'_> {
         attributes: Object,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
+        self.copy_and_look(from, below, attributes, |_, _| Ok(()), progress).await.map(drop)
+    }
+
+    /// Copies an array, cell for cell; returns what `look` says of each cell, by its key. A cell without bytes is listed
+    /// only, and nothing is said of it.
+    async fn copy_and_look<T: Default + Send>(
+        &self,
+        from: &Cells,
+        below: &str,
+        attributes: Object,
+        look: impl Fn(&ChunkKey, &[u8]) -> Result<T> + Sync,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<(ChunkKey, T)>> {
         let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
         let sink = self.build.cells(&self.path(below), self.plan(&keys, attributes))?;
+        let mut seen = Vec::with_capacity(keys.len());
         for run in self.runs(&sink, keys)? {
             for keys in run.chunks(COPY_BATCH_CELLS) {
                 let payloads = from.read_many(keys, Caching::Once).await;
                 let pairs: Vec<_> = keys.iter().zip(payloads).collect();
-                pairs.into_par_iter().try_for_each(|(key, payload)| {
-                    payload?.map_or(Ok(()), |payload| sink.put(key, payload)) // none: listed, and empty
-                })?;
+                let put = pairs.into_par_iter().map(|(key, payload)| {
+                    let Some(payload) = payload? else { return Ok((*key, T::default())) };
+                    let said = look(key, &payload)?;
+                    sink.put(key, payload)?;
+                    Ok::<_, Error>((*key, said))
+                });
+                seen.extend(put.collect::<Result<Vec<_>, _>>()?);
                 progress.cells(keys.len());
             }
             run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
         }
-        finish(sink, progress).await
+        finish(sink, progress).await?;
+        Ok(seen)
     }
 }
 
@@ -120,35 +139,20 @@ pub(crate) async fn vertices(target: &Target<'_>, progress: &mut Progress<'_>) -
     let size = saturating_usize(target.reader.dtype().size);
     let stride = size.saturating_mul(target.reader.axes()); // compared with the bytes of cells
     let fragments = node.required_cells("vertex_fragments").await?;
-    let keys: Vec<ChunkKey> = from.presence().await?.iter().collect();
-    let sink = target
-        .build
-        .cells(&target.path("vertices"), target.plan(&keys, attributes.to_attributes()))?;
-    let mut found = Rows { rows: raw.then_some(0), tile: raw };
-    let mut lens = Vec::with_capacity(if raw { keys.len() } else { 0 });
-    for run in target.runs(&sink, keys)? {
-        for keys in run.chunks(COPY_BATCH_CELLS) {
-            let payloads = from.read_many(keys, Caching::Once).await;
-            let pairs: Vec<_> = keys.iter().zip(payloads).collect();
-            let put = pairs.into_par_iter().map(|(key, payload)| {
-                let Some(payload) = payload? else { return Ok((*key, 0)) }; // listed, and empty
-                let rows = if raw { count_rows(&payload, stride, (&from, key))? } else { 0 };
-                sink.put(key, payload)?;
-                Ok::<_, Error>((*key, rows))
-            });
-            lens.extend(put.collect::<Result<Vec<_>, _>>()?.into_iter().filter(|_| raw));
-            progress.cells(keys.len());
-        }
-        run.first().map_or(Ok(()), |key| sink.close_shard(key))?;
+    let attributes = attributes.to_attributes();
+    let count = |key: &ChunkKey, payload: &[u8]| {
+        if raw { count_rows(payload, stride, (&from, key)) } else { Ok(0) }
+    };
+    let mut lens = target.copy_and_look(&from, "vertices", attributes, count, progress).await?;
+    if !raw {
+        lens.clear();
     }
-    finish(sink, progress).await?;
-    let total = lens.iter().map(|(_, rows)| rows).sum();
-    found.rows = raw.then_some(total);
+    let rows = raw.then(|| lens.iter().map(|(_, rows)| rows).sum());
     lens.sort_by(|(a, _), (b, _)| a.cmp_numeric(b));
     let attributes = Fragments::new("vertex_fragments", Vec::new()).to_attributes();
-    found.tile &= tiles(target, &fragments, &lens).await?;
+    let tile = raw && tiles(target, &fragments, &lens).await?;
     target.copy(&fragments, "vertex_fragments", attributes, progress).await?;
-    Ok(found)
+    Ok(Rows { rows, tile })
 }
 
 /// Returns the number of rows of a cell of positions.

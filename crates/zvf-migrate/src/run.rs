@@ -38,7 +38,7 @@ impl Plan {
             on_progress(&done);
         }
         for step in &self.extra_kinds {
-            self.copy_extra_kinds(step, &build, &mut done).await?;
+            copy_part(&self.store, step, &build, &mut done).await?;
         }
         let root = root(&self.store, migration, &self.levels);
         let root = build.declare_attributes(&root);
@@ -53,52 +53,50 @@ impl Plan {
         build.publish(&root).await?;
         Ok(done)
     }
+}
 
-    /// Writes a part outside of the levels.
-    async fn copy_extra_kinds(
-        &self,
-        step: &Step,
-        build: &Build,
-        done: &mut MigrationCounts,
-    ) -> Result<()> {
-        let (store, path) = (&self.store, step.path.as_str());
-        match &step.what {
-            What::Document => {
-                let doc = store.nodes().group(path).await?.unwrap_or_default(); // none: without attributes
-                build.group(path, &without_copied_documents(doc)).await?;
-            }
-            What::Groups => {
-                if let Some(from) = store.nodes().rows(path).await? {
-                    rows::rows(&from, build, path).await?;
-                }
-            }
-            What::Table => {
-                if let Some(from) = store.nodes().dense(path).await? {
-                    rows::table(&from, build, path).await?;
-                }
-            }
-            What::Names => rows::names(store, build, path).await?,
-            What::Values { of_groups } => {
-                let parametric = zvf_model::Parametric::open(store).await?;
-                let (dense, name) = (store.nodes().dense(path).await?, last_part(path));
-                let values = match &parametric {
-                    Some(all) if *of_groups => all.group_attribute(name).await?,
-                    Some(all) => all.object_attribute(name).await?,
-                    None => None,
-                };
-                if let (Some(dense), Some(values)) = (dense, values) {
-                    rows::values(&dense, &values, *of_groups, build, path).await?;
-                }
-            }
-            What::Vertices
-            | What::OtherVertices
-            | What::Column { .. }
-            | What::Links { .. }
-            | What::Objects
-            | What::Unknown => done.copied += build.copy(store, path).await?,
+/// Writes a part that is not made of the cells of a level.
+async fn copy_part(
+    store: &Store,
+    Step { path, what }: &Step,
+    build: &Build,
+    done: &mut MigrationCounts,
+) -> Result<()> {
+    let nodes = store.nodes();
+    match what {
+        What::Document => {
+            let doc = nodes.group(path).await?.unwrap_or_default(); // none: without attributes
+            build.group(path, &without_copied_documents(doc)).await?;
         }
-        Ok(())
+        What::Groups => {
+            if let Some(from) = nodes.rows(path).await? {
+                rows::rows(&from, build, path).await?;
+            }
+        }
+        What::Table => {
+            if let Some(from) = nodes.dense(path).await? {
+                rows::table(&from, build, path).await?;
+            }
+        }
+        What::Names => rows::names(store, build, path).await?,
+        What::Values { of_groups } => {
+            let values = match &zvf_model::Parametric::open(store).await? {
+                Some(all) if *of_groups => all.group_attribute(last_part(path)).await?,
+                Some(all) => all.object_attribute(last_part(path)).await?,
+                None => None,
+            };
+            if let (Some(dense), Some(values)) = (nodes.dense(path).await?, values) {
+                rows::values(&dense, &values, *of_groups, build, path).await?;
+            }
+        }
+        What::Vertices
+        | What::OtherVertices
+        | What::Column { .. }
+        | What::Links { .. }
+        | What::Objects
+        | What::Unknown => done.copied += build.copy(store, path).await?,
     }
+    Ok(())
 }
 
 /// Writes a level.
@@ -112,7 +110,8 @@ async fn level(
     let target = target(reader, migration, build).await?;
     let node = reader.node();
     let mut vertices = Rows::default();
-    for Step { path, what } in steps {
+    for step in steps {
+        let Step { path, what } = step;
         let below = path.split_once('/').map_or("", |(_, below)| below);
         match what {
             What::Vertices => vertices = cells::vertices(&target, progress).await?,
@@ -135,23 +134,8 @@ async fn level(
                     rows::values(&dense, &values, *of_groups, build, path).await?;
                 }
             }
-            What::Groups => {
-                if let Some(from) = node.rows(below).await? {
-                    rows::rows(&from, build, path).await?;
-                }
-            }
-            What::Table | What::Names => {
-                if let Some(from) = node.dense(below).await? {
-                    rows::table(&from, build, path).await?;
-                }
-            }
-            What::Document => {
-                let doc = node.group(below).await?.unwrap_or_default(); // none: without attributes
-                build.group(path, &without_copied_documents(doc)).await?;
-            }
-            What::Unknown => {
-                let copied = build.copy(reader.store(), path).await?;
-                progress.done.copied += copied;
+            What::Groups | What::Table | What::Names | What::Document | What::Unknown => {
+                copy_part(reader.store(), step, build, progress.done).await?;
             }
         }
     }

@@ -167,7 +167,7 @@ async fn positions(level: &LevelReader, index: Option<&ObjectIndex>) -> Result<u
         let ids = index.ids_of(&slots).await?;
         for (manifest, id) in index.manifests(&slots).await?.iter().zip(ids) {
             let mut parts = Vec::new();
-            for block in manifest.view()?.blocks() {
+            for block in manifest.view().blocks() {
                 push_block_sums(&block, &fragments, &mut parts)?;
             }
             let id = u64::from_le_bytes(id.0.to_le_bytes());
@@ -222,7 +222,7 @@ async fn fragment_sums(level: &LevelReader) -> Result<HashMap<ChunkKey, Vec<u64>
             }
             let fragments = fragments?;
             fragments.check_rows(to_u64(column.len()))?;
-            let view = fragments.view()?;
+            let view = fragments.view();
             let sums = view.iter().map(|fragment| {
                 let rows = fragment.rows().map(saturating_usize); // of the column, as just checked
                 combine_hashes(0, rows.map(|row| hash(column.row(row))))

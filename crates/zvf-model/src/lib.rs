@@ -11,6 +11,7 @@
 //! objects, owners                                 from objects to their fragments, and back
 //! groups, rowwise                                 groups of objects, and columns with one row for each object or group
 //! levels, composite                               levels that belong together, and several kinds in one level
+//! open                                            from documents to types, also for those who check them
 //! parametric                                      shapes given by coefficients, headers of other formats
 //! ```
 
@@ -26,6 +27,7 @@ mod level;
 mod levels;
 mod links;
 mod objects;
+pub mod open;
 mod owners;
 mod parametric;
 mod rowwise;

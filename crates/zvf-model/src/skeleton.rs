@@ -119,7 +119,7 @@ impl LevelReader {
         for fragments in self.fragments(&chunks).await {
             let fragments = fragments?;
             let chunk = *fragments.chunk();
-            let firsts = fragments.view()?.iter().filter_map(|fragment| fragment.rows().next());
+            let firsts = fragments.view().iter().filter_map(|fragment| fragment.rows().next());
             first_rows.extend(firsts.map(|row| VertexRow { chunk, row }));
         }
         Ok(first_rows)
@@ -186,7 +186,7 @@ fn push_edges(
     edges: &mut Vec<SkeletonEdge>,
 ) -> Result<()> {
     let chunk = *fragments.chunk();
-    for fragment in &fragments.view()? {
+    for fragment in &fragments.view() {
         let mut before = None;
         for row in fragment.rows() {
             let child = VertexRow { chunk, row };

@@ -267,7 +267,7 @@ pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i6
     let mut whole = Vec::new();
     let note = |manifest: &zvf_model::ObjectManifest| {
         let (mut last, mut is_whole) = (None, !manifest.is_empty());
-        for (chunk, _) in manifest.references()? {
+        for (chunk, _) in manifest.references() {
             is_whole &= last != Some(chunk);
             last = Some(chunk);
         }

@@ -69,7 +69,7 @@ impl Ranges {
             let counts = level.row_counts(keys).await;
             for (fragments, rows) in level.fragments(keys).await.into_iter().zip(counts) {
                 let (fragments, rows) = (fragments?, rows?);
-                let view = fragments.view()?;
+                let view = fragments.view();
                 if !view.tiles(rows) && (rows > 0 || view.rows_total() != Some(0)) {
                     return Ok(None);
                 }
@@ -97,7 +97,7 @@ impl Ranges {
 
     fn assign_owner(&mut self, manifest: &ObjectManifest) -> Result<bool> {
         let row = saturating_u32(manifest.row()); // an index has fewer rows
-        for (chunk, fragment) in manifest.references()? {
+        for (chunk, fragment) in manifest.references() {
             let span = self.table.find(&chunk).and_then(|place| self.ranges_of_chunk(place));
             let fragment_owner = span.and_then(|(first, end)| {
                 // Compared with the end.

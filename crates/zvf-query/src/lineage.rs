@@ -90,7 +90,7 @@ impl Reader {
         let mut rows = Vec::new();
         for run in followed.objects.iter().flat_map(|object| &object.runs) {
             let fragments = &followed.chunks[run.chunk];
-            let (chunk, view) = (*fragments.chunk(), fragments.view()?);
+            let (chunk, view) = (*fragments.chunk(), fragments.view());
             // Objects were followed to fragments that their chunks have.
             let fragment = view.get(run.fragment).ok_or_else(missing_row_error)?;
             let fragment_rows = fragment.rows_within(view.extent())?;

@@ -12,16 +12,14 @@
 
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, DataTypeKind, LayoutFamily, Node};
 use zvf_store::{Cells, KeyTable, LevelNode};
 
-use crate::finding::{Finding, is_content};
-use crate::rules::consistency::{C2, C28};
-use crate::rules::metadata::M18;
-use crate::rules::structure::{S15, S16, S17, S18, S20};
-use crate::stop::Stop;
+use crate::finding::is_content;
+use crate::rules::{C, M, S};
 use crate::validation::Validation;
 
 /// An array of chunks that can be checked.
@@ -42,61 +40,41 @@ impl ChunkArray {
         run: &mut Validation,
         level: &LevelNode,
         name: &str,
-    ) -> Result<Option<Self>, Stop> {
+    ) -> Result<Option<Self>> {
         let path = format!("{}/{name}", level.path());
-        let node = match run.store.nodes().node(&path).await {
-            Ok(node) => node,
-            Err(error) => return run.add_store_error(&S18, &path, &error).map(|()| None),
+        let node = run.store.nodes().node(&path).await;
+        let Some(node) = run.take(S[18], &path, node)? else { return Ok(None) };
+        let is_native = run.store.family() == LayoutFamily::C;
+        let (expected, found) = match node.as_deref() {
+            Some(Node::Group(_)) if is_native => ("an array", "a group"),
+            Some(Node::Array(_)) if !is_native => ("a group of arrays", "an array"),
+            None if is_native => return check_orphan_folders(run, &path).await.map(|()| None),
+            _ => ("", ""),
         };
-        let native = run.store.family() == LayoutFamily::C;
-        let doc = match node.as_deref() {
-            Some(Node::Array(doc)) if native => Some(doc),
-            Some(Node::Group(_)) if native => {
-                run.add(Finding::new(&S15, &path).with_details("node", "an array", "a group"));
-                return Ok(None);
-            }
-            None if native => return check_orphan_folders(run, &path).await.map(|()| None),
-            Some(Node::Array(_)) => {
-                run.add(Finding::new(&S15, &path).with_details(
-                    "node",
-                    "a group of arrays",
-                    "an array",
-                ));
-                return Ok(None);
-            }
-            _ => None,
-        };
-        if let Some(doc) =
-            doc.filter(|doc| *doc.data_type.kind() != DataTypeKind::VariableLengthBytes)
-        {
-            let details =
-                ("data_type", "variable_length_bytes", format!("{:?}", doc.data_type.kind()));
-            run.add(Finding::new(&S17, &path).with_details(details.0, details.1, details.2));
+        if !expected.is_empty() {
+            run.add(S[15].at(&path).expects("node", expected, found));
             return Ok(None);
         }
-        if let Some(doc) = doc {
-            encoding(run, &path, doc);
-        }
-        let origin = match doc {
-            Some(doc) => match origin(run, &path, doc) {
-                Some(origin) => Some(origin),
-                None => return Ok(None),
-            },
-            None => None,
-        };
-        let cells = match level.cells(name).await {
-            Ok(Some(cells)) => cells,
-            Ok(None) => return Ok(None),
-            Err(error) => {
-                let rule = if error.class() == Class::BadTag { &S15 } else { &S17 };
-                return run.add_store_error(rule, &path, &error).map(|()| None);
+        let mut native = None;
+        if let Some(Node::Array(doc)) = node.as_deref() {
+            if *doc.data_type.kind() != DataTypeKind::VariableLengthBytes {
+                let found = format!("{:?}", doc.data_type.kind());
+                run.add(S[17].at(&path).expects("data_type", "variable_length_bytes", found));
+                return Ok(None);
             }
-        };
+            encoding(run, &path, doc);
+            let Some(origin) = origin(run, &path, doc) else { return Ok(None) };
+            native = Some((doc, origin));
+        }
+        let cells = level.cells(name).await;
+        let class = cells.as_ref().err().map(Error::class);
+        let rule = if class == Some(Class::BadTag) { S[15] } else { S[17] };
+        let Some(cells) = run.take(rule, &path, cells)?.flatten() else { return Ok(None) };
         run.checked.arrays += 1;
-        let mut array = Self { path, cells, keys: Arc::default(), recorded: doc.is_some() };
-        match (doc, origin) {
-            (Some(doc), Some(origin)) => array.list_native_chunks(run, doc, &origin).await?,
-            _ => array.list_chunk_folders(run).await?,
+        let mut array = Self { path, cells, keys: Arc::default(), recorded: native.is_some() };
+        match native {
+            Some((doc, origin)) => array.list_native_chunks(run, doc, &origin).await?,
+            None => array.list_chunk_folders(run).await?,
         }
         Ok(Some(array))
     }
@@ -107,22 +85,16 @@ impl ChunkArray {
         run: &mut Validation,
         doc: &ArrayDoc,
         origin: &[i64],
-    ) -> Result<(), Stop> {
+    ) -> Result<()> {
         let grid = Grid { origin, shape: &doc.shape };
         match &doc.nonempty_chunks {
             Some(_) => self.keys = Arc::new(parse_recorded_keys(run, &self.path, doc, &grid)),
             None => {
-                let details = ("nonempty_chunks", "the keys of the chunks", "nothing");
-                run.add(
-                    Finding::new(&C28, &self.path)
-                        .with_details(details.0, details.1, details.2)
-                        .warning(),
-                );
+                let expected = "the keys of the chunks";
+                let finding = C[28].at(&self.path);
+                run.add(finding.expects("nonempty_chunks", expected, "nothing").warning());
                 self.recorded = false;
-                match self.cells.presence().await {
-                    Ok(keys) => self.keys = keys,
-                    Err(error) => run.add_store_error(&C2, &self.path, &error)?,
-                }
+                self.list_presence(run).await?;
             }
         }
         let Some(files) = files(run, &self.path).await? else { return Ok(()) };
@@ -146,65 +118,56 @@ impl ChunkArray {
                     hidden.extend(key.filter(|_| !sharded && !empty));
                 }
                 Some(_) => {
-                    let path = format!("{}/{name}", self.path);
-                    run.add(Finding::new(&S16, path).with_details(
-                        "file",
-                        "a chunk of the grid",
-                        "one outside it",
-                    ));
+                    let finding = S[16].at(format!("{}/{name}", self.path));
+                    run.add(finding.expects("file", "a chunk of the grid", "one outside it"));
                 }
                 None => report_stray(run, &format!("{}/{name}", self.path), "a chunk of the array"),
             }
         }
         if let Some((count, first)) = misnamed {
-            let finding = Finding::new(&S20, format!("{}/{first}", self.path));
             let expected = format!("{}, as the document says", example(doc.chunk_key_encoding));
-            run.add(finding.with_details(
-                "names of chunks",
-                expected,
-                format!("others, {count} times"),
-            ));
+            let finding = S[20].at(format!("{}/{first}", self.path));
+            run.add(finding.expects("names of chunks", expected, format!("others, {count} times")));
         }
         if sharded && self.recorded {
-            match self.cells.list_keys().await {
-                Ok(listed) => {
-                    hidden.extend(listed.iter().filter(|key| self.keys.find(key).is_none()))
-                }
-                Err(error) => run.add_store_error(&C2, &self.path, &error)?,
-            }
+            let listed = run.take(C[2], &self.path, self.cells.list_keys().await)?;
+            let listed = listed.iter().flat_map(|listed| listed.iter());
+            hidden.extend(listed.filter(|key| self.keys.find(key).is_none()));
         }
-        if self.recorded && run.options.wants(&C28) {
+        if self.recorded && run.options.wants(C[28]) {
             self.check_hidden(run, &hidden).await?;
         }
         Ok(())
     }
 
     /// Checks cells that are stored and not listed: empty ones are as good as none.
-    async fn check_hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<(), Stop> {
+    async fn check_hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<()> {
         for keys in keys.chunks(BATCH_CELLS) {
             for (key, cell) in keys.iter().zip(self.cells.read_raw_many(keys).await) {
-                let finding = Finding::new(&C28, &self.path).in_cell(key);
-                match cell {
-                    Ok(None) => {}
-                    Ok(Some(bytes)) => run.add(finding.with_details(
-                        "nonempty_chunks",
-                        "every cell that is stored",
-                        format!("a cell of {} bytes that is not listed", bytes.len()),
-                    )),
-                    Err(error) => run.add_store_error(&C2, &self.path, &error)?,
+                if let Some(bytes) = run.take(C[2], &self.path, cell)?.flatten() {
+                    let finding = C[28].at(&self.path).in_cell(key);
+                    let found = format!("a cell of {} bytes that is not listed", bytes.len());
+                    run.add(finding.expects("nonempty_chunks", "every cell that is stored", found));
                 }
             }
         }
         Ok(())
     }
 
+    /// Takes the chunks that are there; returns false where they cannot be listed.
+    async fn list_presence(&mut self, run: &mut Validation) -> Result<bool> {
+        let keys = run.take(C[2], &self.path, self.cells.presence().await)?;
+        let is_listed = keys.is_some();
+        self.keys = keys.unwrap_or_default();
+        Ok(is_listed)
+    }
+
     /// Lists the chunks of families A and B: a folder for each chunk.
-    async fn list_chunk_folders(&mut self, run: &mut Validation) -> Result<(), Stop> {
-        match self.cells.presence().await {
-            Ok(keys) => self.keys = keys,
-            Err(error) => return run.add_store_error(&C2, &self.path, &error),
+    async fn list_chunk_folders(&mut self, run: &mut Validation) -> Result<()> {
+        if !self.list_presence(run).await? {
+            return Ok(());
         }
-        for name in run.names(&S16, &self.path).await? {
+        for name in run.names(S[16], &self.path).await? {
             if name.parse::<ChunkKey>().is_err() && !name.starts_with(SHARD) {
                 report_stray(run, &format!("{}/{name}", self.path), "an array named by a chunk");
             }
@@ -218,7 +181,7 @@ pub(crate) fn encoding(run: &mut Validation, path: &str, doc: &ArrayDoc) {
     if !doc.chunk_key_encoding.is_usual() {
         let found = format!("names such as {}", example(doc.chunk_key_encoding));
         let expected = example(ChunkKeyEncoding::Default);
-        run.add(Finding::new(&S20, path).with_details("chunk_key_encoding", expected, found));
+        run.add(S[20].at(path).expects("chunk_key_encoding", expected, found));
     }
 }
 
@@ -252,31 +215,30 @@ const ENCODINGS: [ChunkKeyEncoding; 4] = [
 ];
 
 /// Checks S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
-pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Result<(), Stop> {
+pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Result<()> {
     if run.store.family() != LayoutFamily::C {
         return Ok(());
     }
     let inside = match run.store.nodes().children(path).await {
         Ok(listing) => listing.complete && !listing.names.is_empty(),
         Err(error) if is_content(&error) => false,
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
     if inside {
-        let details = ("zarr.json", "the document of the node", "nothing");
-        run.add(Finding::new(&S18, path).with_details(details.0, details.1, details.2));
+        run.add(S[18].at(path).expects("zarr.json", "the document of the node", "nothing"));
     }
     Ok(())
 }
 
 /// Checks the files next to the document of a group.
-pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Result<(), Stop> {
+pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Result<()> {
     let names = match run.store.nodes().files(path).await {
         Ok(names) => names,
         Err(error) if is_content(&error) => {
-            run.report_unlisted(&S16, path); // a backend that cannot list
+            run.report_unlisted(S[16], path); // a backend that cannot list
             return Ok(());
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
     for name in names.iter().filter(|name| *name != "zarr.json") {
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
@@ -289,12 +251,12 @@ pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Resul
 fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.starts_with(TEMPORARY) {
-        run.add(Finding::new(&S16, path).with_details("file", expected, "another file"));
+        run.add(S[16].at(path).expects("file", expected, "another file"));
     }
 }
 
 /// Returns every file of an array with its size, by its name below it; `None` where nothing can be listed.
-async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u64)>>, Stop> {
+async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u64)>>> {
     match run.store.nodes().objects(path).await {
         Ok(objects) => {
             let below = path.len() + 1;
@@ -303,17 +265,16 @@ async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u
             Ok(Some(objects.into_iter().map(|(key, size)| (name(key.as_str()), size)).collect()))
         }
         Err(error) if error.class() == Class::LimitExceeded => {
-            for rule in [&C28, &S16] {
-                let finding = Finding::new(rule, path);
-                run.found.skip(finding.with_details("files", "at most ten million", "more"));
+            for rule in [C[28], S[16]] {
+                run.found.skip(rule.at(path).expects("files", "at most ten million", "more"));
             }
             Ok(None)
         }
         Err(error) if is_content(&error) => {
-            run.report_unlisted(&C28, path);
+            run.report_unlisted(C[28], path);
             Ok(None)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -362,7 +323,7 @@ fn origin(run: &mut Validation, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> 
     let origin = origin.filter(|origin| origin.len() == rank);
     if origin.is_none() {
         let expected = format!("{rank} whole numbers");
-        run.add(Finding::new(&M18, path).with_details("chunk_grid_origin", expected, value));
+        run.add(M[18].at(path).expects("chunk_grid_origin", expected, value));
     }
     origin
 }
@@ -385,9 +346,8 @@ fn parse_recorded_keys(
         (Vec::with_capacity(list.len()), None);
     let mut disorder: (u64, Option<&str>) = (0, None);
     for text in list.iter() {
-        let details = |expected: &str| {
-            Finding::new(&M18, path).with_details("nonempty_chunks", expected, quote(text))
-        };
+        let details =
+            |expected: &str| M[18].at(path).expects("nonempty_chunks", expected, quote(text));
         if last.is_some_and(|last| last > text) {
             disorder.0 += 1;
             disorder.1 = disorder.1.or(Some(text));
@@ -404,15 +364,18 @@ fn parse_recorded_keys(
     }
     if let (n, Some(first)) = disorder {
         let found = format!("{n} behind a larger one, the first {}", quote(first));
-        let finding = Finding::new(&M18, path);
-        run.add(finding.with_details("nonempty_chunks", "keys in the order of their text", found));
+        run.add(M[18].at(path).expects(
+            "nonempty_chunks",
+            "keys in the order of their text",
+            found,
+        ));
     }
     let found = keys.len();
     // Of a rank that no key can have, there are no keys.
     let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();
     if table.len() < found {
         let twice = format!("{} keys twice", found - table.len());
-        run.add(Finding::new(&M18, path).with_details("nonempty_chunks", "each key once", twice));
+        run.add(M[18].at(path).expects("nonempty_chunks", "each key once", twice));
     }
     table
 }

@@ -8,9 +8,7 @@ use crate::array::quote;
 use crate::finding::Finding;
 use crate::level::LevelState;
 use crate::rule::{Rule, Severity};
-use crate::rules::metadata::{
-    M1, M2, M3, M4, M5, M6, M7, M8, M9, M10, M11, M12, M13, M14, M15, M16, M17, M19, M21, M22,
-};
+use crate::rules::M;
 use crate::validation::Validation;
 
 /// Checks everything that documents alone show.
@@ -23,9 +21,9 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         let path = level.map_or_else(|| "zarr.json".to_owned(), |level| level.path("zarr.json"));
         let report = Finding::from_metadata(rule, path, &finding.error);
         // Stores of one axis work, and only one rule of the version's own is against them.
-        let one_axis = rule.id == M14.id && finding.error.path.starts_with("multiscales[0].axes");
+        let one_axis = rule.id == M[14].id && finding.error.path.starts_with("multiscales[0].axes");
         // Older versions have their own validation, which is not against the version.
-        let old = rule.id == M14.id
+        let old = rule.id == M[14].id
             && finding.error.path == "zarr_vectors.zv_version"
             && run.store.version().numbers() < FIRST_OF_C;
         // Pyramids of other tools have bins that are larger than chunks, and such as only the scale of a level says, which
@@ -35,7 +33,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
             meta.bin_shape.is_none() && meta.chunk_shape.is_none()
         };
         let harmless = finding.error.class() == Class::NonCanonical || level.is_some_and(is_scale);
-        if rule.id == M8.id && harmless {
+        if rule.id == M[8].id && harmless {
             run.add(Finding { severity: Severity::Note, ..report });
         } else if !old {
             run.add(if one_axis { report.warning() } else { report });
@@ -68,7 +66,7 @@ fn check_attribute_names(run: &mut Validation, level: &LevelState) {
     for path in paths {
         let name = path.rsplit('/').next().unwrap_or(&path);
         if let Some(error) = validate_attribute_name(name) {
-            run.add(Finding::from_metadata(&M19, &path, &error));
+            run.add(Finding::from_metadata(M[19], &path, &error));
         }
     }
 }
@@ -82,9 +80,8 @@ fn check_capabilities(run: &mut Validation, level: &LevelState) {
         (meta.fragment_link_groups, Capability::FragmentLinkGroups, "fragment_link_groups"),
     ];
     for (claimed, token, name) in claims {
-        if claimed && !run.store.root().zarr_vectors.has(token) {
-            let finding = Finding::new(&M21, "zarr.json");
-            run.add(finding.with_details("format_capabilities", name, "no word of it"));
+        if claimed {
+            run.check_announced(token, name);
         }
     }
 }
@@ -93,8 +90,7 @@ fn check_capabilities(run: &mut Validation, level: &LevelState) {
 fn check_arrays_present(run: &mut Validation, level: &LevelState) {
     let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has_node(name));
     for name in missing {
-        let finding = Finding::new(&M22, level.path("zarr.json"));
-        run.add(finding.with_details(
+        run.add(M[22].at(level.path("zarr.json")).expects(
             "arrays_present",
             format!("the array {}", quote(name)),
             "none",
@@ -105,8 +101,8 @@ fn check_arrays_present(run: &mut Validation, level: &LevelState) {
 /// Returns the rule of the table for a rule of the format crate.
 fn rule(rule: DocumentRule) -> Option<&'static Rule> {
     let rules: [&'static Rule; 18] = [
-        &M1, &M2, &M3, &M4, &M5, &M6, &M7, &M8, &M9, &M10, &M11, &M12, &M13, &M14, &M15, &M16,
-        &M17, &M19,
+        M[1], M[2], M[3], M[4], M[5], M[6], M[7], M[8], M[9], M[10], M[11], M[12], M[13], M[14],
+        M[15], M[16], M[17], M[19],
     ];
     rules.into_iter().find(|other| other.id == rule.id())
 }

@@ -9,8 +9,7 @@ use zvf_format::{Class, FormatError};
 use zvf_metadata::MetadataError;
 
 use crate::rule::{Rule, Severity};
-use crate::rules::consistency::{C2, C33};
-use crate::rules::structure::S17;
+use crate::rules::{C, S};
 
 /// A rule that is broken, and where.
 ///
@@ -28,7 +27,7 @@ use crate::rules::structure::S17;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
     /// The rule.
@@ -55,12 +54,12 @@ pub struct Finding {
     pub right: Option<u64>,
 }
 
-impl Finding {
-    /// Returns a finding about `path`.
-    pub(crate) fn new(rule: &'static Rule, path: impl fmt::Display) -> Self {
-        Self {
-            rule,
-            severity: rule.severity,
+impl Rule {
+    /// Returns a finding of this rule at `path`.
+    pub(crate) fn at(&'static self, path: impl fmt::Display) -> Finding {
+        Finding {
+            rule: self,
+            severity: self.severity,
             lint: false,
             path: path.to_string(),
             cell: None,
@@ -72,9 +71,11 @@ impl Finding {
             right: None,
         }
     }
+}
 
+impl Finding {
     /// Adds what is wrong, what should be, and what is.
-    pub(crate) fn with_details(
+    pub(crate) fn expects(
         mut self,
         subject: impl fmt::Display,
         expected: impl fmt::Display,
@@ -91,33 +92,27 @@ impl Finding {
         self
     }
 
-    pub(crate) fn in_row(mut self, row: u64) -> Self {
-        self.row = Some(row);
-        self
+    pub(crate) fn in_row(self, row: u64) -> Self {
+        Self { row: Some(row), ..self }
     }
 
-    pub(crate) fn with_offset(mut self, offset: u64) -> Self {
-        self.offset = Some(offset);
-        self
+    pub(crate) fn with_offset(self, offset: u64) -> Self {
+        Self { offset: Some(offset), ..self }
     }
 
     /// Adds a count that is `right` and says something else.
-    pub(crate) fn with_count(mut self, subject: &str, right: u64, found: u64) -> Self {
-        self = self.with_details(subject, right, found);
-        self.right = Some(right);
-        self
+    pub(crate) fn counts(self, subject: &str, right: u64, found: u64) -> Self {
+        Self { right: Some(right), ..self.expects(subject, right, found) }
     }
 
     /// Makes the finding milder than the rule says.
-    pub(crate) fn warning(mut self) -> Self {
-        self.severity = self.severity.min(Severity::Warning);
-        self
+    pub(crate) fn warning(self) -> Self {
+        Self { severity: self.severity.min(Severity::Warning), ..self }
     }
 
     /// Makes it a lint: only a strict reader minds.
-    pub(crate) fn lint(mut self) -> Self {
-        self.lint = true;
-        self.warning()
+    pub(crate) fn lint(self) -> Self {
+        Self { lint: true, ..self.warning() }
     }
 
     /// Returns what the format layer found in bytes.
@@ -126,11 +121,8 @@ impl Finding {
         path: impl fmt::Display,
         error: &FormatError,
     ) -> Self {
-        let mut finding = Self::new(rule, path)
-            .with_details(error.field, error.expected, error.found)
-            .with_offset(error.offset);
-        finding.subject = format!("{}, {}", error.part, error.field);
-        finding
+        let subject = format!("{}, {}", error.part, error.field);
+        rule.at(path).expects(subject, error.expected, error.found).with_offset(error.offset)
     }
 
     /// Returns what the format layer found in a document.
@@ -140,115 +132,39 @@ impl Finding {
         error: &MetadataError,
     ) -> Self {
         let FormatError { expected, found, offset, .. } = &*error.error;
-        let finding = Self::new(rule, path);
-        let finding = match error.text.is_empty() {
-            true => finding.with_details(&error.path, expected, found),
-            false => finding.with_details(&error.path, expected, &error.text),
-        };
-        if *offset > 0 { finding.with_offset(*offset) } else { finding }
+        let found = if error.text.is_empty() { found.to_string() } else { error.text.to_string() };
+        let finding = rule.at(path).expects(&error.path, expected, found);
+        Self { offset: Some(*offset).filter(|offset| *offset > 0), ..finding }
     }
 
     /// Returns what the store layer could not read, under the rule that fits best, or `rule`.
     pub(crate) fn from_store(rule: &'static Rule, path: impl fmt::Display, error: &Error) -> Self {
-        let rule = if error.class() == Class::Checksum {
-            &C33
-        } else if error.class() == Class::Unsupported && rule.id == C2.id {
-            &S17
-        } else {
-            rule
+        let rule = match error.class() {
+            Class::Checksum => C[33],
+            Class::Unsupported if rule.id == C[2].id => S[17],
+            _ => rule,
         };
         let path = error.key().map_or_else(|| path.to_string(), str::to_owned);
         if let Some(error) = error.cause_as::<MetadataError>() {
             return Self::from_metadata(rule, path, error);
         }
-        let subject = match error.cause_as::<FormatError>() {
-            Some(format) => format!("{}, {}", format.part, format.field),
-            None => error.what().unwrap_or("object").to_owned(),
-        };
+        let format = error.cause_as::<FormatError>();
+        let subject = format.map(|format| format!("{}, {}", format.part, format.field));
+        let subject = subject.unwrap_or_else(|| error.what().unwrap_or("object").to_owned());
         let expected = error.expected().unwrap_or_else(|| expected_text(error.class()));
         let found = error.found().unwrap_or_else(|| error.class().name());
-        let mut finding = Self::new(rule, path).with_details(subject, expected, found);
-        finding.offset = error.cause_as::<FormatError>().map(|format| format.offset);
-        finding
+        let offset = format.map(|format| format.offset);
+        Self { offset, ..rule.at(path).expects(subject, expected, found) }
     }
-}
-
-/// A finding as records have it: its rule and severity by name.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct FindingRecord {
-    rule: String,
-    severity: String,
-    lint: bool,
-    path: String,
-    cell: Option<String>,
-    row: Option<u64>,
-    offset: Option<u64>,
-    subject: String,
-    expected: String,
-    found: String,
-    right: Option<u64>,
-}
-
-impl From<&Finding> for FindingRecord {
-    fn from(finding: &Finding) -> Self {
-        Self {
-            rule: finding.rule.id.to_owned(),
-            severity: finding.severity.name().to_owned(),
-            lint: finding.lint,
-            path: finding.path.clone(),
-            cell: finding.cell.clone(),
-            row: finding.row,
-            offset: finding.offset,
-            subject: finding.subject.clone(),
-            expected: finding.expected.clone(),
-            found: finding.found.clone(),
-            right: finding.right,
-        }
-    }
-}
-
-impl TryFrom<FindingRecord> for Finding {
-    type Error = String;
-
-    fn try_from(record: FindingRecord) -> Result<Self, String> {
-        Ok(Self {
-            rule: rule(&record.rule)?,
-            severity: severity(&record.severity)?,
-            lint: record.lint,
-            path: record.path,
-            cell: record.cell,
-            row: record.row,
-            offset: record.offset,
-            subject: record.subject,
-            expected: record.expected,
-            found: record.found,
-            right: record.right,
-        })
-    }
-}
-
-/// Returns the rule that a record names.
-pub(crate) fn rule(id: &str) -> Result<&'static Rule, String> {
-    Rule::find(id).ok_or_else(|| format!("a rule of this build is expected, not {id:?}"))
-}
-
-/// Returns the severity that a record names.
-pub(crate) fn severity(name: &str) -> Result<Severity, String> {
-    let severities = [Severity::Note, Severity::Warning, Severity::Error];
-    let found = severities.into_iter().find(|severity| severity.name() == name);
-    found.ok_or_else(|| format!("a severity is expected, not {name:?}"))
 }
 
 /// Returns what would have been right, where the error itself does not say.
 fn expected_text(class: Class) -> &'static str {
-    if class == Class::NotFound {
-        "an object"
-    } else if class == Class::Checksum {
-        "the checksum of the bytes"
-    } else if class == Class::Unsupported {
-        "something this build knows"
-    } else {
-        "a stream that decodes"
+    match class {
+        Class::NotFound => "an object",
+        Class::Checksum => "the checksum of the bytes",
+        Class::Unsupported => "something this build knows",
+        _ => "a stream that decodes",
     }
 }
 
@@ -283,19 +199,18 @@ mod tests {
     use zvf_store::Key;
 
     use super::*;
-    use crate::rules::consistency::C21;
 
     #[test]
     fn findings_are_printed_as_sentences() {
         let key = "0.-1".parse::<ChunkKey>().unwrap();
         let error = FragmentIndex::parse(b"GFVX\x01\0\0\0\0\0\0\0\0\0\0\0").unwrap_err();
-        let finding = Finding::from_format(&C21, "0/vertex_fragments", &error).in_cell(&key);
+        let finding = Finding::from_format(C[21], "0/vertex_fragments", &error).in_cell(&key);
         assert_eq!(
             finding.to_string(),
             "error C21 0/vertex_fragments cell 0.-1 at byte 0, fragment index, magic: \
              expected 47 46 56 5a, found 47 46 56 58",
         );
-        let warning = Finding::new(&C21, "x").with_details("", "one", "two").in_row(7).lint();
+        let warning = C[21].at("x").expects("", "one", "two").in_row(7).lint();
         assert_eq!(warning.to_string(), "warning C21 x row 7: expected one, found two");
     }
 
@@ -304,7 +219,7 @@ mod tests {
         let absent = Error::missing(Key::root().join("0/a").unwrap(), "it must be");
         assert!(is_content(&absent));
         assert_eq!(
-            Finding::from_store(&C2, "0", &absent).to_string(),
+            Finding::from_store(C[2], "0", &absent).to_string(),
             "error C2 0/a, object: expected an object, found NotFound",
         );
     }

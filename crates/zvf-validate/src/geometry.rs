@@ -3,9 +3,8 @@
 
 use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
 
-use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::rules::geometry::{G1, G2, G3, G4, G5, G6};
+use crate::rules::G;
 use crate::validation::Validation;
 
 /// Checks G1 to G5, and of G6 the ends of links.
@@ -13,15 +12,11 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let root = run.store.root().zarr_vectors.clone();
     for token in &root.geometry_types {
         if let Token::Other(word) = token {
-            run.add(Finding::new(&G1, "zarr.json").with_details(
-                "geometry_types",
-                "a kind of geometry",
-                word,
-            ));
+            run.add(G[1].at("zarr.json").expects("geometry_types", "a kind of geometry", word));
         }
     }
     if !levels.is_empty() && !levels.iter().any(|level| level.node.number() == 0) {
-        run.add(Finding::new(&G5, "0").with_details("level", "the full data", "nothing"));
+        run.add(G[5].at("0").expects("level", "the full data", "nothing"));
     }
     let first = levels.first().map_or(&root.geometry_types, |level| &level.kinds);
     // Extra geometries have their own conventions.
@@ -63,8 +58,7 @@ fn check_convention(
     };
     if !matches!(&found, Token::Known(found) if fitting.contains(found)) {
         let words: Vec<&str> = fitting.iter().map(|word| convention_word(*word)).collect();
-        let finding = Finding::new(&G2, path);
-        run.add(finding.with_details("links_convention", words.join(" or "), found.as_str()));
+        run.add(G[2].at(path).expects("links_convention", words.join(" or "), found.as_str()));
     }
 }
 
@@ -84,23 +78,23 @@ fn check_links(run: &mut Validation, level: &LevelState) {
         && level.is_only(&[GeometryType::PointCloud])
     {
         let found = format!("links of {} ends", family.width);
-        run.add(Finding::new(&G4, &path).with_details("links", "none", found));
+        run.add(G[4].at(&path).expects("links", "none", found));
     }
     if let Some(family) = family.filter(|family| family.width != EDGE_ENDS)
         && level.is_only(&[GeometryType::Skeleton])
     {
-        run.add(Finding::new(&G6, &path).with_details("link_width", EDGE_ENDS, family.width));
+        run.add(G[6].at(&path).expects("link_width", EDGE_ENDS, family.width));
     }
     if !level.is_only(&[GeometryType::Mesh]) || run.store.family() != LayoutFamily::C {
         return;
     }
     match family {
         Some(family) if family.width < 3 => {
-            run.add(Finding::new(&G3, &path).with_details("link_width", "3 or more", family.width));
+            run.add(G[3].at(&path).expects("link_width", "3 or more", family.width));
         }
         // Coarse levels may have none: their faces are not stored.
         None if level.node.number() == 0 && level.chunks.total_rows() > 0 => {
-            run.add(Finding::new(&G3, &path).with_details("links", "the faces", "none").warning());
+            run.add(G[3].at(&path).expects("links", "the faces", "none").warning());
         }
         _ => {}
     }

@@ -15,7 +15,7 @@
 //! cache and whatever presence lists say, whole, and everything that is compared is computed here.
 //!
 //! ```text
-//! run, options, validation, stop         the order of all checks, and the state of a validation
+//! run, options, validation               the order of all checks, and the state of a validation
 //! structure                              level 1: which nodes there are
 //! documents                              level 2: root and level documents
 //! array, chunks, cells, links, objects,  level 3: arrays, cells, links, the object index
@@ -53,7 +53,6 @@ mod rule;
 mod rules;
 mod run;
 mod splitmix;
-mod stop;
 mod structure;
 mod unopened;
 mod validation;

@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zvf_error::Result;
@@ -15,76 +16,53 @@ use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_store::Cells;
 
+use crate::finding::is_content;
+use crate::options::Options;
 use crate::parts::{Share, Stage, Work};
 use crate::pool::run_on_pool;
-use crate::stop::Stop;
 
 /// The result of reading a cell.
 pub(crate) type Cell = Result<Option<Bytes>>;
 
 /// Checks the items of a scan that are this process's: reads them batch by batch, checks each batch on the pool, and passes
 /// the results to `take`, in order. Results of other processes come from their records.
-pub(crate) async fn scan<P, T>(
+pub(crate) async fn scan<'a, P, T>(
     (work, stage, path): (&Work, Stage, &str),
     count: usize,
-    read: impl AsyncFn(Range<usize>) -> Result<(P, u64)>,
+    read: impl Fn(Range<usize>) -> BoxFuture<'a, Result<(P, u64)>> + Send + Sync,
     check: impl Fn(P) -> T + Send + Sync + 'static,
-    mut take: impl FnMut(Range<usize>, T) -> Result<(), Stop>,
-) -> Result<(), Stop>
+    mut take: impl FnMut(Range<usize>, T) -> Result<()> + Send,
+) -> Result<()>
 where
     P: Send + 'static,
-    T: Serialize + DeserializeOwned + Send + 'static,
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    match work.begin(stage, path, count)? {
-        Share::All => {
-            batches(0..count, read, check, async |range, result| take(range, result)).await
-        }
-        Share::Recorded(scan) => work.replay(scan, count, take).await,
-        Share::Own(scan, range) => {
-            let record =
-                async |range: Range<usize>, result: T| work.record(scan, range, &result).await;
-            batches(range, read, check, record).await
-        }
-        Share::Nothing => Ok(()),
-    }
-}
-
-/// Reads batches of items, checks each on the pool, and passes the results to `take`, in order.
-async fn batches<P, T>(
-    things: Range<usize>,
-    read: impl AsyncFn(Range<usize>) -> Result<(P, u64)>,
-    check: impl Fn(P) -> T + Send + Sync + 'static,
-    mut take: impl AsyncFnMut(Range<usize>, T) -> Result<(), Stop>,
-) -> Result<(), Stop>
-where
-    P: Send + 'static,
-    T: Send + 'static,
-{
+    let (items, recorded) = match work.begin(stage, path, count)? {
+        Share::All => (0..count, None),
+        Share::Recorded(scan) => return work.replay(scan, count, take).await,
+        Share::Own(scan, range) => (range, Some(scan)),
+        Share::Nothing => return Ok(()),
+    };
     let check = Arc::new(check);
-    let (mut at, mut size) = (things.start, FIRST_BATCH);
+    let (mut at, mut size) = (items.start, FIRST_BATCH);
     let mut held: Option<(Range<usize>, P)> = None;
     loop {
-        let next = at..at.saturating_add(size).min(things.end); // at most the end
+        let next = at..at.saturating_add(size).min(items.end); // at most the end
         at = next.end;
-        let (range, work) = match held.take() {
-            None => (None, None),
-            Some((range, batch)) => {
-                let check = Arc::clone(&check);
-                (Some(range), Some(run_on_pool(move || check(batch))))
-            }
-        };
-        // The work is started first: a local read holds this thread.
-        let work = async {
-            match work {
-                Some(work) => work.await,
-                None => None,
-            }
+        // The check is started first: a local read holds this thread.
+        let checking = async {
+            let (range, batch) = held.take()?;
+            let check = Arc::clone(&check);
+            Some((range, run_on_pool(move || check(batch)).await?))
         };
         let reading =
             async { if next.is_empty() { Ok(None) } else { read(next.clone()).await.map(Some) } };
-        let (done, fetched) = futures_util::join!(work, reading);
-        if let (Some(range), Some(done)) = (range, done) {
-            take(range, done).await?;
+        let (checked, fetched) = futures_util::join!(checking, reading);
+        if let Some((range, seen)) = checked {
+            match recorded {
+                Some(scan) => work.record(scan, range, &seen).await?,
+                None => take(range, seen)?,
+            }
         }
         let Some((batch, bytes)) = fetched? else { return Ok(()) };
         size = batch_size(to_u64(next.len()), bytes);
@@ -92,19 +70,31 @@ where
     }
 }
 
-/// Returns the cells `keys` of each of `arrays`, and how many bytes they hold together.
-pub(crate) async fn read(arrays: &[&Cells], keys: &[ChunkKey]) -> Result<(Vec<Vec<Cell>>, u64)> {
-    let cells = join_all(arrays.iter().map(|array| array.read_raw_many(keys))).await;
-    let held = cells.iter().flatten().flatten().flatten();
-    let bytes = held.map(|bytes| to_u64(bytes.len())).sum::<u64>();
-    for cell in cells.iter().flatten() {
-        if let Err(error) = cell
-            && !crate::finding::is_content(error)
-        {
-            return Err(error.clone());
+/// A chunk with its cell of each array that is read; no cells where a sample leaves the chunk out.
+pub(crate) type ChunkCells = (ChunkKey, Option<Vec<Cell>>);
+
+/// Returns the cells of the chunks `keys` in `arrays`, as far as `options` take them, and how many bytes they hold together.
+pub(crate) async fn read(
+    options: &Options,
+    arrays: &[&Cells],
+    keys: &[ChunkKey],
+) -> Result<(Vec<ChunkCells>, u64)> {
+    let takes = |key: &&ChunkKey| options.takes_cell(key);
+    let taken: Vec<ChunkKey> = keys.iter().filter(takes).copied().collect();
+    let found = join_all(arrays.iter().map(|array| array.read_raw_many(&taken).boxed())).await;
+    let mut bytes = 0_u64;
+    for cell in found.iter().flatten() {
+        match cell {
+            Ok(cell) => bytes += cell.as_ref().map_or(0, |cell| to_u64(cell.len())),
+            Err(error) if is_content(error) => {}
+            Err(error) => return Err(error.clone()),
         }
     }
-    Ok((cells, bytes))
+    let mut arrays: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
+    // Each array was asked for each key.
+    let next = |cells: &mut std::vec::IntoIter<Cell>| cells.next().unwrap_or(Ok(None));
+    let chunk = |key: &ChunkKey| (*key, takes(&key).then(|| arrays.iter_mut().map(next).collect()));
+    Ok((keys.iter().map(chunk).collect(), bytes))
 }
 
 /// Returns the size of the next batch, after `things` items had `bytes` bytes.
@@ -138,14 +128,15 @@ mod tests {
     async fn batches_are_consumed_once_and_in_order() {
         for count in [0, 1, 16, 17, 1000] {
             let mut consumed = Vec::new();
-            let read = async |range: Range<usize>| Ok((range, 1));
+            let read = |range: Range<usize>| async { Ok((range, 1)) }.boxed();
             let check = |range: Range<usize>| range.collect::<Vec<_>>();
-            let consume = async |range: Range<usize>, all: Vec<usize>| {
+            let consume = |range: Range<usize>, all: Vec<usize>| {
                 assert_eq!(range.len(), all.len());
                 consumed.extend(all);
                 Ok(())
             };
-            batches(0..count, read, check, consume).await.unwrap();
+            let place = (&Work::Whole, Stage::Cells, "0/vertices");
+            scan(place, count, read, check, consume).await.unwrap();
             assert_eq!(consumed, (0..count).collect::<Vec<_>>());
         }
     }

@@ -6,19 +6,22 @@ use zvf_metadata::{Capability, CrossLevelStorage, Token};
 
 use crate::finding::Finding;
 use crate::level::{CrossLevelLinks, LevelState};
-use crate::rules::pyramid::{P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12, P13};
+use crate::rules::P;
 use crate::validation::Validation;
 
 /// Checks P1 to P13 for the first kind.
 pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {
     if let [level] = levels {
-        run.add(Finding::new(&P1, &level.name).with_details("levels", "one or more", "one"));
+        run.add(P[1].at(&level.name).expects("levels", "one or more", "one"));
     }
     check_gaps(run, levels);
     check_additive(run, levels);
     for level in levels.iter().filter(|level| is_stale(level)) {
-        let finding = Finding::new(&P13, level.path("zarr.json"));
-        run.add(finding.with_details("zvf.stale", "a level as new as level 0", "edits since"));
+        run.add(P[13].at(level.path("zarr.json")).expects(
+            "zvf.stale",
+            "a level as new as level 0",
+            "edits since",
+        ));
     }
     check_kind(run, levels);
 }
@@ -66,11 +69,7 @@ fn check_gaps(run: &mut Validation, levels: &[&LevelState]) {
     for (expected, level) in (0_u32..).zip(levels) {
         if level.node.number() != expected {
             let found = format!("level {}", level.node.number());
-            run.add(Finding::new(&P2, &level.name).with_details(
-                "levels",
-                format!("level {expected}"),
-                found,
-            ));
+            run.add(P[2].at(&level.name).expects("levels", format!("level {expected}"), found));
             return;
         }
     }
@@ -83,7 +82,7 @@ fn rows(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let additive = fine.node.meta().is_additive() || coarse.node.meta().is_additive();
     if is_whole && !additive && few > many {
         let expected = format!("at most {many}, those of level {}", fine.name);
-        run.add(Finding::new(&P3, &coarse.name).with_details("rows", expected, few));
+        run.add(P[3].at(&coarse.name).expects("rows", expected, few));
     }
 }
 
@@ -102,8 +101,11 @@ fn check_bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let volumes = smaller(volume(fine).zip(volume(coarse)));
     let ratios = smaller(ratio(fine).zip(ratio(coarse)));
     if let Some((fine, coarse_is)) = ratios.or(volumes) {
-        let finding = Finding::new(&P4, coarse.path("zarr.json"));
-        run.add(finding.with_details("volume of a bin", format!("at least {fine}"), coarse_is));
+        run.add(P[4].at(coarse.path("zarr.json")).expects(
+            "volume of a bin",
+            format!("at least {fine}"),
+            coarse_is,
+        ));
     }
 }
 
@@ -113,17 +115,13 @@ fn check_nesting(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let path = coarse.path("zarr.json");
     let coarse_by = match coarse.node.meta().chunk_scale(&root) {
         Ok(by) => by,
-        Err(error) => return run.add(Finding::from_metadata(&P9, path, &error)),
+        Err(error) => return run.add(Finding::from_metadata(P[9], path, &error)),
     };
     let Ok(fine_by) = fine.node.meta().chunk_scale(&root) else { return };
     let bad = fine_by.iter().zip(&coarse_by).any(|(fine, coarse)| !coarse.is_multiple_of(*fine));
     if bad {
         let expected = format!("multiples of {fine_by:?}, those of level {}", fine.name);
-        run.add(Finding::new(&P10, path).with_details(
-            "chunk_shape",
-            expected,
-            format!("{coarse_by:?}"),
-        ));
+        run.add(P[10].at(path).expects("chunk_shape", expected, format!("{coarse_by:?}")));
     }
 }
 
@@ -142,9 +140,9 @@ fn check_additions(run: &mut Validation, levels: &[&LevelState]) {
         let shared = |row: &&u64| level.objects.id(**row).is_some_and(|id| later.contains(&id));
         let mut shared = present_rows.iter().filter(shared);
         if let Some(row) = shared.next() {
-            let finding = Finding::new(&P11, level.path("object_index")).in_row(*row);
             let found = format!("that of {} more too", shared.count());
-            run.add(finding.with_details("object", "one that no level behind it has", found));
+            let finding = P[11].at(level.path("object_index")).in_row(*row);
+            run.add(finding.expects("object", "one that no level behind it has", found));
         }
     }
 }
@@ -155,20 +153,19 @@ fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
         return;
     }
     if !levels.iter().any(|level| level.node.meta().is_additive()) {
-        run.add(Finding::new(&P12, "zarr.json").with_details(
-            "refinement",
-            "add at a level",
-            "none",
-        ));
+        run.add(P[12].at("zarr.json").expects("refinement", "add at a level", "none"));
     }
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| !l.node.meta().is_additive()) {
         let Some(ids) = object_ids(level) else { continue };
         let coarser = levels.iter().copied().skip(at + 1).filter_map(object_ids);
         let lacking = coarser.flatten().collect::<HashSet<i64>>().difference(&ids).count();
         if lacking > 0 {
-            let finding = Finding::new(&P12, level.path("zarr.json"));
             let found = format!("{lacking} that only coarser levels have");
-            run.add(finding.with_details("objects", "those of all coarser levels", found));
+            run.add(P[12].at(level.path("zarr.json")).expects(
+                "objects",
+                "those of all coarser levels",
+                found,
+            ));
         }
     }
 }
@@ -183,8 +180,11 @@ fn object_ids(level: &LevelState) -> Option<HashSet<i64>> {
 fn check_sparsity(run: &mut Validation, level: &LevelState) {
     let found = level.node.meta().object_sparsity;
     if !(found > 0.0 && found <= 1.0) {
-        let finding = Finding::new(&P5, level.path("zarr.json"));
-        run.add(finding.with_details("object_sparsity", "above 0 and at most 1", found));
+        run.add(P[5].at(level.path("zarr.json")).expects(
+            "object_sparsity",
+            "above 0 and at most 1",
+            found,
+        ));
     }
 }
 
@@ -199,14 +199,14 @@ fn check_inherited_ids(run: &mut Validation, levels: &[&LevelState], level: &Lev
     if let (Some(stated), Some(rows)) = (stated, level.objects.rows)
         && stated != rows
     {
-        run.add(Finding::new(&P7, &path).with_details("inherited_num_objects", rows, stated));
+        run.add(P[7].at(&path).expects("inherited_num_objects", rows, stated));
     }
     let parent = levels.iter().find(|other| meta.parent_level == Some(other.node.number().into()));
     let Some(parent) = parent else { return };
     if let (Some(rows), Some(parents)) = (level.objects.rows, parent.objects.rows)
         && rows != parents
     {
-        run.add(Finding::new(&P7, &path).with_details(
+        run.add(P[7].at(&path).expects(
             "rows",
             format!("{parents}, as level {}", parent.name),
             rows,
@@ -217,8 +217,8 @@ fn check_inherited_ids(run: &mut Validation, levels: &[&LevelState], level: &Lev
         && let Some((row, (id, parent))) =
             (0_u64..).zip(ids.iter().zip(parents.iter())).find(|(_, (id, parent))| id != parent)
     {
-        let finding = Finding::new(&P7, level.path("object_index/object_ids")).in_row(row);
-        run.add(finding.with_details("id", format!("{parent}, as at the parent"), id));
+        let finding = P[7].at(level.path("object_index/object_ids")).in_row(row);
+        run.add(finding.expects("id", format!("{parent}, as at the parent"), id));
     }
 }
 
@@ -242,9 +242,12 @@ fn check_orphans(
     let depth = run.store.root().zarr_vectors.cross_level_depth();
     let is_stored = depth < 0 || depth >= i64::from(links.delta);
     if let Some(orphans) = links.orphans.filter(|orphans| *orphans > 0 && is_stored) {
-        let finding = Finding::new(&P6, level.path(&format!("links/+{}", links.delta)));
         let expected = format!("a parent at level +{} for each row", links.delta);
-        run.add(finding.with_details("links", expected, format!("none for {orphans} rows")));
+        run.add(P[6].at(level.path(&format!("links/+{}", links.delta))).expects(
+            "links",
+            expected,
+            format!("none for {orphans} rows"),
+        ));
     }
 }
 
@@ -263,9 +266,12 @@ fn check_mirrored_links(
         return;
     };
     if down.complete && up.complete && (down.links, down.sum) != (up.links, up.sum) {
-        let finding = Finding::new(&P8, coarse.path(&format!("links/{}", down.delta)));
         let expected = format!("the {} links of {}/links/+{}", up.links, level.name, up.delta);
-        run.add(finding.with_details("links", expected, format!("{} others", down.links)));
+        run.add(P[8].at(coarse.path(&format!("links/{}", down.delta))).expects(
+            "links",
+            expected,
+            format!("{} others", down.links),
+        ));
     }
 }
 

@@ -4,6 +4,9 @@
 
 use std::fmt;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// The depth of a validation; each level includes those before it.
 ///
 /// ```
@@ -35,13 +38,7 @@ impl Depth {
     /// Returns its number, 1 to 5.
     #[must_use]
     pub const fn number(self) -> u8 {
-        match self {
-            Self::Structure => 1,
-            Self::Metadata => 2,
-            Self::Consistency => 3,
-            Self::Geometry => 4,
-            Self::Pyramid => 5,
-        }
+        self as u8 + 1
     }
 
     /// Returns the level of this number.
@@ -53,12 +50,17 @@ impl Depth {
     /// Returns the name of the depth.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Structure => "structure",
-            Self::Metadata => "metadata",
-            Self::Consistency => "consistency",
-            Self::Geometry => "geometry",
-            Self::Pyramid => "pyramid",
+        ["structure", "metadata", "consistency", "geometry", "pyramid"][self as usize]
+    }
+
+    /// Returns the level that the letter of an id stands for.
+    pub(crate) const fn of_id(id: &str) -> Self {
+        match id.as_bytes()[0] {
+            b'S' => Self::Structure,
+            b'M' => Self::Metadata,
+            b'C' => Self::Consistency,
+            b'G' => Self::Geometry,
+            _ => Self::Pyramid,
         }
     }
 
@@ -83,7 +85,8 @@ impl fmt::Display for Depth {
 /// assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Note);
 /// assert_eq!(Severity::Error.to_string(), "error");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
     Note,
@@ -97,10 +100,15 @@ impl Severity {
     /// Returns its name, as reports print it.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
+        ["note", "warning", "error"][self as usize]
+    }
+
+    /// Returns the severity of this name, as the table has it.
+    pub(crate) const fn of_name(name: &str) -> Self {
+        match name.as_bytes()[0] {
+            b'n' => Self::Note,
+            b'w' => Self::Warning,
+            _ => Self::Error,
         }
     }
 }
@@ -138,48 +146,23 @@ pub struct Rule {
     pub remedy: &'static str,
 }
 
-impl Rule {
-    pub(crate) const fn error(
-        id: &'static str,
-        versions: &'static str,
-        wrong: &'static str,
-        remedy: &'static str,
-    ) -> Self {
-        Self { id, level: parse_depth(id), severity: Severity::Error, versions, wrong, remedy }
-    }
-
-    pub(crate) const fn warning(
-        id: &'static str,
-        versions: &'static str,
-        wrong: &'static str,
-        remedy: &'static str,
-    ) -> Self {
-        Self { id, level: parse_depth(id), severity: Severity::Warning, versions, wrong, remedy }
-    }
-
-    pub(crate) const fn note(
-        id: &'static str,
-        versions: &'static str,
-        wrong: &'static str,
-        remedy: &'static str,
-    ) -> Self {
-        Self { id, level: parse_depth(id), severity: Severity::Note, versions, wrong, remedy }
-    }
-}
-
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.id)
     }
 }
 
-/// Returns the level that the letter of an id stands for.
-const fn parse_depth(id: &str) -> Depth {
-    match id.as_bytes().first() {
-        Some(b'S') => Depth::Structure,
-        Some(b'M') => Depth::Metadata,
-        Some(b'C') => Depth::Consistency,
-        Some(b'G') => Depth::Geometry,
-        _ => Depth::Pyramid,
+/// A rule as records have it: its id.
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id)
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = String::deserialize(deserializer)?;
+        let unknown = || D::Error::custom(format!("a rule of this build is expected, not {id:?}"));
+        Rule::find(&id).ok_or_else(unknown)
     }
 }

@@ -16,6 +16,7 @@
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::Result;
+use zvf_format::Class;
 use zvf_metadata::{Capability, GeometryType, Token};
 use zvf_store::Store;
 
@@ -24,7 +25,6 @@ use crate::options::{Observer, Options};
 use crate::parts::{Stage, Work};
 use crate::report::Report;
 use crate::rule::Depth;
-use crate::stop::Stop;
 use crate::validation::Validation;
 use crate::{
     cells, composite, documents, geometry, links, objects, parametric, pyramid, structure,
@@ -56,7 +56,7 @@ use crate::{
 ///
 /// When something cannot be fetched: the backend fails or refuses. What is stored is never an error, but a
 /// finding.
-#[boxed(?Send)]
+#[boxed]
 pub async fn validate(store: &Store, options: &Options, observer: &Observer) -> Result<Report> {
     Validation::new(store, options, observer, Work::Whole).into_report().await
 }
@@ -64,34 +64,24 @@ pub async fn validate(store: &Store, options: &Options, observer: &Observer) -> 
 impl Validation {
     /// Runs it, and returns all that was found.
     pub(crate) async fn into_report(mut self) -> Result<Report> {
-        let complete = match self.run_checks().await {
-            Ok(()) => true,
-            Err(Stop::Cancelled) => false,
-            Err(Stop::Store(error)) => return Err(*error),
-        };
+        let complete = self.run().await?;
         let options = self.options;
-        let summary = self.found.into_summary(|rule| options.wants(rule));
-        Ok(Report {
-            findings: summary.findings,
-            counts: summary.counts,
-            notes: summary.notes,
-            skipped: summary.skipped,
-            sample: options.sample.filter(|_| options.level.reads_cells()),
-            checked: self.checked,
-            complete,
-        })
+        let sample = options.sample.filter(|_| options.level.reads_cells());
+        let report = self.found.into_report(|rule| options.wants(rule));
+        Ok(Report { sample, checked: self.checked, complete, ..report })
     }
 
-    /// Runs it for what is recorded on the way; returns false when it was stopped.
-    pub(crate) async fn into_records(mut self) -> Result<bool> {
+    /// Runs it; returns whether it came to its end, so that nothing is missing.
+    pub(crate) async fn run(&mut self) -> Result<bool> {
         match self.run_checks().await {
-            Ok(()) => Ok(true),
-            Err(Stop::Cancelled) => Ok(false),
-            Err(Stop::Store(error)) => Err(*error),
+            Err(error) if error.class() == Class::Cancelled && self.observer.is_cancelled() => {
+                Ok(false)
+            }
+            done => done.map(|()| true),
         }
     }
 
-    async fn run_checks(&mut self) -> Result<(), Stop> {
+    async fn run_checks(&mut self) -> Result<()> {
         structure::check_root(self).await?;
         let mut levels = structure::open_levels(self).await?;
         documents::check(self, &levels);
@@ -135,7 +125,7 @@ impl Validation {
     }
 
     /// Checks the links of each extra kind, which lead to the same kind of other levels.
-    async fn check_extra_links(&mut self, levels: &mut [LevelState]) -> Result<(), Stop> {
+    async fn check_extra_links(&mut self, levels: &mut [LevelState]) -> Result<()> {
         for kind in list_extra_kinds(levels) {
             let mut same_kind: Vec<LevelState> = Vec::new();
             for level in levels.iter_mut() {

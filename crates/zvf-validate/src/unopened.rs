@@ -11,8 +11,7 @@ use crate::findings::Findings;
 use crate::options::{Observer, Options};
 use crate::report::Report;
 use crate::rule::Rule;
-use crate::rules::metadata::{M1, M2, M3, M4, M7, M14};
-use crate::rules::structure::{S1, S2, S11, S12};
+use crate::rules::{M, S};
 use crate::run::validate;
 
 /// Opens the store at `address` and looks at everything that `options` ask for; a store that does not open for
@@ -34,7 +33,7 @@ use crate::run::validate;
 /// # Errors
 ///
 /// As [`validate`], and when there is no such place.
-#[boxed(?Send)]
+#[boxed]
 pub async fn validate_at(
     address: &str,
     open: OpenOptions,
@@ -71,13 +70,8 @@ pub fn report_unopened(error: Error, options: &Options) -> Result<Report> {
     }
     let mut found = Findings::new(options.max_findings, options.strict);
     found.add(Finding::from_store(rule(&error), error.key().unwrap_or("zarr.json"), &error));
-    let summary = found.into_summary(|rule| options.wants(rule));
-    Ok(Report {
-        findings: summary.findings,
-        counts: summary.counts,
-        complete: true,
-        ..Report::default()
-    })
+    let report = found.into_report(|rule| options.wants(rule));
+    Ok(Report { complete: true, ..report })
 }
 
 /// Returns the rule that keeps the store from opening.
@@ -85,31 +79,31 @@ fn rule(error: &Error) -> &'static Rule {
     let subject = error.what().unwrap_or_default(); // what has no subject is about none of these
     let subject = subject.strip_prefix("attributes.").unwrap_or(subject);
     if error.class() == Class::NotFound {
-        return &S1;
+        return S[1];
     }
     if subject == "layout" {
-        return &S12;
+        return S[12];
     }
     if error.cause_as::<MetadataError>().is_none() || error.class() == Class::Truncated {
-        return &S1;
+        return S[1];
     }
     let starts = |path: &str| subject.starts_with(path);
     let rules: [(&str, &'static Rule); 9] = [
-        ("zarr_vectors.zv_version", &S11),
-        ("zarr_vectors.required_capabilities", &S11),
-        ("zarr_vectors.chunk_shape", &M3),
-        ("zarr_vectors.bounds", &M4),
-        ("zarr_vectors.base_bin_shape", &M7),
-        ("zarr_vectors.geometry_types", &M14),
-        ("multiscales[0].axes", &M2),
-        ("zarr_vectors.", &M1),
-        ("multiscales", &M1),
+        ("zarr_vectors.zv_version", S[11]),
+        ("zarr_vectors.required_capabilities", S[11]),
+        ("zarr_vectors.chunk_shape", M[3]),
+        ("zarr_vectors.bounds", M[4]),
+        ("zarr_vectors.base_bin_shape", M[7]),
+        ("zarr_vectors.geometry_types", M[14]),
+        ("multiscales[0].axes", M[2]),
+        ("zarr_vectors.", M[1]),
+        ("multiscales", M[1]),
     ];
     let rule = rules.iter().find(|(path, _)| starts(path)).map(|(_, rule)| *rule);
     match rule {
-        Some(rule) if rule.id == M2.id && subject != "multiscales[0].axes" => &M14,
+        Some(rule) if rule.id == M[2].id && subject != "multiscales[0].axes" => M[14],
         Some(rule) => rule,
-        None if subject == "zarr_vectors" => &S2,
-        None => &S1,
+        None if subject == "zarr_vectors" => S[2],
+        None => S[1],
     }
 }

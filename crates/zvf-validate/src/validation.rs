@@ -1,15 +1,20 @@
 //! The state of a validation in progress: its options and findings.
 
-use zvf_error::Error;
-use zvf_store::Store;
+use std::ops::Range;
 
-use crate::finding::Finding;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
+use zvf_metadata::{Capability, MetadataError};
+use zvf_model::open::OpenFault;
+use zvf_store::{DenseArray, Store};
+
+use crate::finding::{Finding, is_content};
 use crate::findings::Findings;
 use crate::options::{Observer, Options, Progress};
 use crate::parts::Work;
 use crate::report::CheckCounts;
 use crate::rule::Rule;
-use crate::stop::Stop;
+use crate::rules::{C, M, S};
 
 /// One validation in progress.
 #[derive(Debug)]
@@ -55,20 +60,14 @@ impl Validation {
         max_kept: u64,
         found: u64,
     ) {
-        let finding = Finding::new(rule, path);
-        self.found.skip(finding.with_details(what, format!("at most {max_kept}"), found));
+        self.found.skip(rule.at(path).expects(what, format!("at most {max_kept}"), found));
     }
 
     /// Returns the names below `path`; where they cannot be listed, those that are known, and that is reported for `rule`.
-    pub(crate) async fn names(
-        &mut self,
-        rule: &'static Rule,
-        path: &str,
-    ) -> Result<Vec<String>, Stop> {
+    pub(crate) async fn names(&mut self, rule: &'static Rule, path: &str) -> Result<Vec<String>> {
         let listing = match self.store.nodes().children(path).await {
-            Ok(listing) => listing,
-            Err(error) if crate::finding::is_content(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error.into()),
+            Err(error) if is_content(&error) => return Ok(Vec::new()),
+            listing => listing?,
         };
         if !listing.complete {
             self.report_unlisted(rule, path);
@@ -78,29 +77,79 @@ impl Validation {
 
     /// Reports that the nodes below `path` could not be listed.
     pub(crate) fn report_unlisted(&mut self, rule: &'static Rule, path: &str) {
-        self.found.skip(Finding::new(rule, path).with_details("names", "a listing", "none"));
+        self.found.skip(rule.at(path).expects("names", "a listing", "none"));
     }
 
-    /// Adds a finding of what the store could not read under `path`; what is no finding is a stop.
-    pub(crate) fn add_store_error(
+    /// Returns what was read of `path`; what could not be is reported for `rule`, unless it is no fault of the store.
+    pub(crate) fn take<T>(
         &mut self,
         rule: &'static Rule,
         path: &str,
-        error: &Error,
-    ) -> Result<(), Stop> {
-        if !crate::finding::is_content(error) {
-            return Err(error.clone().into());
+        read: Result<T>,
+    ) -> Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(error) if is_content(&error) => {
+                self.add(Finding::from_store(rule, path, &error));
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
-        self.add(Finding::from_store(rule, path, error));
+    }
+
+    /// Returns the document of `path`; what does not parse is reported for M20.
+    pub(crate) fn parsed<T>(&mut self, path: &str, doc: Result<T, MetadataError>) -> Option<T> {
+        doc.map_err(|error| self.add(Finding::from_metadata(M[20], path, &error))).ok()
+    }
+
+    /// Reports what an opener found wrong with `path`; nothing relies on it then.
+    pub(crate) fn collect(&mut self, fault: OpenFault, path: &str, error: &Error) -> Result<bool> {
+        let finding = match fault {
+            OpenFault::Document => Finding::from_store(M[20], path, error),
+            OpenFault::Unsupported => Finding::from_store(S[17], path, error),
+            OpenFault::Contradiction | OpenFault::Redundant => {
+                Finding { offset: None, ..Finding::from_store(C[37], path, error) }
+            }
+        };
+        self.add(finding);
+        Ok(false)
+    }
+
+    /// Checks M21: the root announces a capability that a level uses.
+    pub(crate) fn check_announced(&mut self, capability: Capability, name: &str) {
+        if !self.store.root().zarr_vectors.has(capability) {
+            let finding = M[21].at("zarr.json");
+            self.add(finding.expects("format_capabilities", name, "no word of it"));
+        }
+    }
+
+    /// Reads all rows of an array, some at a time; reports C2 if some cannot be read.
+    pub(crate) async fn read_rows(&mut self, path: &str, array: &DenseArray) -> Result<()> {
+        for rows in batches(array.len(), BATCH_ROWS) {
+            self.step(path, rows.start, array.len())?;
+            let read = array.rows(rows).await;
+            if self.take(C[2], path, read)?.is_none() {
+                return Ok(());
+            }
+        }
         Ok(())
     }
 
-    /// Reports the progress; stops if the validation is cancelled.
-    pub(crate) fn step(&self, path: &str, done: u64, total: u64) -> Result<(), Stop> {
+    /// Reports the progress; fails if the validation is cancelled.
+    pub(crate) fn step(&self, path: &str, done: u64, total: u64) -> Result<()> {
         if self.observer.is_cancelled() {
-            return Err(Stop::Cancelled);
+            let (what, expected) = ("validation", "one that goes on");
+            return Err(Error::new(Class::Cancelled, what, expected, "a cancelled one"));
         }
         self.observer.report_progress(&Progress { path: path.to_owned(), done, total });
         Ok(())
     }
 }
+
+/// Divides the rows below `end` into ranges of at most `size`.
+pub(crate) fn batches(end: u64, size: u64) -> impl Iterator<Item = Range<u64>> {
+    (0..end.div_ceil(size)).map(move |n| n * size..end.min((n + 1).saturating_mul(size)))
+}
+
+/// Rows that are read at once: the chunk that writers make.
+const BATCH_ROWS: u64 = 1 << 16;

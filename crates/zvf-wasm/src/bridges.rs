@@ -70,7 +70,7 @@ async fn find_jumps(level: &LevelReader, keys: &[ChunkKey]) -> Result<Vec<(Place
     rows.dedup();
     let mut jumps = Vec::new();
     for manifest in index.manifests(&rows).await? {
-        jumps.extend(manifest.steps()?.filter(|(before, _)| keys.contains(&before.0)));
+        jumps.extend(manifest.steps().filter(|(before, _)| keys.contains(&before.0)));
     }
     Ok(jumps)
 }
@@ -94,7 +94,7 @@ async fn follow(level: &LevelReader, far: Vec<FarSteps>) -> Result<Vec<Step>> {
 
 /// Returns the first rows of a fragment, and whether these are all; none where there is no such fragment.
 fn fragment_rows(fragments: &ChunkFragments, number: u64) -> Result<(Vec<u32>, bool)> {
-    let view = fragments.view()?;
+    let view = fragments.view();
     let Some(fragment) = view.get(number) else { return Ok((Vec::new(), true)) };
     let rows = fragment.rows().take(MAX_FRAGMENT_ROWS).map(|row| u32::try_from(row).ok());
     // A row above 2^32 is in no chunk that can be read: the reader has said so before.

@@ -40,7 +40,7 @@ impl Objects {
         let ids = index.ids_of(&rows).await?;
         let mut list = Vec::new();
         for (manifest, id) in index.manifests(&rows).await?.iter().zip(ids) {
-            let entries: Vec<(ChunkKey, u64)> = manifest.references()?.collect();
+            let entries: Vec<(ChunkKey, u64)> = manifest.references().collect();
             let mut rows = Vec::new();
             for (chunk, fragment) in &entries {
                 let at = cells.get(chunk);

@@ -129,12 +129,12 @@ fn count_each(
 
 /// Returns the number of fragments of an object.
 fn count_fragments(manifest: &ObjectManifest) -> Result<Option<u64>> {
-    Ok(manifest.view().map_err(external_error)?.len())
+    Ok(manifest.view().len())
 }
 
 /// Returns the number of distinct chunks of an object. A block may claim any number of fragments, so blocks are counted.
 fn count_chunks(manifest: &ObjectManifest) -> Result<Option<u64>> {
-    let blocks = manifest.view().map_err(external_error)?.blocks();
+    let blocks = manifest.view().blocks();
     let blocks = blocks.filter(|block| !block.fragments.is_empty());
     let keys = blocks.map(|block| block.chunk.iter().map(|at| at.get()).collect());
     let distinct: HashSet<Vec<i64>> = keys.collect();

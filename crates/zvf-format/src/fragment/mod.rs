@@ -88,24 +88,6 @@ impl<'a> FragmentIndex<'a> {
         Self::read(blob, true)
     }
 
-    /// Returns the view of a `blob` that [`parse`](Self::parse) took before: what takes as long as there are fragments is
-    /// not checked again. Of any other blob it shows what is there, or that it is none; nothing of it may be relied on.
-    ///
-    /// ```
-    /// use zvf_format::fragment::FragmentIndex;
-    ///
-    /// let blob = b"GFVZ\x01\0\0\0\0\0\0\0\0\0\0\0";
-    /// assert_eq!(FragmentIndex::parse_again(blob)?.len(), FragmentIndex::parse(blob)?.len());
-    /// # Ok::<(), zvf_format::FormatError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// When the blob ends early or is not a fragment index of version 1.
-    pub fn parse_again(blob: &'a [u8]) -> Result<Self, FormatError> {
-        Self::read(blob, false)
-    }
-
     fn read(blob: &'a [u8], check: bool) -> Result<Self, FormatError> {
         let mut cur = Cursor::new(Part::FragmentIndex, blob);
         let [fragments, ranges] = check::header(&mut cur)?;
@@ -314,6 +296,47 @@ impl<'a> FragmentIndex<'a> {
         self.ranges_at().saturating_add(bytes_of(self.ranges)).saturating_add(bytes_of(self.csr))
     }
 }
+
+/// A blob of fragments that was checked, with whoever owns it: its view cannot fail, and costs no second check.
+///
+/// ```
+/// use zvf_format::fragment::FragmentBlob;
+///
+/// let blob = FragmentBlob::parse(b"GFVZ\x01\0\0\0\0\0\0\0\0\0\0\0")?;
+/// assert!(blob.view().is_empty());
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FragmentBlob<B>(B);
+
+impl<B: AsRef<[u8]>> FragmentBlob<B> {
+    /// Checks `blob` once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FragmentIndex::parse`].
+    pub fn parse(blob: B) -> Result<Self, FormatError> {
+        FragmentIndex::parse(blob.as_ref())?;
+        Ok(Self(blob))
+    }
+
+    /// Returns the fragments: what takes as long as there are fragments is not checked again.
+    #[must_use]
+    pub fn view(&self) -> FragmentIndex<'_> {
+        // Only of an owner that gives other bytes each time there is nothing to see.
+        FragmentIndex::read(self.0.as_ref(), false).unwrap_or(NONE)
+    }
+
+    /// Returns the blob.
+    #[must_use]
+    pub const fn bytes(&self) -> &B {
+        &self.0
+    }
+}
+
+/// The index of no fragment.
+const NONE: FragmentIndex<'_> =
+    FragmentIndex { fragments: 0, bitmap: &[], ranges: &[], csr: &[], indices: &[], trailing: 0 };
 
 impl<'a> IntoIterator for &FragmentIndex<'a> {
     type Item = Fragment<'a>;

@@ -83,20 +83,9 @@ impl<'a> Manifest<'a> {
         Ok(Self { count, blocks, sid_ndim })
     }
 
-    /// Returns the view of a `blob` that [`parse`](Self::parse) took before with the same S: nothing is checked again. Of
-    /// any other blob it shows the blocks before the first that is none.
-    ///
-    /// ```
-    /// use zvf_format::manifest::Manifest;
-    ///
-    /// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
-    /// let checked = Manifest::parse(blob, 1)?;
-    /// assert!(Manifest::parse_again(blob, 1).blocks().eq(checked.blocks()));
-    /// assert_eq!(Manifest::parse_again(&blob[..9], 1).blocks().count(), 0);
-    /// # Ok::<(), zvf_format::FormatError>(())
-    /// ```
-    #[must_use]
-    pub fn parse_again(blob: &'a [u8], sid_ndim: u64) -> Self {
+    /// Returns the view of a `blob` that was parsed before with the same S. Of any other it shows the blocks before the
+    /// first that is none.
+    fn unchecked(blob: &'a [u8], sid_ndim: u64) -> Self {
         let mut cur = Cursor::new(PART, blob);
         let count = cur.item::<U32>("B").map_or(0, |count| count.get());
         Self { count, blocks: cur.rest(), sid_ndim }
@@ -176,6 +165,46 @@ impl<'a> Manifest<'a> {
             at = FIRST_BLOCK.saturating_add(blocks.at());
         }
         Ok(())
+    }
+}
+
+/// A manifest that was checked, with whoever owns its blob: its view cannot fail, and costs no second check.
+///
+/// ```
+/// use zvf_format::manifest::ManifestBlob;
+///
+/// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+/// assert_eq!(ManifestBlob::parse(blob, 1)?.view().blocks().count(), 1);
+/// assert!(ManifestBlob::parse(&blob[..9], 1).is_err());
+/// # Ok::<(), zvf_format::FormatError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestBlob<B> {
+    blob: B,
+    sid_ndim: u64,
+}
+
+impl<B: AsRef<[u8]>> ManifestBlob<B> {
+    /// Checks `blob` once. `sid_ndim` is S.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Manifest::parse`].
+    pub fn parse(blob: B, sid_ndim: u64) -> Result<Self, FormatError> {
+        Manifest::parse(blob.as_ref(), sid_ndim)?;
+        Ok(Self { blob, sid_ndim })
+    }
+
+    /// Returns the manifest: nothing is checked again.
+    #[must_use]
+    pub fn view(&self) -> Manifest<'_> {
+        Manifest::unchecked(self.blob.as_ref(), self.sid_ndim)
+    }
+
+    /// Returns the blob.
+    #[must_use]
+    pub const fn bytes(&self) -> &B {
+        &self.blob
     }
 }
 

@@ -158,7 +158,7 @@ async fn fragments(
     positions: &Column,
 ) -> Result<(Vec<CellFragment>, bool, u64), Error> {
     let found = only_answer(level.fragments(&[*key]).await)?;
-    let index = found.view()?;
+    let index = found.view();
     let rows = to_u64(positions.len());
     let mut named = vec![false; positions.len()];
     let mut listed = Vec::new();

@@ -122,7 +122,7 @@ fn view(
 ) -> Result<ObjectView, Error> {
     let mut chunks: BTreeSet<Vec<i64>> = BTreeSet::new();
     let mut references = Vec::new();
-    for block in manifest.view()?.blocks() {
+    for block in manifest.view().blocks() {
         let chunk: Vec<i64> = block.chunk.iter().map(|at| at.get()).collect();
         let key = ChunkKey::new(&chunk)?;
         let room = max_references.saturating_sub(references.len());
@@ -144,7 +144,7 @@ fn view(
         id: id.0,
         kind: kind(level),
         row: manifest.row(),
-        fragments: manifest.view()?.len().ok_or_else(|| {
+        fragments: manifest.view().len().ok_or_else(|| {
             Error::new(
                 Class::Overflow,
                 "fragments of an object",

@@ -226,11 +226,11 @@ fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
             let text = Arc::new(text);
             let ranges = line_ranges(&text).into_iter();
             let line = move |range| Ok(text.slice(range).to_vec());
-            stream::iter(ranges.map(line)).boxed_local()
+            stream::iter(ranges.map(line)).boxed()
         }
-        Err(error) => stream::iter([Err(error)]).boxed_local(),
+        Err(error) => stream::iter([Err(error)]).boxed(),
     };
-    stream::iter(files).then(read).flat_map(lines).boxed_local()
+    stream::iter(files).then(read).flat_map(lines).boxed()
 }
 
 /// Returns where the lines of a text are, without their ends.
@@ -249,7 +249,7 @@ fn sink_to(writer: &Arc<Mutex<Writer>>) -> RecordSink {
     let writer = Arc::clone(writer);
     Box::new(move |line| {
         let writer = Arc::clone(&writer);
-        async move { writer.lock().await.push(&line).await }.boxed_local()
+        async move { writer.lock().await.push(&line).await }.boxed()
     })
 }
 

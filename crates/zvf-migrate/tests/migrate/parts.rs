@@ -27,7 +27,7 @@ async fn parts(level: &LevelReader) -> Vec<String> {
         for (manifest, id) in
             index.manifests(&rows).await.unwrap().iter().zip(index.ids_of(&rows).await.unwrap())
         {
-            parts.push(format!("{id} {:?}", manifest.references().unwrap().collect::<Vec<_>>()));
+            parts.push(format!("{id} {:?}", manifest.references().collect::<Vec<_>>()));
         }
         for name in level.object_attribute_names().await.unwrap().names {
             let values = level.object_attribute(&name).await.unwrap().unwrap();
@@ -108,9 +108,9 @@ async fn bridges_name_rows() {
     let rows: Vec<u64> = (0..index.slots()).collect();
     for manifest in index.manifests(&rows).await.unwrap() {
         let mut before = None;
-        for (chunk, fragment) in manifest.references().unwrap() {
+        for (chunk, fragment) in manifest.references() {
             let found = level.fragments(&[chunk]).await.pop().unwrap().unwrap();
-            let rows: Vec<u64> = found.view().unwrap().get(fragment).unwrap().rows().collect();
+            let rows: Vec<u64> = found.view().get(fragment).unwrap().rows().collect();
             if let Some((from, row)) = before.filter(|(from, _)| *from != chunk) {
                 expected.push(format!(
                     "0 {:?} []",

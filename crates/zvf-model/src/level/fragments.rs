@@ -4,7 +4,7 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::Class;
-use zvf_format::fragment::FragmentIndex;
+use zvf_format::fragment::{FragmentBlob, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_store::{Caching, Cells, Key};
 
@@ -25,7 +25,7 @@ use super::LevelReader;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChunkFragments {
-    blob: Bytes, // parses
+    blob: FragmentBlob<Bytes>,
     len: u64,
     extent: u64,
     array: Key,
@@ -39,18 +39,15 @@ impl ChunkFragments {
     ///
     /// When it is not a fragment index.
     pub fn new(blob: Bytes, array: &Key, chunk: ChunkKey) -> Result<Self> {
-        let view = FragmentIndex::parse(&blob).at_array(array).at_chunk(&chunk)?;
-        let (len, extent) = (view.len(), view.extent());
+        let blob = FragmentBlob::parse(blob).at_array(array).at_chunk(&chunk)?;
+        let (len, extent) = (blob.view().len(), blob.view().extent());
         Ok(Self { blob, len, extent, array: array.clone(), chunk })
     }
 
     /// Returns the index.
-    ///
-    /// # Errors
-    ///
-    /// Never: the blob was checked. A caller need not know that.
-    pub fn view(&self) -> Result<FragmentIndex<'_>> {
-        FragmentIndex::parse_again(&self.blob).map_err(|error| self.place(error.into()))
+    #[must_use]
+    pub fn view(&self) -> FragmentIndex<'_> {
+        self.blob.view()
     }
 
     /// Returns the chunk they are of.
@@ -80,7 +77,7 @@ impl ChunkFragments {
     /// Returns the blob as stored.
     #[must_use]
     pub const fn blob(&self) -> &Bytes {
-        &self.blob
+        self.blob.bytes()
     }
 
     /// Checks that no fragment names a row past the `rows` that the chunk has.
@@ -89,11 +86,7 @@ impl ChunkFragments {
     ///
     /// [`Class::OutOfBounds`] for the first one that does.
     pub fn check_rows(&self, rows: u64) -> Result<()> {
-        self.view()?.check_rows(rows).map_err(|error| self.place(error.into()))
-    }
-
-    fn place(&self, error: Error) -> Error {
-        error.at_array(&self.array).at_chunk(&self.chunk)
+        self.view().check_rows(rows).at_array(&self.array).at_chunk(&self.chunk)
     }
 }
 
@@ -179,7 +172,7 @@ impl LevelReader {
         else {
             return Ok(false);
         };
-        Ok(fragments.view().is_ok_and(|view| view.tiles(rows)))
+        Ok(fragments.view().tiles(rows))
     }
 }
 
@@ -230,7 +223,7 @@ mod tests {
             ),
         ] {
             let fragments = fragments(ranges);
-            let view = fragments.view().unwrap();
+            let view = fragments.view();
             let all = || view.iter().flat_map(|fragment| fragment.rows()).collect::<Vec<u64>>();
             let found = fragments.check_rows(3).map(|()| all()).map_err(|error| error.to_string());
             assert_eq!(found, rows.map(<[u64]>::to_vec).map_err(str::to_owned), "{ranges:?}");

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 use zvf_error::{Error, Locate as _, Result};
-use zvf_format::grid::ChunkShape;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
+use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape};
 use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
-use zvf_metadata::{Dtype, DtypeKind, LayoutFamily as Layout, LinkStore, Token};
+use zvf_metadata::{LayoutFamily as Layout, LinkStore};
 use zvf_store::{Cells, Notice};
 
 use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
+use crate::open::{link_anchor, link_integer, link_policy, link_rows, open_strictly};
 use crate::{Kind, LevelReader};
 
 impl LevelReader {
@@ -130,26 +130,9 @@ async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFam
 
 /// Opens one array `links/<delta>/<offsets>`.
 fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSegment> {
-    let place = |error: Error| error.at_array(cells.path());
-    let doc = SegmentDoc::parse(cells.attributes().clone()).map_err(|error| place(error.into()))?;
-    let width = zvf_format::num::to_u64(policy.link_width());
-    if let Some(found) = doc.link_width.filter(|found| *found != width) {
-        return Err(place(Error::new(Class::CountMismatch, "link_width", width, found)));
-    }
-    let named: Vec<&[i64]> = offsets.iter().collect();
-    if doc.offsets.as_ref().is_some_and(|declared| *declared != named) {
-        return Err(place(Error::new(
-            Class::BadTag,
-            "offsets",
-            "those that the array is named after",
-            "others",
-        )));
-    }
-    let intra = offsets.are_zero();
-    let element = element(doc.dtype().map_err(|error| place(error.into()))?).map_err(place)?;
-    let has_perm = doc.has_perm.unwrap_or_else(|| policy.has_perm(intra));
-    let shape = RowShape::new(element, policy.link_width(), has_perm)?;
-    let (body, offsets) = (policy.body(intra), Arc::new(offsets));
+    let rows = open_strictly(|take| link_rows(&policy, &offsets, cells.attributes(), take));
+    let (shape, body) = rows.at_array(cells.path())?;
+    let offsets = Arc::new(offsets);
     Ok(LinkSegment::new(policy, Form::Sources { cells, offsets, shape, body }))
 }
 
@@ -257,7 +240,7 @@ fn open_within_segment(
     doc: &SegmentDoc,
 ) -> Result<LinkSegment> {
     let dtype = doc.dtype().at_array(cells.path())?;
-    let shape = RowShape::new(element(dtype)?, policy.link_width(), false)?;
+    let shape = RowShape::new(link_integer(dtype)?, policy.link_width(), false)?;
     let none = vec![0; policy.sid_ndim()];
     let offsets = vec![none.as_slice(); policy.link_width() - 1];
     let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
@@ -332,62 +315,17 @@ fn new_family(
 
 /// Returns the policy that a document states, checked against the level.
 async fn policy(level: &LevelReader, doc: &LinksFamily, delta: Delta) -> Result<LinkPolicy> {
-    let exactly = |what, class, want: i128, found: i128| {
-        if want == found {
-            return Ok(());
-        }
-        Err(Error::new(class, what, want, found))
-    };
-    exactly("level_delta", Class::BadTag, delta.0.into(), doc.level_delta.into())?;
-    let rank = zvf_format::num::to_u64(level.key_rank());
-    exactly("sid_ndim", Class::BadShape, rank.into(), doc.sid_ndim.unwrap_or(rank).into())?;
-    let width = usize::try_from(doc.link_width).unwrap_or(usize::MAX); // refused, as all above 8
-    let policy = LinkPolicy::new(width, level.key_rank())?;
-    let policy = if doc.directed { policy.with_direction() } else { policy };
-    let policy = match &doc.store {
-        Token::Known(LinkStore::Canonical) => policy,
-        Token::Known(LinkStore::Duplicate) => policy.with_storage(LinkStorage::Duplicate),
-        Token::Other(other) => {
-            return Err(Error::unsupported("store", other.as_str()));
-        }
-    };
+    let policy = open_strictly(|take| link_policy(doc, level.key_rank(), delta, take))?;
     if delta == Delta::SAME {
         return Ok(policy);
     }
-    Ok(policy.with_delta(delta, anchor(level, delta).await?)?)
-}
-
-/// Returns what leads from chunks of a level to those of the level `delta` away.
-async fn anchor(level: &LevelReader, delta: Delta) -> Result<Anchor> {
     let other = i64::from(level.level().0) + i64::from(delta.0);
     let other = u32::try_from(other).map_err(|_negative| {
         Error::new(Class::OutOfBounds, "level that is linked to", Expected::AtLeast(0), other)
     })?;
-    let root = level.store().root();
-    let node = level.store().level(other).await?;
-    let target_sizes = node.meta().effective_chunk_shape(root);
-    if target_sizes == level.chunk_shape().sizes() {
-        return Ok(Anchor::identity(level.key_rank())?);
-    }
-    let root = ChunkShape::new(&root.zarr_vectors.chunk_shape)?;
-    let (source_ratio, target_ratio) =
-        (level.chunk_shape().ratio_to(&root)?, ChunkShape::new(target_sizes)?.ratio_to(&root)?);
-    Ok(Anchor::from_ratios(&source_ratio, &target_ratio, level.key_rank())?)
-}
-
-/// Returns the type of the numbers in a row.
-fn element(dtype: Dtype) -> Result<LinkInteger> {
-    let signed = dtype.kind == DtypeKind::Int;
-    if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
-        return Err(Error::new(
-            Class::Unsupported,
-            "dtype of links",
-            "little-endian integers",
-            "another",
-        ));
-    }
-    let size = u8::try_from(dtype.size).unwrap_or(u8::MAX); // too large: refused
-    Ok(LinkInteger::new(size, signed)?)
+    let target = level.store().level(other).await?;
+    let anchor = link_anchor(level.store().root(), level.node(), &target)?;
+    Ok(policy.with_delta(delta, anchor)?)
 }
 
 /// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.

@@ -109,7 +109,6 @@ impl LevelReader {
         let table = self.chunks().await?;
         let finder = table.finder(rows.len());
         let named = map_parts(&manifests, |part| NamedChunks::new(&finder, part));
-        let named = named.into_iter().collect::<Result<Vec<_>>>()?;
         for (object, key) in find_missing_chunks(&named) {
             // Not there: the fault is that of whoever asks for its fragments, or for the rows that they name.
             let error = match self.fragments(&[key]).await.pop() {
@@ -228,18 +227,16 @@ struct Places {
 }
 
 impl NamedChunks {
-    fn new(finder: &KeyFinder<'_>, manifests: &[ObjectManifest]) -> Result<Self> {
+    fn new(finder: &KeyFinder<'_>, manifests: &[ObjectManifest]) -> Self {
         let mut named = Self::default();
-        for manifest in manifests {
-            named.add(finder, manifest)?;
-        }
-        Ok(named)
+        manifests.iter().for_each(|manifest| named.add(finder, manifest));
+        named
     }
 
     /// Adds the blocks of one more manifest.
-    fn add(&mut self, finder: &KeyFinder<'_>, manifest: &ObjectManifest) -> Result<()> {
+    fn add(&mut self, finder: &KeyFinder<'_>, manifest: &ObjectManifest) {
         let mut absent = None;
-        for block in manifest.view()?.blocks() {
+        for block in manifest.view().blocks() {
             let mut components = [0; zvf_format::key::MAX_RANK];
             components.iter_mut().zip(block.chunk).for_each(|(to, from)| *to = from.get());
             let key = components.get(..block.chunk.len()).unwrap_or(&components);
@@ -258,7 +255,6 @@ impl NamedChunks {
         }
         self.absent.extend(absent.map(|key| (self.manifests, key)));
         self.manifests += 1;
-        Ok(())
     }
 }
 
@@ -311,7 +307,7 @@ fn runs<'a>(
     chunks: &[ChunkFragments],
     (left, max_runs): (&mut u64, u64),
 ) -> Result<(Vec<FragmentVisit>, Vec<usize>)> {
-    let view = manifest.view()?;
+    let view = manifest.view();
     let place = |block: Option<&u32>| places.number(*block?);
     let all = blocks.clone();
     let (mut runs, mut gaps) = (Vec::with_capacity(view.blocks().size_hint().0), Vec::new());
@@ -354,22 +350,18 @@ fn outside_error<'a>(
     chunks: &[ChunkFragments],
 ) -> Error {
     let mut last = None;
-    let checked = manifest.view().and_then(|view| {
-        let checked = view.check(|chunk| {
-            last = chunk_key(chunk.iter().map(|c| c.get()));
-            let fragments = blocks.next().and_then(|block| chunks.get(places.number(*block)?));
-            Some(fragments.map_or(u64::MAX, ChunkFragments::len)) // blocks without fragments name anything
-        });
-        Ok(checked?)
+    let checked = manifest.view().check(|chunk| {
+        last = chunk_key(chunk.iter().map(|c| c.get()));
+        let fragments = blocks.next().and_then(|block| chunks.get(places.number(*block)?));
+        Some(fragments.map_or(u64::MAX, ChunkFragments::len)) // blocks without fragments name anything
     });
-    let error = checked.err().unwrap_or_else(|| {
-        Error::new(
-            Class::OutOfBounds,
-            "fragment",
-            "fragments that the chunk has",
-            "one past the end",
-        )
-    });
+    let error = checked.err().map_or_else(
+        || {
+            let expected = "fragments that the chunk has";
+            Error::new(Class::OutOfBounds, "fragment", expected, "one past the end")
+        },
+        Error::from,
+    );
     match last {
         Some(chunk) => error.at_chunk(&chunk),
         None => error,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zvf_error::Result;
 use zvf_format::key::ChunkKey;
-use zvf_format::manifest::Manifest;
+use zvf_format::manifest::{Manifest, ManifestBlob};
 
 /// The fragments of one object, in the order that makes it up.
 ///
@@ -13,7 +13,7 @@ use zvf_format::manifest::Manifest;
 /// // One block: chunk 4, fragment 5.
 /// let blob = &b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0"[..];
 /// let manifest = ObjectManifest::new(0, 1, blob.into())?;
-/// let (chunk, fragment) = manifest.references()?.next().unwrap();
+/// let (chunk, fragment) = manifest.references().next().unwrap();
 /// assert_eq!((chunk.to_string(), fragment), ("4".into(), 5));
 /// assert!(ObjectManifest::new(1, 1, Vec::new().into())?.is_empty());
 /// # Ok::<(), zvf_error::Error>(())
@@ -21,8 +21,7 @@ use zvf_format::manifest::Manifest;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectManifest {
     row: u64,
-    rank: u64,
-    blob: Bytes, // empty, or parses
+    blob: ManifestBlob<Bytes>,
 }
 
 impl ObjectManifest {
@@ -32,9 +31,8 @@ impl ObjectManifest {
     ///
     /// When it is not a manifest.
     pub fn new(row: u64, rank: u64, blob: Bytes) -> Result<Self> {
-        let manifest = Self { row, rank, blob };
-        Manifest::parse(manifest.blob(), rank)?;
-        Ok(manifest)
+        let blob = if blob.is_empty() { Bytes::from_static(NONE) } else { blob };
+        Ok(Self { row, blob: ManifestBlob::parse(blob, rank)? })
     }
 
     /// Returns the row of the index it stands in.
@@ -44,51 +42,39 @@ impl ObjectManifest {
     }
 
     /// Returns the blocks and references.
-    ///
-    /// # Errors
-    ///
-    /// Never: the blob was checked. A caller need not know that.
-    pub fn view(&self) -> Result<Manifest<'_>> {
-        Ok(Manifest::parse_again(self.blob(), self.rank))
+    #[must_use]
+    pub fn view(&self) -> Manifest<'_> {
+        self.blob.view()
     }
 
     /// Returns the blob, as new writers store it.
     #[must_use]
     pub fn blob(&self) -> &[u8] {
-        if self.blob.is_empty() { NONE } else { &self.blob }
+        self.blob.bytes()
     }
 
     /// Returns whether the object has no fragment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.view().is_ok_and(|view| view.is_empty())
+        self.view().is_empty()
     }
 
     /// Returns whether nothing was written but the manifest without blocks, or not even that.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        self.blob.is_empty() || *self.blob == *NONE
+        *self.blob() == *NONE
     }
 
     /// Returns chunks and fragments in order, made one by one: a manifest may claim to have any number of them.
-    ///
-    /// # Errors
-    ///
-    /// Never, as [`view`](Self::view).
-    pub fn references(&self) -> Result<impl Iterator<Item = (ChunkKey, u64)> + '_> {
-        let view = self.view()?;
-        Ok(view.references().filter_map(|reference| {
+    pub fn references(&self) -> impl Iterator<Item = (ChunkKey, u64)> + '_ {
+        self.view().references().filter_map(|reference| {
             Some((chunk_key(reference.chunk.iter().map(|c| c.get()))?, reference.fragment))
-        }))
+        })
     }
 
     /// Returns each fragment with the one that continues it: a block without fragments ends a line.
-    ///
-    /// # Errors
-    ///
-    /// Never, as [`view`](Self::view).
-    pub fn steps(&self) -> Result<impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_> {
-        let places = self.view()?.blocks().flat_map(|block| {
+    pub fn steps(&self) -> impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_ {
+        let places = self.view().blocks().flat_map(|block| {
             let chunk = chunk_key(block.chunk.iter().map(|c| c.get()));
             let end = block.fragments.is_empty().then_some(None);
             let places = block.fragments.iter().map(move |fragment| chunk.zip(Some(fragment)));
@@ -96,7 +82,7 @@ impl ObjectManifest {
         });
         let steps =
             places.scan(None, |last, place| Some(std::mem::replace(last, place).zip(place)));
-        Ok(steps.flatten())
+        steps.flatten()
     }
 }
 

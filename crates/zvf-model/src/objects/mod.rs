@@ -53,7 +53,7 @@ use ids::{IdTable, SparseIndex};
 /// let objects = level.objects().await?.expect("the level has an index");
 /// assert_eq!(objects.find(&[ObjectId(7), ObjectId(8)]).await?, [Some(0), None]);
 /// let manifest = objects.manifests(&[0]).await?.remove(0);
-/// assert_eq!(manifest.references()?.count(), 2);
+/// assert_eq!(manifest.references().count(), 2);
 /// # Ok(())
 /// # }
 /// ```

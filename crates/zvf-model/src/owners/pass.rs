@@ -142,7 +142,7 @@ impl<'a> Pass<'a> {
     fn visit(&mut self, manifest: &ObjectManifest) -> Result<()> {
         let row = u32::try_from(manifest.row()).unwrap_or(u32::MAX); // checked by `run`
         let mut before: Option<(ChunkKey, Option<u32>)> = None;
-        for block in manifest.view()?.blocks().filter(|block| !block.fragments.is_empty()) {
+        for block in manifest.view().blocks().filter(|block| !block.fragments.is_empty()) {
             let Some(key) = chunk_key(block.chunk.iter().map(|c| c.get())) else { continue };
             let mut place = None; // for crossings alone, only their chunks are looked up
             if !matches!(self.scope, Scope::Crossings) {

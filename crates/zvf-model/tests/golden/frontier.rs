@@ -66,7 +66,7 @@ fn int64(numbers: impl IntoIterator<Item = i64>) -> Vec<u8> {
 fn references(index: &ObjectIndex) -> Vec<Vec<(ChunkKey, u64)>> {
     let rows: Vec<u64> = (0..index.slots()).collect();
     let manifests = inline(index.manifests(&rows)).unwrap();
-    manifests.iter().map(|manifest| manifest.references().unwrap().collect()).collect()
+    manifests.iter().map(|manifest| manifest.references().collect()).collect()
 }
 
 /// Returns the files of a store with a dense object index: spans from the last object to the

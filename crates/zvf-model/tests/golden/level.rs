@@ -19,7 +19,7 @@ fn in_order(case: &LevelCase, columns: Vec<Result<Column>>) -> Result<Column> {
         let (fragments, column) = (fragments?, column?);
         fragments.check_rows(column.len() as u64)?;
         let all = all.get_or_insert_with(|| ColumnBuilder::empty_like(&column));
-        for fragment in &fragments.view()? {
+        for fragment in &fragments.view() {
             fragment.rows().for_each(|row| all.push_row(&column, row as usize));
         }
     }
@@ -64,7 +64,7 @@ pub(crate) fn positions(case: &LevelCase) -> usize {
         assert_eq!(positions[at].as_ref().unwrap().len(), cell["rows"], "{name} {}", key[0]);
         let fragments = inline(level.fragments(&key)).pop().unwrap().unwrap();
         assert_eq!(fragments.len(), cell["fragments"].as_u64().unwrap());
-        let view = fragments.view().unwrap();
+        let view = fragments.view();
         let fragments_rows: Vec<Value> = view.iter().map(fragment_rows).collect();
         if let Some(row_lists) = cell["fragment_rows"].as_array() {
             assert!(row_lists.len() == fragments_rows.len(), "{name} {}", key[0]);

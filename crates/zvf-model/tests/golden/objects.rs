@@ -41,7 +41,7 @@ pub(crate) fn objects(case: &LevelCase) -> usize {
     let all_slots: Vec<u64> = (0..index.slots()).collect();
     let (mut bytes, mut entries) = (Vec::new(), 0);
     for (manifest, id) in inline(index.manifests(&all_slots)).unwrap().iter().zip(&listed) {
-        for (chunk, fragment) in manifest.references().unwrap() {
+        for (chunk, fragment) in manifest.references() {
             let numbers = [id.0].into_iter().chain(chunk.components().iter().copied());
             let numbers = numbers.chain([i64::try_from(fragment).unwrap()]);
             bytes.extend(numbers.flat_map(i64::to_le_bytes));
@@ -83,7 +83,7 @@ fn vertices(case: &LevelCase, rows: &[u64]) {
             cells.first().unwrap_or(&Column::empty(level.dtype(), 1).unwrap()),
         );
         for run in &object.runs {
-            let view = followed.chunks[run.chunk].view().unwrap();
+            let view = followed.chunks[run.chunk].view();
             match view.get(run.fragment).unwrap() {
                 fragment @ Fragment::Range { .. } | fragment @ Fragment::Rows(_) => fragment
                     .rows()
@@ -114,7 +114,7 @@ pub(crate) fn owners(case: &LevelCase) -> usize {
     let chain = level.kinds().iter().any(|kind| kind.is_chain());
     inline(index.scan(|manifest| {
         let mut before: Option<Vec<i64>> = None;
-        for (chunk, fragment) in manifest.references()? {
+        for (chunk, fragment) in manifest.references() {
             expected.insert((chunk.to_string(), fragment, manifest.row()));
             let space = chunk.spatial(level.axes()).unwrap().to_vec();
             let is_distant = |before: &Vec<i64>| {

@@ -101,8 +101,8 @@ async fn visits(
             row += 1;
             let Some(chain) = chain else { return Ok(()) };
             // Several lines of one object are put together by objects.
-            all_there &= !manifest.view()?.blocks().any(|block| block.fragments.is_empty());
-            for (place, (chunk, fragment)) in (0_u64..).zip(manifest.references()?) {
+            all_there &= !manifest.view().blocks().any(|block| block.fragments.is_empty());
+            for (place, (chunk, fragment)) in (0_u64..).zip(manifest.references()) {
                 let chunk = finder.find(chunk.components()).map(to_u64);
                 let fits = |n: &u64| u32::try_from(*n).is_ok();
                 let both = chunk.filter(fits).zip(Some(fragment).filter(fits));
@@ -137,7 +137,7 @@ async fn put_chunk(
     let Some(key) = keys.get(usize_from_u32(chunk)) else { return Ok(false) };
     let chunk = u64::from(chunk);
     let Some(Ok(fragments)) = below.fragments(&[key]).await.pop() else { return Ok(false) };
-    let view = fragments.view()?;
+    let view = fragments.view();
     // A chunk before this one that chains name has no rows.
     while let Some((from, to)) = visits.head().filter(|(from, _)| from >> 32 <= chunk) {
         let fragment = view.get(from & u64::from(u32::MAX)).filter(|_| from >> 32 == chunk);

@@ -74,7 +74,7 @@ struct Chunk<'a> {
 fn chunks<'a>(level: &ReferenceLevel, fragments: &'a [ChunkFragments]) -> Result<Vec<Chunk<'a>>> {
     let spans = level.starts.iter().zip(level.starts.iter().skip(1));
     let chunk = |(chunk, (start, end)): (&'a ChunkFragments, (&usize, &usize))| {
-        let view = chunk.view()?;
+        let view = chunk.view();
         let rows = index_u32(*start)..index_u32(*end);
         Ok(Chunk { view, ranks: RankTable::new(&view), rows })
     };
@@ -104,7 +104,7 @@ async fn read_indexed_objects(
     let (mut references, mut offsets) = (Vec::with_capacity(level.rows()), vec![0]);
     index
         .scan(|manifest| {
-            for (key, fragment) in manifest.references()? {
+            for (key, fragment) in manifest.references() {
                 // One that names nothing is passed over, as the reference does.
                 let Some(chunk) = chunks.get(&key) else { continue };
                 chunk.push(fragment, &mut references)?;

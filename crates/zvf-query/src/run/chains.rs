@@ -129,7 +129,7 @@ impl Context {
                 rows.push(0);
                 continue;
             };
-            let view = fragments.view()?;
+            let view = fragments.view();
             check_extent(fragments.extent()).at_chunk(key)?;
             rows.push(fragments.extent());
             for number in numbers {
@@ -167,7 +167,7 @@ impl Context {
         let mut steps: Vec<(Place, Place, u64)> = Vec::new();
         let mut unknown: BTreeMap<Vec<i64>, (ChunkKey, BTreeSet<u64>)> = BTreeMap::new();
         for manifest in manifests {
-            for (a, b) in manifest.steps()? {
+            for (a, b) in manifest.steps() {
                 if !hulls_meet(a.0.components(), b.0.components(), range, axes) {
                     continue;
                 }

@@ -85,7 +85,7 @@ fn split_objects(followed: &FollowedObjects) -> Result<(Vec<ChunkKey>, Vec<u64>,
         max_pieces = max_pieces.saturating_add(named_rows);
         keys.push(*fragments.chunk());
         extents.push(extent);
-        let view = fragments.view()?;
+        let view = fragments.view();
         // Building a table takes as long as one look-up without it.
         let is_long = fragments.len() > MAX_FRAGMENTS_WITHOUT_RANKS;
         let is_repeated = look_ups.get(at).is_some_and(|look_ups| *look_ups > 1);

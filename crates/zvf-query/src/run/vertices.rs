@@ -117,7 +117,7 @@ impl Context {
         let present_keys: Vec<ChunkKey> = indexes.iter().map(|(key, _)| *key).collect();
         let asked = self.find_owners(&present_keys).await?;
         let chunk = |(at, (key, fragments)): (usize, &(ChunkKey, ChunkFragments))| {
-            let view = fragments.view()?;
+            let view = fragments.view();
             let bins = match (&self.reach, self.cache.level.bins()) {
                 (Some((bbox, _)), Some(bins)) if by_bins && view.len() == bins.count() => {
                     Some(bins.bins_meeting(bbox, key)?)

@@ -372,7 +372,7 @@ impl<'a> Reads<'a> {
     fn new(followed: &'a FollowedObjects, row_bytes: u64, by_range: bool) -> Result<Self> {
         let mut chunks = Vec::with_capacity(followed.chunks.len());
         for chunk in &followed.chunks {
-            let view = chunk.view()?;
+            let view = chunk.view();
             let ranks = by_range.then(|| RankTable::new(&view));
             let whole = chunk.extent().saturating_mul(row_bytes); // an estimate
             chunks.push((view, ranks, whole));

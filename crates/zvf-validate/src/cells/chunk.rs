@@ -16,22 +16,10 @@ use crate::chunks::Ends;
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::pipeline::Cell;
-use crate::rules::consistency::{C2, C3, C4, C6, C7, C21, C22, C28, C30, C32, C34, C35};
-
-/// The cells of one chunk.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    pub(crate) key: ChunkKey,
-    pub(crate) vertices: Cell,
-    /// Whether the array lists fragments of the chunk.
-    pub(crate) has_fragments: bool,
-    pub(crate) fragments: Cell,
-    pub(crate) vertex_columns: Vec<Cell>,
-    pub(crate) fragment_columns: Vec<Cell>,
-}
+use crate::rules::C;
 
 /// The outcome.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ChunkReport {
     pub(crate) found: Findings,
     pub(crate) rows: Option<u64>,
@@ -51,33 +39,27 @@ pub(crate) struct ChunkReport {
     pub(crate) fits: Vec<(usize, bool)>,
 }
 
-/// Checks one chunk.
-pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> ChunkReport {
-    let mut report = ChunkReport {
-        found: plan.fresh.new_empty(),
-        rows: None,
-        fragments: None,
-        extent: Extent::default(),
-        bytes: 0,
-        cells: 0,
-        tiles: true,
-        reorders: false,
-        ends: Vec::new(),
-        owners: Vec::new(),
-        misfits: Vec::new(),
-        fits: Vec::new(),
-    };
-    let key = &chunk.key;
-    let vertices = report.take_bytes(&plan.vertices, key, &chunk.vertices);
-    if matches!(chunk.vertices, Ok(None)) && !plan.recorded {
+/// Checks one chunk, by its cells in the arrays of the plan; `is_listed` says whether the array lists fragments of it.
+pub(crate) fn check_chunk(
+    plan: &Plan,
+    key: &ChunkKey,
+    is_listed: bool,
+    cells: &[Cell],
+) -> ChunkReport {
+    let mut report =
+        ChunkReport { found: plan.fresh.new_empty(), tiles: true, ..Default::default() };
+    let (vertex_cell, cells) = cells.split_at(1);
+    let (fragment_cell, cells) = cells.split_at(usize::from(plan.has_fragments));
+    let (vertex_columns, fragment_columns) = cells.split_at(plan.vertex_columns.len());
+    let vertex_cell = &vertex_cell[0];
+    let fragment_cell = fragment_cell.first().unwrap_or(&Ok(None)); // no array, no cell
+    let vertices = report.take_bytes(&plan.vertices, key, vertex_cell);
+    if matches!(vertex_cell, Ok(None)) && !plan.recorded {
         report.rows = Some(0); // the older families store chunks of nothing
-    } else if matches!(chunk.vertices, Ok(None)) {
-        let finding = Finding::new(&C28, &plan.vertices).in_cell(key);
-        report.found.add(finding.with_details(
-            "nonempty_chunks",
-            "a cell, because it is listed",
-            "none",
-        ));
+    } else if matches!(vertex_cell, Ok(None)) {
+        let finding = C[28].at(&plan.vertices).in_cell(key);
+        let expected = "a cell, because it is listed";
+        report.found.add(finding.expects("nonempty_chunks", expected, "none"));
     }
     if let (Some(bytes), Some(positions)) = (&vertices, &plan.positions) {
         report.check_rows(plan, key, positions, bytes);
@@ -85,26 +67,21 @@ pub(crate) fn check_chunk(plan: &Plan, chunk: &Chunk) -> ChunkReport {
     if let Some(bytes) = vertices.as_ref().filter(|_| plan.is_draco) {
         report.check_draco(plan, key, bytes);
     }
-    let fragments = report.take_bytes(&plan.fragments, key, &chunk.fragments);
-    match (&fragments, &chunk.fragments) {
+    let fragments = report.take_bytes(&plan.fragments, key, fragment_cell);
+    match (&fragments, fragment_cell) {
         (Some(bytes), _) => report.check_fragments(plan, key, bytes, vertices.as_deref()),
         (None, Ok(_)) if report.rows == Some(0) => report.fragments = Some(0),
-        (None, Ok(_)) if !plan.has_fragments => {}
-        (None, Ok(_)) => {
-            let found = if chunk.has_fragments { "none, though it is listed" } else { "none" };
-            let finding = Finding::new(&C35, &plan.fragments).in_cell(key);
-            report.found.add(finding.with_details("cell", "the fragments of the chunk", found));
+        (None, Ok(_)) if plan.has_fragments => {
+            let found = if is_listed { "none, though it is listed" } else { "none" };
+            let finding = C[35].at(&plan.fragments).in_cell(key);
+            report.found.add(finding.expects("cell", "the fragments of the chunk", found));
         }
-        (None, Err(_)) => {}
+        (None, _) => {}
     }
-    for (at, (column, cell)) in plan.vertex_columns.iter().zip(&chunk.vertex_columns).enumerate() {
-        report.check_column(column, at, false, key, cell);
-    }
-    for (at, (column, cell)) in
-        plan.fragment_columns.iter().zip(&chunk.fragment_columns).enumerate()
-    {
-        report.check_column(column, at, true, key, cell);
-    }
+    let columns = plan.vertex_columns.iter().zip(vertex_columns).enumerate();
+    columns.for_each(|(at, (column, cell))| report.check_column(column, at, false, key, cell));
+    let columns = plan.fragment_columns.iter().zip(fragment_columns).enumerate();
+    columns.for_each(|(at, (column, cell))| report.check_column(column, at, true, key, cell));
     report
 }
 
@@ -131,8 +108,8 @@ impl ChunkReport {
         if !len.is_multiple_of(row) {
             let expected =
                 format!("a multiple of {row}, {} axes of {}", positions.axes, positions.dtype);
-            let finding = Finding::new(&C3, &plan.vertices).in_cell(key);
-            self.found.add(finding.with_details("bytes of the rows", expected, len));
+            let finding = C[3].at(&plan.vertices).in_cell(key);
+            self.found.add(finding.expects("bytes of the rows", expected, len));
             return;
         }
         self.rows = len.checked_div(row);
@@ -140,12 +117,12 @@ impl ChunkReport {
         if self.extent.odd
             && let Some((count, at)) = positions.count_non_finite(bytes)
         {
-            let finding = Finding::new(&C4, &plan.vertices).in_cell(key).with_offset(at);
-            self.found.add(finding.with_details(
-                "position",
-                "finite numbers",
-                format!("{count} rows of others"),
-            ));
+            self.found.add(
+                C[4].at(&plan.vertices)
+                    .expects("position", "finite numbers", format!("{count} rows of others"))
+                    .in_cell(key)
+                    .with_offset(at),
+            );
         }
         let Some(corner) = key.spatial(plan.chunk.len()) else { return };
         let low: Vec<f64> =
@@ -160,9 +137,9 @@ impl ChunkReport {
             && let Some((at, position)) =
                 positions.find_first_outside(bytes, &low, &high, &tolerance)
         {
-            let finding = Finding::new(&C34, &plan.vertices).in_cell(key).with_offset(at);
             let expected = format!("{low:?} to {high:?}");
-            self.found.add(finding.with_details("position", expected, format!("{position:?}")));
+            let finding = C[34].at(&plan.vertices).in_cell(key).with_offset(at);
+            self.found.add(finding.expects("position", expected, format!("{position:?}")));
         }
     }
 
@@ -175,8 +152,8 @@ impl ChunkReport {
             }
             Err(error) => error,
         };
-        let finding = Finding::new(&C30, &plan.vertices).in_cell(key);
-        let finding = finding.with_details("Draco stream", error.expected, error.found);
+        let finding = C[30].at(&plan.vertices).in_cell(key);
+        let finding = finding.expects("Draco stream", error.expected, error.found);
         let unknown = error.class == Class::Unsupported;
         self.found.add(if unknown { finding.warning() } else { finding });
     }
@@ -199,14 +176,14 @@ impl ChunkReport {
         };
         self.fragments = Some(index.len());
         for lint in index.lints().iter() {
-            self.found.add(Finding::from_format(&C21, path, lint).in_cell(key).lint());
+            self.found.add(Finding::from_format(C[21], path, lint).in_cell(key).lint());
         }
         if plan.opaque && self.rows.is_none() {
             self.rows = Some(index.extent());
         }
         let Some(rows) = self.rows else { return };
         if let Err(error) = index.check_rows(rows) {
-            self.found.add(Finding::from_format(&C21, path, &error).in_cell(key));
+            self.found.add(Finding::from_format(C[21], path, &error).in_cell(key));
             return;
         }
         self.tiles = index.tiles(rows);
@@ -215,8 +192,8 @@ impl ChunkReport {
                 Some(ends) => self.ends = ends,
                 // Only an opaque stream can claim so many rows.
                 None => {
-                    let finding = Finding::new(&C21, path).in_cell(key);
-                    self.found.add(finding.with_details("rows", "fewer than 2^32", rows));
+                    self.found
+                        .add(C[21].at(path).expects("rows", "fewer than 2^32", rows).in_cell(key));
                 }
             }
         }
@@ -225,8 +202,8 @@ impl ChunkReport {
         {
             if index.len() > bins.count() {
                 let expected = format!("at most {}, the bins of a chunk", bins.count());
-                let finding = Finding::new(&C6, path).in_cell(key);
-                self.found.add(finding.with_details("fragments", expected, index.len()));
+                self.found
+                    .add(C[6].at(path).expects("fragments", expected, index.len()).in_cell(key));
             } else if plan.in_bins && index.len() == bins.count() {
                 self.check_bins(plan, key, positions, &index, vertices);
             }
@@ -273,9 +250,9 @@ impl ChunkReport {
                     positions.find_first_outside(rows, low, high, &tolerance)
             {
                 let at = to_u64(from) + at;
-                let finding = Finding::new(&C7, &plan.vertices).in_cell(key).with_offset(at);
                 let expected = format!("bin {flat}, {low:?} to {high:?}");
-                self.found.add(finding.with_details("position", expected, format!("{position:?}")));
+                let finding = C[7].at(&plan.vertices).in_cell(key).with_offset(at);
+                self.found.add(finding.expects("position", expected, format!("{position:?}")));
             }
         }
     }
@@ -298,9 +275,9 @@ impl ChunkReport {
         let bytes = bytes.unwrap_or_default(); // no cell has no bytes
         let (len, size) = (to_u64(bytes.len()), plan.dtype.size);
         if len == 0 && rows > 0 {
-            let finding = Finding::new(&C22, &plan.path).in_cell(key);
+            let finding = C[22].at(&plan.path).in_cell(key);
             let expected = format!("{rows} rows, as the chunk has");
-            let finding = finding.with_details("cell", expected, "none");
+            let finding = finding.expects("cell", expected, "none");
             // Writers give fragments values chunk by chunk.
             self.found.add(if of_fragments { finding.warning() } else { finding });
             return;
@@ -312,9 +289,9 @@ impl ChunkReport {
                 match values.filter(|values| rows > 0 && values.is_multiple_of(rows)) {
                     Some(values) => self.misfits.push((at, of_fragments, rows, values)),
                     None => {
-                        let finding = Finding::new(&C22, &plan.path).in_cell(key);
                         let expected = format!("{rows} rows of {} {}", plan.width, plan.dtype);
-                        self.found.add(finding.with_details("bytes of the rows", expected, len));
+                        let finding = C[22].at(&plan.path).in_cell(key);
+                        self.found.add(finding.expects("bytes of the rows", expected, len));
                     }
                 }
             }
@@ -322,12 +299,9 @@ impl ChunkReport {
         if let Some((categories, missing)) = plan.categories
             && let Some((at, code)) = bad_code(&bytes, plan.dtype, categories, missing)
         {
-            let finding = Finding::new(&C32, &plan.path).in_cell(key).with_offset(at);
-            self.found.add(finding.with_details(
-                "code",
-                format!("one of {categories} categories"),
-                code,
-            ));
+            let expected = format!("one of {categories} categories");
+            let finding = C[32].at(&plan.path);
+            self.found.add(finding.expects("code", expected, code).in_cell(key).with_offset(at));
         }
         if plan.owner {
             self.owners = i64s_from_le(&bytes).collect();
@@ -337,7 +311,7 @@ impl ChunkReport {
 
 /// Returns the finding for a cell that cannot be read; without the cell if the whole array is unsupported.
 pub(crate) fn cell_finding(path: impl Display, key: &ChunkKey, error: &Error) -> Finding {
-    let finding = Finding::from_store(&C2, path, error);
+    let finding = Finding::from_store(C[2], path, error);
     if error.class() == Class::Unsupported { finding } else { finding.in_cell(key) }
 }
 
@@ -347,7 +321,7 @@ fn index_finding(path: &str, key: &ChunkKey, error: &FormatError) -> Finding {
         error.class,
         Class::Truncated | Class::BadMagic | Class::UnsupportedVersion | Class::UnsupportedFlags
     );
-    Finding::from_format(if is_undecodable { &C2 } else { &C21 }, path, error).in_cell(key)
+    Finding::from_format(if is_undecodable { C[2] } else { C[21] }, path, error).in_cell(key)
 }
 
 impl Ends {

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use rayon::prelude::*;
-use zvf_error::Error;
+use zvf_error::Result;
 use zvf_format::fragment::FragmentIndex;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
@@ -23,28 +24,27 @@ use zvf_metadata::GeometryType;
 use zvf_store::Cells;
 
 pub(crate) use self::chunk::cell_finding;
-use self::chunk::{Chunk, ChunkReport, check_chunk};
+use self::chunk::{ChunkReport, check_chunk};
 use self::plan::Plan;
 use self::values::Extent;
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
-use crate::finding::Finding;
 use crate::level::LevelState;
+use crate::options::Options;
 use crate::parts::Stage;
-use crate::pipeline::{Cell, read, scan};
-use crate::rules::consistency::{C1, C5, C8, C21, C22, C25, C27, C29, C31, C35};
-use crate::rules::geometry::{G6, G7, G8, G10};
-use crate::stop::Stop;
+use crate::pipeline::{Cell, ChunkCells, read, scan};
+use crate::rule::Rule;
+use crate::rules::{C, G};
 use crate::validation::Validation;
 
 /// Checks everything about the cells of one level.
-pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
+pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<()> {
     let Some(plan) = Plan::new(run, level) else { return Ok(()) };
     let Some(vertices) = level.vertices.clone() else { return Ok(()) };
     let plan = Arc::new(plan);
-    let keys: Arc<[ChunkKey]> = vertices.keys.iter().collect();
+    let keys: Vec<ChunkKey> = vertices.keys.iter().collect();
     if keys.is_empty() {
-        run.add(Finding::new(&C1, &vertices.path).with_details("chunks", "at least one", "none"));
+        run.add(C[1].at(&vertices.path).expects("chunks", "at least one", "none"));
     }
     let mut totals = ChunkTotals::new(&vertices, &plan);
     totals.read(run, level, &plan, &keys).await?;
@@ -95,42 +95,26 @@ impl ChunkTotals {
         run: &mut Validation,
         level: &LevelState,
         plan: &Arc<Plan>,
-        keys: &Arc<[ChunkKey]>,
-    ) -> Result<(), Stop> {
-        let vertices = level.vertices.as_ref().map(|array| &array.cells);
+        keys: &[ChunkKey],
+    ) -> Result<()> {
         let fragments = level.fragments.as_ref();
-        let first = vertices.into_iter().chain(fragments.map(|array| &array.cells));
-        let columns = Plan::planned_arrays(&plan.vertex_columns, &level.vertex_columns).into_iter();
-        let columns =
-            columns.chain(Plan::planned_arrays(&plan.fragment_columns, &level.fragment_columns));
-        let arrays: Vec<&Cells> = first.chain(columns.map(|array| &array.cells)).collect();
+        let arrays = level.vertices.iter().chain(fragments);
+        let arrays = arrays
+            .chain(Plan::planned_arrays(&plan.vertex_columns, &level.vertex_columns))
+            .chain(Plan::planned_arrays(&plan.fragment_columns, &level.fragment_columns));
+        let arrays: Vec<&Cells> = arrays.map(|array| &array.cells).collect();
         let options = run.options.clone();
         let listed = fragments.map(|array| Arc::clone(&array.keys));
         let total = to_u64(keys.len());
-
-        let read_batch = async |range: Range<usize>| {
-            let keys = &keys[range];
-            let taken: Vec<ChunkKey> =
-                keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
-            let (cells, bytes) = read(&arrays, &taken).await?;
-            Ok::<_, Error>(((keys.to_vec(), taken, cells), bytes))
-        };
-        let has = fragments.is_some();
+        let read_batch = |range: Range<usize>| read(&options, &arrays, &keys[range]).boxed();
         let shared = Arc::clone(plan);
-        let check_batch =
-            move |(keys, taken, cells): (Vec<ChunkKey>, Vec<ChunkKey>, Vec<Vec<Cell>>)| {
-                let chunks = chunks(&shared, has, &taken, cells, |key| {
-                    listed.as_ref().is_some_and(|listed| listed.find(key).is_some())
-                });
-                let reports: Vec<ChunkReport> =
-                    chunks.par_iter().map(|chunk| check_chunk(&shared, chunk)).collect();
-                let mut reports = taken.into_iter().zip(reports).peekable();
-                let take_report = |key: ChunkKey| {
-                    let report = reports.next_if(|(taken, _)| *taken == key);
-                    report.map(|(_, report)| report)
-                };
-                keys.into_iter().map(take_report).collect::<Vec<_>>()
+        let check_batch = move |chunks: Vec<ChunkCells>| {
+            let check = |(key, cells): (ChunkKey, Option<Vec<Cell>>)| {
+                let is_listed = listed.as_ref().is_some_and(|listed| listed.find(&key).is_some());
+                Some(check_chunk(&shared, &key, is_listed, &cells?))
             };
+            chunks.into_par_iter().map(check).collect::<Vec<_>>()
+        };
         let work = run.work.clone();
         let take_batch = |range: Range<usize>, reports: Vec<Option<ChunkReport>>| {
             for (key, report) in keys[range.clone()].iter().zip(reports) {
@@ -141,8 +125,8 @@ impl ChunkTotals {
             }
             run.step(&plan.vertices, to_u64(range.end), total)
         };
-        scan((&work, Stage::Cells, &plan.vertices), keys.len(), read_batch, check_batch, take_batch)
-            .await
+        let place = (&work, Stage::Cells, plan.vertices.as_str());
+        scan(place, keys.len(), read_batch, check_batch, take_batch).await
     }
 
     /// Adds the report of a chunk.
@@ -152,8 +136,8 @@ impl ChunkTotals {
         chunks.push(report.rows, report.fragments);
         let rows = chunks.total_rows() - rows_before;
         if let Some(claimed) = report.rows.filter(|claimed| *claimed != rows) {
-            let finding = Finding::new(&C21, &plan.fragments).in_cell(key);
-            run.add(finding.with_details("rows", "fewer than 2^64 in all chunks", claimed));
+            let finding = C[21].at(&plan.fragments).in_cell(key);
+            run.add(finding.expects("rows", "fewer than 2^64 in all chunks", claimed));
         }
         let fits =
             run.fragments.saturating_add(chunks.total_fragments()) <= run.options.max_kept_items; // only compared
@@ -199,12 +183,9 @@ impl ChunkTotals {
         let (n, Some(first)) = &self.untiled else { return };
         if plan.tile {
             let found = format!("other fragments in {n} chunks");
-            let finding = Finding::new(&C5, &plan.fragments).in_cell(first);
-            run.add(finding.with_details(
-                "fragments_tile",
-                "ranges that cover all rows in order",
-                found,
-            ));
+            let expected = "ranges that cover all rows in order";
+            let finding = C[5].at(&plan.fragments);
+            run.add(finding.expects("fragments_tile", expected, found).in_cell(first));
         }
     }
 
@@ -223,12 +204,12 @@ impl ChunkTotals {
         let line = has(GeometryType::Line);
         let along = line || has(GeometryType::Polyline) || has(GeometryType::Streamline);
         let rules = [
-            (&C25, level.has_objects()),
-            (&C29, owner),
-            (&G6, has(GeometryType::Skeleton)),
-            (&G7, along),
-            (&G8, line),
-            (&G10, level.node.meta().fragment_link_groups),
+            (C[25], level.has_objects()),
+            (C[29], owner),
+            (G[6], has(GeometryType::Skeleton)),
+            (G[7], along),
+            (G[8], line),
+            (G[10], level.node.meta().fragment_link_groups),
         ];
         for (rule, _) in rules.into_iter().filter(|(_, applies)| *applies) {
             run.report_too_many(rule, &plan.fragments, "fragments", max_kept, found);
@@ -242,10 +223,10 @@ impl ChunkTotals {
             let Some(column) = columns.get(*at) else { continue };
             let is_uniform = widths.found.len() == 1 && widths.fitting == 0;
             for (width, (count, first)) in &widths.found {
-                let finding = Finding::new(&C22, &column.path);
+                let finding = C[22].at(&column.path);
                 let expected = format!("rows of {}", column.width);
                 let found = format!("rows of {width} in {count} cells");
-                let finding = finding.with_details("values", expected, found);
+                let finding = finding.expects("values", expected, found);
                 if is_uniform && !column.named {
                     run.add(finding.warning());
                 } else if let Some(key) = first {
@@ -265,8 +246,8 @@ impl ChunkTotals {
         if stated == right {
             return;
         }
-        let finding = Finding::new(&C8, level.path("zarr.json"));
-        let finding = finding.with_count("zarr_vectors_level.vertex_count", right, stated);
+        let finding = C[8].at(level.path("zarr.json"));
+        let finding = finding.counts("zarr_vectors_level.vertex_count", right, stated);
         // An edited level has no flag and the old count, which readers do not need.
         let edited = !meta.fragments_tile || self.untiled.0 > 0;
         let old = run.store.version().numbers() < FIRST_OF_C;
@@ -284,8 +265,11 @@ impl ChunkTotals {
             let axes = low.len().min(self.extent.low.len());
             let found =
                 format!("{:?} to {:?}", &self.extent.low[..axes], &self.extent.high[..axes]);
-            let finding = Finding::new(&C31, &plan.vertices);
-            run.add(finding.with_details("extent", format!("within {low:?} to {high:?}"), found));
+            run.add(C[31].at(&plan.vertices).expects(
+                "extent",
+                format!("within {low:?} to {high:?}"),
+                found,
+            ));
         }
     }
 }
@@ -307,66 +291,36 @@ fn append_or_drop<T: Clone + Default>(
     }
 }
 
-/// Returns the chunks of a batch, from its cells array by array.
-fn chunks(
-    plan: &Plan,
-    has_fragments: bool,
-    keys: &[ChunkKey],
-    cells: Vec<Vec<Cell>>,
-    listed: impl Fn(&ChunkKey) -> bool,
-) -> Vec<Chunk> {
-    let mut arrays = cells.into_iter().map(Vec::into_iter).collect::<Vec<_>>().into_iter();
-    let mut vertices = arrays.next().unwrap_or_default(); // the first array is always read
-    let mut fragments = if has_fragments { arrays.next() } else { None };
-    let columns = |n: usize, arrays: &mut std::vec::IntoIter<std::vec::IntoIter<Cell>>| {
-        arrays.take(n).collect::<Vec<_>>()
-    };
-    let mut of_rows = columns(plan.vertex_columns.len(), &mut arrays);
-    let mut of_fragments = columns(plan.fragment_columns.len(), &mut arrays);
-    let next = |cells: &mut std::vec::IntoIter<Cell>| cells.next().unwrap_or(Ok(None));
-    keys.iter()
-        .map(|key| Chunk {
-            key: *key,
-            vertices: next(&mut vertices),
-            has_fragments: listed(key),
-            fragments: fragments.as_mut().map_or(Ok(None), next),
-            vertex_columns: of_rows.iter_mut().map(next).collect(),
-            fragment_columns: of_fragments.iter_mut().map(next).collect(),
-        })
-        .collect()
-}
-
 /// Checks C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
 async fn check_rowless_chunks(
     run: &mut Validation,
     level: &LevelState,
     vertices: &ChunkArray,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let extra = |array: &ChunkArray| -> Vec<ChunkKey> {
         array.keys.iter().filter(|key| vertices.keys.find(key).is_none()).collect()
     };
-    let finding = |rule, array: &ChunkArray, key: &ChunkKey| {
+    let finding = |rule: &'static Rule, array: &ChunkArray, key: &ChunkKey| {
         let (expected, found) = ("one of a chunk that has rows", "one of a chunk that has none");
-        Finding::new(rule, &array.path).in_cell(key).with_details("cell", expected, found)
+        rule.at(&array.path).expects("cell", expected, found).in_cell(key)
     };
     if let Some(array) = &level.fragments {
         for keys in extra(array).chunks(BATCH_CELLS) {
-            let (mut cells, _) = read(&[&array.cells], keys).await?;
-            // One array was read.
-            for (key, cell) in keys.iter().zip(cells.pop().unwrap_or_default()) {
-                let empty = match &cell {
+            let all = Options::default();
+            for (key, cells) in read(&all, &[&array.cells], keys).await?.0 {
+                let is_empty = |cell: &Cell| match cell {
                     Ok(Some(blob)) => FragmentIndex::parse(blob).is_ok_and(|i| i.extent() == 0),
                     Ok(None) | Err(_) => false,
                 };
-                if !empty {
-                    run.add(finding(&C35, array, key));
+                if !cells.is_some_and(|cells| cells.iter().all(is_empty)) {
+                    run.add(finding(C[35], array, &key));
                 }
             }
         }
     }
     for array in level.vertex_columns.iter().chain(&level.fragment_columns) {
         for key in extra(array) {
-            run.add(finding(&C22, array, &key));
+            run.add(finding(C[22], array, &key));
         }
     }
     Ok(())
@@ -386,9 +340,8 @@ fn check_attribute_bins(run: &mut Validation, level: &LevelState, keys: &[ChunkK
     let bad =
         bins.filter(|bin| u64::try_from(*bin).is_ok_and(|bin| bin >= values) || *bin < 0).max();
     if let Some(bin) = bad {
-        let finding = Finding::new(&C27, level.path("zarr.json"));
         let expected = format!("a value for bin {bin}");
-        run.add(finding.with_details(
+        run.add(C[27].at(level.path("zarr.json")).expects(
             "chunk_attribute_values",
             expected,
             format!("{values} values"),

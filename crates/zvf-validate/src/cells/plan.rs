@@ -9,8 +9,7 @@ use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::level::LevelState;
-use crate::rules::consistency::{C7, C30};
-use crate::rules::metadata::M20;
+use crate::rules::{C, M};
 use crate::validation::Validation;
 
 /// The plan of the checks of the cells of a level.
@@ -89,7 +88,7 @@ impl Plan {
             recorded: vertices.recorded,
             tile: level.node.meta().fragments_tile,
             // Only the finest level is known to be written bin by bin.
-            in_bins: level.node.number() == 0 && run.options.wants(&C7),
+            in_bins: level.node.number() == 0 && run.options.wants(C[7]),
             chunk,
             bins,
             // An offset is added to positions and bounds alike.
@@ -124,7 +123,7 @@ fn positions(
     let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc.encoding))) {
         Ok(doc) => doc,
         Err(error) => {
-            run.add(Finding::from_metadata(&M20, &vertices.path, &error));
+            run.add(Finding::from_metadata(M[20], &vertices.path, &error));
             level.opaque = true;
             return None;
         }
@@ -137,11 +136,7 @@ fn positions(
         }
         Some(other) => {
             level.opaque = true;
-            run.add(Finding::new(&C30, &vertices.path).with_details(
-                "encoding",
-                "raw",
-                other.as_str(),
-            ));
+            run.add(C[30].at(&vertices.path).expects("encoding", "raw", other.as_str()));
             None
         }
     }
@@ -158,20 +153,17 @@ fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
     let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
         Ok(doc) => doc,
         Err(error) => {
-            run.add(Finding::from_metadata(&M20, &array.path, &error));
+            run.add(Finding::from_metadata(M[20], &array.path, &error));
             return None;
         }
     };
     let (dtype, doc) = doc;
     if doc.dtype.is_none() {
-        let finding = Finding::new(&M20, &array.path);
-        run.add(
-            finding.with_details("dtype", "an element type", "nothing: read as float32").warning(),
-        );
+        let finding = M[20].at(&array.path);
+        run.add(finding.expects("dtype", "an element type", "nothing: read as float32").warning());
     }
     let Some(width) = doc.declared_columns() else {
-        let details = ("row_shape", "a product of 64 bits", "a larger one");
-        run.add(Finding::new(&M20, &array.path).with_details(details.0, details.1, details.2));
+        run.add(M[20].at(&array.path).expects("row_shape", "a product of 64 bits", "a larger one"));
         return None;
     };
     let categories =

@@ -7,11 +7,11 @@
 //!
 //! Blobs are read in pieces of whole records, so that their length does not matter.
 
+use zvf_error::Result;
 use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{FlatLinks, PartitionedLinks};
 use zvf_format::num::to_u64;
-use zvf_store::DenseArray;
 
 use super::cell::is_backward;
 use super::find_uses;
@@ -21,10 +21,9 @@ use super::segment::Uses;
 use super::total::Total;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::rules::consistency::{C2, C16, C17, C18, C20, C36};
-use crate::rules::geometry::G6;
-use crate::stop::Stop;
-use crate::validation::Validation;
+use crate::rule::Rule;
+use crate::rules::{C, G};
+use crate::validation::{Validation, batches};
 
 /// Checks C16 to C18, G6: every record of the blobs of a family.
 pub(super) async fn check(
@@ -33,7 +32,7 @@ pub(super) async fn check(
     level: &LevelState,
     opened: &OpenFamily,
     total: &mut Total,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let number = i64::from(level.node.number()) + i64::from(opened.delta.0);
     let (width, rank) = (opened.family.link_width(), opened.family.sid_ndim());
     let ends = Ends {
@@ -95,46 +94,33 @@ async fn blob(
     parse: impl Fn(&[u8]) -> Result<Vec<Record>, FormatError>,
     ends: &Ends<'_>,
     total: &mut Total,
-) -> Result<(), Stop> {
-    let data: DenseArray = match run.store.nodes().dense(path).await {
-        Ok(Some(data)) => data,
-        Ok(None) => {
-            total.mark_lost();
-            return Ok(());
-        }
-        Err(error) => {
-            total.mark_lost();
-            return run.add_store_error(&C2, path, &error);
-        }
+) -> Result<()> {
+    let data = run.store.nodes().dense(path).await;
+    let Some(data) = run.take(C[2], path, data)?.flatten() else {
+        total.mark_lost();
+        return Ok(());
     };
     if !data.len().is_multiple_of(record) {
         total.mark_lost();
         let expected = format!("a multiple of {record}");
-        run.add(Finding::new(&C36, path).with_details(
-            "bytes of the records",
-            expected,
-            data.len(),
-        ));
+        run.add(C[36].at(path).expects("bytes of the records", expected, data.len()));
         return Ok(());
     }
     let piece = BATCH_BYTES.checked_div(record).unwrap_or(1).max(1) * record;
-    let mut start = 0_u64;
-    while start < data.len() {
+    for batch in batches(data.len(), piece) {
+        let start = batch.start;
         run.step(path, start, data.len())?;
-        let stop = start.saturating_add(piece).min(data.len()); // at most the bytes
-        let bytes = match data.rows(start..stop).await {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                total.mark_lost();
-                return run.add_store_error(&C2, path, &error);
-            }
+        let bytes = data.rows(batch).await;
+        let Some(bytes) = run.take(C[2], path, bytes)? else {
+            total.mark_lost();
+            return Ok(());
         };
         let records = match parse(&bytes) {
             Ok(records) => records,
             Err(mut error) => {
                 total.mark_lost();
                 error.offset = error.offset.saturating_add(start); // a byte of the blob
-                run.add(Finding::from_format(&C36, path, &error));
+                run.add(Finding::from_format(C[36], path, &error));
                 return Ok(());
             }
         };
@@ -144,7 +130,6 @@ async fn blob(
             check_record(run, path, at, link, ends, total);
         }
         run.checked.bytes += to_u64(bytes.len());
-        start = stop;
     }
     Ok(())
 }
@@ -177,9 +162,8 @@ fn check_record(
         if let Some((_, parent)) =
             parent.filter(|(_, parent)| is_backward(table, chunk, *row, *parent))
         {
-            let finding = Finding::new(&G6, path).in_row(at).in_cell(key);
             let expected = format!("a row before {row}, its child in the same fragment");
-            run.add(finding.with_details("parent", expected, parent));
+            run.add(G[6].at(path).expects("parent", expected, parent).in_row(at).in_cell(key));
         }
     }
     if let Some(finer) = ends.uses.between {
@@ -199,18 +183,14 @@ fn find_end_chunk(
     chunk: &ChunkKey,
     row: u64,
 ) -> Option<usize> {
-    let finding = |rule| Finding::new(rule, path).in_row(at).in_cell(chunk);
+    let finding = |rule: &'static Rule| rule.at(path).in_row(at).in_cell(chunk);
     let Some(place) = level.chunks.find(chunk.components()) else {
-        let rule = if within { &C16 } else { &C17 };
-        run.add(finding(rule).with_details("end", "a chunk of its level", chunk));
+        let rule = if within { C[16] } else { C[17] };
+        run.add(finding(rule).expects("end", "a chunk of its level", chunk));
         return None;
     };
     if let Some(rows) = level.chunks.rows(place).filter(|rows| row >= *rows) {
-        run.add(finding(&C18).with_details(
-            "vi",
-            format!("below {rows}, the rows of its chunk"),
-            row,
-        ));
+        run.add(finding(C[18]).expects("vi", format!("below {rows}, the rows of its chunk"), row));
         return None;
     }
     Some(place)
@@ -222,30 +202,15 @@ async fn attributes(
     level: &LevelState,
     opened: &OpenFamily,
     total: &Total,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let group = level.path("cross_chunk_link_attributes");
-    for name in run.names(&C20, &group).await? {
+    for name in run.names(C[20], &group).await? {
         let path = format!("{group}/{name}/{}", opened.delta);
-        let values = match run.store.nodes().dense(&path).await {
-            Ok(Some(values)) => values,
-            Ok(None) => continue,
-            Err(error) => {
-                run.add_store_error(&C2, &path, &error)?;
-                continue;
-            }
-        };
-        if let Some(links) = total.counted_rows().filter(|links| *links != values.len()) {
-            run.add(Finding::new(&C20, &path).with_details("rows", links, values.len()));
-            continue;
-        }
-        let mut at = 0_u64;
-        while at < values.len() {
-            let stop = at.saturating_add(BATCH_ROWS).min(values.len()); // at most the rows
-            if let Err(error) = values.rows(at..stop).await {
-                run.add_store_error(&C2, &path, &error)?;
-                break;
-            }
-            at = stop;
+        let values = run.store.nodes().dense(&path).await;
+        let Some(values) = run.take(C[2], &path, values)?.flatten() else { continue };
+        match total.counted_rows().filter(|links| *links != values.len()) {
+            Some(links) => run.add(C[20].at(&path).expects("rows", links, values.len())),
+            None => run.read_rows(&path, &values).await?,
         }
     }
     Ok(())
@@ -253,5 +218,3 @@ async fn attributes(
 
 /// Bytes that are read at once, about.
 const BATCH_BYTES: u64 = 8 << 20;
-/// Rows of values that are read at once.
-const BATCH_ROWS: u64 = 1 << 16;

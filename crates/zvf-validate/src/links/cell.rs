@@ -13,21 +13,11 @@ use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::pipeline::Cell;
-use crate::rules::consistency::{C15, C16, C17, C18, C19, C20, C28, C36, C41, C42};
-use crate::rules::geometry::{G6, G9, G10};
+use crate::rules::{C, G};
 use crate::splitmix::{splitmix64, splitmix64_all};
 
-/// The cells of one chunk of links.
-#[derive(Debug)]
-pub(crate) struct LinkChunk {
-    pub(crate) key: ChunkKey,
-    pub(crate) rows: Cell,
-    pub(crate) fragments: Cell,
-    pub(crate) attributes: Vec<Cell>,
-}
-
 /// The report of a cell.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LinkReport {
     pub(crate) found: Findings,
     /// Rows of the cell; `None` if they could not be read.
@@ -55,35 +45,20 @@ pub(crate) struct LinkReport {
     spans: Vec<(u64, u64)>,
 }
 
-/// Checks one cell.
-pub(crate) fn check_cell(checks: &LinkChecks, chunk: &LinkChunk) -> LinkReport {
-    let mut report = LinkReport {
-        found: checks.fresh.new_empty(),
-        rows: None,
-        bytes: 0,
-        cells: 0,
-        copies: (1, 0),
-        sum: 0,
-        children: Vec::new(),
-        followed: Vec::new(),
-        bridges: None,
-        sources: Vec::new(),
-        between: 0,
-        backward: None,
-        spans: Vec::new(),
-    };
-    let key = &chunk.key;
-    match &chunk.rows {
+/// Checks the links of one chunk, by its cells in the arrays of the checks: rows, fragments, attributes.
+pub(crate) fn check_cell(checks: &LinkChecks, key: &ChunkKey, cells: &[Cell]) -> LinkReport {
+    let found = checks.fresh.new_empty();
+    let mut report = LinkReport { found, copies: (1, 0), ..Default::default() };
+    let (rows, cells) = cells.split_at(1);
+    let (fragments, attributes) = cells.split_at(usize::from(checks.fragments.is_some()));
+    match &rows[0] {
         Err(error) => report.found.add(crate::cells::cell_finding(&checks.path, key, error)),
         // Older families store empty cells.
         Ok(None) if !checks.recorded => report.rows = Some(0),
         Ok(None) => {
-            let finding = Finding::new(&C28, &checks.path).in_cell(key);
-            report.found.add(finding.with_details(
-                "nonempty_chunks",
-                "a cell, because it is listed",
-                "none",
-            ));
+            let expected = "a cell, because it is listed";
+            let finding = C[28].at(&checks.path);
+            report.found.add(finding.expects("nonempty_chunks", expected, "none").in_cell(key));
         }
         Ok(Some(bytes)) => {
             report.cells = 1;
@@ -92,19 +67,19 @@ pub(crate) fn check_cell(checks: &LinkChecks, chunk: &LinkChunk) -> LinkReport {
                 Ok(cell) => report.check_records(checks, key, &cell),
                 Err(error) => {
                     let rule = match (error.class, error.field) {
-                        (_, "perm_idx") => &C19,
-                        (Class::Negative, "vi") => &C18,
-                        _ => &C36,
+                        (_, "perm_idx") => C[19],
+                        (Class::Negative, "vi") => C[18],
+                        _ => C[36],
                     };
                     report.found.add(Finding::from_format(rule, &checks.path, &error).in_cell(key));
                 }
             }
         }
     }
-    for ((path, row), cell) in checks.attributes.iter().zip(&chunk.attributes) {
+    for ((path, row), cell) in checks.attributes.iter().zip(attributes) {
         report.check_attribute(path, *row, key, cell);
     }
-    report.check_fragments(checks, chunk);
+    report.check_fragments(checks, key, fragments);
     report
 }
 
@@ -113,11 +88,11 @@ impl LinkReport {
         let path = &checks.path;
         self.rows = Some(to_u64(cell.len()));
         for lint in cell.lints().iter() {
-            self.found.add(Finding::from_format(&C42, path, lint).in_cell(key).lint());
+            self.found.add(Finding::from_format(C[42], path, lint).in_cell(key).lint());
         }
         let Some(chunks) = checks.form.chunks(&checks.family, key) else {
-            let finding = Finding::new(&C16, path).in_cell(key);
-            self.found.add(finding.with_details("chunks of the ends", "keys of 64 bits", "others"));
+            let finding = C[16].at(path).in_cell(key);
+            self.found.add(finding.expects("chunks of the ends", "keys of 64 bits", "others"));
             return;
         };
         let ends = self.check_ends(checks, key, &chunks);
@@ -149,18 +124,15 @@ impl LinkReport {
             }
         }
         if let Some((offset, child, parent)) = self.backward {
-            let finding = Finding::new(&G6, path).in_cell(key).with_offset(offset);
             let expected = format!("a row before {child}, its child in the same fragment");
-            self.found.add(finding.with_details("parent", expected, parent));
+            let finding = G[6].at(path).in_cell(key).with_offset(offset);
+            self.found.add(finding.expects("parent", expected, parent));
         }
         if bad > 1 {
             let more = bad - 1;
-            let finding = Finding::new(&C18, path).in_cell(key);
-            self.found.add(finding.with_details(
-                "links",
-                "rows of their chunks",
-                format!("{more} more that are not"),
-            ));
+            let found = format!("{more} more that are not");
+            let finding = C[18].at(path);
+            self.found.add(finding.expects("links", "rows of their chunks", found).in_cell(key));
         }
     }
 
@@ -177,12 +149,8 @@ impl LinkReport {
         // The end was found to lie outside of its chunk, so it has a row and the chunk a count.
         let vi = link.rows().get(end).copied();
         let (Some(vi), Some(rows)) = (vi, rows.get(end).copied().flatten()) else { return };
-        let finding = Finding::new(&C18, &checks.path).in_cell(key).with_offset(offset);
-        self.found.add(finding.with_details(
-            "vi",
-            format!("below {rows}, the rows of its chunk"),
-            vi,
-        ));
+        let finding = C[18].at(&checks.path).in_cell(key).with_offset(offset);
+        self.found.add(finding.expects("vi", format!("below {rows}, the rows of its chunk"), vi));
     }
 
     /// Checks C15, C16, C17: the chunks of the ends; returns their places in the tables of their levels.
@@ -199,15 +167,15 @@ impl LinkReport {
             let place = table.find(chunk.components());
             if place.is_none() && (at == 0 || checks.has_target) {
                 let rule = if at == 0 {
-                    &C15
+                    C[15]
                 } else if within {
-                    &C16
+                    C[16]
                 } else {
-                    &C17
+                    C[17]
                 };
-                let finding = Finding::new(rule, &checks.path).in_cell(key);
                 let end = if at == 0 { "source" } else { "end" };
-                self.found.add(finding.with_details(end, "a chunk of its level", chunk));
+                let finding = rule.at(&checks.path).in_cell(key);
+                self.found.add(finding.expects(end, "a chunk of its level", chunk));
             }
             ends.push(place.map(|place| (table, place)));
         }
@@ -234,13 +202,9 @@ impl LinkReport {
             self.sum = self.sum.wrapping_add(stated);
         }
         if uses.faces && has_equal_corners(link, chunks) {
-            let finding = Finding::new(&G9, &checks.path);
+            let finding = G[9].at(&checks.path);
             let finding = chunks.first().map_or(finding.clone(), |key| finding.in_cell(key));
-            self.found.add(finding.with_details(
-                "face",
-                "corners that differ",
-                "the same row at each",
-            ));
+            self.found.add(finding.expects("face", "corners that differ", "the same row at each"));
         }
         if uses.child
             && let Some((at, row)) = link.iter_in_input_order().next()
@@ -287,28 +251,23 @@ impl LinkReport {
                 let Some(rows) = self.rows else { return };
                 let expected_bytes = rows.saturating_mul(row); // too large: more than any cell has
                 if found != expected_bytes {
-                    let finding = Finding::new(&C20, path).in_cell(key);
                     let expected = format!("{expected_bytes}, {rows} links of {row}");
-                    self.found.add(finding.with_details("bytes of the rows", expected, found));
+                    let finding = C[20].at(path).in_cell(key);
+                    self.found.add(finding.expects("bytes of the rows", expected, found));
                 }
             }
         }
     }
 
     /// Checks C41, G10: the fragments over the links of a chunk.
-    fn check_fragments(&mut self, checks: &LinkChecks, chunk: &LinkChunk) {
-        let (Some(path), Some(rows)) = (&checks.fragments, self.rows) else { return };
-        let key = &chunk.key;
-        let bytes = match &chunk.fragments {
+    fn check_fragments(&mut self, checks: &LinkChecks, key: &ChunkKey, cell: &[Cell]) {
+        let (Some(path), Some(rows), [cell]) = (&checks.fragments, self.rows, cell) else { return };
+        let bytes = match cell {
             Err(error) => return self.found.add(crate::cells::cell_finding(path, key, error)),
             Ok(None) => {
                 if checks.wants_fragments {
-                    let finding = Finding::new(&C41, path).in_cell(key);
-                    self.found.add(finding.with_details(
-                        "cell",
-                        "fragments over the links",
-                        "none",
-                    ));
+                    let finding = C[41].at(path).in_cell(key);
+                    self.found.add(finding.expects("cell", "fragments over the links", "none"));
                 }
                 return;
             }
@@ -319,23 +278,23 @@ impl LinkReport {
         let index = match FragmentIndex::parse(bytes) {
             Ok(index) => index,
             Err(error) => {
-                let mut finding = Finding::from_format(&C41, path, &error).in_cell(key);
+                let mut finding = Finding::from_format(C[41], path, &error).in_cell(key);
                 finding.severity = crate::Severity::Error;
                 return self.found.add(finding);
             }
         };
         for lint in index.lints().iter() {
-            self.found.add(Finding::from_format(&C41, path, lint).in_cell(key).lint());
+            self.found.add(Finding::from_format(C[41], path, lint).in_cell(key).lint());
         }
         if let Err(error) = index.check_rows(rows) {
-            let mut finding = Finding::from_format(&C41, path, &error).in_cell(key);
+            let mut finding = Finding::from_format(C[41], path, &error).in_cell(key);
             finding.severity = crate::Severity::Error;
             return self.found.add(finding);
         }
         if index.rows_total() != Some(rows) {
-            let finding = Finding::new(&C41, path).in_cell(key);
             let found = index.rows_total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
-            self.found.add(finding.with_details("rows of the fragments", rows, found));
+            self.found
+                .add(C[41].at(path).expects("rows of the fragments", rows, found).in_cell(key));
         }
         if checks.grouped {
             self.check_groups(checks, path, key, &index);
@@ -351,14 +310,10 @@ impl LinkReport {
         index: &FragmentIndex<'_>,
     ) {
         let Some(place) = checks.source_chunks.find(key.components()) else { return };
-        let finding = || Finding::new(&G10, path).in_cell(key);
+        let finding = || G[10].at(path).in_cell(key);
         if let Some(fragments) = checks.source_chunks.fragments(place).filter(|n| *n != index.len())
         {
-            return self.found.add(finding().with_details(
-                "groups of links",
-                fragments,
-                index.len(),
-            ));
+            return self.found.add(finding().expects("groups of links", fragments, index.len()));
         }
         let mut is_grouped = vec![false; self.spans.len()];
         // Where they are not kept, nothing is compared with them.
@@ -371,7 +326,7 @@ impl LinkReport {
                 if let Some(flag) = is_grouped.get_mut(at).filter(|flag| !**flag) {
                     *flag = true;
                 } else {
-                    return self.found.add(finding().with_details("link", "in one group", row));
+                    return self.found.add(finding().expects("link", "in one group", row));
                 }
                 let span = self.spans.get(at).zip(inside).filter(|((low, high), ends)| {
                     *low < u64::from(ends.first) || *high > u64::from(ends.last) || ends.count == 0
@@ -379,20 +334,12 @@ impl LinkReport {
                 if span.is_some() {
                     let expected = format!("rows of fragment {k}");
                     let found = format!("link {row}, which leads elsewhere");
-                    return self.found.add(finding().with_details(
-                        "group of links",
-                        expected,
-                        found,
-                    ));
+                    return self.found.add(finding().expects("group of links", expected, found));
                 }
             }
         }
         if let Some(row) = is_grouped.iter().position(|flag| !flag) {
-            self.found.add(finding().with_details(
-                "link",
-                "in one group",
-                format!("{row} in none"),
-            ));
+            self.found.add(finding().expects("link", "in one group", format!("{row} in none")));
         }
     }
 }

@@ -19,24 +19,23 @@ mod total;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use rayon::prelude::*;
+use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::link::{LinkPolicy, LinkStorage};
 use zvf_format::num::to_u64;
 use zvf_metadata::{GeometryType, LayoutFamily as Layout};
 use zvf_store::Cells;
 
-use self::cell::{LinkChunk, LinkReport, check_cell};
+use self::cell::{LinkReport, check_cell};
 use self::open::OpenFamily;
 use self::segment::{Form, LinkChecks, Segment, Uses};
 use self::total::Total;
-use crate::finding::Finding;
 use crate::level::{FamilyWidth, LevelState};
 use crate::parts::Stage;
-use crate::pipeline::{Cell, read, scan};
-use crate::rules::consistency::{C30, C41};
-use crate::rules::geometry::G10;
-use crate::stop::Stop;
+use crate::pipeline::{ChunkCells, read, scan};
+use crate::rules::{C, G};
 use crate::validation::Validation;
 
 /// Checks the links of level `at`.
@@ -44,7 +43,7 @@ pub(crate) async fn check(
     run: &mut Validation,
     levels: &mut [LevelState],
     at: usize,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let Some(level) = levels.get(at) else { return Ok(()) };
     let families = open::open_families(run, levels, level).await?;
     let (mut widths, mut sums) = (Vec::new(), Vec::new());
@@ -79,9 +78,10 @@ fn check_order(run: &mut Validation, level: &LevelState, opened: &OpenFamily) {
         Form::Same | Form::Joined => false, // older formats have no Draco streams
     };
     if level.reorders && opened.segments.iter().any(between) {
-        let finding = Finding::new(&C30, &opened.path);
         let expected = "Draco streams that keep the order of vertices";
-        run.add(finding.with_details("links between chunks", expected, "others").warning());
+        run.add(
+            C[30].at(&opened.path).expects("links between chunks", expected, "others").warning(),
+        );
     }
 }
 
@@ -92,7 +92,7 @@ async fn check_segment(
     level: &LevelState,
     segment: &Segment,
     total: &mut Total,
-) -> Result<(), Stop> {
+) -> Result<()> {
     let checks = Arc::new(link_checks(run, levels, level, segment));
     total.begin(run, level, &checks.path, checks.uses);
     let keys: Vec<ChunkKey> = segment.array.keys.iter().collect();
@@ -104,17 +104,11 @@ async fn check_segment(
         .collect();
     let options = run.options.clone();
     let total_cells = to_u64(keys.len());
-    let read_batch = async |range: Range<usize>| {
-        let keys = &keys[range];
-        let taken: Vec<ChunkKey> =
-            keys.iter().filter(|key| options.takes_cell(key)).copied().collect();
-        let (cells, bytes) = read(&arrays, &taken).await?;
-        Ok(((taken, cells), bytes))
-    };
+    let read_batch = |range: Range<usize>| read(&options, &arrays, &keys[range]).boxed();
     let shared = Arc::clone(&checks);
-    let check_batch = move |(keys, cells): (Vec<ChunkKey>, Vec<Vec<Cell>>)| {
-        let chunks = group_by_chunk(&shared, &keys, cells);
-        chunks.par_iter().map(|chunk| check_cell(&shared, chunk)).collect::<Vec<_>>()
+    let check_batch = move |chunks: Vec<ChunkCells>| {
+        let check = |(key, cells): ChunkCells| Some(check_cell(&shared, &key, &cells?));
+        chunks.into_par_iter().filter_map(check).collect::<Vec<_>>()
     };
     // Before 0.9, counts are those of links across chunks alone.
     let counted = !matches!(segment.form, Form::Same);
@@ -142,15 +136,17 @@ fn check_missing_fragments(
             Form::Joined => false,
         };
     if within && cells > 0 && level.link_fragments.is_none() {
-        let finding = Finding::new(&C41, level.path("link_fragments"));
-        run.add(finding.with_details(
+        run.add(C[41].at(level.path("link_fragments")).expects(
             "node",
             "the fragments over the links of each chunk",
             "nothing",
         ));
         if level.node.meta().fragment_link_groups {
-            let finding = Finding::new(&G10, level.path("link_fragments"));
-            run.add(finding.with_details("groups of links", "one for each fragment", "nothing"));
+            run.add(G[10].at(level.path("link_fragments")).expects(
+                "groups of links",
+                "one for each fragment",
+                "nothing",
+            ));
         }
     }
 }
@@ -215,21 +211,4 @@ fn find_uses(level: &LevelState, family: &LinkPolicy) -> Uses {
         faces: kinds.contains(&GeometryType::Mesh) && width >= 3,
         between: None,
     }
-}
-
-/// Groups the cells of a batch by chunk.
-fn group_by_chunk(checks: &LinkChecks, keys: &[ChunkKey], cells: Vec<Vec<Cell>>) -> Vec<LinkChunk> {
-    let mut arrays = cells.into_iter().map(Vec::into_iter).collect::<Vec<_>>().into_iter();
-    let mut rows = arrays.next().unwrap_or_default(); // the first array is always read
-    let mut fragments = if checks.fragments.is_some() { arrays.next() } else { None };
-    let mut attributes: Vec<_> = arrays.collect();
-    let next = |cells: &mut std::vec::IntoIter<Cell>| cells.next().unwrap_or(Ok(None));
-    keys.iter()
-        .map(|key| LinkChunk {
-            key: *key,
-            rows: next(&mut rows),
-            fragments: fragments.as_mut().map_or(Ok(None), next),
-            attributes: attributes.iter_mut().map(next).collect(),
-        })
-        .collect()
 }

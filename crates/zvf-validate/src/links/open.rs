@@ -7,23 +7,18 @@
 //! 0.8        the former, and cells of joined keys
 //! ```
 
-use zvf_format::grid::ChunkShape;
+use zvf_error::Result;
 use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
-use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_metadata::{
-    Capability, LayoutFamily as Layout, LinkStore, MetadataError, Node, Object, Token,
-};
+use zvf_metadata::{Capability, LayoutFamily as Layout, LinkStore, Node, Object};
+use zvf_model::open;
 
-use super::segment::{Form, Segment, link_integer};
+use super::segment::{Form, Segment};
 use crate::array::ChunkArray;
 use crate::finding::Finding;
 use crate::level::LevelState;
-use crate::rules::consistency::{C2, C10, C11, C12, C13, C17, C19, C20, C37, C42};
-use crate::rules::metadata::{M20, M21};
-use crate::rules::structure::{S17, S18};
-use crate::stop::Stop;
+use crate::rules::{C, M, S};
 use crate::validation::Validation;
 
 /// One link family that can be checked.
@@ -63,22 +58,22 @@ pub(crate) async fn open_families(
     run: &mut Validation,
     levels: &[LevelState],
     level: &LevelState,
-) -> Result<Vec<OpenFamily>, Stop> {
+) -> Result<Vec<OpenFamily>> {
     let native = run.store.family() == Layout::C;
     let mut deltas = Vec::new();
     for group in if native { &["links"][..] } else { &["links", "cross_chunk_links"] } {
-        for name in run.names(&C11, &level.path(group)).await? {
+        for name in run.names(C[11], &level.path(group)).await? {
             let path = level.path(&format!("{group}/{name}"));
             match name.parse::<Delta>() {
                 Ok(delta) => {
                     for lint in delta.lints(&name).iter() {
-                        run.add(Finding::from_format(&C42, &path, lint).lint());
+                        run.add(Finding::from_format(C[42], &path, lint).lint());
                     }
                     if !deltas.iter().any(|(other, _)| *other == delta) {
                         deltas.push((delta, name));
                     }
                 }
-                Err(error) => run.add(Finding::from_format(&C11, &path, &error)),
+                Err(error) => run.add(Finding::from_format(C[11], &path, &error)),
             }
         }
     }
@@ -93,15 +88,12 @@ pub(crate) async fn open_families(
 }
 
 /// Reads the attributes of the node at `path`, if it exists.
-async fn read_attributes(run: &mut Validation, path: &str) -> Result<Option<Object>, Stop> {
-    match run.store.nodes().node(path).await {
-        Ok(Some(node)) => Ok(Some(match &*node {
-            Node::Group(group) => group.attributes.clone(),
-            Node::Array(array) => array.attributes.clone(),
-        })),
-        Ok(None) => Ok(None),
-        Err(error) => run.add_store_error(&S18, path, &error).map(|()| None),
-    }
+async fn read_attributes(run: &mut Validation, path: &str) -> Result<Option<Object>> {
+    let node = run.store.nodes().node(path).await;
+    Ok(run.take(S[18], path, node)?.flatten().map(|node| match &*node {
+        Node::Group(group) => group.attributes.clone(),
+        Node::Array(array) => array.attributes.clone(),
+    }))
 }
 
 /// Opens a family of 0.9.
@@ -111,25 +103,18 @@ async fn open_c(
     level: &LevelState,
     delta: Delta,
     name: &str,
-) -> Result<Option<OpenFamily>, Stop> {
+) -> Result<Option<OpenFamily>> {
     let path = level.path(&format!("links/{name}"));
     let Some(attributes) = read_attributes(run, &path).await? else {
-        let details = ("zarr.json", "the document of a link family", "nothing");
-        run.add(Finding::new(&M20, &path).with_details(details.0, details.1, details.2));
+        run.add(M[20].at(&path).expects("zarr.json", "the document of a link family", "nothing"));
         return Ok(None);
     };
-    let doc = match LinksFamily::parse(attributes) {
-        Ok(doc) => doc,
-        Err(error) => {
-            run.add(Finding::from_metadata(&M20, &path, &error));
-            return Ok(None);
-        }
-    };
-    let names = run.names(&C11, &path).await?;
+    let Some(doc) = run.parsed(&path, LinksFamily::parse(attributes)) else { return Ok(None) };
+    let names = run.names(C[11], &path).await?;
     if doc.sid_ndim.is_none_or(|n| n == 0) && names.is_empty() {
-        run.add(Finding::new(&C10, &path).with_details("sid_ndim", "a number of axes", "none"));
+        run.add(C[10].at(&path).expects("sid_ndim", "a number of axes", "none"));
     }
-    let Some(family) = check_policy(run, levels, level, &path, &doc, delta) else {
+    let Some(family) = check_policy(run, levels, level, &path, &doc, delta)? else {
         return Ok(None);
     };
     let (rank, width) = (family.sid_ndim(), family.link_width());
@@ -140,7 +125,7 @@ async fn open_c(
         let offsets = match Offsets::parse(child, rank, width) {
             Ok(offsets) => offsets,
             Err(error) => {
-                run.add(Finding::from_format(&C11, &path, &error));
+                run.add(Finding::from_format(C[11], &path, &error));
                 complete = false;
                 continue;
             }
@@ -158,11 +143,11 @@ async fn open_c(
                 let value = open_values(run, level, &attribute, Some(&offsets)).await?;
                 segment.attributes.extend(value);
             } else if !segment.array.keys.is_empty() {
-                let details = ("array", "values for the links of its segment", "nothing");
-                run.add(
-                    Finding::new(&C20, level.path(&attribute))
-                        .with_details(details.0, details.1, details.2),
-                );
+                run.add(C[20].at(level.path(&attribute)).expects(
+                    "array",
+                    "values for the links of its segment",
+                    "nothing",
+                ));
             }
         }
         segments.push(segment);
@@ -170,8 +155,7 @@ async fn open_c(
     for (attribute, below) in &values {
         for child in below.iter().filter(|child| !names.contains(child)) {
             let path = level.path(&format!("link_attributes/{attribute}/{name}/{child}"));
-            let details = ("array", "the name of an array of links", "another");
-            run.add(Finding::new(&C20, path).with_details(details.0, details.1, details.2));
+            run.add(C[20].at(path).expects("array", "the name of an array of links", "another"));
         }
     }
     Ok(Some(OpenFamily { delta, family, doc, path, segments, loose: LooseRecords::None, complete }))
@@ -182,13 +166,13 @@ async fn list_values(
     run: &mut Validation,
     level: &LevelState,
     delta: &str,
-) -> Result<Vec<(String, Vec<String>)>, Stop> {
+) -> Result<Vec<(String, Vec<String>)>> {
     let mut values = Vec::new();
-    for name in run.names(&C20, &level.path("link_attributes")).await? {
-        let below = run.names(&C20, &level.path(&format!("link_attributes/{name}"))).await?;
+    for name in run.names(C[20], &level.path("link_attributes")).await? {
+        let below = run.names(C[20], &level.path(&format!("link_attributes/{name}"))).await?;
         if below.iter().any(|child| child == delta) {
             let path = level.path(&format!("link_attributes/{name}/{delta}"));
-            let names = run.names(&C20, &path).await?;
+            let names = run.names(C[20], &path).await?;
             values.push((name, names));
         }
     }
@@ -201,27 +185,20 @@ async fn open_values(
     level: &LevelState,
     name: &str,
     offsets: Option<&Offsets>,
-) -> Result<Option<(ChunkArray, u64)>, Stop> {
+) -> Result<Option<(ChunkArray, u64)>> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
     let doc = LinkAttribute::parse(array.cells.attributes().clone());
-    match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
-        Ok((dtype, doc)) => {
-            let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
-            if let (Some(named), Some(stated)) = (named, &doc.offsets)
-                && *stated != named
-            {
-                let expected = format!("{named:?}, as the array is named");
-                let finding = Finding::new(&C37, &array.path);
-                run.add(finding.with_details("offsets", expected, format!("{stated:?}")));
-            }
-            let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
-            Ok(Some((array, row.unwrap_or(u64::MAX)))) // too large: more than any cell has
-        }
-        Err(error) => {
-            run.add(Finding::from_metadata(&M20, &array.path, &error));
-            Ok(None)
-        }
+    let doc = doc.and_then(|doc| Ok((doc.dtype()?, doc)));
+    let Some((dtype, doc)) = run.parsed(&array.path, doc) else { return Ok(None) };
+    let named: Option<Vec<&[i64]>> = offsets.map(|offsets| offsets.iter().collect());
+    if let (Some(named), Some(stated)) = (named, &doc.offsets)
+        && *stated != named
+    {
+        let expected = format!("{named:?}, as the array is named");
+        run.add(C[37].at(&array.path).expects("offsets", expected, format!("{stated:?}")));
     }
+    let row = doc.declared_columns().and_then(|columns| columns.checked_mul(dtype.size));
+    Ok(Some((array, row.unwrap_or(u64::MAX)))) // too large: more than any cell has
 }
 
 /// Checks C12, C13: undirected families that store links once sort their ends.
@@ -235,13 +212,9 @@ fn check_signs(run: &mut Validation, path: &str, family: &LinkPolicy, offsets: &
     let negative =
         |offset: &[i64]| offset.iter().find(|step| **step != 0).is_some_and(|step| *step < 0);
     if offsets.iter().any(negative) {
-        run.add(Finding::new(&C12, path).with_details("offsets", "none that is negative", offsets));
+        run.add(C[12].at(path).expects("offsets", "none that is negative", offsets));
     } else if !offsets.are_sorted() {
-        run.add(Finding::new(&C13, path).with_details(
-            "offsets",
-            "none smaller than the one before",
-            offsets,
-        ));
+        run.add(C[13].at(path).expects("offsets", "none smaller than the one before", offsets));
     }
 }
 
@@ -252,74 +225,15 @@ async fn open_segment(
     family: &LinkPolicy,
     offsets: &Offsets,
     name: &str,
-) -> Result<Option<Segment>, Stop> {
+) -> Result<Option<Segment>> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
-    let path = array.path.clone();
-    let doc = LinkSegment::parse(array.cells.attributes().clone());
-    let (doc, dtype) = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
-        Ok((dtype, doc)) => (doc, dtype),
-        Err(error) => {
-            run.add(Finding::from_metadata(&M20, &path, &error));
-            return Ok(None);
-        }
-    };
-    let intra = offsets.are_zero();
-    let fits = check_agreement(run, &path, &doc, family, offsets);
-    let (Some(element), true) = (link_integer(dtype), fits) else {
-        if link_integer(dtype).is_none() {
-            run.add(Finding::new(&S17, &path).with_details(
-                "dtype",
-                "little-endian integers",
-                dtype,
-            ));
-        }
-        return Ok(None);
-    };
-    let Ok(shape) = RowShape::new(element, family.link_width(), family.has_perm(intra)) else {
-        return Ok(None);
-    };
-    let fragments = level.link_fragments.clone().filter(|_| intra && family.delta() == Delta::SAME);
-    let form = Form::Offsets(Box::new(*offsets));
-    let body = family.body(intra);
-    Ok(Some(Segment {
-        array,
-        family: *family,
-        form,
-        shape,
-        body,
-        attributes: Vec::new(),
-        fragments,
-    }))
-}
-
-/// Checks C37: the document of an array agrees with its name and its family.
-fn check_agreement(
-    run: &mut Validation,
-    path: &str,
-    doc: &LinkSegment,
-    family: &LinkPolicy,
-    offsets: &Offsets,
-) -> bool {
-    let has_perm = family.has_perm(offsets.are_zero());
-    let named: Vec<&[i64]> = offsets.iter().collect();
-    let mut fits = true;
-    let mut report = |subject: &str, expected: String, found: String| {
-        run.add(Finding::new(&C37, path).with_details(subject, expected, found));
-        fits = false;
-    };
-    if let Some(found) = doc.link_width.filter(|found| *found != to_u64(family.link_width())) {
-        report("link_width", family.link_width().to_string(), found.to_string());
-    }
-    if let Some(found) = doc.level_delta.filter(|found| *found != i64::from(family.delta().0)) {
-        report("level_delta", family.delta().to_string(), found.to_string());
-    }
-    if let Some(found) = doc.has_perm.filter(|found| *found != has_perm) {
-        report("has_perm", has_perm.to_string(), found.to_string());
-    }
-    if let Some(found) = doc.offsets.as_ref().filter(|found| **found != named) {
-        report("offsets", format!("{named:?}, as the array is named"), format!("{found:?}"));
-    }
-    fits
+    let take = &mut |fault, error| run.collect(fault, &array.path, &error);
+    let rows = open::link_rows(family, offsets, array.cells.attributes(), take)?;
+    let Some((shape, body)) = rows else { return Ok(None) };
+    let is_intra = offsets.are_zero() && family.delta() == Delta::SAME;
+    let fragments = level.link_fragments.clone().filter(|_| is_intra);
+    let (family, form) = (*family, Form::Offsets(Box::new(*offsets)));
+    Ok(Some(Segment { array, family, form, shape, body, attributes: Vec::new(), fragments }))
 }
 
 /// Opens a family of a version before 0.9.
@@ -329,15 +243,15 @@ async fn open_older(
     level: &LevelState,
     delta: Delta,
     name: &str,
-) -> Result<Option<OpenFamily>, Stop> {
+) -> Result<Option<OpenFamily>> {
     let path = level.path(&format!("cross_chunk_links/{name}"));
     let between = read_attributes(run, &path).await?.filter(|attributes| !attributes.is_empty());
     let within_path = level.path(&format!("links/{name}"));
     let within = read_attributes(run, &within_path).await?;
     let parsed = within.map(LinkSegment::parse).transpose();
-    let within = ok_or_report(run, &within_path, parsed).flatten();
+    let within = run.parsed(&within_path, parsed).flatten();
     let doc = match between {
-        Some(attributes) => ok_or_report(run, &path, LinksFamily::parse_cross_chunk(attributes)),
+        Some(attributes) => run.parsed(&path, LinksFamily::parse_cross_chunk(attributes)),
         None => {
             let width = within.as_ref().and_then(|doc| doc.link_width);
             width.map(|width| LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical))
@@ -349,10 +263,10 @@ async fn open_older(
         return Ok(None);
     };
     if let Some(layout) = doc.layout.as_deref().filter(|layout| *layout != PARTITIONED) {
-        run.add(Finding::new(&S17, &path).with_details("layout", "cells or one blob", layout));
+        run.add(S[17].at(&path).expects("layout", "cells or one blob", layout));
         return Ok(None);
     }
-    let Some(family) = check_policy(run, levels, level, &path, &doc, delta) else {
+    let Some(family) = check_policy(run, levels, level, &path, &doc, delta)? else {
         return Ok(None);
     };
     let mut segments = Vec::new();
@@ -362,7 +276,10 @@ async fn open_older(
     let flat = format!("{path}/{DATA}");
     let (mut loose, mut complete) = (LooseRecords::None, true);
     if doc.layout.is_some() {
-        check_announced(run);
+        run.check_announced(
+            Capability::PartitionedCrossChunkLinks,
+            "partitioned_cross_chunk_links",
+        );
         loose = LooseRecords::Leaves(list_leaves(run, &family, &path).await?);
     } else if read_attributes(run, &flat).await?.is_some() {
         loose = LooseRecords::Flat(flat);
@@ -373,8 +290,7 @@ async fn open_older(
         };
         complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
         if !complete {
-            let finding = Finding::new(&C19, &path);
-            run.add(finding.with_details(
+            run.add(C[19].at(&path).expects(
                 "records",
                 format!("{stated}, as num_links says"),
                 "none",
@@ -393,47 +309,34 @@ async fn check_one_width(
     level: &LevelState,
     (path, doc): (&str, LinksFamily),
     (name, within): (&str, Option<LinkSegment>),
-) -> Result<Option<(LinksFamily, bool)>, Stop> {
+) -> Result<Option<(LinksFamily, bool)>> {
     let Some(within) = within else { return Ok(Some((doc, false))) };
     let Some(width) = within.link_width.filter(|width| *width != doc.link_width) else {
         return Ok(Some((doc, true)));
     };
     let flat = run.store.nodes().dense(&format!("{path}/{DATA}")).await;
-    let between_is_empty = match flat {
-        Ok(Some(data)) if doc.layout.is_none() => data.is_empty(),
-        Ok(_) => run.names(&C37, path).await?.is_empty(),
-        Err(error) => return run.add_store_error(&C2, path, &error).map(|()| None),
+    let between_is_empty = match run.take(C[2], path, flat)? {
+        Some(Some(data)) if doc.layout.is_none() => data.is_empty(),
+        Some(_) => run.names(C[37], path).await?.is_empty(),
+        None => return Ok(None),
     };
     if between_is_empty {
         return Ok(Some((LinksFamily { link_width: width, ..doc }, true)));
     }
-    let cells = run.names(&C37, &level.path(&format!("links/{name}"))).await?;
+    let cells = run.names(C[37], &level.path(&format!("links/{name}"))).await?;
     if cells.is_empty() {
         return Ok(Some((doc, false)));
     }
     let expected = format!("{width}, as links/{name} has");
-    run.add(Finding::new(&C37, path).with_details("link_width", expected, doc.link_width));
+    run.add(C[37].at(path).expects("link_width", expected, doc.link_width));
     Ok(None)
 }
 
-/// Checks M21: the layout is announced.
-fn check_announced(run: &mut Validation) {
-    if !run.store.root().zarr_vectors.has(Capability::PartitionedCrossChunkLinks) {
-        let finding = Finding::new(&M21, "zarr.json");
-        let token = "partitioned_cross_chunk_links";
-        run.add(finding.with_details("format_capabilities", token, "no word of it"));
-    }
-}
-
 /// Lists the blobs `<chunk 0>/../<chunk K-1>/data` below a family; checks C37: their chunks are sorted.
-async fn list_leaves(
-    run: &mut Validation,
-    family: &LinkPolicy,
-    path: &str,
-) -> Result<Vec<Leaf>, Stop> {
+async fn list_leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> Result<Vec<Leaf>> {
     let (mut leaves, mut open) = (Vec::new(), vec![(path.to_owned(), Vec::<ChunkKey>::new())]);
     while let Some((path, chunks)) = open.pop() {
-        for child in run.names(&C37, &path).await? {
+        for child in run.names(C[37], &path).await? {
             let below = format!("{path}/{child}");
             if child == DATA && !chunks.is_empty() {
                 leaves.push(Leaf { path: below, chunks: chunks.clone() });
@@ -449,13 +352,12 @@ async fn list_leaves(
                     open.push((below, chunks.iter().copied().chain([key]).collect()));
                 }
                 None => {
-                    let finding = Finding::new(&C37, below);
                     let expected = format!(
                         "at most {} chunks of {} numbers, ascending",
                         family.link_width(),
                         family.sid_ndim(),
                     );
-                    run.add(finding.with_details("name", expected, "another"));
+                    run.add(C[37].at(below).expects("name", expected, "another"));
                 }
             }
         }
@@ -464,22 +366,13 @@ async fn list_leaves(
     Ok(leaves)
 }
 
-/// Returns the parsed value, or reports why it does not parse.
-fn ok_or_report<T>(
-    run: &mut Validation,
-    path: &str,
-    parsed: Result<T, MetadataError>,
-) -> Option<T> {
-    parsed.map_err(|error| run.add(Finding::from_metadata(&M20, path, &error))).ok()
-}
-
 /// Opens `links/<delta>` before 0.9: all ends have the key of the cell.
 async fn open_same_chunk(
     run: &mut Validation,
     level: &LevelState,
     family: &LinkPolicy,
     name: &str,
-) -> Result<Option<Segment>, Stop> {
+) -> Result<Option<Segment>> {
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
         return Ok(None);
     };
@@ -491,7 +384,7 @@ async fn open_same_chunk(
     let body = if flat { Body::Flat } else { Body::Inline };
     let fragments = level.link_fragments.clone().filter(|_| flat);
     let mut attributes = Vec::new();
-    for attribute in run.names(&C20, &level.path("link_attributes")).await? {
+    for attribute in run.names(C[20], &level.path("link_attributes")).await? {
         let path = format!("link_attributes/{attribute}/{name}");
         attributes.extend(open_values(run, level, &path, None).await?);
     }
@@ -504,7 +397,7 @@ async fn open_joined(
     level: &LevelState,
     family: &LinkPolicy,
     name: &str,
-) -> Result<Option<Segment>, Stop> {
+) -> Result<Option<Segment>> {
     let path = format!("cross_chunk_links/{name}");
     let Some(array) = ChunkArray::open(run, &level.node, &path).await? else { return Ok(None) };
     let Ok(shape) = RowShape::new(LinkInteger::I64, family.link_width(), true) else {
@@ -523,72 +416,28 @@ fn check_policy(
     path: &str,
     doc: &LinksFamily,
     delta: Delta,
-) -> Option<LinkPolicy> {
-    let rank = level.node.key_rank();
-    let mut report =
-        |subject: &str, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
-            run.add(Finding::new(&C37, path).with_details(subject, expected, found));
-        };
-    if doc.level_delta != i64::from(delta.0) {
-        report("level_delta", &delta, &doc.level_delta);
-        return None;
-    }
-    if let Some(found) = doc.sid_ndim.filter(|found| *found != to_u64(rank) && *found != 0) {
-        report("sid_ndim", &rank, &found);
-        return None;
-    }
-    // A width that does not fit is refused like any other that is too large.
-    let Ok(family) = LinkPolicy::new(saturating_usize(doc.link_width), rank) else {
-        report("link_width", &"1 to 8", &doc.link_width);
-        return None;
-    };
-    let family = if doc.directed { family.with_direction() } else { family };
-    let family = match &doc.store {
-        Token::Known(LinkStore::Canonical) => family,
-        Token::Known(LinkStore::Duplicate) => family.with_storage(LinkStorage::Duplicate),
-        Token::Other(other) => {
-            report("store", &"canonical or duplicate", other);
-            return None;
-        }
-    };
-    if delta == Delta::SAME {
-        return Some(family);
-    }
+) -> Result<Option<LinkPolicy>> {
+    // A family that was never written to has no axes.
+    let doc = LinksFamily { sid_ndim: doc.sid_ndim.filter(|axes| *axes > 0), ..doc.clone() };
+    let take = &mut |fault, error| run.collect(fault, path, &error);
+    let policy = open::link_policy(&doc, level.node.key_rank(), delta, take)?;
+    let Some(policy) = policy.filter(|_| delta != Delta::SAME) else { return Ok(policy) };
     let number = i64::from(level.node.number()) + i64::from(delta.0);
-    let Some(target) = levels.iter().find(|target| i64::from(target.node.number()) == number)
-    else {
+    let root = run.store.root();
+    let target = levels.iter().find(|target| i64::from(target.node.number()) == number);
+    let Some(target) = target else {
         // A level that was removed is no longer a node, and links of others to it stay; one that is
         // a node was lost.
         let name = number.to_string();
-        let root = run.store.root();
         let is_listed = root.multiscale().is_some_and(|scales| scales.dataset(&name).is_some());
         let is_node = root.ome().and_then(Result::ok).is_some_and(|ome| ome.has_level(&name));
-        let finding = Finding::new(&C17, path).with_details("level", "one of the store", number);
+        let finding = C[17].at(path).expects("level", "one of the store", number);
         run.add(if is_listed && is_node { finding } else { finding.warning() });
-        return None;
+        return Ok(None);
     };
-    let anchor = level_anchor(run, level, target, rank)?;
-    family.with_delta(delta, anchor).ok()
-}
-
-/// Returns the anchor of links between two levels.
-fn level_anchor(
-    run: &Validation,
-    level: &LevelState,
-    target: &LevelState,
-    rank: usize,
-) -> Option<Anchor> {
-    let root = run.store.root();
-    let (source_shape, target_shape) = (
-        level.node.meta().effective_chunk_shape(root),
-        target.node.meta().effective_chunk_shape(root),
-    );
-    if source_shape == target_shape {
-        return Anchor::identity(rank).ok();
-    }
-    let shape = ChunkShape::new(&root.zarr_vectors.chunk_shape).ok()?;
-    let ratio = |chunk: &[f64]| ChunkShape::new(chunk).ok()?.ratio_to(&shape).ok();
-    Anchor::from_ratios(&ratio(source_shape)?, &ratio(target_shape)?, rank).ok()
+    // Chunks that do not nest are another finding.
+    let anchor = open::link_anchor(root, &level.node, &target.node).ok();
+    Ok(anchor.and_then(|anchor| policy.with_delta(delta, anchor).ok()))
 }
 
 /// The layout between 0.7 and 0.8 that can be read.

@@ -9,8 +9,7 @@
 use std::sync::Arc;
 
 use zvf_format::key::{CellKey, ChunkKey, Offsets};
-use zvf_format::link::{Body, LinkInteger, LinkPolicy, RowShape};
-use zvf_metadata::{Dtype, DtypeKind};
+use zvf_format::link::{Body, LinkPolicy, RowShape};
 
 use crate::array::ChunkArray;
 use crate::chunks::ChunkTable;
@@ -90,13 +89,4 @@ impl Form {
             }
         }
     }
-}
-
-/// Returns the integer type of rows; `None` if links cannot have it.
-pub(crate) fn link_integer(dtype: Dtype) -> Option<LinkInteger> {
-    let signed = dtype.kind == DtypeKind::Int;
-    if dtype.big_endian || !(signed || dtype.kind == DtypeKind::UInt) {
-        return None;
-    }
-    LinkInteger::new(u8::try_from(dtype.size).ok()?, signed).ok()
 }

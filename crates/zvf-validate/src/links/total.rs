@@ -14,11 +14,9 @@ use super::cell::{LinkReport, find_first_row};
 use super::open::OpenFamily;
 use super::segment::Uses;
 use crate::chunks::ChunkTable;
-use crate::finding::Finding;
 use crate::level::{CrossLevelLinks, LevelState};
-use crate::rules::consistency::{C14, C19};
-use crate::rules::geometry::G6;
-use crate::rules::pyramid::P6;
+use crate::rule::Rule;
+use crate::rules::{C, G, P};
 use crate::validation::Validation;
 
 /// Totals over the cells of a family.
@@ -51,7 +49,7 @@ pub(super) struct FamilySums {
 impl Total {
     pub(super) fn new(run: &mut Validation, level: &LevelState, opened: &OpenFamily) -> Self {
         let complete = opened.complete && run.options.takes_all();
-        let upward = opened.delta.0 > 0 && run.options.wants(&P6);
+        let upward = opened.delta.0 > 0 && run.options.wants(P[6]);
         Self {
             delta: opened.delta,
             physical: complete.then_some(0),
@@ -63,7 +61,7 @@ impl Total {
             bridges: None,
             sum: 0,
             links: 0,
-            sources: if upward { allocate_bitmap(run, level, &P6, &opened.path) } else { None },
+            sources: if upward { allocate_bitmap(run, level, P[6], &opened.path) } else { None },
         }
     }
 
@@ -78,7 +76,7 @@ impl Total {
         if uses.child && self.parents.is_none() && level.chunks.ends.is_some() {
             // As many as ends, which are kept.
             self.parents = Some(vec![0; saturating_usize(level.chunks.total_fragments())]);
-            self.children = allocate_bitmap(run, level, &G6, path);
+            self.children = allocate_bitmap(run, level, G[6], path);
         }
         if uses.bridges && self.bridges.is_none() {
             self.bridges = Some(vec![0; level.chunks.len()]);
@@ -181,24 +179,23 @@ impl Total {
     /// Checks C14, C19, G6: counts, copies of one link, and rows with two parents.
     pub(super) fn check_totals(&self, run: &mut Validation, opened: &OpenFamily) {
         if self.twice > 0 {
-            let finding = Finding::new(&G6, &opened.path);
             let found = format!("{} rows that are a child twice", self.twice);
-            run.add(finding.with_details("links", "one parent for each row", found));
+            run.add(G[6].at(&opened.path).expects("links", "one parent for each row", found));
         }
         let Some(physical) = self.physical else { return };
         // Before 0.9 only this count tells how many links there were; if it is larger, links may be lost.
         let native = run.store.family() == Layout::C;
-        let counted = |rule, key: &str, right: u64, stated: u64| {
-            let mut finding = Finding::new(rule, &opened.path).with_count(key, right, stated);
+        let counted = |rule: &'static Rule, key: &str, right: u64, stated: u64| {
+            let mut finding = rule.at(&opened.path).counts(key, right, stated);
             finding.right = finding.right.filter(|right| native || *right >= stated);
             finding
         };
         if let Some(stated) = opened.doc.num_physical_records.filter(|stated| *stated != physical) {
-            run.add(counted(&C14, "num_physical_records", physical, stated));
+            run.add(counted(C[14], "num_physical_records", physical, stated));
         }
         let logical = self.count_logical(run, opened);
         if let Some(stated) = opened.doc.num_links.filter(|stated| *stated != logical) {
-            run.add(counted(&C19, "num_links", logical, stated));
+            run.add(counted(C[19], "num_links", logical, stated));
         }
     }
 
@@ -216,9 +213,12 @@ impl Total {
             logical += n;
             let same = |lead: usize| copies.get(&lead).copied().unwrap_or_default() == (n, sum);
             if !(0..*chunks).all(same) {
-                let finding = Finding::new(&C19, &opened.path);
                 let expected = format!("a copy for each of {chunks} chunks");
-                run.add(finding.with_details("copies of a link", expected, "others, or not all"));
+                run.add(C[19].at(&opened.path).expects(
+                    "copies of a link",
+                    expected,
+                    "others, or not all",
+                ));
             }
         }
         logical
@@ -264,7 +264,7 @@ impl FamilySums {
 fn allocate_bitmap(
     run: &mut Validation,
     level: &LevelState,
-    rule: &'static crate::Rule,
+    rule: &'static Rule,
     path: &str,
 ) -> Option<Vec<u64>> {
     let (rows, max_rows) = (level.chunks.total_rows(), run.options.kept_rows());

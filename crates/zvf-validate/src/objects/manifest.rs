@@ -17,8 +17,7 @@ use zvf_format::num::{i64s_from_le, saturating_usize, to_u64};
 use crate::chunks::{ChunkTable, Ends};
 use crate::finding::Finding;
 use crate::findings::Findings;
-use crate::rules::consistency::C9;
-use crate::rules::geometry::{G6, G8};
+use crate::rules::{C, G};
 use crate::splitmix::splitmix64;
 
 /// The checks of manifests, and the data they need.
@@ -81,10 +80,10 @@ pub(crate) fn check_rows(checks: &ManifestChecks, rows: &[(u64, Entry)]) -> Rows
             Entry::Blob(blob) => report.check_manifest(checks, *row, blob),
             Entry::Blocks(blocks) => report.check_references(checks, *row, blocks),
             Entry::Outside { start, count, blocks } => {
-                let finding = Finding::new(&C9, &checks.path).in_row(*row).with_offset(0);
                 let (expected, found) =
                     (format!("inside the {blocks} blocks"), format!("{count} from {start}"));
-                report.found.add(finding.with_details("span", expected, found));
+                let finding = C[9].at(&checks.path).in_row(*row).with_offset(0);
+                report.found.add(finding.expects("span", expected, found));
             }
         }
     }
@@ -112,10 +111,9 @@ impl RowsReport {
     fn check_manifest(&mut self, checks: &ManifestChecks, row: u64, blob: &[u8]) {
         self.bytes += to_u64(blob.len());
         if blob.is_empty() {
-            let finding = Finding::new(&C9, &checks.path).in_row(row);
-            self.found.add(
-                finding.with_details("manifest", "an empty manifest, 4 bytes", "no bytes").lint(),
-            );
+            let expected = "an empty manifest, 4 bytes";
+            let finding = C[9].at(&checks.path);
+            self.found.add(finding.expects("manifest", expected, "no bytes").in_row(row).lint());
             return;
         }
         if blob != EMPTY {
@@ -124,7 +122,7 @@ impl RowsReport {
         let manifest = match Manifest::parse(blob, checks.sid_ndim) {
             Ok(manifest) => manifest,
             Err(error) => {
-                self.found.add(Finding::from_format(&C9, &checks.path, &error).in_row(row));
+                self.found.add(Finding::from_format(C[9], &checks.path, &error).in_row(row));
                 return;
             }
         };
@@ -181,9 +179,9 @@ impl RowsReport {
                     self.check_block(checks, row, behind, place, &single, &mut sums, &mut last);
                 }
                 negative => {
-                    let finding = Finding::new(&C9, &checks.path).in_row(row).with_offset(behind);
                     let found = if negative.is_some() { "a negative number" } else { "nothing" };
-                    self.found.add(finding.with_details("fragment", "0 or more", found));
+                    let finding = C[9].at(&checks.path).in_row(row).with_offset(behind);
+                    self.found.add(finding.expects("fragment", "0 or more", found));
                     (sums.is_complete, last) = (false, None);
                 }
             }
@@ -202,8 +200,8 @@ impl RowsReport {
 
     fn report_missing_chunk(&mut self, checks: &ManifestChecks, row: u64, at: u64, chunk: &[i64]) {
         let chunk = ChunkKey::new(chunk).map_or_else(|_| String::new(), |key| key.to_string());
-        let finding = Finding::new(&C9, &checks.path).in_row(row).with_offset(at);
-        self.found.add(finding.with_details("chunk", "a chunk of the level", chunk));
+        let finding = C[9].at(&checks.path).in_row(row).with_offset(at);
+        self.found.add(finding.expects("chunk", "a chunk of the level", chunk));
     }
 
     #[expect(clippy::too_many_arguments, reason = "one place of one manifest")]
@@ -224,12 +222,9 @@ impl RowsReport {
             return;
         };
         if let Some(over) = first_missing_fragment(fragments, count) {
-            let finding = Finding::new(&C9, &checks.path).in_row(row).with_offset(at);
-            self.found.add(finding.with_details(
-                "fragment",
-                format!("below {count}, those of its chunk"),
-                over,
-            ));
+            let expected = format!("below {count}, those of its chunk");
+            let finding = C[9].at(&checks.path);
+            self.found.add(finding.expects("fragment", expected, over).in_row(row).with_offset(at));
             sums.is_complete = false;
             *last = None;
             return;
@@ -285,17 +280,15 @@ impl RowsReport {
             return;
         }
         if checks.lines && (sums.rows != 2 || sums.fragments > 2) {
-            let finding = Finding::new(&G8, &checks.path).in_row(row);
             let found = format!("{} rows in {} fragments", sums.rows, sums.fragments);
-            self.found.add(finding.with_details("line", "two rows", found));
+            self.found.add(G[8].at(&checks.path).expects("line", "two rows", found).in_row(row));
         }
         if !checks.parents.is_empty() && sums.fragments.checked_sub(sums.parents) != Some(1) {
-            let finding = Finding::new(&G6, &checks.path).in_row(row);
             let found = format!(
                 "{} fragments, and {} parents of their first rows",
                 sums.fragments, sums.parents
             );
-            self.found.add(finding.with_details("roots", "one", found));
+            self.found.add(G[6].at(&checks.path).expects("roots", "one", found).in_row(row));
         }
     }
 }

@@ -18,6 +18,7 @@ mod manifest;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use zvf_error::Result;
@@ -26,19 +27,16 @@ use zvf_metadata::GeometryType;
 
 use self::index::Index;
 use self::manifest::{Entry, ManifestChecks, RowsReport, check_rows};
-use crate::finding::Finding;
+use crate::finding::{Finding, is_content};
 use crate::findings::Findings;
 use crate::level::LevelState;
 use crate::parts::Stage;
 use crate::pipeline::scan;
-use crate::rules::consistency::{C2, C9, C24, C25, C29};
-use crate::rules::geometry::G7;
-use crate::rules::pyramid::P11;
-use crate::stop::Stop;
+use crate::rules::{C, G, P};
 use crate::validation::Validation;
 
 /// Checks the objects of one level.
-pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<(), Stop> {
+pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<()> {
     if let Some(index) = index::open(run, level).await? {
         index::ids(run, level, &index).await?;
         if level.objects.present_rows.is_some() {
@@ -60,7 +58,7 @@ fn reserve_rows(run: &mut Validation, level: &mut LevelState, index: &Index) {
         run.ids += index.rows;
     } else {
         level.objects.present_rows = None;
-        run.report_too_many(&P11, &level.path("object_index"), "objects", max_kept, index.rows);
+        run.report_too_many(P[11], &level.path("object_index"), "objects", max_kept, index.rows);
     }
 }
 
@@ -87,12 +85,12 @@ struct ManifestTotals {
 impl ManifestTotals {
     fn new(run: &mut Validation, level: &mut LevelState, index: &Index) -> Self {
         let fragments = level.chunks.total_fragments();
-        let is_enabled = run.options.takes_all() && run.options.wants_any(&[&C25, &C29]);
+        let is_enabled = run.options.takes_all() && run.options.wants_any(&[C[25], C[29]]);
         let mut owners = is_enabled && level.chunks.is_kept;
         let max_rows = u64::from(SEVERAL) - 1; // the numbers between "none" and "several"
         if owners && index.rows > max_rows {
             owners = false;
-            for rule in [&C25, &C29] {
+            for rule in [C[25], C[29]] {
                 run.report_too_many(rule, &index.manifests.path(), "objects", max_rows, index.rows);
             }
         }
@@ -111,11 +109,11 @@ impl ManifestTotals {
         run: &mut Validation,
         level: &mut LevelState,
         index: &Index,
-    ) -> Result<(), Stop> {
+    ) -> Result<()> {
         let total = index.rows;
         let Some(count) = checked_usize(total) else {
             let path = index.manifests.path();
-            run.report_too_many(&C9, &path, "objects", to_u64(usize::MAX), total);
+            run.report_too_many(C[9], &path, "objects", to_u64(usize::MAX), total);
             level.objects.present_rows = None;
             return Ok(());
         };
@@ -136,19 +134,20 @@ impl ManifestTotals {
             names: run.options.takes_all() && level.objects.present_rows.is_some(),
         });
         let options = run.options.clone();
-        let read_batch = async |range: Range<usize>| {
+        let read_batch = |range: Range<usize>| {
             let rows = to_u64(range.start)..to_u64(range.end);
-            // A chunk of rows that cannot be read is reported once, without its rows.
-            let read = index.manifests.range(rows.clone()).await;
-            let entries = match read {
-                Ok(entries) => entries,
-                Err(error) if crate::finding::is_content(&error) => return Ok((Err(error), 0)),
-                Err(error) => return Err(error),
-            };
-            let weigh = |sum: u64, entry| sum + dense::weight(entry);
-            let bytes = entries.iter().fold(0_u64, weigh);
-            let selected = rows.zip(entries).filter(|(row, _)| options.takes_row(*row));
-            Ok((Ok(selected.collect::<Vec<(u64, Entry)>>()), bytes + ROW_OVERHEAD_BYTES))
+            let options = &options;
+            async move {
+                // A chunk of rows that cannot be read is reported once, without its rows.
+                let entries = match index.manifests.range(rows.clone()).await {
+                    Err(error) if is_content(&error) => return Ok((Err(error), 0)),
+                    entries => entries?,
+                };
+                let bytes = entries.iter().map(dense::weight).sum::<u64>();
+                let selected = rows.zip(entries).filter(|(row, _)| options.takes_row(*row));
+                Ok((Ok(selected.collect::<Vec<(u64, Entry)>>()), bytes + ROW_OVERHEAD_BYTES))
+            }
+            .boxed()
         };
         let shared = Arc::clone(&checks);
         let check_batch = move |rows: Result<Vec<(u64, Entry)>>| match rows {
@@ -157,7 +156,7 @@ impl ManifestTotals {
             ),
             Err(error) => {
                 let mut found = shared.fresh.new_empty();
-                found.add(Finding::from_store(&C2, &shared.path, &error));
+                found.add(Finding::from_store(C[2], &shared.path, &error));
                 BatchReport::Unread(found)
             }
         };
@@ -223,8 +222,8 @@ impl ManifestTotals {
         if let Some(stated) =
             index.doc.num_present.filter(|stated| *stated != self.present && index.has_ids)
         {
-            let finding = Finding::new(&C24, level.path("object_index"));
-            run.add(finding.with_count("num_present", self.present, stated));
+            let finding = C[24].at(level.path("object_index"));
+            run.add(finding.counts("num_present", self.present, stated));
         }
         self.check_shared(run, level, index);
         self.check_owners(run, level);
@@ -237,12 +236,12 @@ impl ManifestTotals {
         else {
             return;
         };
-        let finding = Finding::new(&C25, index.manifests.path());
+        let finding = C[25].at(index.manifests.path());
         let finding = finding.in_row(row - 1);
         let place = level.chunks.locate(fragment);
         let place =
             place.map_or_else(String::new, |(key, n)| format!(", first fragment {n} of {key}"));
-        run.add(finding.with_details(
+        run.add(finding.expects(
             "fragments",
             "one object each",
             format!("{n} of two or more{place}"),
@@ -278,9 +277,9 @@ impl ManifestTotals {
         let Some((fragment, (owner, stated))) = bad.next() else { return };
         let more = bad.count();
         if let Some((key, n)) = level.chunks.locate(fragment) {
-            let finding = Finding::new(&C29, path).in_cell(&key).with_offset(n * 8);
             let found = format!("{stated}, and {more} more that differ");
-            run.add(finding.with_details(format!("owner of fragment {n}"), id(*owner), found));
+            let finding = C[29].at(path).in_cell(&key).with_offset(n * 8);
+            run.add(finding.expects(format!("owner of fragment {n}"), id(*owner), found));
         }
     }
 
@@ -291,13 +290,9 @@ impl ManifestTotals {
         let Some((chunk, _)) = bad.next() else { return };
         let more = bad.count();
         if let Some(key) = level.chunks.key(chunk) {
-            let finding = Finding::new(&G7, level.path("links/0")).in_cell(&key);
             let expected = "those from the last row of a fragment to the first of the next";
-            run.add(finding.with_details(
-                "links",
-                expected,
-                format!("others, here and under {more} more chunks"),
-            ));
+            let found = format!("others, here and under {more} more chunks");
+            run.add(G[7].at(level.path("links/0")).expects("links", expected, found).in_cell(&key));
         }
     }
 }

@@ -16,10 +16,11 @@ mod stage;
 mod work;
 
 use std::ops::Range;
+use std::sync::PoisonError;
 
 use async_recursion::async_recursion as boxed;
-use futures_util::future::LocalBoxFuture;
-use futures_util::stream::LocalBoxStream;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use zvf_error::Result;
 use zvf_store::Store;
@@ -93,10 +94,10 @@ fn divide_stage(scans: &[Scan], stage: Stage, shares: usize) -> Vec<Part> {
 }
 
 /// Records in the order of the parts that made them.
-pub type RecordStream = LocalBoxStream<'static, Result<Vec<u8>>>;
+pub type RecordStream = BoxStream<'static, Result<Vec<u8>>>;
 
 /// A sink that stores records; it receives the next one after it has stored the last.
-pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<()>>>;
+pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> BoxFuture<'static, Result<()>> + Send>;
 
 /// Lists the scans of the validation. Reads documents and no cells.
 ///
@@ -104,8 +105,7 @@ pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> zvf_error::Result<()> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// use std::cell::RefCell;
-/// use std::rc::Rc;
+/// use std::sync::{Arc, Mutex};
 ///
 /// use futures_util::{FutureExt as _, StreamExt as _, stream};
 /// use zvf_store::Store;
@@ -114,19 +114,19 @@ pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(
 /// let store = Store::open(path, Default::default()).await?;
 /// let (options, observer) = (Options::default(), Observer::default());
 /// let scans = survey(&store, &options).await?;
-/// let records = Rc::new(RefCell::new(Vec::new()));
+/// let records = Arc::new(Mutex::new(Vec::new()));
 /// for part in Part::divide(&scans, 2) {
-///     let before: Vec<_> = records.borrow().iter().cloned().map(Ok).collect();
-///     let part_records = Rc::clone(&records);
+///     let before: Vec<_> = records.lock().unwrap().iter().cloned().map(Ok).collect();
+///     let part_records = Arc::clone(&records);
 ///     let sink = Box::new(move |record| {
-///         part_records.borrow_mut().push(record);
-///         async { Ok(()) }.boxed_local()
+///         part_records.lock().unwrap().push(record);
+///         async { Ok(()) }.boxed()
 ///     });
-///     let before = stream::iter(before).boxed_local();
+///     let before = stream::iter(before).boxed();
 ///     record_part(&store, &options, &observer, (&scans, &part), before, sink).await?;
 /// }
-/// let all: Vec<_> = records.take().into_iter().map(Ok).collect();
-/// let merged = merge(&store, &options, &observer, &scans, stream::iter(all).boxed_local()).await?;
+/// let all: Vec<_> = std::mem::take(&mut *records.lock().unwrap()).into_iter().map(Ok).collect();
+/// let merged = merge(&store, &options, &observer, &scans, stream::iter(all).boxed()).await?;
 /// assert_eq!(merged, validate(&store, &options, &observer).await?);
 /// # Ok(())
 /// # }
@@ -135,12 +135,12 @@ pub type RecordSink = Box<dyn FnMut(Vec<u8>) -> LocalBoxFuture<'static, Result<(
 /// # Errors
 ///
 /// When something cannot be fetched.
-#[boxed(?Send)]
+#[boxed]
 pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>> {
     let (work, scans) = Work::survey();
     let observer = Observer::default();
-    Validation::new(store, options, &observer, work).into_records().await?;
-    Ok(scans.take())
+    Validation::new(store, options, &observer, work).run().await?;
+    Ok(std::mem::take(&mut *scans.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// Checks `part` of the `scans` and writes the results to `sink`. `before` are the records of all stages before that
@@ -149,7 +149,7 @@ pub async fn survey(store: &Store, options: &Options) -> Result<Vec<Scan>> {
 /// # Errors
 ///
 /// When something cannot be fetched, `sink` fails, or scans and records are not those of this store (`Conflict`).
-#[boxed(?Send)]
+#[boxed]
 pub async fn record_part(
     store: &Store,
     options: &Options,
@@ -159,7 +159,7 @@ pub async fn record_part(
     sink: RecordSink,
 ) -> Result<bool> {
     let work = Work::part(scans, part, before, sink);
-    Validation::new(store, options, observer, work).into_records().await
+    Validation::new(store, options, observer, work).run().await
 }
 
 /// Returns the report of a validation whose cells, links and manifests were checked by other processes. `records` are those
@@ -168,7 +168,7 @@ pub async fn record_part(
 /// # Errors
 ///
 /// When something cannot be fetched, or scans and records are not those of this store (`Conflict`).
-#[boxed(?Send)]
+#[boxed]
 pub async fn merge(
     store: &Store,
     options: &Options,

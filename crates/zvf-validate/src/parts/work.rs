@@ -4,20 +4,22 @@
 //! {"scan": 3, "start": 0, "end": 128, "seen": ...}     one batch of a scan, by the number of the scan in the survey
 //! ```
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
-use zvf_error::{Error, quote};
+use zvf_error::{Error, Result, quote};
 use zvf_format::Class;
 
 use super::{Part, RecordSink, RecordStream, Scan, Stage};
-use crate::stop::Stop;
+
+/// The scans that a survey has listed so far.
+pub(super) type SurveyedScans = Arc<SyncMutex<Vec<Scan>>>;
 
 /// The part of a validation that this process does. Clones share it.
 #[derive(Clone)]
@@ -25,11 +27,11 @@ pub(crate) enum Work {
     /// All of it, by reading the data.
     Whole,
     /// Only the list of scans.
-    Survey(Rc<RefCell<Vec<Scan>>>),
+    Survey(SurveyedScans),
     /// A part of one stage, for other processes.
-    Part(Rc<PartWork>),
+    Part(Arc<PartWork>),
     /// All of it, from the records of other processes.
-    Merge(Rc<RecordReader>),
+    Merge(Arc<RecordReader>),
 }
 
 /// The part that one process does for others.
@@ -42,7 +44,7 @@ pub(crate) struct PartWork {
 /// Reads the records of a validation in order.
 pub(crate) struct RecordReader {
     scans: Vec<Scan>,
-    next: Cell<usize>, // number of the next scan
+    next: AtomicUsize, // number of the next scan
     records: Mutex<RecordStream>,
 }
 
@@ -69,9 +71,9 @@ struct Record<T> {
 
 impl Work {
     /// Creates a survey, and the list that it fills.
-    pub(super) fn survey() -> (Self, Rc<RefCell<Vec<Scan>>>) {
-        let scans = Rc::default();
-        (Self::Survey(Rc::clone(&scans)), scans)
+    pub(super) fn survey() -> (Self, SurveyedScans) {
+        let scans = SurveyedScans::default();
+        (Self::Survey(Arc::clone(&scans)), scans)
     }
 
     pub(super) fn part(
@@ -81,11 +83,11 @@ impl Work {
         sink: RecordSink,
     ) -> Self {
         let before = RecordReader::new(scans, before);
-        Self::Part(Rc::new(PartWork { part: part.clone(), before, sink: Mutex::new(sink) }))
+        Self::Part(Arc::new(PartWork { part: part.clone(), before, sink: Mutex::new(sink) }))
     }
 
     pub(super) fn merge(scans: &[Scan], records: RecordStream) -> Self {
-        Self::Merge(Rc::new(RecordReader::new(scans, records)))
+        Self::Merge(Arc::new(RecordReader::new(scans, records)))
     }
 
     /// Returns whether findings are reported, so that all undivided checks must run.
@@ -108,12 +110,12 @@ impl Work {
     }
 
     /// Returns which items of the next scan this process checks. The next scan must be this one.
-    pub(crate) fn begin(&self, stage: Stage, path: &str, count: usize) -> Result<Share, Stop> {
+    pub(crate) fn begin(&self, stage: Stage, path: &str, count: usize) -> Result<Share> {
         let scan = Scan { stage, path: path.to_owned(), count };
         match self {
             Self::Whole => Ok(Share::All),
             Self::Survey(scans) => {
-                scans.borrow_mut().push(scan);
+                scans.lock().unwrap_or_else(PoisonError::into_inner).push(scan);
                 Ok(Share::Nothing)
             }
             Self::Merge(recorded) => Ok(Share::Recorded(recorded.begin(&scan)?)),
@@ -134,8 +136,8 @@ impl Work {
         &self,
         scan: usize,
         count: usize,
-        mut take: impl FnMut(Range<usize>, T) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
+        mut take: impl FnMut(Range<usize>, T) -> Result<()>,
+    ) -> Result<()> {
         let recorded = match self {
             Self::Whole | Self::Survey(_) => return Ok(()),
             Self::Part(work) => &work.before,
@@ -161,42 +163,41 @@ impl Work {
         scan: usize,
         Range { start, end }: Range<usize>,
         seen: &T,
-    ) -> Result<(), Stop> {
+    ) -> Result<()> {
         let Self::Part(work) = self else { return Ok(()) };
         let text = serde_json::to_vec(&Record { scan, start, end, seen });
         let text = text.map_err(|error| bad_record(&error.to_string()))?;
         let mut sink = work.sink.lock().await;
-        Ok(sink(text).await?)
+        sink(text).await
     }
 }
 
 impl RecordReader {
     fn new(scans: &[Scan], records: RecordStream) -> Self {
-        Self { scans: scans.to_vec(), next: Cell::new(0), records: Mutex::new(records) }
+        Self { scans: scans.to_vec(), next: AtomicUsize::new(0), records: Mutex::new(records) }
     }
 
     /// Returns the number of the next scan, which must be this one.
-    fn begin(&self, scan: &Scan) -> Result<usize, Stop> {
-        let number = self.next.get();
-        self.next.set(number + 1);
+    fn begin(&self, scan: &Scan) -> Result<usize> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         if self.scans.get(number) == Some(scan) {
             return Ok(number);
         }
         let (class, expected) = (Class::Conflict, "the scans of the plan: plan the work again");
         let found = format!("{} {} of {} things", scan.stage.name(), scan.path, scan.count);
-        Err(work_error(class, "the store", expected, &found).into())
+        Err(work_error(class, "the store", expected, &found))
     }
 
-    async fn next<T: DeserializeOwned>(&self) -> Result<Record<T>, Stop> {
+    async fn next<T: DeserializeOwned>(&self) -> Result<Record<T>> {
         let next = self.records.lock().await.next().await;
         let Some(text) = next.transpose()? else { return Err(bad_record("no more of them")) };
         serde_json::from_slice(&text).map_err(|error| bad_record(&error.to_string()))
     }
 }
 
-fn bad_record(found: &str) -> Stop {
+fn bad_record(found: &str) -> Error {
     let expected = "what this build records of each range: plan the work again";
-    work_error(Class::CountMismatch, "the records", expected, found).into()
+    work_error(Class::CountMismatch, "the records", expected, found)
 }
 
 fn work_error(class: Class, what: &'static str, expected: &'static str, found: &str) -> Error {

@@ -1,7 +1,6 @@
 //! Validations divided between processes: the merged report equals the full report.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use zvf_format::Class;
@@ -11,17 +10,17 @@ use zvf_validate::{
     record_part, survey, validate,
 };
 
-type Records = Rc<RefCell<Vec<Vec<u8>>>>;
+type Records = Arc<Mutex<Vec<Vec<u8>>>>;
 
 fn stream_of(records: Vec<Vec<u8>>) -> RecordStream {
-    stream::iter(records.into_iter().map(Ok)).boxed_local()
+    stream::iter(records.into_iter().map(Ok)).boxed()
 }
 
 fn sink_to(records: &Records) -> RecordSink {
-    let records = Rc::clone(records);
+    let records = Arc::clone(records);
     Box::new(move |record| {
-        records.borrow_mut().push(record);
-        async { Ok(()) }.boxed_local()
+        records.lock().unwrap().push(record);
+        async { Ok(()) }.boxed()
     })
 }
 
@@ -37,7 +36,7 @@ async fn records(store: &Store, options: &Options, shares: usize) -> (Vec<Scan>,
         let (before, sink) = (stream_of(before), sink_to(&part_records));
         let parts = (scans.as_slice(), &part);
         assert!(record_part(store, options, &observer, parts, before, sink).await.unwrap());
-        all.push((part.stage, part_records.take()));
+        all.push((part.stage, std::mem::take(&mut *part_records.lock().unwrap())));
     }
     (scans, all.into_iter().flat_map(|(_, records)| records).collect())
 }

@@ -208,7 +208,7 @@ async fn links_of_a_fragment_are_contiguous_and_cells_are_in_shards() {
     let mut counts = Vec::new();
     for groups in level.link_fragments(&keys).await {
         let groups = groups.unwrap().unwrap();
-        let view = groups.view().unwrap();
+        let view = groups.view();
         counts.push((0..view.len()).map(|f| view.row_count(f).unwrap()).collect::<Vec<_>>());
     }
     assert_eq!(counts, [vec![1, 2], vec![0, 0]]); // objects 0 and 1, in each chunk

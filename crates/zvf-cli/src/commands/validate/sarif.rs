@@ -14,7 +14,7 @@ use zvf::validate::{Finding, RULES, Report, Rule, Severity};
 /// Writes the whole log.
 pub(super) fn write(address: &str, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     let results: Vec<Value> = report.findings.iter().map(result).collect();
-    let rules: Vec<Value> = RULES.iter().map(|rule| descriptor(rule)).collect();
+    let rules: Vec<Value> = RULES.iter().map(descriptor).collect();
     let base = format!("{}/", escape_uri(address.trim_end_matches('/')));
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -379,7 +379,7 @@ impl Context {
             let (runs, rows, tiled) = match fragments {
                 None => (Pieces::default(), 0, false),
                 Some(fragments) => {
-                    let view = fragments.view()?;
+                    let view = fragments.view();
                     let rows = fragments.extent();
                     let mut runs = Pieces::default();
                     runs.extend_from(list_runs(&view, rows, None, true).at_chunk(&key)?, at);
