@@ -100,7 +100,7 @@ impl Transaction {
             types: Vec::new(),
         };
         let options = ReadOptions { kind: Some(kind_type), columns, ..ReadOptions::default() };
-        let fault = |error: zvf_convert::ConvertError| {
+        let fault = |error: zvf_error::Error| {
             let message = join_causes(format!("{file}: {error}"), error.source());
             EditError::new(error.class(), message)
         };

@@ -193,8 +193,7 @@ async fn send_bytes(pieces: &Pieces, bytes: Vec<u8>) -> Result<(), ()> {
     pieces.send(Ok(bytes.into())).await.map_err(|_closed| ())
 }
 
-fn refuse_unencodable(error: zvf::convert::ConvertError) -> Refusal {
-    let error = zvf::Error::from(error);
+fn refuse_unencodable(error: zvf::Error) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, &error.class().to_string(), error.to_string())
 }
 
@@ -237,7 +236,7 @@ impl Encoder {
         }
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<(), zvf::convert::ConvertError> {
+    fn write(&mut self, batch: &Batch) -> Result<(), zvf::Error> {
         match self {
             Self::Arrows(writer) => writer.write(batch),
             Self::Csv(writer) => writer.write(batch),
@@ -246,7 +245,7 @@ impl Encoder {
         }
     }
 
-    fn finish(self) -> Result<(), zvf::convert::ConvertError> {
+    fn finish(self) -> Result<(), zvf::Error> {
         match self {
             Self::Arrows(writer) => writer.finish().map(drop),
             Self::Csv(writer) => writer.finish().map(drop),

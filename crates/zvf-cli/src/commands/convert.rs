@@ -300,7 +300,7 @@ impl Convert {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         if let Some(file) = &self.reference {
-            let image = zvf::convert::write::read_image(file).map_err(zvf::Error::from)?;
+            let image = zvf::convert::write::read_image(file)?;
             let headers = sources.iter_mut().map(|source| &mut source.header);
             headers.for_each(|header| zvf::convert::write::set_image(header, &image));
         }
@@ -338,7 +338,7 @@ impl Convert {
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
             let names = || self.inputs.iter().map(|path| path.display().to_string());
-            let reader = read::open_all(inputs, recipe.format, &options).map_err(zvf::Error::from);
+            let reader = read::open_all(inputs, recipe.format, &options);
             let reader = reader.and_then(|reader| match self.inputs.as_slice() {
                 [only] if holds_names => zvf::create::name_objects(reader, only),
                 _ => Ok(reader),

@@ -56,7 +56,7 @@ impl Job {
     ) -> anyhow::Result<Outcome> {
         let mut losses: Vec<Loss> = Vec::new();
         for source in &sources {
-            losses.extend(write::find_losses(&source.header, format).map_err(Error::from)?);
+            losses.extend(write::find_losses(&source.header, format)?);
         }
         losses.dedup();
         let losses = texts(&losses);
@@ -137,13 +137,13 @@ impl Job {
         options: &WriteOptions,
     ) -> anyhow::Result<(Report, Vec<String>)> {
         let place = || format!("cannot write {}", self.output);
-        let writer = write::open(format, target, options).map_err(Error::from);
+        let writer = write::open(format, target, options);
         let mut writer = writer.with_context(place)?;
         let progress = session.progress("converting");
         let mut notes = Vec::new();
         for source in sources {
             let Source { header, mut pieces, bytes } = source;
-            writer.begin(&header).map_err(Error::from).with_context(place)?;
+            writer.begin(&header).with_context(place)?;
             let mut vertices = 0_u64;
             let expected = pieces.expected_vertices(&header);
             while let Some(piece) = pieces.next().await {
@@ -151,7 +151,7 @@ impl Job {
                 if let Piece::Vertices(batch) = &piece {
                     vertices += to_u64(batch.len());
                 }
-                writer.write(piece).map_err(Error::from).with_context(place)?;
+                writer.write(piece).with_context(place)?;
                 match (expected, &bytes) {
                     (Some(total), _) => {
                         progress.advance("", vertices, total.max(vertices), "vertices");
@@ -170,7 +170,7 @@ impl Job {
             }
             notes.extend(pieces.notes());
         }
-        let report = writer.finish().map_err(Error::from).with_context(place)?;
+        let report = writer.finish().with_context(place)?;
         drop(progress);
         Ok((report, notes))
     }
@@ -241,7 +241,7 @@ enum Pieces {
 impl Pieces {
     async fn next(&mut self) -> Option<Result<Piece, Error>> {
         match self {
-            Self::Files(reader) => reader.next().map(|piece| piece.map_err(Error::from)),
+            Self::Files(reader) => reader.next(),
             Self::Store(export) => export.next().await.transpose(),
         }
     }

@@ -1,10 +1,10 @@
 //! The header and the pieces of a reader.
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use super::values::batch_error;
-use crate::ConvertError;
 
 /// The contents of a file.
 ///
@@ -18,7 +18,7 @@ use crate::ConvertError;
 /// let header = reader.header();
 /// assert_eq!((header.kind, header.unit()), (zvf_model::Kind::Skeleton, Some("micrometer")));
 /// assert_eq!(header.fields.iter().map(|field| &*field.name).collect::<Vec<_>>(), ["radius", "type"]);
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
@@ -103,7 +103,7 @@ impl Header {
     }
 
     /// Returns a batch with these columns and no rows.
-    pub(crate) fn empty_batch(&self) -> Result<Batch, ConvertError> {
+    pub(crate) fn empty_batch(&self) -> Result<Batch> {
         let fields = self.fields.iter().cloned();
         let batch = Batch::new(self.kind, self.positions.clone());
         let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(batch_error)?;
@@ -161,7 +161,7 @@ pub struct ElementHeader {
 /// let pieces: Vec<Piece> = reader.collect::<Result<_, _>>()?;
 /// let [Piece::Vertices(batch), Piece::Elements { rows, .. }] = &pieces[..] else { panic!() };
 /// assert_eq!((batch.len(), rows.as_slice::<i64>()), (3, Some(&[2, 0][..])));
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {

@@ -1,10 +1,10 @@
 //! Writer of batches to files of Arrow and Parquet.
 
+use zvf_error::Result;
 use zvf_model::Batch;
 
 use super::rows::{BatchWriter, Rows};
 use super::{Opened, Target, WriteOptions};
-use crate::ConvertError;
 use crate::arrow::{ArrowWriter, ParquetWriter};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -25,11 +25,11 @@ pub(crate) fn open_parquet<'a>(target: Target<'a>, options: &WriteOptions) -> Op
 impl<W: std::io::Write> BatchWriter for ArrowWriter<W> {
     const NAME: &'static str = "Arrow";
 
-    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         self.write(batch)
     }
 
-    fn end(self) -> Result<(), ConvertError> {
+    fn end(self) -> Result<()> {
         self.finish().map(drop)
     }
 }
@@ -37,11 +37,11 @@ impl<W: std::io::Write> BatchWriter for ArrowWriter<W> {
 impl<W: std::io::Write> BatchWriter for ParquetWriter<W> {
     const NAME: &'static str = "Parquet";
 
-    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         self.write(batch)
     }
 
-    fn end(self) -> Result<(), ConvertError> {
+    fn end(self) -> Result<()> {
         self.finish().map(drop)
     }
 }

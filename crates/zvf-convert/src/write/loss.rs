@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Kind};
 
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::format::{Attributes, Format, GroupSupport, IdSupport, UnitSupport};
 use crate::read::Header;
 use crate::write::image::Image;
@@ -40,18 +41,18 @@ impl fmt::Display for Loss {
 /// # Errors
 ///
 /// When it cannot hold the kind or the axes at all.
-pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, ConvertError> {
+pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     let (can, name) = (format.capabilities(), format.name());
     if !can.kinds.contains(&header.kind) {
         let what = format!("a {}", header.kind);
         let advice = "write another format: zvf formats lists what each holds";
-        return Err(ConvertError::NoType { format: name, what, advice });
+        return Err(cannot_hold(name, what, advice));
     }
     let axes = header.axes.len();
     if axes < usize_from_u32(can.axes.0) || axes > usize_from_u32(can.axes.1) {
         let what = format!("{axes} axes");
         let advice = "choose other columns of positions, or write CSV or npy";
-        return Err(ConvertError::NoType { format: name, what, advice });
+        return Err(cannot_hold(name, what, advice));
     }
     let (ids, refusal) = (can.ids, can.refusal);
     let mut losses = Vec::new();

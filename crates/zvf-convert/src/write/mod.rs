@@ -14,7 +14,7 @@
 //! others stream.
 //!
 //! A writer of format NAME is `write/NAME.rs`: a struct that implements [`Writer`], and
-//! `pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Result<Box<dyn Writer + 'a>, ConvertError>`
+//! `pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Result<Box<dyn Writer + 'a>>`
 //! that its `Spec` in `format/NAME.rs` names. A folder format writes below [`Target::into_folder`].
 //!
 //! Not here: publication. The target is a temporary file or folder, which the caller renames when it is complete.
@@ -71,8 +71,9 @@ pub use target::{SeekWrite, Target};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
 
-use crate::ConvertError;
+use crate::error::{cannot_hold, worded_error};
 use crate::format::Format;
 use crate::read::{Header, Piece, Reader};
 
@@ -83,27 +84,27 @@ pub trait Writer {
     /// # Errors
     ///
     /// When the format cannot hold the kind, when it is the second kind of a format of one kind, or when writing fails.
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError>;
+    fn begin(&mut self, header: &Header) -> Result<()>;
 
     /// Adds a piece of the current kind.
     ///
     /// # Errors
     ///
     /// When the format cannot hold the piece, when the piece does not fit the header, or when writing fails.
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError>;
+    fn write(&mut self, piece: Piece) -> Result<()>;
 
     /// Completes the file: afterwards the target holds all of its bytes.
     ///
     /// # Errors
     ///
     /// When writing fails, or the input was incomplete.
-    fn finish(self: Box<Self>) -> Result<Report, ConvertError>;
+    fn finish(self: Box<Self>) -> Result<Report>;
 }
 
 /// A writer, or why there is none.
-pub(crate) type Opened<'a> = Result<Box<dyn Writer + 'a>, ConvertError>;
+pub(crate) type Opened<'a> = Result<Box<dyn Writer + 'a>>;
 /// The losses of an encoded file.
-pub(crate) type Encoded = Result<Vec<Loss>, ConvertError>;
+pub(crate) type Encoded = Result<Vec<Loss>>;
 
 /// Options for writing a file.
 ///
@@ -180,7 +181,7 @@ pub struct Report {
 /// }
 /// assert_eq!(writer.finish()?.vertices, 2);
 /// assert!(text.starts_with(b"x,y,z,radius,type,object\n0,0,0,2.5,1,0\n"));
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 ///
 /// # Errors
@@ -190,11 +191,14 @@ pub fn open<'a>(
     format: Format,
     target: Target<'a>,
     options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+) -> Result<Box<dyn Writer + 'a>> {
     let Some(open) = format.spec().write else {
         let names: Vec<_> =
             Format::ALL.iter().filter(|f| f.is_written()).map(|f| f.token()).collect();
-        return Err(ConvertError::NotWritten { format: format.name(), written: names.join(", ") });
+        let (format, written) = (format.name(), names.join(", "));
+        let text =
+            format!("{format} is read and not written: the formats that are written are {written}");
+        return Err(worded_error(zvf_format::Class::Unsupported, text));
     };
     open(target, options)
 }
@@ -204,7 +208,7 @@ pub fn open<'a>(
 /// # Errors
 ///
 /// When reading or writing fails.
-pub fn copy(reader: Reader, mut writer: Box<dyn Writer + '_>) -> Result<Report, ConvertError> {
+pub fn copy(reader: Reader, mut writer: Box<dyn Writer + '_>) -> Result<Report> {
     let header = reader.header().clone();
     writer.begin(&header)?;
     for piece in reader {
@@ -214,22 +218,18 @@ pub fn copy(reader: Reader, mut writer: Box<dyn Writer + '_>) -> Result<Report, 
 }
 
 /// Converts a count of `what` to the 32 bits that a format has for it.
-pub(crate) fn count_u32(
-    n: usize,
-    format: &'static str,
-    what: &'static str,
-) -> Result<u32, ConvertError> {
+pub(crate) fn count_u32(n: usize, format: &'static str, what: &'static str) -> Result<u32> {
     u32::try_from(n).map_err(|_too_many| {
         let advice = "write it in parts";
-        ConvertError::NoType { format, what: format!("{n} {what}"), advice }
+        cannot_hold(format, format!("{n} {what}"), advice)
     })
 }
 
 /// Sets `has_begun`, and refuses a second kind where a file holds one.
-pub(crate) fn begin_once(has_begun: &mut bool, format: &'static str) -> Result<(), ConvertError> {
+pub(crate) fn begin_once(has_begun: &mut bool, format: &'static str) -> Result<()> {
     if std::mem::replace(has_begun, true) {
         let advice = "write each kind to a file of its own, with --kind";
-        return Err(ConvertError::NoType { format, what: "several kinds".to_owned(), advice });
+        return Err(cannot_hold(format, "several kinds".to_owned(), advice));
     }
     Ok(())
 }

@@ -19,7 +19,6 @@ use zvf_write::SlicePlan;
 
 use super::ids::{Numbering, Shift};
 use super::slices::Slicer;
-use super::source::to_error;
 use super::{Progress, Recipe, Stage, open, report_progress};
 use crate::Error;
 use crate::error::{bad_request_error, not_finite_error, other_columns_error};
@@ -198,7 +197,7 @@ impl Layout {
                 cached.push(CachedFile { stamp: read_stamp(file), header, pieces });
             }
             for (number, piece) in reader.by_ref().enumerate() {
-                let piece = piece.map_err(|error| in_file(file, to_error(error)))?;
+                let piece = piece.map_err(|error| in_file(file, error))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
                 if slicer.is_cut() {

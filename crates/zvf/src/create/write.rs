@@ -11,7 +11,6 @@ use zvf_store::Build;
 use zvf_write::{Notice, Report, TaskPlan, Writer};
 
 use super::beside::Beside;
-use super::source::to_error;
 use super::{
     Layout, Progress, Recipe, Shape, Stage, report_progress, schema, shift_vertex_numbers,
 };
@@ -139,7 +138,7 @@ async fn write_at_once(
         let reader = layout.reader(input, file, recipe).map_err(in_file)?;
         beside.take_records(reader.header());
         for piece in reader {
-            let piece = piece.map_err(|error| in_file(to_error(error)))?;
+            let piece = piece.map_err(in_file)?;
             push(&mut writer, shift.apply(piece)?, before, &mut beside).map_err(in_file)?;
             report_progress(progress, Stage::Read, writer.vertices())?;
         }

@@ -220,7 +220,7 @@ impl Iterator for Pieces<'_> {
             match self.reader.as_mut()?.next() {
                 Some(piece) => {
                     self.taken += 1;
-                    return Some(piece.map_err(Error::from));
+                    return Some(piece);
                 }
                 None => {
                     self.input += 1;

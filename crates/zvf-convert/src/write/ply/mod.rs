@@ -13,12 +13,13 @@ mod stream;
 
 use std::io::Write;
 
+use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
-use crate::ConvertError;
 use crate::elements::elements_as_rows;
+use crate::error::cannot_hold;
 use crate::table::{Scalar, Source, Table};
 
 pub(crate) use stream::open;
@@ -41,7 +42,7 @@ pub(crate) use stream::open;
 /// # Errors
 ///
 /// When writing fails, a code has no category, or a column has values that PLY cannot hold.
-pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<(), ConvertError> {
+pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<()> {
     let table = Table::new(batch, axes);
     let columns: Vec<&Scalar<'_>> =
         table.columns().iter().filter(|column| !matches!(column.source, Source::Part)).collect();
@@ -99,9 +100,9 @@ pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<
     Ok(())
 }
 
-fn too_many_corners_error() -> ConvertError {
+fn too_many_corners_error() -> Error {
     let what = "faces of more than 255 corners".to_owned();
-    ConvertError::NoType { format: "PLY", what, advice: "divide them into triangles" }
+    cannot_hold("PLY", what, "divide them into triangles")
 }
 
 /// The attributes of edges or faces.
@@ -113,7 +114,7 @@ struct ElementTable<'a> {
 
 impl<'a> ElementTable<'a> {
     /// Creates the table of the attributes of `rows`, whose positions are the vertices of elements.
-    fn new(rows: &'a Batch) -> Result<Self, ConvertError> {
+    fn new(rows: &'a Batch) -> Result<Self> {
         let table = Table::new(rows, &[]);
         let is_field = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
         let first = table.columns().iter().filter(|column| !is_field(column)).count();
@@ -127,14 +128,14 @@ impl<'a> ElementTable<'a> {
         self.table.columns().iter().skip(self.first).zip(self.properties.iter().copied())
     }
 
-    fn write_header(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
+    fn write_header(&self, out: &mut dyn Write) -> Result<()> {
         for (column, property) in self.columns() {
             writeln!(out, "property {} {}", property.name(), property_name(column, NO_AXIS)?)?;
         }
         Ok(())
     }
 
-    fn write_row(&self, row: usize, out: &mut dyn Write) -> Result<(), ConvertError> {
+    fn write_row(&self, row: usize, out: &mut dyn Write) -> Result<()> {
         self.columns()
             .try_for_each(|(column, property)| property.write(&self.table.value(column, row)?, out))
     }
@@ -155,11 +156,9 @@ fn edges(batch: &Batch) -> Option<Vec<(usize, usize)>> {
     })
 }
 
-fn encode_vertex(row: u64) -> Result<[u8; 4], ConvertError> {
-    let number = i32::try_from(row).map_err(|_too_large| ConvertError::NoType {
-        format: "PLY",
-        what: format!("vertex number {row}"),
-        advice: "write it in parts, or as npy",
+fn encode_vertex(row: u64) -> Result<[u8; 4]> {
+    let number = i32::try_from(row).map_err(|_too_large| {
+        cannot_hold("PLY", format!("vertex number {row}"), "write it in parts, or as npy")
     })?;
     Ok(number.to_le_bytes())
 }
@@ -179,7 +178,7 @@ enum Property {
 
 impl Property {
     /// Returns the type that holds every value of a column.
-    fn infer(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
+    fn infer(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self> {
         match Self::from_type(column) {
             Some(property) => Ok(property),
             None => Self::from_values(table, column, rows),
@@ -206,11 +205,7 @@ impl Property {
         })
     }
 
-    fn from_values(
-        table: &Table<'_>,
-        column: &Scalar<'_>,
-        rows: usize,
-    ) -> Result<Self, ConvertError> {
+    fn from_values(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self> {
         let mut property = Self::Int;
         for row in 0..rows {
             if i32::try_from(exact_integer(column, &table.value(column, row)?)?).is_err() {
@@ -245,7 +240,7 @@ impl Property {
 
     /// Writes a value that fits the type. A missing value is -1.
     #[expect(clippy::as_conversions, reason = "the column was chosen so that its values fit")]
-    fn write(self, value: &Value, out: &mut dyn Write) -> Result<(), ConvertError> {
+    fn write(self, value: &Value, out: &mut dyn Write) -> Result<()> {
         let (integer, real) = match value {
             Value::Bool(flag) => (i64::from(*flag), 0.0),
             Value::Int(n) => (*n, *n as f64),
@@ -265,7 +260,7 @@ impl Property {
 }
 
 /// Returns an integer that is exact in a double. A missing value is -1.
-fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError> {
+fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64> {
     let number = match value {
         Value::Int(n) => i128::from(*n),
         Value::UInt(n) => i128::from(*n),
@@ -274,7 +269,7 @@ fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError
         Value::Float(_) | Value::Text(_) => {
             let what = format!("the text of {:?}", column.name);
             let advice = "leave the column out, or write CSV or JSON lines";
-            return Err(ConvertError::NoType { format: "PLY", what, advice });
+            return Err(cannot_hold("PLY", what, advice));
         }
     };
     match i64::try_from(number) {
@@ -282,19 +277,19 @@ fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError
         _ => {
             let what = format!("{number} in {:?}", column.name);
             let advice = "leave the column out, or write npy";
-            Err(ConvertError::NoType { format: "PLY", what, advice })
+            Err(cannot_hold("PLY", what, advice))
         }
     }
 }
 
 /// Returns the name of a property: `x`, `y`, `z` for the first axes, as viewers expect, otherwise that of the column.
-fn property_name(column: &Scalar<'_>, at: usize) -> Result<String, ConvertError> {
+fn property_name(column: &Scalar<'_>, at: usize) -> Result<String> {
     let first = ["x", "y", "z"].get(at).filter(|_| matches!(column.source, Source::Axis(..)));
     let name = first.map_or(column.name.as_str(), |name| *name);
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_graphic()) {
         let what = format!("the name {name:?}");
         let advice = "leave the column out, or write CSV or JSON lines";
-        return Err(ConvertError::NoType { format: "PLY", what, advice });
+        return Err(cannot_hold("PLY", what, advice));
     }
     Ok(name.to_owned())
 }
@@ -403,7 +398,7 @@ mod tests {
         let large = ((1_i64 << 53) + 1).to_le_bytes();
         assert_eq!(
             with(Field::new("n", column("int64", 1, &large))).unwrap_err(),
-            "PLY cannot hold 9007199254740993 in \"n\": leave the column out, or write npy"
+            "Unsupported, PLY cannot hold 9007199254740993 in \"n\": leave the column out, or write npy"
         );
         assert!(with(Field::new("n", column("int64", 1, &(1_i64 << 40).to_le_bytes()))).is_ok());
         assert!(with(Field::new("t", column("<U1", 1, &[0x61, 0, 0, 0]))).is_err());
