@@ -9,16 +9,13 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use tokio::task::coop::unconstrained;
 use zvf_format::Class;
 use zvf_publish::{KeyedFolder, PreparedFile};
+pub(crate) use zvf_store::block_on;
 use zvf_store::{Objects, SeenVersion};
 
 use crate::error::{EditError, Result, io_class};
@@ -292,53 +289,8 @@ async fn replace_object(objects: &Objects, put: PutRequest<'_>, is_alone: bool) 
     }
 }
 
-/// Blocks this thread until the future is ready.
-///
-/// The future is exempt from the cooperative budget of a tokio task. As the surrounding task never yields, an exhausted
-/// budget would make every poll return `Pending` forever.
-pub(crate) fn block_on<F: Future>(work: F) -> F::Output {
-    let mut work = std::pin::pin!(unconstrained(work));
-    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match work.as_mut().poll(&mut context) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
-
-/// A waker that unparks a thread.
-struct ThreadWaker(Thread);
-
-impl Wake for ThreadWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// The error classes of a failed condition of a put.
 const CHANGED_CLASSES: [Class; 3] = [Class::FileChanged, Class::Conflict, Class::AlreadyExists];
 
 /// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 16;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn block_on_ignores_the_budget_of_the_task() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let steps = runtime.block_on(async {
-            let door = tokio::sync::Semaphore::new(1);
-            block_on(async {
-                for _ in 0..1000 {
-                    drop(door.acquire().await);
-                }
-                1000
-            })
-        });
-        assert_eq!(steps, 1000);
-    }
-}

@@ -17,7 +17,7 @@
 //! cache, budget, shared, clock, sync   what all handles of one store share
 //! build                                stores that are written and published
 //! file, objects, lone, tet             single files, objects, Zarr arrays and `.tet` files
-//! notice, error
+//! notice, error, wait
 //! record                               records of journals, for `zvf-edit`
 //! internals, models, place             for tests
 //! ```
@@ -82,6 +82,7 @@ mod source;
 mod sync;
 mod tet;
 mod versions;
+mod wait;
 
 pub use budget::{Budget, Reservation};
 pub use build::{
@@ -105,6 +106,7 @@ pub use options::{OpenOptions, RetriedRequest, RetryHook, Timeouts, VersionsHook
 pub use source::{Backend, IoStats};
 pub use tet::{TetDataset, TetFile};
 pub use versions::{CommitNote, CommittedVersion, ObjectStream, Versions};
+pub use wait::block_on;
 pub use zvf_blosc::{
     Compressor as BloscCompressor, Settings as BloscSettings, Shuffle as BloscShuffle,
 };

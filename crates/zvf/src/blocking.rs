@@ -5,17 +5,14 @@
 //! caller is itself inside a runtime, waiting for a network would stop it: such a call is refused, with
 //! an error that says so. Local stores may be read anywhere.
 
-use std::pin::pin;
+use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::coop::unconstrained;
-use zvf_store::{OpenOptions, Store};
+use zvf_format::Class;
+use zvf_store::{OpenOptions, Store, block_on};
 
 use crate::Error;
-use crate::error::{no_runtime_error, would_block_error};
 
 /// What waits: nothing for a local store, a runtime for a remote one.
 #[derive(Clone, Debug)]
@@ -72,7 +69,7 @@ impl BlockingRuntime {
                 refuse_inside()?;
                 Ok(runtime.block_on(future))
             }
-            Some(Owned(None)) | None => Ok(block_on_here(future)),
+            Some(Owned(None)) | None => Ok(block_on(future)),
         }
     }
 }
@@ -219,28 +216,17 @@ fn refuse_inside() -> Result<(), Error> {
     }
 }
 
-/// Runs `future` on this thread, which sleeps while it waits.
-///
-/// Inside a task of tokio the future would share the task's budget of steps: once that is used up, everything says that it
-/// is not ready and wakes at once, for ever, since the task itself never gets to an end. So it has none.
-pub(crate) fn block_on_here<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Sleeper(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(unconstrained(future));
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => thread::park(),
-        }
-    }
+/// Returns the error for a call that would wait for a network on a thread that drives other tasks.
+fn would_block_error() -> Error {
+    let text = "a blocking call on a remote store inside an async runtime";
+    let error = Error::custom(Class::InvalidArgument, text).with_op("wait");
+    error.with_hint("use the async functions there, or a thread of its own")
 }
 
-struct Sleeper(Thread);
-
-impl Wake for Sleeper {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
+/// Returns the error for a blocking API without its runtime.
+fn no_runtime_error(source: io::Error) -> Error {
+    let text = format!("the runtime for remote stores does not start: {}", source.kind());
+    Error::custom(Class::Io, text).with_op("open").with_cause(source)
 }
 
 /// Threads of a runtime: they move bytes, decoding happens elsewhere.
@@ -248,7 +234,7 @@ const WORKERS: usize = 2;
 
 #[cfg(test)]
 mod tests {
-    use zvf_format::Class;
+    use std::thread;
 
     use super::*;
 

@@ -27,8 +27,8 @@
 //! | [`store`], [`Store`], [`OpenOptions`] | names and bytes: backends, codecs, layouts, caches | `zvf-store` |
 //! | [`model`], [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
 //! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
-//! | [`convert`], [`export`] | answers as files of other formats, and such files as geometry | `zvf-convert`, here |
-//! | [`write`](mod@write), [`create`], [`ingest`] | geometry to stores; files to stores, in one process or many | `zvf-write`, here |
+//! | [`convert`], [`export`] | answers as files of other formats, and such files as geometry | `zvf-convert`, `zvf-jobs` |
+//! | [`write`](mod@write), [`create`], [`ingest`] | geometry to stores; files to stores, in one process or many | `zvf-write`, `zvf-jobs` |
 //! | [`pyramid`] | coarser levels of a store | `zvf-pyramid` |
 //! | [`render`](mod@render) | pictures of answers | `zvf-render` |
 //! | [`edit`] | transactions on stores: operations, history, undo | `zvf-edit` |
@@ -36,10 +36,10 @@
 //! | [`repair`] | what can be repaired without guessing | `zvf-repair` |
 //! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
 //! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
-//! | [`tasks`] | work that many processes divide: plan, run, finish | here |
-//! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | here |
-//! | [`clean`], [`leftovers`] | what killed commands left beside a store | here |
-//! | [`fetch`] | precomputed folders behind URLs, copied to this machine | here |
+//! | [`tasks`] | work that many processes divide: plan, run, finish | `zvf-jobs` |
+//! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | `zvf-jobs` |
+//! | [`clean`], [`leftovers`] | what killed commands left beside a store | `zvf-jobs` |
+//! | [`fetch`] | precomputed folders behind URLs, copied to this machine | `zvf-jobs` |
 //! | [`publish`] | files and folders that appear at once | `zvf-publish` |
 //! | [`tet`], [`b2nd`] | tensor files and packs, Caterva and B2ND frames as views | `zvf-tet`, `zvf-b2nd` |
 //!
@@ -56,25 +56,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-pub mod blob;
 pub mod blocking;
-#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
-pub mod clean;
-#[cfg(all(feature = "convert", feature = "write"))]
-pub mod create;
-mod error;
 mod exit_code;
-#[cfg(all(feature = "convert", feature = "query"))]
-pub mod export;
-#[cfg(feature = "convert")]
-pub mod fetch;
-#[cfg(all(feature = "convert", feature = "write"))]
-pub mod ingest;
-pub mod inspect;
-#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
-pub mod leftovers;
-#[cfg(feature = "validate")]
-pub mod tasks;
 
 use async_recursion::async_recursion as boxed;
 pub use exit_code::exit_code;
@@ -83,6 +66,13 @@ pub use zvf_b2nd as b2nd;
 pub use zvf_edit as edit;
 pub use zvf_error::{Error, join_causes};
 pub use zvf_format as format;
+pub use zvf_jobs::{blob, inspect};
+#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
+pub use zvf_jobs::{clean, leftovers};
+#[cfg(all(feature = "convert", feature = "write"))]
+pub use zvf_jobs::{create, ingest};
+#[cfg(feature = "convert")]
+pub use zvf_jobs::{export, fetch};
 pub use zvf_metadata as metadata;
 pub use zvf_model as model;
 pub use zvf_model::{
@@ -95,6 +85,8 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, Timeouts};
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
+#[cfg(feature = "validate")]
+pub use zvf_jobs::tasks;
 #[cfg(feature = "migrate")]
 pub use zvf_migrate as migrate;
 #[cfg(feature = "pyramid")]

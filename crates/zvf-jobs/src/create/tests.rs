@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use zvf_format::Class;
 use zvf_model::Kind;
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
 use zvf_write::Report;
 
 use super::*;
-use crate::{OpenOptions, Query};
 
 struct Folder(PathBuf);
 
@@ -58,7 +59,7 @@ async fn each_kind_is_read_back() {
     ] {
         let (report, address) = create_from(file, &recipe).await.unwrap();
         assert_eq!(report.vertices, vertices, "{kind}");
-        let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+        let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
         let answer = reader.run(&Query::all()).await.unwrap();
         assert_eq!(answer.batch.kind(), kind);
         assert_eq!(answer.batch.len() as u64, vertices);
@@ -75,7 +76,7 @@ async fn chains_keep_their_vertices_in_order() {
     let recipe = Recipe { read, per_chunk: 10, ..Recipe::default() };
     let (report, address) = create_from(&file, &recipe).await.unwrap();
     assert_eq!(report.objects, 3);
-    let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+    let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
     let query = Query::all().of_objects([zvf_model::ObjectId(1)]);
     let answer = reader.run(&query).await.unwrap();
     let xs: Vec<f64> =

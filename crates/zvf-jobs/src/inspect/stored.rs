@@ -8,7 +8,7 @@ use crate::Error;
 /// What lies in the backend.
 ///
 /// ```
-/// let stored = zvf::inspect::StoredTotals::default();
+/// let stored = zvf_jobs::inspect::StoredTotals::default();
 /// assert_eq!((stored.objects, stored.bytes), (0, 0));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -18,11 +18,11 @@ use super::json;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zvf::Error> {
+/// # async fn main() -> Result<(), zvf_error::Error> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// let reader = zvf::open(path, zvf::OpenOptions::default()).await?;
-/// let all = reader.statistics(zvf::LevelId(0), None).await?;
-/// for one in zvf::inspect::AttributeStats::list(&all) {
+/// let reader = zvf_query::Reader::new(zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?);
+/// let all = reader.statistics(zvf_model::LevelId(0), None).await?;
+/// for one in zvf_jobs::inspect::AttributeStats::list(&all) {
 ///     println!("{} {}: {:?} to {:?}", one.scope, one.name, one.min, one.max);
 /// }
 /// # Ok(())

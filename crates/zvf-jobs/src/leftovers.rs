@@ -25,9 +25,9 @@ use crate::Error;
 /// let scratch = dir.join(".a.zarrvectors.zvf-build-0123456789abcdef");
 /// std::fs::create_dir(&scratch)?;
 /// let store = dir.join("a.zarrvectors").to_str().unwrap().to_owned();
-/// let left = zvf::leftovers::list(&store)?;
+/// let left = zvf_jobs::leftovers::list(&store)?;
 /// assert_eq!((left.len(), &left[0].folder, left[0].goes_on), (1, &scratch, false));
-/// assert_eq!(zvf::leftovers::clear(&store)?, [scratch]);
+/// assert_eq!(zvf_jobs::leftovers::clear(&store)?, [scratch]);
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -25,7 +25,7 @@ use crate::error::{bad_request_error, changed_count_error};
 /// # let folder = std::env::temp_dir().join(format!("zvf-create-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// use std::ops::ControlFlow;
-/// use zvf::create::{self, Layout, Recipe};
+/// use zvf_jobs::create::{self, Layout, Recipe};
 ///
 /// let (file, store) = (folder.join("a.csv"), folder.join("a.zarrvectors"));
 /// std::fs::write(&file, "x,y,mass\n1,2,0.5\n30,40,0.25\n")?;

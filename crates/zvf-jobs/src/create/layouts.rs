@@ -29,7 +29,7 @@ use crate::error::{bad_request_error, changed_count_error};
 /// # let folder = std::env::temp_dir().join(format!("zvf-layouts-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// use std::ops::ControlFlow;
-/// use zvf::create::{Layouts, Recipe};
+/// use zvf_jobs::create::{Layouts, Recipe};
 ///
 /// let (points, tree) = (folder.join("a.csv"), folder.join("b.swc"));
 /// std::fs::write(&points, "x,y,z\n1,2,3\n")?;

@@ -86,11 +86,11 @@ impl Plan {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
     /// # let work = std::env::temp_dir().join(format!("zvf-tasks-{}", std::process::id()));
-    /// use zvf::tasks::{Plan, TaskOutcome, WorkFolder};
-    /// use zvf::validate::{Observer, Options};
+    /// use zvf_jobs::tasks::{Plan, TaskOutcome, WorkFolder};
+    /// use zvf_validate::{Observer, Options};
     ///
-    /// let (open, observer) = (zvf::OpenOptions::default(), Observer::default());
-    /// let store = zvf::open_store(path, open.clone()).await?;
+    /// let (open, observer) = (zvf_store::OpenOptions::default(), Observer::default());
+    /// let store = zvf_store::Store::open(path, open.clone()).await?;
     /// let folder = WorkFolder::open(work.to_str().ok_or("a path")?, &open)?;
     /// let plan = Plan::validate((&store, path, &open), &Options::default(), false, 4).await?;
     /// let tasks = plan.create(&folder).await?;

@@ -36,7 +36,7 @@ use crate::error::bad_request_error;
 /// What a blob is taken for.
 ///
 /// ```
-/// use zvf::blob::BlobKind;
+/// use zvf_jobs::blob::BlobKind;
 ///
 /// assert_eq!("link_cell".parse::<BlobKind>().unwrap(), BlobKind::LinkCell);
 /// ```
@@ -101,7 +101,7 @@ impl BlobKind {
     /// Returns the kind whose first bytes `bytes` begin with; not every kind has such.
     ///
     /// ```
-    /// use zvf::blob::BlobKind;
+    /// use zvf_jobs::blob::BlobKind;
     ///
     /// assert_eq!(BlobKind::guess(b"TETR\x01\0\0\0"), Some(BlobKind::Tet));
     /// assert_eq!(BlobKind::guess(b"\0\0\0\0"), None);
@@ -139,7 +139,7 @@ impl FromStr for BlobKind {
 /// What the bytes alone do not say.
 ///
 /// ```
-/// use zvf::blob::{BlobKind, Settings};
+/// use zvf_jobs::blob::{BlobKind, Settings};
 ///
 /// let settings = Settings { axes: Some(1), ..Settings::default() };
 /// let blob = b"\x01\0\0\0\x04\0\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
@@ -197,7 +197,7 @@ impl Default for Settings {
 /// What a blob holds, and what is wrong with it.
 ///
 /// ```
-/// use zvf::blob::{BlobKind, Settings};
+/// use zvf_jobs::blob::{BlobKind, Settings};
 ///
 /// let report = Settings::default().report(BlobKind::Tet, b"TETR\x01").unwrap();
 /// assert!(!report.is_sound(false));

@@ -4,7 +4,6 @@
 //! Not here: how a command prints it and ends.
 
 use std::fmt::Display;
-use std::io;
 
 use zvf_error::{Error, quote};
 use zvf_format::Class;
@@ -53,17 +52,4 @@ pub(crate) fn changed_file_error(file: &str) -> Error {
     let expected = "the file as it was planned";
     let error = Error::new(Class::FileChanged, file.to_owned(), expected, "another");
     error.with_op("convert").with_hint("plan again")
-}
-
-/// Returns the error for a call that would wait for a network on a thread that drives other tasks.
-pub(crate) fn would_block_error() -> Error {
-    let text = "a blocking call on a remote store inside an async runtime";
-    let error = Error::custom(Class::InvalidArgument, text).with_op("wait");
-    error.with_hint("use the async functions there, or a thread of its own")
-}
-
-/// Returns the error for a blocking API without its runtime.
-pub(crate) fn no_runtime_error(source: io::Error) -> Error {
-    let text = format!("the runtime for remote stores does not start: {}", source.kind());
-    Error::custom(Class::Io, text).with_op("open").with_cause(source)
 }

@@ -38,11 +38,11 @@ use crate::error::bad_request_error;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// use zvf::convert::Format;
-/// use zvf::convert::write::{self, Target, WriteOptions};
+/// use zvf_convert::Format;
+/// use zvf_convert::write::{self, Target, WriteOptions};
 ///
-/// let reader = zvf::open(path, zvf::OpenOptions::default()).await?;
-/// let mut export = zvf::export::Export::open(&reader, zvf::Query::all(), None).await?;
+/// let reader = zvf_query::Reader::new(zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?);
+/// let mut export = zvf_jobs::export::Export::open(&reader, zvf_query::Query::all(), None).await?;
 /// let mut text = Vec::new();
 /// let mut writer = write::open(Format::Csv, Target::stream(&mut text), &WriteOptions::default())?;
 /// writer.begin(&export.header)?;

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use zvf_convert::read::Reader;
 use zvf_model::Kind;
 use zvf_query::Query;
+use zvf_store::block_on;
 
 use crate::Error;
-use crate::blocking::block_on_here;
 use crate::export::Export;
 
 /// What a store answers, of which another one is made as if it were a file.
@@ -25,11 +25,11 @@ use crate::export::Export;
 /// # let folder = std::env::temp_dir().join(format!("zvf-source-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// use std::ops::ControlFlow;
-/// use zvf::create::{Layouts, Recipe, StoreSource};
+/// use zvf_jobs::create::{Layouts, Recipe, StoreSource};
 ///
-/// let reader = zvf::open(path, zvf::OpenOptions::default()).await?;
-/// let kind = reader.plan(&zvf::Query::all()).await?.kind;
-/// let source = StoreSource { name: "points".into(), reader, query: zvf::Query::all(), kind };
+/// let reader = zvf_query::Reader::new(zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?);
+/// let kind = reader.plan(&zvf_query::Query::all()).await?.kind;
+/// let source = StoreSource { name: "points".into(), reader, query: zvf_query::Query::all(), kind };
 /// let recipe = Recipe { sources: vec![source], ..Recipe::default() };
 /// let layouts = Layouts::scan(&["points".into()], &recipe, &mut |_, _| ControlFlow::Continue(()))?;
 /// assert!(layouts.iter().all(|layout| layout.vertices > 0));
@@ -53,9 +53,9 @@ impl StoreSource {
     /// Asks; this thread waits for every piece.
     pub(super) fn open(&self) -> Result<Reader, Error> {
         let asked = Export::open(&self.reader, self.query.clone(), Some(self.kind));
-        let mut export = block_on_here(asked)?;
+        let mut export = block_on(asked)?;
         Ok(Reader::from_fn(export.header.clone(), move |notes| {
-            let piece = block_on_here(export.next());
+            let piece = block_on(export.next());
             notes.append(&mut export.notes);
             piece.transpose()
         }))

@@ -271,14 +271,15 @@ impl Plan {
     /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
     /// # let dir = tempfile::tempdir()?;
     /// # let at = |name: &str| dir.path().join(name).to_str().map(str::to_owned).ok_or("a path");
-    /// use zvf::convert::Format;
-    /// use zvf::convert::write::{self, Target, WriteOptions};
-    /// use zvf::export::Export;
-    /// use zvf::tasks::{ConvertTarget, Job, Plan, WorkFolder};
-    /// use zvf::{Kind, Query};
+    /// use zvf_convert::Format;
+    /// use zvf_convert::write::{self, Target, WriteOptions};
+    /// use zvf_jobs::export::Export;
+    /// use zvf_jobs::tasks::{ConvertTarget, Job, Plan, WorkFolder};
+    /// use zvf_model::Kind;
+    /// use zvf_query::Query;
     ///
-    /// let (open, kind) = (zvf::OpenOptions::default(), Kind::PointCloud);
-    /// let reader = zvf::open(path, open.clone()).await?;
+    /// let (open, kind) = (zvf_store::OpenOptions::default(), Kind::PointCloud);
+    /// let reader = zvf_query::Reader::new(zvf_store::Store::open(path, open.clone()).await?);
     /// let target = ConvertTarget::new(at("parts")?, "csv".into(), Vec::new());
     /// let asked = (&Query::all(), kind);
     /// let plan = Plan::convert_store((&reader, path, &open), asked, target, (4, false)).await?;

@@ -51,7 +51,7 @@ use crate::error::{bad_request_error, invalid_error, stopped_error};
 /// How a file becomes a store.
 ///
 /// ```
-/// let recipe = zvf::create::Recipe { per_chunk: 1000, ..zvf::create::Recipe::default() };
+/// let recipe = zvf_jobs::create::Recipe { per_chunk: 1000, ..zvf_jobs::create::Recipe::default() };
 /// assert!(recipe.shard && recipe.chunk.is_none());
 /// ```
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Default for Recipe {
 /// How far it is.
 ///
 /// ```
-/// use zvf::create::Stage;
+/// use zvf_jobs::create::Stage;
 ///
 /// assert_eq!((Stage::Look.number(), Stage::Write.to_string().as_str()), (1, "writing"));
 /// ```

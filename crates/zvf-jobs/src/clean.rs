@@ -58,7 +58,7 @@ impl State {
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("zvf-clean-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
-/// use zvf::clean::{State, list, remove};
+/// use zvf_jobs::clean::{State, list, remove};
 ///
 /// let scratch = dir.join(".a.zarrvectors.zvf-build-0123456789abcdef");
 /// std::fs::create_dir(&scratch)?;

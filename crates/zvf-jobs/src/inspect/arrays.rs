@@ -22,15 +22,18 @@ use crate::Error;
 /// The arrays of a store.
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// use zvf::inspect::Arrays;
+/// use zvf_jobs::inspect::Arrays;
 ///
-/// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
-/// let arrays = waiter.wait(Arrays::list(&store))??;
+/// let store = zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?;
+/// let arrays = Arrays::list(&store).await?;
 /// assert_eq!(arrays.arrays[0].path, "0/vertex_fragments");
 /// assert_eq!(arrays.arrays[0].chunks, Some(3));
 /// assert!(arrays.complete);
-/// # Ok::<(), zvf::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]

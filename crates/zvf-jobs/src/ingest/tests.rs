@@ -4,8 +4,10 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use super::*;
+use zvf_query::{Query, Reader};
+use zvf_store::{OpenOptions, Store};
+
 use crate::create::create;
-use crate::{OpenOptions, Query};
 
 struct Folder(PathBuf);
 
@@ -80,7 +82,7 @@ async fn stopped_builds_resume_and_changed_ones_restart() {
         (report.vertices, folder.names()),
         (450, vec!["a.csv".into(), "a.zarrvectors".into()])
     );
-    let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+    let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
     assert_eq!(reader.run(&Query::all()).await.unwrap().batch.len(), 450);
 
     let mut changed_recipe = recipe.clone();
@@ -169,7 +171,7 @@ async fn files_that_end_with_a_slice_lose_nothing() {
         let created =
             crate::create::create_all(&files, &address, &layout, &recipe, &mut proceed).await;
         assert_eq!(created.unwrap().vertices, rows[2] as u64, "{rows:?}");
-        let reader = crate::open(&address, OpenOptions::default()).await.unwrap();
+        let reader = Reader::new(Store::open(&address, OpenOptions::default()).await.unwrap());
         let batch = reader.run(&Query::all()).await.unwrap().batch;
         let column = &batch.field("n").unwrap().column;
         let mut found: Vec<f64> =

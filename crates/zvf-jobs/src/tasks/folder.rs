@@ -24,9 +24,9 @@ use zvf_store::{Backend, Objects, OpenOptions, Store};
 /// Where a plan and what its tasks write are kept.
 ///
 /// ```
-/// let folder = zvf::tasks::WorkFolder::open("work", &Default::default())?;
+/// let folder = zvf_jobs::tasks::WorkFolder::open("work", &Default::default())?;
 /// assert_eq!(folder.to_string(), "work");
-/// # Ok::<(), zvf::Error>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkFolder {

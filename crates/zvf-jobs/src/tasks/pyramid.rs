@@ -84,11 +84,11 @@ impl Plan {
     /// # let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-model/testdata/bridge.zarrvectors");
     /// # let status = std::process::Command::new("cp").args(["-r", from, &at("a.zarrvectors")?]).status()?;
     /// # assert!(status.success());
-    /// use zvf::pyramid::Options;
-    /// use zvf::store::BuildOptions;
-    /// use zvf::tasks::{Plan, TaskOutcome, WorkFolder};
+    /// use zvf_pyramid::Options;
+    /// use zvf_store::BuildOptions;
+    /// use zvf_jobs::tasks::{Plan, TaskOutcome, WorkFolder};
     ///
-    /// let (address, open, how) = (at("a.zarrvectors")?, zvf::OpenOptions::default(), BuildOptions::default());
+    /// let (address, open, how) = (at("a.zarrvectors")?, zvf_store::OpenOptions::default(), BuildOptions::default());
     /// let options = Options { levels: Some(1), size: Some(4.0), equal_levels: true, ..Options::default() };
     /// let plan = Plan::pyramid((&address, &open), &options, Vec::new()).await?;
     /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;

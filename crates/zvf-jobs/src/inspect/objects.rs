@@ -69,8 +69,8 @@ impl ObjectView {
     /// Reads the objects called `ids`, in that order.
     ///
     /// ```no_run
-    /// # async fn run(level: &zvf::LevelReader) -> Result<(), zvf::Error> {
-    /// let objects = zvf::inspect::ObjectView::read_ids(level, &[zvf::ObjectId(7)], 10).await?;
+    /// # async fn run(level: &zvf_model::LevelReader) -> Result<(), zvf_error::Error> {
+    /// let objects = zvf_jobs::inspect::ObjectView::read_ids(level, &[zvf_model::ObjectId(7)], 10).await?;
     /// assert_eq!(objects[0].id, 7);
     /// # Ok(())
     /// # }

@@ -52,10 +52,10 @@ impl Plan {
     /// # let dir = tempfile::tempdir()?;
     /// # let at = |name: &str| dir.path().join(name).to_str().map(str::to_owned).ok_or("a path");
     /// # archives::write(&dir.path().join("a.zarrvectors"), &archives::files("pc3_objects"));
-    /// use zvf::publish::CommitGate;
-    /// use zvf::tasks::{Plan, TaskOutcome, WorkFolder};
+    /// use zvf_publish::CommitGate;
+    /// use zvf_jobs::tasks::{Plan, TaskOutcome, WorkFolder};
     ///
-    /// let (address, open) = (at("a.zarrvectors")?, zvf::OpenOptions::default());
+    /// let (address, open) = (at("a.zarrvectors")?, zvf_store::OpenOptions::default());
     /// let plan = Plan::vacuum((&address, &open), false, 2).await?;
     /// let tasks = plan.create(&WorkFolder::open(&at("work")?, &open)?).await?;
     /// for number in 0..tasks.plan().lines().len() {

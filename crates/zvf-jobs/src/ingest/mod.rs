@@ -39,13 +39,13 @@ use crate::error::bad_request_error;
 /// # let dir = std::env::temp_dir().join(format!("zvf-ingest-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
 /// use std::ops::ControlFlow;
-/// use zvf::create::Recipe;
-/// use zvf::ingest::{Ingest, PlannedIngest};
+/// use zvf_jobs::create::Recipe;
+/// use zvf_jobs::ingest::{Ingest, PlannedIngest};
 ///
 /// let (file, store) = (dir.join("a.csv"), dir.join("a.zarrvectors"));
 /// std::fs::write(&file, "x,y\n1,2\n30,40\n")?;
 /// let (address, go) = (store.to_str().unwrap(), &mut |_, _| ControlFlow::Continue(()));
-/// let folder = zvf::ingest::folder(address).ok_or("not of this machine")?;
+/// let folder = zvf_jobs::ingest::folder(address).ok_or("not of this machine")?;
 /// let recipe = Recipe { per_chunk: 1, ..Recipe::default() };
 /// let planned = PlannedIngest::create(&[file], address, &folder, &recipe, Some(2), go).await?;
 /// assert_eq!((planned.plan.tasks().len(), planned.fresh), (3, true));
@@ -191,7 +191,7 @@ pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
 /// See [`PlannedIngest`] for all three steps.
 ///
 /// ```
-/// let error = zvf::ingest::Ingest::open("none.zv", "nowhere".as_ref(), Default::default()).unwrap_err();
+/// let error = zvf_jobs::ingest::Ingest::open("none.zv", "nowhere".as_ref(), Default::default()).unwrap_err();
 /// assert!(error.to_string().contains("expected a plan"));
 /// ```
 #[derive(Debug)]

@@ -30,9 +30,9 @@ use crate::error::{bad_request_error, not_finite_error, other_columns_error};
 /// # std::fs::create_dir_all(&folder)?;
 /// # let file = folder.join("points.csv");
 /// std::fs::write(&file, "x,y\n0,0\n3,70\n")?;
-/// let recipe = zvf::create::Recipe::default();
+/// let recipe = zvf_jobs::create::Recipe::default();
 /// let go = &mut |_, _| std::ops::ControlFlow::Continue(());
-/// let layout = zvf::create::Layout::scan(&file, &recipe, go)?;
+/// let layout = zvf_jobs::create::Layout::scan(&file, &recipe, go)?;
 /// assert_eq!((layout.chunk.as_slice(), layout.chunks), (&[5.0, 100.0][..], Some(1)));
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -16,16 +16,19 @@ use crate::Error;
 /// A chunk of a level.
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// use zvf::format::key::ChunkKey;
-/// use zvf::inspect::CellView;
-/// use zvf::{LevelId, LevelReader};
+/// use zvf_format::key::ChunkKey;
+/// use zvf_jobs::inspect::CellView;
+/// use zvf_model::{LevelId, LevelReader};
 ///
-/// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
-/// let level = waiter.wait(LevelReader::open(&store, LevelId(0)))??;
-/// let cell = waiter.wait(CellView::read(&level, &"0.0".parse::<ChunkKey>()?, 10))??;
+/// let store = zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?;
+/// let level = LevelReader::open(&store, LevelId(0)).await?;
+/// let cell = CellView::read(&level, &"0.0".parse::<ChunkKey>()?, 10).await?;
 /// assert_eq!((cell.rows, cell.vertices.len(), cell.fragments.len()), (1, 1, 1));
-/// # Ok::<(), zvf::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]

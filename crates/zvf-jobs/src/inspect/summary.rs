@@ -14,14 +14,17 @@ use crate::Error;
 /// What a store is and holds.
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata/three.zarrvectors");
-/// use zvf::inspect::Summary;
+/// use zvf_jobs::inspect::Summary;
 ///
-/// let (store, waiter) = zvf::blocking::open_store(path, zvf::OpenOptions::default())?;
-/// let summary = waiter.wait(Summary::read(&store))??;
+/// let store = zvf_store::Store::open(path, zvf_store::OpenOptions::default()).await?;
+/// let summary = Summary::read(&store).await?;
 /// assert_eq!((&*summary.version, &*summary.kinds), ("0.9.2", &["point_cloud".to_owned()][..]));
 /// assert_eq!(summary.levels[0].vertices, 3);
-/// # Ok::<(), zvf::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]

@@ -1,0 +1,35 @@
+//! What is done with stores, whoever asks: the command, a program in Rust or Python.
+//!
+//! ```text
+//! create            files to a store, in this process
+//! ingest            the same, divided among many processes
+//! export            answers of a store as files of other formats
+//! tasks             other work that many processes divide: plan, run, finish
+//! inspect, blob     what a store, a cell or a single blob holds, for people
+//! clean, leftovers  what killed commands left beside a store
+//! fetch             precomputed folders behind URLs, copied to this machine
+//! ```
+//!
+//! Not here: how a store is opened by a program without a runtime (`zvf`), and arguments and text of the command (`zvf-cli`).
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod blob;
+#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
+pub mod clean;
+#[cfg(all(feature = "convert", feature = "write"))]
+pub mod create;
+mod error;
+#[cfg(all(feature = "convert", feature = "query"))]
+pub mod export;
+#[cfg(feature = "convert")]
+pub mod fetch;
+#[cfg(all(feature = "convert", feature = "write"))]
+pub mod ingest;
+pub mod inspect;
+#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
+pub mod leftovers;
+#[cfg(feature = "validate")]
+pub mod tasks;
+
+use zvf_error::Error;
