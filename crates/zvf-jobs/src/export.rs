@@ -3,7 +3,7 @@
 //! ```text
 //! Export::open    a question, the first part of its answer, the types of what is said of objects and groups
 //! header          what `zvf_convert::write::find_losses` looks at before the first byte
-//! next            what a `zvf_convert::write::Writer` takes, in its order: vertices, objects, groups
+//! next            what a [`zvf_model::flow::Sink`] takes, in its order: vertices, objects, groups
 //! ```
 //!
 //! Points and chains come batch by batch, and graphs and meshes part by part, in the memory of the handle. Trees are in
@@ -16,12 +16,13 @@ use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
-use zvf_convert::read::{ElementHeader, Group, Header, Piece};
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{ElementHeader, Group, Header, Piece, Source};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
@@ -242,6 +243,28 @@ impl Export {
             self.notes.push(format!("{} chunks are missing", counts.missing.len()));
         }
         Ok(())
+    }
+}
+
+impl Source for Export {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn next_piece(&mut self) -> BoxFuture<'_, Result<Option<Piece>>> {
+        self.next()
+    }
+
+    fn expected_vertices(&self) -> Option<u64> {
+        Some(self.expected_vertices)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 }
 

@@ -11,6 +11,7 @@
 //! objects, owners                                 from objects to their fragments, and back
 //! groups, rowwise                                 groups of objects, and columns with one row for each object or group
 //! levels, composite                               levels that belong together, and several kinds in one level
+//! flow                                            geometry in pieces, from a source to a sink
 //! parametric                                      shapes given by coefficients, headers of other formats
 //! ```
 
@@ -19,6 +20,7 @@ mod bounds;
 mod column;
 mod composite;
 mod field;
+pub mod flow;
 mod groups;
 mod id;
 mod kind;

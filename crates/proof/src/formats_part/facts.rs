@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use zvf_convert::Format;
-use zvf_convert::read::{self, Header, Input, Polygons, ReadOptions};
+use zvf_convert::read::{self, Input, Polygons, ReadOptions};
 use zvf_convert::write::CollectedPieces;
 use zvf_error::Error;
 use zvf_metadata::DtypeKind;
+use zvf_model::flow::Header;
 use zvf_model::{Batch, Field, Kind, ObjectId, Value};
 
 use crate::facts::digest;

@@ -53,7 +53,7 @@ pub use missing::MissingFormat;
 use zvf_error::Result;
 
 use crate::read::{Bytes, ReadOptions, Reader};
-use crate::write::{Target, WriteOptions, Writer};
+use crate::write::{Sink, Target, WriteOptions};
 
 /// The entry of a format in the table.
 pub(crate) struct Spec {
@@ -74,7 +74,7 @@ pub(crate) struct Spec {
 }
 
 pub(crate) type ReadFn = fn(Bytes, &ReadOptions) -> Result<Reader>;
-pub(crate) type WriteFn = for<'a> fn(Target<'a>, &WriteOptions) -> Result<Box<dyn Writer + 'a>>;
+pub(crate) type WriteFn = for<'a> fn(Target<'a>, &WriteOptions) -> Result<Box<dyn Sink + 'a>>;
 
 /// The start of an input, for detection.
 #[derive(Clone, Copy, Debug)]

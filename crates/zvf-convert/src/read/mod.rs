@@ -50,7 +50,6 @@ pub(crate) mod obj;
 mod options;
 mod packed;
 mod percent_encoding;
-mod piece;
 pub(crate) mod ply;
 mod polygon;
 pub(crate) mod precomputed;
@@ -72,8 +71,8 @@ mod xml;
 mod zip;
 
 use std::fmt;
+use std::future::ready;
 use std::iter::FusedIterator;
-
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use csv::{TextRow, TextTable, is_missing_word, read_table};
@@ -83,13 +82,15 @@ pub use input::Input;
 pub use join::open_all;
 pub use options::{Bounds, ColumnRoles, Measure, Polygons, ReadOptions, TextOptions};
 pub(crate) use packed::encode_base64;
-pub use piece::{ElementHeader, Group, Header, Piece, Space};
 pub(crate) use values::column_error;
 
 pub use crate::format::Format;
 
+use futures_util::future::BoxFuture;
 use zvf_error::Result;
 use zvf_format::Class;
+use zvf_model::flow::Source;
+pub(crate) use zvf_model::flow::{ElementHeader, Group, Header, Piece, Space};
 
 use crate::error::{unknown_format, worded_error};
 use crate::format::MissingFormat;
@@ -300,6 +301,24 @@ impl Iterator for Reader {
 }
 
 impl FusedIterator for Reader {}
+
+impl Source for Reader {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn next_piece(&mut self) -> BoxFuture<'_, Result<Option<Piece>>> {
+        Box::pin(ready(self.next().transpose()))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Self::notes(self)
+    }
+}
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
-use super::{CollectedPieces, Loss, Report, Target, WriteOptions, Writer, begin_once};
+use super::{CollectedPieces, Loss, Report, Sink, Target, WriteOptions, begin_once};
 use crate::error::bad_code;
 use crate::read::{Group, Header, Piece};
 
@@ -29,7 +29,7 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
     name: &'static str,
     encode: Encode,
-) -> Box<dyn Writer + 'a> {
+) -> Box<dyn Sink + 'a> {
     let collector = Collector::new(options.memory, name);
     Box::new(CollectingWriter { target, options: options.clone(), encode, collector })
 }
@@ -70,7 +70,7 @@ struct CollectingWriter<'a> {
     collector: Collector,
 }
 
-impl Writer for CollectingWriter<'_> {
+impl Sink for CollectingWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         self.collector.begin(header)
     }

@@ -9,7 +9,7 @@ use zvf_error::Result;
 use zvf_model::{Batch, Value};
 
 use super::rows::{BatchWriter, Rows};
-use super::{Target, WriteOptions, Writer};
+use super::{Sink, Target, WriteOptions};
 use crate::error::other_columns;
 use crate::read::Header;
 use crate::table::Table;
@@ -18,7 +18,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     _options: &WriteOptions,
     separator: u8,
-) -> Result<Box<dyn Writer + 'a>> {
+) -> Result<Box<dyn Sink + 'a>> {
     let out = target.into_file("CSV")?;
     let writer = CsvWriter { separator: char::from(separator), ..CsvWriter::new(out, &[]) };
     Ok(Box::new(Rows::new(writer, false)))

@@ -160,7 +160,7 @@ pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static
     (scope != feature_scope && scope != "element").then_some("a feature has one value")
 }
 
-impl super::Writer for FeatureWriter<'_> {
+impl super::Sink for FeatureWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         super::begin_once(&mut !matches!(self.state, State::New), self.format)?;
         let objects = is_by_object(header);

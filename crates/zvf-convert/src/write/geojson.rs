@@ -12,7 +12,7 @@ use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
-use super::{Loss, Opened, Target, WriteOptions, Writer};
+use super::{Loss, Opened, Sink, Target, WriteOptions};
 use crate::error::bad_code;
 use crate::read::Header;
 use crate::read::crs::{code_of, is_wgs84};
@@ -30,14 +30,14 @@ fn open_as<'a>(
     target: Target<'a>,
     options: &WriteOptions,
     lines: bool,
-) -> Result<Box<dyn Writer + 'a>> {
+) -> Result<Box<dyn Sink + 'a>> {
     let out = target.into_file("GeoJSON")?;
     let crs = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
-    let sink = Sink { out, lines, digits: None, crs, has_features: false };
+    let sink = Out { out, lines, digits: None, crs, has_features: false };
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "GeoJSON")))
 }
 
-struct Sink<'a> {
+struct Out<'a> {
     out: Target<'a>,
     lines: bool,
     digits: Option<usize>,
@@ -61,7 +61,7 @@ fn name_of(crs: &Json) -> Option<String> {
     }
 }
 
-impl FeatureSink for Sink<'_> {
+impl FeatureSink for Out<'_> {
     fn begin(&mut self, header: &Header, _fields: &[Field]) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         let crs = self.crs.clone().or_else(|| header.crs.as_ref().and_then(name_of));

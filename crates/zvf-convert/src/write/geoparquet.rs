@@ -16,7 +16,7 @@ use zvf_error::Result;
 use zvf_model::{ColumnBuilder, Field};
 
 use super::features::{FeatureSink, FeatureWriter, free_name};
-use super::{Loss, Opened, Target, WriteOptions, Writer};
+use super::{Loss, Opened, Sink, Target, WriteOptions};
 use crate::arrow::column::attribute_array;
 use crate::arrow::files::{ROW_GROUP_BYTES, SharedBuffer, from_parquet_error, writer_properties};
 use crate::arrow::from_arrow_error;
@@ -38,9 +38,9 @@ fn open<'a>(
     options: &WriteOptions,
     format: &'static str,
     parquet: bool,
-) -> Result<Box<dyn Writer + 'a>> {
+) -> Result<Box<dyn Sink + 'a>> {
     let out = target.into_file(format)?;
-    let sink = Sink {
+    let sink = Out {
         out: Some(out),
         parquet,
         fields: Vec::new(),
@@ -53,7 +53,7 @@ fn open<'a>(
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, format)))
 }
 
-struct Sink<'a> {
+struct Out<'a> {
     out: Option<Target<'a>>,
     parquet: bool,
     fields: Vec<(Field, ColumnBuilder)>,
@@ -102,7 +102,7 @@ impl GeometrySummary {
     }
 }
 
-impl Sink<'_> {
+impl Out<'_> {
     fn schema(&self, columns: &[ArrowField]) -> SchemaRef {
         let mut extension = Map::new();
         if !self.crs.is_null() {
@@ -187,7 +187,7 @@ impl Sink<'_> {
     }
 }
 
-impl FeatureSink for Sink<'_> {
+impl FeatureSink for Out<'_> {
     fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>> {
         let is_taken = |name: &str| fields.iter().any(|field| *field.name == *name);
         self.geometry = free_name("geometry", "geometry_", is_taken);

@@ -19,7 +19,7 @@ use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Value};
 
 use super::collected_input::Collector;
-use super::{Opened, Report, Target, WriteOptions, Writer};
+use super::{Opened, Report, Sink, Target, WriteOptions};
 use crate::error::{bad_code, cannot_hold};
 use crate::read::{Header, Piece};
 
@@ -33,7 +33,7 @@ struct H5adWriter<'a> {
     collector: Collector,
 }
 
-impl Writer for H5adWriter<'_> {
+impl Sink for H5adWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         self.collector.begin(header)
     }

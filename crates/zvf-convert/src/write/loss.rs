@@ -1,7 +1,5 @@
 //! Losses: the parts of a geometry that a format cannot hold.
 
-use std::fmt;
-
 use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Kind};
@@ -9,32 +7,8 @@ use zvf_model::{Field, Kind};
 use crate::error::cannot_hold;
 use crate::format::{Attributes, Format, GroupSupport, IdSupport, UnitSupport};
 use crate::read::Header;
+use crate::write::Loss;
 use crate::write::image::Image;
-
-/// A difference between a written file and its input.
-///
-/// ```
-/// use zvf_convert::write::Loss;
-///
-/// let loss = Loss::new("groups are dropped: TCK holds none");
-/// assert_eq!(loss.to_string(), "groups are dropped: TCK holds none");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss(String);
-
-impl Loss {
-    /// Describes a loss in words: what is lost, and why.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Returns what `format` cannot hold of the contents of `header`.
 ///
@@ -58,9 +32,9 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     let mut losses = Vec::new();
     let positions = header.positions.dtype();
     if can.positions == Attributes::None {
-        losses.push(Loss(format!("positions are dropped: {name} holds none")));
+        losses.push(Loss::new(format!("positions are dropped: {name} holds none")));
     } else if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
-        losses.push(Loss(format!(
+        losses.push(Loss::new(format!(
             "positions of {positions} become {}: {name} has no {positions}",
             largest_type(can.positions)
         )));
@@ -83,7 +57,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     if let Some(elements) = &header.elements {
         if !can.elements {
             let what = if header.kind == Kind::Mesh { "faces" } else { "edges" };
-            losses.push(Loss(format!("{what} are dropped: {name} holds none")));
+            losses.push(Loss::new(format!("{what} are dropped: {name} holds none")));
         } else {
             let fields = elements.fields.iter();
             let types = can.element_attributes;
@@ -92,7 +66,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
                 fields.filter_map(|field| attribute_loss("element", field, types, names, name)),
             );
             if let Some(width) = elements.width.filter(|w| can.corners > 0 && *w > can.corners) {
-                losses.push(Loss(format!(
+                losses.push(Loss::new(format!(
                     "faces of {width} corners are divided: {name} has at most {}",
                     can.corners
                 )));
@@ -101,8 +75,10 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     }
     if header.objects {
         match can.ids {
-            IdSupport::None => losses.push(Loss(format!("objects are joined: {name} has none"))),
-            IdSupport::Order if header.id_field.is_some() => losses.push(Loss(format!(
+            IdSupport::None => {
+                losses.push(Loss::new(format!("objects are joined: {name} has none")))
+            }
+            IdSupport::Order if header.id_field.is_some() => losses.push(Loss::new(format!(
                 "ids of objects are dropped: in {name} they are numbered from 0"
             ))),
             IdSupport::Order | IdSupport::Bits(_) => {}
@@ -111,23 +87,26 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     if header.groups {
         match can.groups {
             GroupSupport::None => {
-                losses.push(Loss(format!("groups are dropped: {name} holds none")));
+                losses.push(Loss::new(format!("groups are dropped: {name} holds none")));
             }
             GroupSupport::Members if !header.group_fields.is_empty() => {
-                losses.push(Loss(format!("attributes of groups are dropped: {name} holds none")));
+                losses.push(Loss::new(format!(
+                    "attributes of groups are dropped: {name} holds none"
+                )));
             }
             GroupSupport::Members | GroupSupport::Attributes => {}
         }
     }
     let needs_image = matches!(format, Format::Trk | Format::Trx);
     if needs_image && Image::from_header(header).affine.is_none() {
-        losses.push(Loss(format!(
+        losses.push(Loss::new(format!(
             "no image is known: {name} gets one of 1 mm voxels from the origin on, and programs that check it refuse \
              streamlines outside; name an image with --reference"
         )));
     }
     if let (Some(unit), UnitSupport::None) = (header.unit(), can.units) {
-        losses.push(Loss(format!("the unit {unit} is not stated: {name} has no place for it")));
+        losses
+            .push(Loss::new(format!("the unit {unit} is not stated: {name} has no place for it")));
     }
     Ok(losses)
 }
@@ -142,7 +121,7 @@ fn is_half(dtype: zvf_metadata::Dtype, can: Attributes) -> bool {
 }
 
 fn dropped_attribute(scope: &str, field: &Field, why: &str) -> Loss {
-    Loss(format!("{scope} attribute {:?} is dropped: {why}", field.name))
+    Loss::new(format!("{scope} attribute {:?} is dropped: {why}", field.name))
 }
 
 fn attribute_loss(
@@ -164,10 +143,10 @@ fn attribute_loss(
         return Some(dropped_attribute(scope, field, &format!("{name} holds no text")));
     }
     if field.categories.is_some() && can != Attributes::All {
-        return Some(Loss(format!("{scope} attribute {column:?} is written as its codes")));
+        return Some(Loss::new(format!("{scope} attribute {column:?} is written as its codes")));
     }
     (!can.keeps(dtype) && !is_half(dtype, can)).then(|| {
-        Loss(format!(
+        Loss::new(format!(
             "{scope} attribute {column:?} of {dtype} becomes {}: {name} has no {dtype}",
             largest_type(can)
         ))

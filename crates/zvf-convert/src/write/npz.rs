@@ -22,7 +22,7 @@ use super::collected_input::Collector;
 use super::npy::{encode_header, type_code};
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Opened, Report, Target, WriteOptions, Writer};
+use super::{Opened, Report, Sink, Target, WriteOptions};
 use crate::elements::row_number;
 use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
@@ -39,7 +39,7 @@ struct NpzWriter<'a> {
     collector: Collector,
 }
 
-impl Writer for NpzWriter<'_> {
+impl Sink for NpzWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         self.collector.begin(header)
     }

@@ -4,7 +4,7 @@ use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_model::Batch;
 
-use super::{Report, Writer, begin_once};
+use super::{Report, Sink, begin_once};
 use crate::read::{Header, Piece};
 
 /// A writer of batches.
@@ -38,7 +38,7 @@ impl<W: BatchWriter> Rows<W> {
     }
 }
 
-impl<W: BatchWriter> Writer for Rows<W> {
+impl<W: BatchWriter> Sink for Rows<W> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         self.writer.name_axes(header);
         self.header = Some(header.clone());

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use zvf_error::Result;
 
 use super::chains::{Chains, Millimeters};
-use super::{Opened, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Opened, Report, Sink, Target, WriteOptions, begin_once};
 use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
 
@@ -40,7 +40,7 @@ struct TckWriter<'a> {
     report: Report,
 }
 
-impl Writer for TckWriter<'_> {
+impl Sink for TckWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "TCK")?;
         self.lengths = Some(Millimeters::new(header));

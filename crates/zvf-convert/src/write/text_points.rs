@@ -8,7 +8,7 @@ use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Field, Value};
 
-use super::{Opened, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Opened, Report, Sink, Target, WriteOptions, begin_once};
 use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
 
@@ -25,7 +25,7 @@ fn open_as<'a>(
     options: &WriteOptions,
     format: &'static str,
     counts_first: bool,
-) -> Result<Box<dyn Writer + 'a>> {
+) -> Result<Box<dyn Sink + 'a>> {
     let target = target.into_file(format)?;
     let memory = options.memory;
     Ok(Box::new(Points {
@@ -71,7 +71,7 @@ pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'sta
     (scope == "vertex" && !is_written(field, "PTS")).then_some(why)
 }
 
-impl Writer for Points<'_> {
+impl Sink for Points<'_> {
     fn begin(&mut self, _: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, self.format)
     }

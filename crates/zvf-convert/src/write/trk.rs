@@ -16,7 +16,7 @@ use zvf_model::{Batch, Column, Field, ObjectId};
 use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
-use super::{Loss, Opened, Report, Target, WriteOptions, Writer, begin_once};
+use super::{Loss, Opened, Report, Sink, Target, WriteOptions, begin_once};
 use crate::error::cannot_hold;
 use crate::read::trk::world::{closest_axes, transposed_inverse};
 use crate::read::{Header, Piece};
@@ -58,7 +58,7 @@ struct TrkWriter<'a> {
     report: Report,
 }
 
-impl Writer for TrkWriter<'_> {
+impl Sink for TrkWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "TRK")?;
         self.scalars = check_names(&header.fields)?;

@@ -20,7 +20,7 @@ use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Loss, Opened, Report, Target, WriteOptions, Writer, begin_once, count_u32};
+use super::{Loss, Opened, Report, Sink, Target, WriteOptions, begin_once, count_u32};
 use crate::error::cannot_hold;
 use crate::read::{Group, Header, Piece};
 
@@ -201,7 +201,7 @@ impl<'a> TrxWriter<'a> {
     }
 }
 
-impl Writer for TrxWriter<'_> {
+impl Sink for TrxWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "TRX")?;
         self.image = Image::from_header(header);

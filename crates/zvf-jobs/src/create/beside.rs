@@ -2,7 +2,7 @@
 //!
 //! Both are of the whole store, so they wait here until all files were read.
 
-use zvf_convert::read::{Group, Header};
+use zvf_model::flow::{Group, Header};
 use zvf_model::{ColumnBuilder, Field, Members};
 use zvf_write::Writer;
 

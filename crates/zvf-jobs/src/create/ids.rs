@@ -9,8 +9,8 @@
 //! A file with negative ids is shifted by as much more, so that it stays behind the others as a whole.
 
 use serde::{Deserialize, Serialize};
-use zvf_convert::read::Piece;
 use zvf_format::num::to_u64;
+use zvf_model::flow::Piece;
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
 use crate::Error;

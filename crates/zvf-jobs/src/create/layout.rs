@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::Value as Json;
-use zvf_convert::read::{Header, Piece, Reader};
+use zvf_convert::read::Reader;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{Header, Piece};
 use zvf_model::{Column, Kind};
 use zvf_write::SlicePlan;
 

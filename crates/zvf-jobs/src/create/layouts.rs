@@ -9,8 +9,9 @@ use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::path::PathBuf;
 
-use zvf_convert::read::{Piece, Reader};
+use zvf_convert::read::Reader;
 use zvf_model::Kind;
+use zvf_model::flow::Piece;
 use zvf_write::{KindWriter, Report, TaskPlan, Writer};
 
 use super::beside::Beside;

@@ -6,10 +6,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use zvf_convert::read::{Piece, Reader};
+use zvf_convert::read::Reader;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::Piece;
 use zvf_model::{Column, Field, Kind, ObjectId, Parts};
 
 use crate::Error;

@@ -4,9 +4,9 @@ use async_recursion::async_recursion as boxed;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use zvf_convert::read::Piece;
 use zvf_format::Class;
 use zvf_format::num::saturating_u32_from_usize;
+use zvf_model::flow::Piece;
 use zvf_store::Build;
 use zvf_write::{Notice, Report, TaskPlan, Writer};
 

@@ -17,8 +17,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use zvf_convert::read::{Piece, Reader};
+use zvf_convert::read::Reader;
 use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_model::flow::Piece;
 use zvf_write::{Router, Task};
 
 use super::{Ingest, source};

@@ -25,7 +25,7 @@ use self::output::Output;
 use self::region::Where;
 use self::write::{Format, Sink};
 use crate::commands::group;
-use crate::commands::job::{Job, Source};
+use crate::commands::job::Job;
 use crate::outcome::{Outcome, Usage};
 use crate::session::{Session, sentences};
 use crate::size::size;
@@ -242,7 +242,7 @@ impl Query {
             extra: serde_json::Map::new(),
             is_repeated: false,
         };
-        job.write(session, format, vec![Source::from(export)], Vec::new(), out).await
+        job.write(session, format, vec![(Box::new(export), None)], Vec::new(), out).await
     }
 
     /// Returns the files to write; invalid combinations are refused before any work.

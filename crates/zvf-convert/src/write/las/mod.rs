@@ -26,7 +26,7 @@ use self::chunks::Chunks;
 use self::encode::{Grid, Summary, encode};
 use self::head::{Head, OutRecord, header_bytes};
 use self::schema::{Schema, SchemaRequest, parse_u8, refuse};
-use super::{Loss, Opened, Report, SeekWrite, Target, WriteOptions, Writer, begin_once, count_u32};
+use super::{Loss, Opened, Report, SeekWrite, Sink, Target, WriteOptions, begin_once, count_u32};
 use crate::error::cannot_hold;
 use crate::read::las::record::{decode_hex, find_record};
 use crate::read::source::Numbers;
@@ -86,7 +86,7 @@ impl<'a> LasWriter<'a> {
         target: Target<'a>,
         options: &WriteOptions,
         variant: Variant,
-    ) -> Result<Box<dyn Writer + 'a>> {
+    ) -> Result<Box<dyn Sink + 'a>> {
         let mut target = target.into_file("LAS")?;
         let base = if target.can_seek() { target.stream_position()? } else { 0 };
         let buffer = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
@@ -254,7 +254,7 @@ impl<'a> LasWriter<'a> {
     }
 }
 
-impl Writer for LasWriter<'_> {
+impl Sink for LasWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "LAS")?;
         let mut state = State::new(header, &self.options, self.variant)?;

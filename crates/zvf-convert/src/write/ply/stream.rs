@@ -21,7 +21,7 @@ use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 use crate::write::collect::from_bad_batch;
 use crate::write::spool::Spool;
-use crate::write::{Opened, Report, Target, WriteOptions, Writer, begin_once};
+use crate::write::{Opened, Report, Sink, Target, WriteOptions, begin_once};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("PLY")?;
@@ -68,7 +68,7 @@ struct PlyColumn {
     decided_by: usize,
 }
 
-impl Writer for PlyWriter<'_> {
+impl Sink for PlyWriter<'_> {
     fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "PLY")?;
         self.file = Some(PendingFile::new(header, &self.options)?);

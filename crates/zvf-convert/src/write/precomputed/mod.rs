@@ -33,7 +33,7 @@ use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use super::chains::Millimeters;
-use super::{CollectedPieces, Loss, Opened, Report, Target, WriteOptions, Writer, begin_once};
+use super::{CollectedPieces, Loss, Opened, Report, Sink, Target, WriteOptions, begin_once};
 use crate::error::{bad_code, cannot_hold};
 use crate::read::precomputed::shards::Sharding;
 use crate::read::{Group, Header, Piece};
@@ -129,7 +129,7 @@ struct Objects {
     zero_values: u64,        // of attributes: written where a value is missing
 }
 
-impl Writer for PrecomputedWriter {
+impl Sink for PrecomputedWriter {
     fn begin(&mut self, header: &Header) -> Result<()> {
         let is_mesh = |collected: &CollectedPieces| collected.header.kind == Kind::Mesh;
         let is_next_level = self.is_multilod && header.kind == Kind::Mesh;
