@@ -42,4 +42,3 @@ pub use format::Format;
 pub use write::csv::CsvWriter;
 pub use write::jsonl::JsonlWriter;
 pub use write::npy::NpyWriter;
-pub use write::ply::write_ply;

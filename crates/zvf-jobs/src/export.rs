@@ -22,7 +22,7 @@ use serde_json::Value as Json;
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::flow::{ElementHeader, Group, Header, Piece, Source};
+use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
@@ -343,22 +343,12 @@ async fn begin(
 fn describe(store: &Store, batch: &Batch) -> Header {
     let axes = store.root().axes();
     let names = axes.iter().map(|axis| axis.name.clone()).collect();
-    let mut header = Header::new(batch.kind(), names, batch.positions().slice(0..0));
+    let mut header = Header::from_batch(batch, names);
     if axes.iter().any(|axis| axis.unit.is_some()) {
         header.units = axes.iter().map(|axis| axis.unit.clone()).collect();
     }
     header.crs.clone_from(&store.root().zarr_vectors.crs);
-    header.fields = batch.fields().iter().map(empty).collect();
-    header.objects = batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty();
-    header.elements = batch.elements().map(|elements| ElementHeader {
-        width: u32::try_from(elements.width()).ok(),
-        fields: elements.fields().iter().map(empty).collect(),
-    });
     header
-}
-
-fn empty(field: &Field) -> Field {
-    field.with_column(field.column.slice(0..0))
 }
 
 /// Removes the runs of a batch where vertices say whose they are.

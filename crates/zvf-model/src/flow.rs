@@ -234,6 +234,22 @@ impl Header {
         }
     }
 
+    /// Creates the header of batches with the columns of this one.
+    #[must_use]
+    pub fn from_batch(batch: &Batch, axes: Vec<String>) -> Self {
+        let empty = |field: &Field| field.with_column(field.column.slice(0..0));
+        let elements = batch.elements().map(|elements| ElementHeader {
+            width: u32::try_from(elements.width()).ok(),
+            fields: elements.fields().iter().map(empty).collect(),
+        });
+        Self {
+            fields: batch.fields().iter().map(empty).collect(),
+            objects: batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty(),
+            elements,
+            ..Self::new(batch.kind(), axes, batch.positions().slice(0..0))
+        }
+    }
+
     /// Sets the unit of all axes.
     #[must_use]
     pub fn with_unit(mut self, unit: &str) -> Self {

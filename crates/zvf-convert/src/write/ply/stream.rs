@@ -426,7 +426,7 @@ mod tests {
     use super::*;
     use crate::read::ElementHeader;
     use crate::write::CollectedPieces;
-    use crate::write::ply::write_ply;
+    use crate::write::ply::tests::write_one;
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
         Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(report.vertices, batch.len() as u64);
         assert_eq!(report.elements, batch.elements().map_or(0, Elements::len) as u64);
         let mut single = Vec::new();
-        write_ply(&batch, &header.axes, &mut single).unwrap();
+        write_one(&batch, &header.axes, &mut single).unwrap();
         [stream, single]
     }
 
