@@ -77,10 +77,10 @@ pub trait Sink {
 /// # Errors
 ///
 /// When reading or writing fails, or `on_progress` stops it.
-pub async fn flow(
-    source: &mut dyn Source,
-    sink: &mut dyn Sink,
-    on_progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+pub async fn flow<S: Source + ?Sized, T: Sink + ?Sized>(
+    source: &mut S,
+    sink: &mut T,
+    on_progress: &mut impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<u64, FlowError> {
     sink.begin(source.header()).map_err(FlowError::Sink)?;
     let mut vertices = 0;

@@ -24,7 +24,7 @@ use zvf_write::{Router, Task};
 
 use super::{Ingest, source};
 use crate::Error;
-use crate::create::{Place, Progress, Stage, open, report_progress, shift_vertex_numbers};
+use crate::create::{Place, Progress, Stage, open, report_progress};
 use crate::error::bad_request_error;
 
 /// A slice that was read.
@@ -150,12 +150,10 @@ impl Ingest {
     fn route_slice(&self, slice: ReadSlice) -> Result<(), Error> {
         let ReadSlice { mut router, pieces, .. } = slice;
         for (input, piece) in pieces {
-            match self.source.shift(input).apply(piece)? {
+            let before = self.source.count_before(input);
+            match self.source.shift(input).apply(piece, before)? {
                 Piece::Vertices(batch) => router.push(&batch)?,
-                Piece::Elements { rows, fields } => {
-                    let rows = shift_vertex_numbers(&rows, self.source.count_before(input))?;
-                    router.push_elements(&rows, &fields)?;
-                }
+                Piece::Elements { rows, fields } => router.push_elements(&rows, &fields)?,
                 Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),
                 Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
                 Piece::Groups { .. } => {
