@@ -138,7 +138,7 @@ impl House {
 pub(crate) const HEAVY: [&str; 3] = ["zvf-datafusion", "zvf-sql", "zvf-cluster"];
 
 /// Crates without optional features: the test command of the README tests all of them.
-const PLAIN: [&str; 16] = [
+const PLAIN: [&str; 17] = [
     "zvf-format",
     "zvf-metadata",
     "zvf-tet",
@@ -153,6 +153,7 @@ const PLAIN: [&str; 16] = [
     "zvf-migrate",
     "zvf-precomputed",
     "zvf-render",
+    "zvf-jobs",
     "zvf-serve",
     "zvf-fuzz-targets",
 ];

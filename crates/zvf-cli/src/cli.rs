@@ -8,25 +8,17 @@ use tokio::runtime::Runtime;
 
 use crate::commands::blob::Blob;
 use crate::commands::cell::Cell;
-#[cfg(all(feature = "local", feature = "write"))]
 use crate::commands::clean::Clean;
 use crate::commands::completions::Completions;
-#[cfg(feature = "write")]
 use crate::commands::convert::Convert;
-#[cfg(feature = "write")]
 use crate::commands::create::Create;
-#[cfg(feature = "write")]
 use crate::commands::demo::Demo;
-#[cfg(feature = "edit")]
 use crate::commands::diff::Diff;
-#[cfg(feature = "edit")]
 use crate::commands::edit::Edit;
 use crate::commands::formats::Formats;
 use crate::commands::group::Group;
-#[cfg(feature = "edit")]
 use crate::commands::history::{Log, Show, Undo};
 use crate::commands::info::Info;
-#[cfg(feature = "write")]
 use crate::commands::ingest::Ingest;
 use crate::commands::lineage::Lineage;
 use crate::commands::ls::Ls;
@@ -34,19 +26,16 @@ use crate::commands::man::Man;
 use crate::commands::migrate::Migrate;
 use crate::commands::object::Object;
 use crate::commands::pack::{Pack, Unpack};
-#[cfg(feature = "pyramid")]
 use crate::commands::pyramid::Pyramid;
 use crate::commands::query::Query;
 use crate::commands::rearrange::{Recompress, Shard, Unshard};
 #[cfg(feature = "render")]
 use crate::commands::render::Render;
 use crate::commands::repair::Repair;
-#[cfg(all(feature = "edit", feature = "write"))]
 use crate::commands::run::Run;
 #[cfg(feature = "serve")]
 use crate::commands::serve::Serve;
 use crate::commands::sql::Sql;
-#[cfg(feature = "edit")]
 use crate::commands::stores::{Attach, Checkout, Gc, Merge, Split, Vacuum};
 use crate::commands::task::Task;
 use crate::commands::tensor::Tensor;
@@ -94,41 +83,24 @@ enum Command {
     Lineage(Lineage),
     #[command(subcommand)]
     Blob(Blob),
-    #[cfg(feature = "write")]
     Convert(Box<Convert>),
     Formats(Formats),
-    #[cfg(all(feature = "edit", feature = "write"))]
     Run(Run),
-    #[cfg(feature = "write")]
     Create(Box<Create>),
-    #[cfg(feature = "write")]
     #[command(subcommand)]
     Ingest(Box<Ingest>),
-    #[cfg(feature = "write")]
     Demo(Demo),
-    #[cfg(feature = "pyramid")]
     Pyramid(Box<Pyramid>),
-    #[cfg(feature = "edit")]
     Edit(Box<Edit>),
-    #[cfg(feature = "edit")]
     Log(Log),
-    #[cfg(feature = "edit")]
     Show(Show),
-    #[cfg(feature = "edit")]
     Diff(Diff),
-    #[cfg(feature = "edit")]
     Undo(Undo),
-    #[cfg(feature = "edit")]
     Checkout(Checkout),
-    #[cfg(feature = "edit")]
     Gc(Gc),
-    #[cfg(feature = "edit")]
     Vacuum(Vacuum),
-    #[cfg(feature = "edit")]
     Merge(Merge),
-    #[cfg(feature = "edit")]
     Split(Split),
-    #[cfg(feature = "edit")]
     Attach(Attach),
     Shard(Shard),
     Unshard(Unshard),
@@ -142,7 +114,6 @@ enum Command {
     #[command(subcommand)]
     Task(Task),
     Repair(Repair),
-    #[cfg(all(feature = "local", feature = "write"))]
     Clean(Clean),
     Completions(Completions),
     Man(Man),
@@ -200,40 +171,23 @@ impl Cli {
                 Command::Cell(command) => command.run(&session, &mut out).await,
                 Command::Lineage(command) => command.run(&session, &mut out).await,
                 Command::Blob(command) => command.run(&session, &mut out),
-                #[cfg(feature = "write")]
                 Command::Convert(command) => command.run(&session, &mut out).await,
                 Command::Formats(command) => command.run(&session, &mut out),
-                #[cfg(all(feature = "edit", feature = "write"))]
                 Command::Run(command) => command.run(&session, &mut out).await,
-                #[cfg(feature = "write")]
                 Command::Create(command) => command.run(&session, &mut out).await,
-                #[cfg(feature = "write")]
                 Command::Ingest(command) => command.run(&session, &mut out).await,
-                #[cfg(feature = "write")]
                 Command::Demo(command) => command.run(&session, &mut out).await,
-                #[cfg(feature = "pyramid")]
                 Command::Pyramid(command) => command.run(&session, &mut out).await,
-                #[cfg(feature = "edit")]
                 Command::Edit(command) => command.run(&session, &mut out).await,
-                #[cfg(feature = "edit")]
                 Command::Log(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Show(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Diff(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Undo(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Checkout(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Gc(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Vacuum(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Merge(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Split(command) => command.run(&session, &mut out),
-                #[cfg(feature = "edit")]
                 Command::Attach(command) => command.run(&session, &mut out),
                 Command::Shard(command) => command.run(&session, &mut out).await,
                 Command::Unshard(command) => command.run(&session, &mut out).await,
@@ -245,7 +199,6 @@ impl Cli {
                 Command::Validate(command) => command.run(&session, &mut out).await,
                 Command::Task(command) => command.run(&session, &mut out).await,
                 Command::Repair(command) => command.run(&session, &mut out).await,
-                #[cfg(all(feature = "local", feature = "write"))]
                 Command::Clean(command) => command.run(&session, &mut out),
                 Command::Completions(command) => command.run(Self::command(), &mut out),
                 Command::Man(command) => command.run(Self::command(), &mut out),

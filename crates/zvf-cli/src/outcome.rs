@@ -162,7 +162,6 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     if let Some(error) = cause.downcast_ref::<zvf::Error>() {
         return Some(error.class());
     }
-    #[cfg(feature = "edit")]
     if let Some(error) = cause.downcast_ref::<zvf::edit::EditError>() {
         return Some(error.class);
     }

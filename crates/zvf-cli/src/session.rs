@@ -49,7 +49,6 @@ impl Session {
     }
 
     /// Returns the common options of a command line that runs for this one in parallel with `jobs - 1` others.
-    #[cfg(all(feature = "edit", feature = "write"))]
     pub(crate) fn common_words(&self, jobs: usize) -> Vec<String> {
         self.common.words(zvf::format::num::to_u64(jobs))
     }
@@ -81,7 +80,7 @@ impl Session {
     async fn open(&self, address: &str, timeouts: Timeouts) -> anyhow::Result<Store> {
         let options = self.common.options(timeouts);
         let opened = async {
-            #[cfg(all(unix, feature = "local"))]
+            #[cfg(unix)]
             if let Some(path) = Store::pack_at(address) {
                 // Without the handler, a file that is truncated under the map would end the process.
                 zvf::store::signal::install_sigbus_handler()
@@ -96,7 +95,6 @@ impl Session {
     }
 
     /// Returns the location of a store that is edited.
-    #[cfg(feature = "edit")]
     pub(crate) fn place(&self, address: &str) -> anyhow::Result<zvf::edit::Place> {
         let place = zvf::edit::Place::open(address, &self.options(Timeouts::BATCH))?;
         Ok(place.with_gate(self.interrupt.gate().clone()))

@@ -14,40 +14,34 @@ pub(crate) fn bad_request_error(what: &'static str, expected: impl Display, foun
 }
 
 /// Returns the error for columns of a caller that do not go together.
-#[cfg(all(feature = "convert", feature = "write"))]
 pub(crate) fn invalid_error(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::from_cause(Class::InvalidArgument, cause).with_op("write")
 }
 
 /// Returns the error for work that its progress callback stopped.
-#[cfg(any(feature = "validate", all(feature = "convert", feature = "write")))]
 pub(crate) fn stopped_error() -> Error {
     Error::custom(Class::Cancelled, "stopped")
 }
 
 /// Returns the error for two files of one input whose columns are not the same.
-#[cfg(all(feature = "convert", feature = "write"))]
 pub(crate) fn other_columns_error(expected: &str, found: &str) -> Error {
     let error = Error::new(Class::InvalidArgument, "the input", expected, found);
     error.with_op("convert").with_hint("state the types of columns that were guessed")
 }
 
 /// Returns the error for a vertex that lies nowhere.
-#[cfg(all(feature = "convert", feature = "write"))]
 pub(crate) fn not_finite_error(vertex: u64, found: &str) -> Error {
     let (what, expected) = (format!("vertex {vertex}"), "finite coordinates");
     Error::new(Class::InvalidArgument, what, expected, found).with_op("convert")
 }
 
 /// Returns the error for a file that held another number of vertices when it was looked at.
-#[cfg(all(feature = "convert", feature = "write"))]
 pub(crate) fn changed_count_error(file: &str, expected: u64, found: u64) -> Error {
     let expected = format!("{expected} vertices as before");
     Error::new(Class::FileChanged, file.to_owned(), expected, found).with_op("convert")
 }
 
 /// Returns the error for a file that is not what it was when the plan was made.
-#[cfg(all(feature = "convert", feature = "write"))]
 pub(crate) fn changed_file_error(file: &str) -> Error {
     let expected = "the file as it was planned";
     let error = Error::new(Class::FileChanged, file.to_owned(), expected, "another");

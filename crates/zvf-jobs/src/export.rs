@@ -226,8 +226,8 @@ impl Export {
 
     /// Says what the answer lacks: a stream itself does not.
     async fn note_what_lacks(&mut self) -> Result<(), Error> {
-        let asks = self.query.object_ids().is_some() || self.query.allows_missing();
-        if self.query.max_vertices().is_none() && !asks {
+        let asks = self.query.objects.is_some() || self.query.allow_missing;
+        if self.query.limit.is_none() && !asks {
             return Ok(());
         }
         let counts = self.reader.count(&self.query).await?;

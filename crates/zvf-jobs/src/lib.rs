@@ -15,21 +15,14 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod blob;
-#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod clean;
-#[cfg(all(feature = "convert", feature = "write"))]
 pub mod create;
 mod error;
-#[cfg(all(feature = "convert", feature = "query"))]
 pub mod export;
-#[cfg(feature = "convert")]
 pub mod fetch;
-#[cfg(all(feature = "convert", feature = "write"))]
 pub mod ingest;
 pub mod inspect;
-#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
 pub mod leftovers;
-#[cfg(feature = "validate")]
 pub mod tasks;
 
 use zvf_error::Error;

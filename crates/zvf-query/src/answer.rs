@@ -1,6 +1,5 @@
 //! Answers: geometry, completeness and statistics; counts and plans.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -57,37 +56,6 @@ pub struct Counts {
     pub missing: Vec<Missing>,
     /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,
-}
-
-impl Counts {
-    pub(crate) fn new(level: LevelId, kind: Kind) -> Self {
-        Self {
-            level,
-            kind,
-            vertices: 0,
-            parts: 0,
-            elements: None,
-            complete: true,
-            truncated: false,
-            missing: Vec::new(),
-            unknown_objects: Vec::new(),
-        }
-    }
-
-    /// Adds what another level has that belongs to the same answer.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.vertices += other.vertices;
-        self.parts += other.parts;
-        if let Some(more) = other.elements {
-            *self.elements.get_or_insert(0) += more;
-        }
-        self.complete &= other.complete;
-        self.truncated |= other.truncated;
-        self.missing.extend(other.missing);
-        // An object is unknown only if no level has it.
-        let unknown: HashSet<ObjectId> = other.unknown_objects.into_iter().collect();
-        self.unknown_objects.retain(|id| unknown.contains(id));
-    }
 }
 
 /// Statistics of the values of a level: [`Reader::statistics`](crate::Reader::statistics).

@@ -25,275 +25,153 @@
 //! JSON has no others. The form is for formats that name their fields, as JSON does. What the constructors of a region, a
 //! condition or a chunk key refuse is refused here in the same words, and so are fields that do not exist.
 
-use serde::{Deserialize, Serialize};
-use thiserror::Error;
-use zvf_format::FormatError;
-use zvf_format::key::ChunkKey;
-use zvf_model::{BadBounds, Bounds, Kind, LevelId, ObjectId, UnknownKind, Value};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zvf_model::{Bounds, LevelId, ObjectId, Value};
 
-use crate::mode::Mode;
 use crate::predicate::{BadPredicate, ColumnRef, Comparison, Predicate};
-use crate::query::{Columns, LevelRule, Order, Query, UnknownIds};
-use crate::region::{BadRegion, HalfSpace, Region, Shape};
+use crate::region::{BadRegion, Form, HalfSpace, Region};
 
-/// The form of a [`Query`].
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct QueryData {
-    #[serde(skip_serializing_if = "is_default")]
-    level: LevelRule,
-    #[serde(skip_serializing_if = "is_default")]
-    kind: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    region: Option<Region>,
-    #[serde(skip_serializing_if = "is_default")]
-    mode: Option<Mode>,
-    #[serde(skip_serializing_if = "is_default")]
-    objects: Option<Vec<i64>>,
-    #[serde(skip_serializing_if = "is_default")]
-    groups: Option<Vec<u64>>,
-    #[serde(skip_serializing_if = "is_default")]
-    filter: Option<Predicate>,
-    #[serde(skip_serializing_if = "is_default")]
-    columns: Columns,
-    #[serde(skip_serializing_if = "is_default")]
-    order: Option<Order>,
-    #[serde(skip_serializing_if = "is_default")]
-    limit: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    limit_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    unknown_ids: UnknownIds,
-    #[serde(skip_serializing_if = "is_default")]
-    allow_missing: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    with_owners: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    with_places: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    vertices_only: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    first_chunk: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    end_chunk: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    links_of_chunks: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    increment_only: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    uncached: bool,
-}
+/// Values that are written as their text.
+pub(crate) mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-/// Data that is no question.
-#[derive(Debug, Error)]
-pub(crate) enum BadData {
-    #[error(transparent)]
-    Bounds(#[from] BadBounds),
-    #[error(transparent)]
-    Chunk(#[from] FormatError),
-    #[error(transparent)]
-    Kind(#[from] UnknownKind),
-    #[error(transparent)]
-    Predicate(#[from] BadPredicate),
-    #[error(transparent)]
-    Region(#[from] BadRegion),
-}
+    pub(crate) fn serialize<T: Display, S: Serializer>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(ToString::to_string).serialize(serializer)
+    }
 
-impl From<Query> for QueryData {
-    fn from(query: Query) -> Self {
-        let (first, end) = query.chunks;
-        Self {
-            level: query.level,
-            kind: query.kind.map(|kind| kind.token().to_owned()),
-            region: query.region,
-            mode: query.mode,
-            objects: query.objects.map(|ids| ids.into_iter().map(|id| id.0).collect()),
-            groups: query.groups,
-            filter: query.predicate,
-            columns: query.columns,
-            order: query.order,
-            limit: query.limit,
-            limit_bytes: query.max_bytes,
-            unknown_ids: query.unknown_ids,
-            allow_missing: query.allow_missing,
-            with_owners: query.owners,
-            with_places: query.places,
-            vertices_only: query.vertices_only,
-            first_chunk: first.map(|key| key.to_string()),
-            end_chunk: end.map(|key| key.to_string()),
-            links_of_chunks: query.links_of_chunks,
-            increment_only: query.own_level_only,
-            uncached: query.uncached,
-        }
+    pub(crate) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
     }
 }
 
-impl TryFrom<QueryData> for Query {
-    type Error = BadData;
+/// Ids of objects as numbers.
+pub(crate) mod ids {
+    use super::*;
 
-    fn try_from(data: QueryData) -> Result<Self, BadData> {
-        let key = |text: Option<String>| text.map(|text| text.parse::<ChunkKey>()).transpose();
-        let chunks = (key(data.first_chunk)?, key(data.end_chunk)?);
-        Ok(Self {
-            level: data.level,
-            kind: data.kind.map(|kind| kind.parse::<Kind>()).transpose()?,
-            region: data.region,
-            mode: data.mode,
-            objects: data.objects.map(|ids| ids.into_iter().map(ObjectId).collect()),
-            groups: data.groups,
-            predicate: data.filter,
-            columns: data.columns,
-            order: data.order,
-            limit: data.limit,
-            max_bytes: data.limit_bytes,
-            unknown_ids: data.unknown_ids,
-            allow_missing: data.allow_missing,
-            owners: data.with_owners,
-            places: data.with_places,
-            // As `Query::in_chunks` has it.
-            vertices_only: data.vertices_only || (chunks != (None, None) && !data.links_of_chunks),
-            chunks,
-            links_of_chunks: data.links_of_chunks,
-            own_level_only: data.increment_only,
-            uncached: data.uncached,
-        })
+    pub(crate) fn serialize<S: Serializer>(
+        value: &Option<Vec<ObjectId>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value
+            .as_ref()
+            .map(|ids| ids.iter().map(|id| id.0).collect::<Vec<_>>())
+            .serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Vec<ObjectId>>, D::Error> {
+        Ok(Option::<Vec<i64>>::deserialize(deserializer)?
+            .map(|ids| ids.into_iter().map(ObjectId).collect()))
     }
 }
 
-/// The form of a [`LevelRule`].
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum LevelData {
-    Number(u32),
-    MaxVertices(u64),
-    MaxBytes(u64),
-    Error(Number),
-    Screen { width: Number, pixels: u32 },
-}
+/// The number of a level.
+pub(crate) mod level {
+    use super::*;
 
-impl From<LevelRule> for LevelData {
-    fn from(rule: LevelRule) -> Self {
-        match rule {
-            LevelRule::Number(level) => Self::Number(level.0),
-            LevelRule::MaxVertices(vertices) => Self::MaxVertices(vertices),
-            LevelRule::MaxBytes(bytes) => Self::MaxBytes(bytes),
-            LevelRule::Error(error) => Self::Error(error.into()),
-            LevelRule::Screen { width, pixels } => Self::Screen { width: width.into(), pixels },
-        }
+    pub(crate) fn serialize<S: Serializer>(
+        value: &LevelId,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.0.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<LevelId, D::Error> {
+        Ok(LevelId(u32::deserialize(deserializer)?))
     }
 }
 
-impl From<LevelData> for LevelRule {
-    fn from(data: LevelData) -> Self {
-        match data {
-            LevelData::Number(level) => Self::Number(LevelId(level)),
-            LevelData::MaxVertices(vertices) => Self::MaxVertices(vertices),
-            LevelData::MaxBytes(bytes) => Self::MaxBytes(bytes),
-            LevelData::Error(error) => Self::Error(error.into()),
-            LevelData::Screen { width, pixels } => Self::Screen { width: width.into(), pixels },
-        }
+/// A number that may be infinite.
+pub(crate) mod number {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        Number::from(*value).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Number::deserialize(deserializer)?.into())
     }
 }
 
-/// The form of a [`Region`].
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum RegionData {
-    Box {
-        low: Vec<Number>,
-        high: Vec<Number>,
-        #[serde(default, skip_serializing_if = "is_default")]
-        half_open: bool,
-    },
-    Ball {
-        centre: Vec<Number>,
-        radius: Number,
-    },
-    HalfSpaces(Vec<HalfSpaceData>),
-    Prism {
-        outline: Vec<[Number; 2]>,
-        on: [usize; 2],
-        low: Vec<Number>,
-        high: Vec<Number>,
-    },
+/// Numbers that may be infinite.
+pub(crate) mod numbers {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(
+        values: &[f64],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(|value| Number::from(*value)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<f64>, D::Error> {
+        let numbers = Vec::<Number>::deserialize(deserializer)?;
+        Ok(numbers.into_iter().map(f64::from).collect())
+    }
 }
 
 /// The form of a [`HalfSpace`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HalfSpaceData {
-    normal: Vec<Number>,
-    offset: Number,
+    #[serde(with = "numbers")]
+    normal: Vec<f64>,
+    #[serde(with = "number")]
+    offset: f64,
 }
 
-impl From<Region> for RegionData {
+impl From<HalfSpace> for HalfSpaceData {
+    fn from(space: HalfSpace) -> Self {
+        Self { normal: space.normal().to_vec(), offset: space.offset() }
+    }
+}
+
+impl TryFrom<HalfSpaceData> for HalfSpace {
+    type Error = BadRegion;
+
+    fn try_from(data: HalfSpaceData) -> Result<Self, BadRegion> {
+        Self::new(&data.normal, data.offset)
+    }
+}
+
+impl From<Region> for Form {
     fn from(region: Region) -> Self {
-        match region.shape() {
-            Shape::Box(_) => {
-                let half_open = region.as_box().is_some_and(|(_, closed)| !closed);
-                let (low, high) = corners(region.hull());
-                Self::Box { low, high, half_open }
-            }
-            Shape::Ball(ball) => {
-                Self::Ball { centre: numbers(ball.centre()), radius: ball.radius().into() }
-            }
-            Shape::Convex(convex) => {
-                let spaces = convex.spaces().iter().map(|space| HalfSpaceData {
-                    normal: numbers(space.normal()),
-                    offset: space.offset().into(),
-                });
-                Self::HalfSpaces(spaces.collect())
-            }
-            Shape::Prism(prism) => {
-                let source = prism.source();
-                let (low, high) = corners(&source.limits);
-                let outline = source.outline.iter().map(|corner| corner.map(Number::from));
-                Self::Prism { outline: outline.collect(), on: source.on, low, high }
-            }
-        }
+        region.into_form()
     }
 }
 
-impl TryFrom<RegionData> for Region {
-    type Error = BadData;
+impl TryFrom<Form> for Region {
+    type Error = Box<dyn std::error::Error>;
 
-    fn try_from(data: RegionData) -> Result<Self, BadData> {
-        match data {
-            RegionData::Box { low, high, half_open } => {
-                let region = Self::from(Bounds::new(&floats(low), &floats(high))?);
-                Ok(if half_open { region.into_half_open() } else { region })
+    fn try_from(form: Form) -> Result<Self, Self::Error> {
+        Ok(match form {
+            Form::Box { low, high, half_open } => {
+                let region = Self::from(Bounds::new(&low, &high)?);
+                if half_open { region.into_half_open() } else { region }
             }
-            RegionData::Ball { centre, radius } => Ok(Self::ball(&floats(centre), radius.into())?),
-            RegionData::HalfSpaces(spaces) => {
-                let spaces = spaces.into_iter();
-                let spaces =
-                    spaces.map(|space| HalfSpace::new(&floats(space.normal), space.offset.into()));
-                Ok(Self::from_half_spaces(&spaces.collect::<Result<Vec<_>, _>>()?)?)
+            Form::Ball { centre, radius } => Self::ball(&centre, radius)?,
+            Form::HalfSpaces(spaces) => Self::from_half_spaces(&spaces)?,
+            Form::Prism { outline, on, low, high } => {
+                Self::prism(&outline, on, &Bounds::new(&low, &high)?)?
             }
-            RegionData::Prism { outline, on, low, high } => {
-                let outline: Vec<_> =
-                    outline.into_iter().map(|corner| corner.map(f64::from)).collect();
-                let limits = Bounds::new(&floats(low), &floats(high))?;
-                Ok(Self::prism(&outline, on, &limits)?)
-            }
-        }
+        })
     }
-}
-
-fn corners(bounds: &Bounds) -> (Vec<Number>, Vec<Number>) {
-    (numbers(bounds.low()), numbers(bounds.high()))
-}
-
-fn numbers(floats: &[f64]) -> Vec<Number> {
-    floats.iter().copied().map(Number::from).collect()
-}
-
-fn floats(numbers: Vec<Number>) -> Vec<f64> {
-    numbers.into_iter().map(f64::from).collect()
 }
 
 /// The form of a [`Predicate`]: its text, when reading that gives the same condition, or a tree.

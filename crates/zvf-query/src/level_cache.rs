@@ -1,7 +1,6 @@
-//! The cache of an open level: its columns are opened on first use and kept with the handle.
+//! An open level of a handle: what questions find out about it once, and its columns by name.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 use zvf_error::Result;
@@ -13,37 +12,23 @@ use zvf_store::Listing;
 
 use crate::error::BadQuery;
 
-/// One level of a handle.
+/// One level of a handle. Its columns stay open with the level and the store.
 #[derive(Debug)]
 pub(crate) struct LevelCache {
     pub(crate) level: LevelReader,
     /// Whether the level has objects; determined only for levels with bins, where it decides on pruning by bins.
     pub(crate) has_objects: bool,
-    names: Mutex<Option<Arc<[String]>>>,
-    attributes: ColumnCache<AttributeReader>,
-    object_attribute: ColumnCache<RowAttribute>,
-    link_attribute: ColumnCache<LinkAttribute>,
+    names: OnceCell<Arc<[String]>>,
     /// Chunks with fragments and without vertices.
     stray: OnceCell<Vec<ChunkFragments>>,
 }
-
-/// Open columns by their names.
-type ColumnCache<T> = Mutex<BTreeMap<String, T>>;
 
 impl LevelCache {
     /// Creates an empty cache for an open level.
     pub(crate) async fn from_level(level: LevelReader) -> Result<Self> {
         let binned = level.bins().is_some_and(|bins| bins.count() > 1);
         let has_objects = binned && level.node().group("object_index").await?.is_some();
-        Ok(Self {
-            level,
-            has_objects,
-            names: Mutex::default(),
-            attributes: Mutex::default(),
-            object_attribute: Mutex::default(),
-            link_attribute: Mutex::default(),
-            stray: OnceCell::new(),
-        })
+        Ok(Self { level, has_objects, names: OnceCell::new(), stray: OnceCell::new() })
     }
 
     /// Returns the chunks with fragments and without vertices; searches them once.
@@ -62,27 +47,23 @@ impl LevelCache {
         }
     }
 
+    /// Returns the number of the axis called `name`.
+    pub(crate) fn axis(&self, name: &str) -> Option<u32> {
+        let axes = self.level.store().root().axes().iter();
+        let mut named = (0..).zip(axes.take(self.level.axes()));
+        named.find_map(|(number, axis)| (axis.name == name).then_some(number))
+    }
+
     /// Returns the attribute of vertices called `name`; `near` is a chunk that will be read.
     pub(crate) async fn vertex_attribute(
         &self,
         name: &str,
         near: Option<&ChunkKey>,
     ) -> Result<Option<AttributeReader>> {
-        if let Some(cached) = find_cached(&self.attributes, name) {
-            return Ok(Some(cached));
+        match near {
+            Some(near) => self.level.attribute_near(name, near).await,
+            None => self.level.attribute(name).await,
         }
-        let found = match near {
-            Some(near) => self.level.attribute_near(name, near).await?,
-            None => self.level.attribute(name).await?,
-        };
-        Ok(insert_found(&self.attributes, name, found))
-    }
-
-    /// Returns the number of the axis called `name`.
-    pub(crate) fn axis(&self, name: &str) -> Option<u32> {
-        let axes = self.level.store().root().axes().iter();
-        let mut named = (0..).zip(axes.take(self.level.axes()));
-        named.find_map(|(number, axis)| (axis.name == name).then_some(number))
     }
 
     /// Returns the same; an error where it is not there.
@@ -91,108 +72,70 @@ impl LevelCache {
         name: &str,
         near: Option<&ChunkKey>,
     ) -> Result<AttributeReader> {
-        match self.vertex_attribute(name, near).await? {
-            Some(found) => Ok(found),
-            None => {
-                let mut error = unknown_column_error("vertex", name, &self.names().await?);
-                if let BadQuery::NoSuchColumn { available, .. } = &mut error {
-                    for scope in self.other_scopes(name).await? {
-                        available.push_str(&format!("; {scope}s have it: write {scope}.{name}"));
-                    }
+        if let Some(found) = self.vertex_attribute(name, near).await? {
+            return Ok(found);
+        }
+        let mut error = unknown_column_error("vertex", name, &self.names().await?);
+        if let BadQuery::NoSuchColumn { available, .. } = &mut error {
+            let scopes = [
+                ("object", self.level.object_attribute_names().await?),
+                ("fragment", self.level.fragment_attribute_names().await?),
+                ("link", self.level.link_attribute_names().await?),
+            ];
+            for (scope, listing) in scopes {
+                if listing.names.iter().any(|listed| listed == name) {
+                    available.push_str(&format!("; {scope}s have it: write {scope}.{name}"));
                 }
-                Err(error.into())
             }
         }
-    }
-
-    /// Returns what else than vertices has an attribute called `name`.
-    async fn other_scopes(&self, name: &str) -> Result<Vec<&'static str>> {
-        let level = &self.level;
-        let scopes = [
-            ("object", level.object_attribute_names().await?),
-            ("fragment", level.fragment_attribute_names().await?),
-            ("link", level.link_attribute_names().await?),
-        ];
-        let has_name = |listing: &Listing| listing.names.iter().any(|listed| listed == name);
-        Ok(scopes.iter().filter(|(_, names)| has_name(names)).map(|(scope, _)| *scope).collect())
+        Err(error.into())
     }
 
     /// Returns the attribute of fragments called `name`.
     pub(crate) async fn fragment_attribute(&self, name: &str) -> Result<AttributeReader> {
-        match self.level.fragment_attribute(name).await? {
-            Some(found) => Ok(found),
-            None => {
-                let names = self.level.fragment_attribute_names().await?.names;
-                Err(unknown_column_error("fragment", name, &names).into())
-            }
-        }
+        let found = self.level.fragment_attribute(name).await?;
+        required(found, "fragment", name, self.level.fragment_attribute_names()).await
     }
 
     /// Returns the attribute of objects called `name`.
     pub(crate) async fn object_attribute(&self, name: &str) -> Result<RowAttribute> {
-        if let Some(cached) = find_cached(&self.object_attribute, name) {
-            return Ok(cached);
-        }
-        match insert_found(&self.object_attribute, name, self.level.object_attribute(name).await?) {
-            Some(found) => Ok(found),
-            None => {
-                let names = self.level.object_attribute_names().await?.names;
-                Err(unknown_column_error("object", name, &names).into())
-            }
-        }
+        let found = self.level.object_attribute(name).await?;
+        required(found, "object", name, self.level.object_attribute_names()).await
     }
 
     /// Returns the attribute called `name` of the links of a level.
     pub(crate) async fn link_attribute(
         &self,
-        family: &LinkFamily,
-        name: &str,
-    ) -> Result<Option<LinkAttribute>> {
-        if let Some(cached) = find_cached(&self.link_attribute, name) {
-            return Ok(Some(cached));
-        }
-        Ok(insert_found(&self.link_attribute, name, family.attribute(name).await?))
-    }
-
-    /// Returns the same; an error where it is not there.
-    pub(crate) async fn required_link_attribute(
-        &self,
         family: Option<&LinkFamily>,
         name: &str,
     ) -> Result<LinkAttribute> {
         let found = match family {
-            Some(family) => self.link_attribute(family, name).await?,
+            Some(family) => family.attribute(name).await?,
             None => None,
         };
-        match found {
-            Some(found) => Ok(found),
-            None => {
-                let names = self.level.link_attribute_names().await?.names;
-                Err(unknown_column_error("link", name, &names).into())
-            }
-        }
+        required(found, "link", name, self.level.link_attribute_names()).await
     }
 
     /// Returns the names of the attributes of vertices.
     pub(crate) async fn names(&self) -> Result<Arc<[String]>> {
-        let lock_names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let cached = lock_names().clone();
-        if let Some(names) = cached {
-            return Ok(names);
-        }
-        let names: Arc<[String]> = self.level.attribute_names().await?.names.into();
-        Ok(Arc::clone(lock_names().insert(names)))
+        let names = self.names.get_or_try_init(|| async {
+            Ok::<_, zvf_error::Error>(self.level.attribute_names().await?.names.into())
+        });
+        names.await.cloned()
     }
 }
 
-fn find_cached<T: Clone>(cache: &ColumnCache<T>, name: &str) -> Option<T> {
-    cache.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-}
-
-fn insert_found<T: Clone>(cache: &ColumnCache<T>, name: &str, found: Option<T>) -> Option<T> {
-    let found = found?;
-    let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(cache.entry(name.to_owned()).or_insert(found).clone())
+/// Returns what was found, or the error that names what there is.
+async fn required<T>(
+    found: Option<T>,
+    scope: &'static str,
+    name: &str,
+    names: impl Future<Output = Result<Listing>>,
+) -> Result<T> {
+    match found {
+        Some(found) => Ok(found),
+        None => Err(unknown_column_error(scope, name, &names.await?.names).into()),
+    }
 }
 
 /// Returns the error for an unknown column.

@@ -15,6 +15,8 @@
 use zvf_format::key::ChunkKey;
 use zvf_model::{Kind, LevelId, ObjectId};
 
+#[cfg(feature = "serde")]
+use crate::data;
 use crate::error::BadQuery;
 use crate::mode::Mode;
 use crate::predicate::Predicate;
@@ -24,7 +26,7 @@ use crate::region::Region;
 ///
 /// [`Query::all`] begins one. Every function that takes `self` gives the same question with one thing more or other; of
 /// [`filter`](Self::filter), [`limit`](Self::limit) and [`limit_bytes`](Self::limit_bytes) all hold that were given, of
-/// anything else the last one. Functions that take `&self` read the question back.
+/// anything else the last one. Every field can be read and set; the form of the fields in JSON is in the module `data`.
 ///
 /// ```
 /// use zvf_model::{Bounds, LevelId};
@@ -37,37 +39,83 @@ use crate::region::Region;
 ///     .columns(Columns::Named(vec!["radius".into()]))
 ///     .filter("radius > 2".parse()?)
 ///     .limit(100);
-/// assert_eq!(query.region().map(|region| region.axes()), Some(2));
-/// assert_eq!((query.max_vertices(), query.object_ids()), (Some(100), None));
+/// assert_eq!(query.region.as_ref().map(|region| region.axes()), Some(2));
+/// assert_eq!((query.limit, &query.objects), (Some(100), &None));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(into = "crate::data::QueryData", try_from = "crate::data::QueryData")
-)]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Query {
-    pub(crate) level: LevelRule,
-    pub(crate) kind: Option<Kind>,
-    pub(crate) region: Option<Region>,
-    pub(crate) mode: Option<Mode>,
-    pub(crate) objects: Option<Vec<ObjectId>>,
-    pub(crate) groups: Option<Vec<u64>>,
-    pub(crate) predicate: Option<Predicate>,
-    pub(crate) columns: Columns,
-    pub(crate) order: Option<Order>,
-    pub(crate) limit: Option<u64>,
-    pub(crate) max_bytes: Option<u64>,
-    pub(crate) unknown_ids: UnknownIds,
-    pub(crate) allow_missing: bool,
-    pub(crate) owners: bool,
-    pub(crate) places: bool,
-    pub(crate) vertices_only: bool,
-    pub(crate) chunks: (Option<ChunkKey>, Option<ChunkKey>),
-    pub(crate) links_of_chunks: bool,
-    pub(crate) own_level_only: bool,
-    pub(crate) uncached: bool,
+    /// The level, or the rule that chooses it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub level: LevelRule,
+    /// The kind of geometry; by default the first one of the store.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
+    pub kind: Option<Kind>,
+    /// Where.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub region: Option<Region>,
+    /// How geometry lies to the region, and which part of it is returned; by default that of the kind.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub mode: Option<Mode>,
+    /// The objects, in the order of the answer; `None` selects all.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::ids"))]
+    pub objects: Option<Vec<ObjectId>>,
+    /// The groups of objects; `None` selects all objects.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub groups: Option<Vec<u64>>,
+    /// The conditions on values.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub filter: Option<Predicate>,
+    /// The attributes that are returned.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub columns: Columns,
+    /// The order of the answer.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub order: Option<Order>,
+    /// The most vertices of the answer.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub limit: Option<u64>,
+    /// The most bytes of the answer, where that is below the cap of collected answers.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub limit_bytes: Option<u64>,
+    /// How ids of objects that do not exist are handled.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub unknown_ids: UnknownIds,
+    /// Whether listed cells that are missing are skipped.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub allow_missing: bool,
+    /// Whether each vertex has the id of its object.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub with_owners: bool,
+    /// Whether each vertex has its place: [`LOCATION_FIELD`].
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub with_places: bool,
+    /// Whether the stored vertices alone are asked for.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub vertices_only: bool,
+    /// The first chunk; without links, chunks are asked for their vertices alone.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
+    pub first_chunk: Option<ChunkKey>,
+    /// The chunk before which they end.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
+    pub end_chunk: Option<ChunkKey>,
+    /// Whether the elements whose links are stored with these chunks are asked for.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub links_of_chunks: bool,
+    /// Whether an additive level is read without those that it adds to.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub increment_only: bool,
+    /// Whether no cell that is read stays with the handle.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub uncached: bool,
+}
+
+#[cfg(feature = "serde")]
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The field that says where vertices are stored, of answers to [`Query::with_places`].
@@ -108,11 +156,11 @@ impl Query {
     /// Asks only for what `predicate` holds for; a second one must hold as well.
     #[must_use]
     pub fn filter(self, predicate: Predicate) -> Self {
-        let predicate = match self.predicate {
+        let filter = match self.filter {
             None => predicate,
             Some(first) => Predicate::All(vec![first, predicate]),
         };
-        Self { predicate: Some(predicate), ..self }
+        Self { filter: Some(filter), ..self }
     }
 
     /// Reads level `level`.
@@ -158,11 +206,11 @@ impl Query {
     /// use zvf_query::Query;
     ///
     /// let query = Query::all().limit_bytes(1 << 30).limit_bytes(1 << 20);
-    /// assert_eq!(query.max_bytes(), Some(1 << 20));
+    /// assert_eq!(query.limit_bytes, Some(1 << 20));
     /// ```
     #[must_use]
     pub fn limit_bytes(self, bytes: u64) -> Self {
-        Self { max_bytes: Some(self.max_bytes.map_or(bytes, |max| max.min(bytes))), ..self }
+        Self { limit_bytes: Some(self.limit_bytes.map_or(bytes, |max| max.min(bytes))), ..self }
     }
 
     /// Sets how ids of objects that do not exist are handled.
@@ -180,7 +228,7 @@ impl Query {
     /// Says for each vertex which object it belongs to.
     #[must_use]
     pub fn with_owners(self) -> Self {
-        Self { owners: true, ..self }
+        Self { with_owners: true, ..self }
     }
 
     /// Says for each vertex where it is stored, in a field [`LOCATION_FIELD`]: the place of its chunk among those of
@@ -202,7 +250,7 @@ impl Query {
     /// ```
     #[must_use]
     pub fn with_places(self) -> Self {
-        Self { places: true, ..self }
+        Self { with_places: true, ..self }
     }
 
     /// Asks for the stored vertices alone, each once, as if the geometry were points: chunk by chunk in the order of their
@@ -248,7 +296,7 @@ impl Query {
     /// ```
     #[must_use]
     pub fn in_chunks(self, first: Option<ChunkKey>, end: Option<ChunkKey>) -> Self {
-        Self { vertices_only: true, chunks: (first, end), ..self }
+        Self { vertices_only: true, first_chunk: first, end_chunk: end, ..self }
     }
 
     /// Asks for the elements whose links are stored with some chunks: keys are not below `first` and below `end`, in
@@ -278,13 +326,13 @@ impl Query {
     /// ```
     #[must_use]
     pub fn with_links_of_chunks(self, first: Option<ChunkKey>, end: Option<ChunkKey>) -> Self {
-        Self { links_of_chunks: true, chunks: (first, end), ..self }
+        Self { links_of_chunks: true, first_chunk: first, end_chunk: end, ..self }
     }
 
     /// Reads what a level itself holds, where it is an addition to the next coarser one.
     #[must_use]
     pub fn increment_only(self) -> Self {
-        Self { own_level_only: true, ..self }
+        Self { increment_only: true, ..self }
     }
 
     /// Keeps no cell that was read for it.
@@ -293,76 +341,10 @@ impl Query {
         Self { uncached: true, ..self }
     }
 
-    /// Returns the region asked about.
-    #[must_use]
-    pub const fn region(&self) -> Option<&Region> {
-        self.region.as_ref()
-    }
-
-    /// Returns the rule by which the level is chosen.
-    #[must_use]
-    pub const fn level_rule(&self) -> &LevelRule {
-        &self.level
-    }
-
-    /// Returns the kind of geometry; by default the first one of the store.
-    #[must_use]
-    pub const fn kind(&self) -> Option<Kind> {
-        self.kind
-    }
-
-    /// Returns the selected objects, in the order of the answer; `None` selects all.
-    #[must_use]
-    pub fn object_ids(&self) -> Option<&[ObjectId]> {
-        self.objects.as_deref()
-    }
-
-    /// Returns the selected groups, by their numbers; `None` selects all objects.
-    #[must_use]
-    pub fn group_numbers(&self) -> Option<&[u64]> {
-        self.groups.as_deref()
-    }
-
-    /// Returns the conditions on values.
-    #[must_use]
-    pub const fn predicate(&self) -> Option<&Predicate> {
-        self.predicate.as_ref()
-    }
-
-    /// Returns the most vertices that the answer may have.
-    #[must_use]
-    pub const fn max_vertices(&self) -> Option<u64> {
-        self.limit
-    }
-
-    /// Returns the most bytes that the answer may have, where that was lowered.
-    #[must_use]
-    pub const fn max_bytes(&self) -> Option<u64> {
-        self.max_bytes
-    }
-
-    /// Returns whether listed cells that are missing are skipped.
-    #[must_use]
-    pub const fn allows_missing(&self) -> bool {
-        self.allow_missing
-    }
-
-    /// Returns whether the answer has the ids of the objects of its vertices.
-    #[must_use]
-    pub const fn has_owners(&self) -> bool {
-        self.owners
-    }
-
-    /// Returns whether the answer has the places of its vertices.
-    #[must_use]
-    pub const fn has_places(&self) -> bool {
-        self.places
-    }
-
-    /// Returns the keys of the chunks asked about: the first, and the one before which they end.
-    #[must_use]
-    pub const fn chunk_range(&self) -> (Option<&ChunkKey>, Option<&ChunkKey>) {
-        (self.chunks.0.as_ref(), self.chunks.1.as_ref())
+    /// Returns whether the stored vertices alone are asked for: of all chunks, or of some.
+    pub(crate) const fn asks_vertices(&self) -> bool {
+        let some = self.first_chunk.is_some() || self.end_chunk.is_some();
+        self.vertices_only || (some && !self.links_of_chunks)
     }
 
     /// Returns the mode for a kind of geometry: the one set, or the kind's own.
@@ -385,7 +367,7 @@ impl Query {
         if clips_faces && self.region.as_ref().is_some_and(Region::is_curved) {
             return Err(BadQuery::Region(crate::region::BadRegion::CurvedCut));
         }
-        if self.vertices_only && matches!(self.order, Some(Order::Objects | Order::Original)) {
+        if self.asks_vertices() && matches!(self.order, Some(Order::Objects | Order::Original)) {
             let why = "vertices alone come as they are stored";
             return Err(BadQuery::Kind { what: "an order by objects", kind, why });
         }
@@ -410,13 +392,10 @@ impl Query {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(into = "crate::data::LevelData", from = "crate::data::LevelData")
-)]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum LevelRule {
     /// This one.
-    Number(LevelId),
+    Number(#[cfg_attr(feature = "serde", serde(with = "data::level"))] LevelId),
     /// The finest one that has at most so many vertices where the question looks, by its counts; the
     /// coarsest when none has so few.
     MaxVertices(u64),
@@ -425,11 +404,12 @@ pub enum LevelRule {
     MaxBytes(u64),
     /// The coarsest one that says it lies no farther from level 0 than this, in world units; one that says
     /// nothing counts with its bins.
-    Error(f64),
+    Error(#[cfg_attr(feature = "serde", serde(with = "data::number"))] f64),
     /// The same with the size of a pixel: of a view that is so wide, in world
     /// units, and has so many pixels.
     Screen {
         /// The extent of the view in world units.
+        #[cfg_attr(feature = "serde", serde(with = "data::number"))]
         width: f64,
         /// Its extent in pixels.
         pixels: u32,
@@ -532,6 +512,6 @@ mod tests {
         let query = Query::all().limit(5).limit(9).filter("a > 1".parse().unwrap());
         let query = query.filter("b = 2".parse().unwrap());
         assert_eq!(query.limit, Some(5));
-        assert_eq!(query.predicate.unwrap().to_string(), "a > 1 and b = 2");
+        assert_eq!(query.filter.unwrap().to_string(), "a > 1 and b = 2");
     }
 }

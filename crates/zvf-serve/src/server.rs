@@ -141,7 +141,7 @@ impl Server {
     /// When a store cannot be opened, the address cannot be bound, or the server would be open to others without a
     /// request.
     pub fn start(mut config: Config) -> Result<Self, ServeError> {
-        config.addresses = list_stores_in(&config.addresses);
+        config.addresses = list_stores_in(&config.addresses)?;
         if config.addresses.is_empty() {
             return Err(ServeError::NoStore);
         }

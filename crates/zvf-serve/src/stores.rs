@@ -1,5 +1,6 @@
 //! The stores of a server: their names, their files, and a reader that detects a replaced store.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,7 @@ use crate::data::Bytestore;
 use crate::files::LocalRoot;
 use crate::limits::Limits;
 use crate::refusal::Refusal;
+use crate::server::ServeError;
 use crate::target::is_safe_segment;
 
 /// A served store.
@@ -137,24 +139,40 @@ fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, Error> 
 }
 
 /// Returns the addresses with the stores in a folder in the place of that folder, where it is no store itself.
-pub(crate) fn list_stores_in(addresses: &[String]) -> Vec<String> {
+///
+/// # Errors
+///
+/// When a folder, or an entry of it, cannot be read, or the name of a store in it is not UTF-8.
+pub(crate) fn list_stores_in(addresses: &[String]) -> Result<Vec<String>, ServeError> {
     let mut listed = Vec::with_capacity(addresses.len());
     for address in addresses {
-        let folder = Path::new(address);
-        let is_store = |path: &Path| {
-            path.join("zarr.json").is_file() || path.extension().is_some_and(|end| end == "tet")
-        };
-        let entries = if is_store(folder) { None } else { std::fs::read_dir(folder).ok() };
-        let paths = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-        let mut found: Vec<String> = paths
-            .filter(|path| is_store(path))
-            .filter_map(|path| path.into_os_string().into_string().ok())
-            .collect();
+        let mut found = list_stores(Path::new(address)).map_err(|error| ServeError::Store {
+            address: address.clone(),
+            source: Error::io("list", error),
+        })?;
         found.sort();
         // Opening a folder without stores says what is wrong with it.
         if found.is_empty() { listed.push(address.clone()) } else { listed.append(&mut found) }
     }
-    listed
+    Ok(listed)
+}
+
+fn list_stores(folder: &Path) -> io::Result<Vec<String>> {
+    let is_store = |path: &Path| {
+        path.join("zarr.json").is_file() || path.extension().is_some_and(|end| end == "tet")
+    };
+    let mut found = Vec::new();
+    if folder.is_dir() && !is_store(folder) {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if is_store(&path) {
+                found.push(path.into_os_string().into_string().map_err(|name| {
+                    io::Error::other(format!("the name {} is not UTF-8", name.display()))
+                })?);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Returns names for stores at `addresses`: the last component of each without its extension, made unique and safe for
@@ -186,11 +204,23 @@ mod tests {
     fn a_folder_stands_for_the_stores_in_it() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata").to_owned();
         let store = format!("{folder}/three.zarrvectors");
-        let found = list_stores_in(&[folder.clone(), store.clone(), "s3://b/x".to_owned()]);
+        let found = list_stores_in(&[folder.clone(), store.clone(), "s3://b/x".to_owned()]).unwrap();
         let first: Vec<&String> = found.iter().take_while(|path| **path != "s3://b/x").collect();
         assert_eq!(first.iter().filter(|path| ***path == store).count(), 2, "{found:?}");
         assert!(first.iter().all(|path| path.starts_with(&folder)), "{found:?}");
-        assert_eq!(list_stores_in(&["/none".to_owned()]), ["/none"]);
+        assert_eq!(list_stores_in(&["/none".to_owned()]).unwrap(), ["/none"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_store_whose_name_is_not_utf_8_is_not_left_out_unseen() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join(std::ffi::OsStr::from_bytes(b"a\xff.zarrvectors"));
+        std::fs::create_dir(&store).unwrap();
+        std::fs::write(store.join("zarr.json"), "{}").unwrap();
+        let refused = list_stores_in(&[folder.path().to_str().unwrap().to_owned()]).unwrap_err();
+        assert!(matches!(refused, ServeError::Store { .. }), "{refused}");
     }
 
     #[test]

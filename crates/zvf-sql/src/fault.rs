@@ -1,6 +1,6 @@
 //! Faults: one line on standard error and the exit code of `zvf` for their class.
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -108,7 +108,7 @@ impl From<zvf::publish::PublishError> for Fault {
 }
 
 /// Returns the first cause of type `T`.
-fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+fn find_cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(cause) = next {
         if let Some(found) = cause.downcast_ref::<T>() {

@@ -50,7 +50,7 @@
 //! `h5ad` tables of cells (`.h5ad`), `draco` Draco streams of other programs, `serde` queries that can be stored and sent,
 //! `write` what makes stores, `pyramid` their coarser levels, `reference` those of the reference implementation,
 //! `edit` transactions, `render` pictures, `validate` the rules of the format,
-//! `repair` what can be repaired, `migrate` what brings older stores along, `tensor` dense arrays in one
+//! `jobs` whole jobs (create, export, inspect, tasks), `repair` what can be repaired, `migrate` what brings older stores along, `tensor` dense arrays in one
 //! file and packed stores, `more-codecs` steps of codec chains that few writers use, `fast-codecs` faster decoding of
 //! Blosc with some code that is not safe Rust. A feature adds items and changes none.
 #![forbid(unsafe_code)]
@@ -66,13 +66,6 @@ pub use zvf_b2nd as b2nd;
 pub use zvf_edit as edit;
 pub use zvf_error::{Error, join_causes};
 pub use zvf_format as format;
-pub use zvf_jobs::{blob, inspect};
-#[cfg(all(feature = "convert", feature = "local", feature = "write"))]
-pub use zvf_jobs::{clean, leftovers};
-#[cfg(all(feature = "convert", feature = "write"))]
-pub use zvf_jobs::{create, ingest};
-#[cfg(feature = "convert")]
-pub use zvf_jobs::{export, fetch};
 pub use zvf_metadata as metadata;
 pub use zvf_model as model;
 pub use zvf_model::{
@@ -85,8 +78,8 @@ pub use zvf_store::{IoStats, Key, Notice, OpenOptions, Store, Timeouts};
 
 #[cfg(feature = "convert")]
 pub use zvf_convert as convert;
-#[cfg(feature = "validate")]
-pub use zvf_jobs::tasks;
+#[cfg(feature = "jobs")]
+pub use zvf_jobs::{blob, clean, create, export, fetch, ingest, inspect, leftovers, tasks};
 #[cfg(feature = "migrate")]
 pub use zvf_migrate as migrate;
 #[cfg(feature = "pyramid")]

@@ -48,7 +48,6 @@ enum Codec {
 
 impl Coding {
     /// Returns the codecs of cells; those of uncompressed cells where `--codec` is absent.
-    #[cfg(feature = "write")]
     pub(crate) fn codecs(&self) -> CodecPipeline {
         self.build_codecs(self.codec.unwrap_or(Codec::None))
     }

@@ -11,13 +11,11 @@ use crate::session::Session;
 #[derive(Debug)]
 pub(crate) struct InPlace {
     address: String,
-    #[cfg(feature = "edit")]
     rewrite: Option<zvf::edit::Rewrite>,
 }
 
 impl InPlace {
     /// Opens the store at `address`, which the command reads and replaces at [`address`](Self::address).
-    #[cfg(feature = "edit")]
     pub(crate) fn begin(address: &str, session: &Session) -> anyhow::Result<Self> {
         let place = session.place(address)?;
         let rewrite = match place.folder() {
@@ -29,29 +27,17 @@ impl InPlace {
         Ok(Self { address: copy.unwrap_or_else(|| address.to_owned()), rewrite })
     }
 
-    #[cfg(not(feature = "edit"))]
-    pub(crate) fn begin(address: &str, _session: &Session) -> anyhow::Result<Self> {
-        Ok(Self { address: address.to_owned() })
-    }
-
     /// Returns the address where the command reads and writes.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
     /// Returns whether the store has a journal.
-    #[cfg(feature = "edit")]
     pub(crate) const fn has_journal(&self) -> bool {
         self.rewrite.is_some()
     }
 
-    #[cfg(not(feature = "edit"))]
-    pub(crate) const fn has_journal(&self) -> bool {
-        false
-    }
-
     /// Commits the changes, where the store has a journal.
-    #[cfg(feature = "edit")]
     pub(crate) fn finish(
         self,
         operation: &str,
@@ -67,16 +53,6 @@ impl InPlace {
         if !session.json() {
             super::edit::print(&report, out)?;
         }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "edit"))]
-    pub(crate) fn finish(
-        self,
-        _operation: &str,
-        _session: &Session,
-        _out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
         Ok(())
     }
 }

@@ -67,7 +67,6 @@ pub(crate) struct Pyramid {
     #[arg(long)]
     dry_run: bool,
     /// Rebuild the levels that edits of level 0 made outdated, by the recorded method, in one commit.
-    #[cfg(feature = "edit")]
     #[arg(long, conflicts_with_all = ["new", "in_place", "levels", "methods", "additive"])]
     refresh: bool,
     /// The number of coarser levels, 0 for none [default: until the coarsest has at most --max-vertices].
@@ -129,7 +128,7 @@ pub(crate) struct Pyramid {
     #[arg(long = "aggregate", alias = "rule", value_name = "NAME=RULE", value_parser = rule)]
     rules: Vec<(String, Aggregation)>,
     /// Build what the reference implementation builds, value for value: one BINS,OBJECTS for each level.
-    #[cfg_attr(feature = "edit", arg(conflicts_with = "refresh"))]
+    #[arg(conflicts_with = "refresh")]
     #[arg(long, value_name = "BINS,OBJECTS", value_parser = factors,
         conflicts_with_all = ["methods", "sizes", "keeps", "sparsity", "rules", "levels", "dry_run",
             "prune", "renumber", "until_bytes", "additive"])]
@@ -150,13 +149,7 @@ pub(crate) struct Pyramid {
 impl Pyramid {
     /// Returns whether the levels are built in a copy that is committed to a repository of versions.
     fn is_committed(&self, session: &Session) -> anyhow::Result<bool> {
-        #[cfg(feature = "edit")]
-        return Ok(self.new.is_none() && session.place(&self.store)?.is_of_versions());
-        #[cfg(not(feature = "edit"))]
-        {
-            let _nobody_commits = session;
-            Ok(false)
-        }
+        Ok(self.new.is_none() && session.place(&self.store)?.is_of_versions())
     }
 
     pub(crate) async fn run(
@@ -172,7 +165,6 @@ impl Pyramid {
             .with_hint("cargo install zvf-cli --features reference")
             .into());
         }
-        #[cfg(feature = "edit")]
         if self.refresh {
             let options = zvf::edit::CommitOptions {
                 dry_run: self.dry_run,

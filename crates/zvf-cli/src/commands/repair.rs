@@ -95,7 +95,6 @@ impl Repair {
     }
 
     /// Removes the folders that killed commands left next to the store, or prints that it would; returns these folders.
-    #[cfg(all(feature = "local", feature = "write"))]
     fn tidy(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
         let found = match zvf::leftovers::list(&self.store) {
             Ok(found) => found,
@@ -117,11 +116,6 @@ impl Repair {
         }
         session.print_notices(out, going_on.iter().map(ToString::to_string))?;
         Ok(scratch.into_iter().map(|leftover| leftover.folder).collect())
-    }
-
-    #[cfg(not(all(feature = "local", feature = "write")))]
-    fn tidy(&self, _session: &Session, _out: &mut dyn Write) -> anyhow::Result<Vec<PathBuf>> {
-        Ok(Vec::new())
     }
 
     /// Returns the folders without files in the store, which a killed writer left, and prints them.

@@ -13,7 +13,6 @@ use zvf::tasks::{Tasks, WorkFolder};
 
 use self::finish::Finish;
 use self::plan::Plan;
-#[cfg(feature = "write")]
 pub(crate) use self::run::Chosen;
 use self::run::Run;
 use crate::outcome::{Outcome, Usage};

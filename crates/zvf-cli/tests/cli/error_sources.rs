@@ -107,7 +107,6 @@ fn errors() -> Vec<Boxed> {
     let mut errors: Vec<Boxed> = vec![format_error().into()];
     errors.extend(boxed(publish_errors()));
     errors.extend(boxed(convert_errors()));
-    #[cfg(feature = "edit")]
     errors.extend(system_errors().map(zvf::edit::EditError::from).map(Boxed::from));
     #[cfg(feature = "serve")]
     errors.extend(serve_errors());

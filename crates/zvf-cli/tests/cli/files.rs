@@ -186,7 +186,6 @@ fn reports_an_output_path_that_cannot_be_written() {
 }
 
 /// Returns the losses that a dry run lists, after comparing them with those that the conversion reports as JSON.
-#[cfg(feature = "write")]
 fn list_losses(from: &str, to: &str) -> Vec<String> {
     let dry = zvf(&["convert", "--dry-run", from, to]).clean();
     let dry: Vec<String> = dry.lines().map(str::to_owned).collect();
@@ -200,7 +199,6 @@ fn list_losses(from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
-#[cfg(feature = "write")]
 fn a_dry_run_lists_every_attribute_that_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -218,7 +216,6 @@ fn a_dry_run_lists_every_attribute_that_is_dropped() {
 }
 
 #[test]
-#[cfg(feature = "write")]
 fn a_dry_run_lists_attributes_of_vertices_that_features_lack() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -231,7 +228,6 @@ fn a_dry_run_lists_attributes_of_vertices_that_features_lack() {
 }
 
 #[test]
-#[cfg(feature = "write")]
 fn losses_of_draco_streams_are_reported_as_json() {
     let store = store("ms3_draco");
     let folder = tempfile::tempdir().unwrap();

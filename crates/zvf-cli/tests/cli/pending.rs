@@ -69,7 +69,6 @@ fn readers_see_all_of_a_half_applied_commit_and_write_nothing() {
     }
 }
 
-#[cfg(feature = "pyramid")]
 #[test]
 fn tasks_build_on_a_half_applied_commit() {
     let half = HalfApplied::new();

@@ -1,8 +1,7 @@
 //! Work divided between processes, which are killed and repeated.
 
-#[cfg(all(unix, feature = "edit", feature = "s3"))]
+#[cfg(all(unix, feature = "s3"))]
 mod schedulers;
-#[cfg(feature = "edit")]
 mod vacuum;
 
 use std::collections::BTreeMap;

@@ -176,13 +176,7 @@ async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<b
 
 /// Returns whether the store that was built in `folder` was published and has gone since.
 fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
-    #[cfg(feature = "local")]
-    return Build::is_gone_from(address, folder);
-    #[cfg(not(feature = "local"))]
-    {
-        let (_, _) = (address, folder);
-        Ok(false)
-    }
+    Build::is_gone_from(address, folder)
 }
 
 /// Returns the folder for a plan and the results of its tasks: beside a store of this machine, else among temporary files.

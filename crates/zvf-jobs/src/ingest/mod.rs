@@ -137,7 +137,6 @@ pub(crate) async fn begin(
         // Refuses a prefix that something is below; nothing is written.
         Build::begin(address, recipe.write.build.clone()).await?.abandon().await?;
     }
-    #[cfg(feature = "local")]
     if TaskPlan::read(folder)?.is_some_and(|existing| existing != *plan)
         && Build::is_built_in(address, folder)?
         || Build::is_gone_from(address, folder)?
@@ -173,10 +172,7 @@ pub fn folder(address: &str) -> Option<PathBuf> {
 pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
     let planned = !folder.is_dir() || TaskPlan::read(folder)?.is_some();
     let published = match self::folder(address) {
-        #[cfg(feature = "local")]
         Some(_) => Build::is_built_in(address, folder)?,
-        #[cfg(not(feature = "local"))]
-        Some(_) => false,
         None => folder.join("root.json").exists(),
     };
     let finished = !planned && published;
@@ -196,7 +192,6 @@ pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
 /// ```
 #[derive(Debug)]
 pub struct Ingest {
-    #[cfg(feature = "local")]
     address: String,
     tasks: Tasks,
     recipe: Recipe,
@@ -223,13 +218,7 @@ impl Ingest {
         for (format, header) in source.headers() {
             tasks = tasks.with_header(format, header.clone());
         }
-        Ok(Self {
-            #[cfg(feature = "local")]
-            address: address.to_owned(),
-            tasks,
-            recipe,
-            source,
-        })
+        Ok(Self { address: address.to_owned(), tasks, recipe, source })
     }
 
     /// Leaves out syncs between tasks, for one process that does all ([`run_all`](Self::run_all)).
@@ -313,7 +302,6 @@ impl Ingest {
     #[boxed]
     pub async fn finish(&self) -> Result<Option<Report>, Error> {
         let report = self.tasks.finish().await?;
-        #[cfg(feature = "local")]
         Build::remove_leftovers(&self.address)?;
         Ok(report)
     }

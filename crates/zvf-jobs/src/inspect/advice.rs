@@ -14,7 +14,6 @@ pub async fn advise(error: Error, store: &Store) -> Error {
     if let Some(hint) = absent_level(&error, store) {
         return error.or_hint(|| Some(hint));
     }
-    #[cfg(feature = "query")]
     if let Some(hint) = absent_object(&error, store).await {
         return error.or_hint(|| Some(hint));
     }
@@ -34,7 +33,6 @@ fn absent_level(error: &Error, store: &Store) -> Option<String> {
     })
 }
 
-#[cfg(feature = "query")]
 async fn absent_object(error: &Error, store: &Store) -> Option<String> {
     use zvf_model::{LevelId, LevelReader};
     use zvf_query::BadQuery;

@@ -19,7 +19,6 @@ mod groups;
 mod json;
 mod levels;
 mod objects;
-#[cfg(feature = "query")]
 mod stats;
 mod stored;
 mod summary;
@@ -30,7 +29,6 @@ pub use cell::{CellFragment, CellLinks, CellRow, CellView};
 pub use groups::GroupView;
 pub use levels::{AttributeSummary, LevelSummary, LinkSummary};
 pub use objects::ObjectView;
-#[cfg(feature = "query")]
 pub use stats::AttributeStats;
 pub use stored::StoredTotals;
 pub use summary::{AxisSummary, Summary};

@@ -321,7 +321,8 @@ impl Plan {
         let query = query.clone().of_kind(kind);
         let is_of_rows = |scope: Scope| matches!(scope, Scope::Vertex | Scope::Fragment);
         let asks_rows = query
-            .predicate()
+            .filter
+            .as_ref()
             .is_none_or(|asked| asked.columns().iter().all(|column| is_of_rows(column.scope)));
         let mut parts = if kind == Kind::PointCloud && asks_rows {
             divide_chunks(reader, &query, shares).await?

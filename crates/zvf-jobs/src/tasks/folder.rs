@@ -32,7 +32,6 @@ use zvf_store::{Backend, Objects, OpenOptions, Store};
 pub struct WorkFolder {
     name: String,
     medium: Medium,
-    #[cfg(feature = "convert")]
     options: OpenOptions,
 }
 
@@ -58,12 +57,7 @@ impl WorkFolder {
                 Medium::Folder(KeyedFolder::new(Disk::default(), PathBuf::from(path)))
             }
         };
-        Ok(Self {
-            name: address.to_owned(),
-            medium,
-            #[cfg(feature = "convert")]
-            options: options.clone(),
-        })
+        Ok(Self { name: address.to_owned(), medium, options: options.clone() })
     }
 
     /// Returns where it is, when it is a folder of this machine.
@@ -76,7 +70,6 @@ impl WorkFolder {
     }
 
     /// Returns how it was opened, which is how results are opened too.
-    #[cfg(feature = "convert")]
     pub(super) const fn options(&self) -> &OpenOptions {
         &self.options
     }
@@ -113,7 +106,6 @@ impl WorkFolder {
     }
 
     /// Writes a file of a run, with the bytes of a file of this machine.
-    #[cfg(feature = "pyramid")]
     #[boxed]
     pub(crate) async fn upload(&self, from: &Path, key: &str) -> Result<()> {
         match &self.medium {
@@ -180,7 +172,6 @@ impl WorkFolder {
 }
 
 /// Is there when the last step came to its end, also where it changed nothing.
-#[cfg(feature = "pyramid")]
 pub(super) const FINISHED: &str = "done/finished";
 
 /// Makes a name that no other run has, on whatever machine.

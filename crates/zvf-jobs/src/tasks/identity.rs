@@ -31,7 +31,6 @@ pub(crate) struct StoreIdentity {
 
 impl StoreIdentity {
     /// Returns the last commit of its journal; `None` without a journal, or where this build does not know journals.
-    #[cfg(feature = "edit")]
     pub(super) const fn head(&self) -> Option<u64> {
         self.head
     }
@@ -71,7 +70,6 @@ fn add(sum: &mut XxHash64, name: &str, bytes: &[u8]) {
 }
 
 /// Returns the last commit to a store with a journal.
-#[cfg(feature = "edit")]
 #[boxed]
 async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error> {
     let place = match zvf_edit::Place::open(address, options) {
@@ -81,10 +79,4 @@ async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error
         Err(error) => return Err(Error::from_line(error.class, error.to_string()).with_op("open")),
     };
     super::blocking::run_on_thread("open", move || zvf_edit::head(place)).await
-}
-
-#[cfg(not(feature = "edit"))]
-#[boxed]
-async fn head(_address: &str, _options: &OpenOptions) -> Result<Option<u64>, Error> {
-    Ok(None)
 }

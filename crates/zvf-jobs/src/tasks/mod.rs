@@ -19,24 +19,16 @@
 //!
 //! Not here: how a store is made of files by tasks ([`crate::ingest`]), which has several kinds of tasks that write one store.
 
-#[cfg(feature = "edit")]
 mod blocking;
-#[cfg(feature = "edit")]
 mod commit;
-#[cfg(feature = "convert")]
 mod convert;
 mod folder;
 mod identity;
-#[cfg(feature = "edit")]
 mod level_commit;
-#[cfg(feature = "convert")]
 mod parts;
-#[cfg(feature = "pyramid")]
 mod pyramid;
 mod record;
-#[cfg(feature = "pyramid")]
 mod run_folder;
-#[cfg(feature = "edit")]
 mod vacuum;
 mod validate;
 
@@ -48,14 +40,10 @@ use serde::{Deserialize, Serialize};
 use zvf_format::Class;
 use zvf_store::{OpenOptions, Store};
 
-#[cfg(feature = "convert")]
 pub use self::convert::{ConvertJob, ConvertPart, ConvertTarget};
 pub use self::folder::WorkFolder;
-#[cfg(feature = "convert")]
 pub use self::parts::PartRun;
-#[cfg(feature = "pyramid")]
 pub use self::pyramid::PyramidJob;
-#[cfg(feature = "edit")]
 pub use self::vacuum::VacuumJob;
 pub use self::validate::ValidateJob;
 
@@ -72,13 +60,10 @@ pub enum Job {
     /// The rules of the format, asked of a store.
     Validate(ValidateJob),
     /// A store or files, as a folder of parts.
-    #[cfg(feature = "convert")]
     Convert(ConvertJob),
     /// Coarser levels of a store.
-    #[cfg(feature = "pyramid")]
     Pyramid(PyramidJob),
     /// Chunks of an edited store without what nothing needs.
-    #[cfg(feature = "edit")]
     Vacuum(VacuumJob),
 }
 
@@ -88,11 +73,8 @@ impl Job {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Validate(_) => "validate",
-            #[cfg(feature = "convert")]
             Self::Convert(_) => "convert",
-            #[cfg(feature = "pyramid")]
             Self::Pyramid(_) => "pyramid",
-            #[cfg(feature = "edit")]
             Self::Vacuum(_) => "vacuum",
         }
     }
@@ -180,11 +162,8 @@ impl Plan {
     pub fn lines(&self) -> Vec<TaskLine> {
         match &self.job {
             Job::Validate(job) => job.lines(),
-            #[cfg(feature = "convert")]
             Job::Convert(job) => job.lines(),
-            #[cfg(feature = "pyramid")]
             Job::Pyramid(job) => job.lines(),
-            #[cfg(feature = "edit")]
             Job::Vacuum(job) => job.lines(),
         }
     }
@@ -270,14 +249,12 @@ impl Tasks {
     }
 
     /// Checks the same of the store at `address`, whoever had opened it.
-    #[cfg(feature = "pyramid")]
     async fn check_store_at(&self, address: &str, open: &OpenOptions) -> Result<(), Error> {
         let store = Store::open(address, open.clone()).await?;
         self.check_store(&store, open).await
     }
 
     /// Returns the error for a plan of another job.
-    #[cfg(any(feature = "convert", feature = "pyramid"))]
     fn other_kind_error(&self, expected: &'static str) -> Error {
         bad_request_error("the plan", expected, self.plan.job.name())
     }
@@ -321,7 +298,6 @@ impl Tasks {
     /// When the folder cannot be changed.
     #[boxed]
     pub async fn remove(&self) -> Result<(), Error> {
-        #[cfg(feature = "convert")]
         if let Job::Convert(job) = &self.plan.job {
             job.folder(self.folder.options())?.remove_staging().await?;
         }

@@ -18,7 +18,6 @@ use zvf_store::{BuildOptions, OpenOptions, Store};
 
 use super::folder::FINISHED;
 use super::identity::StoreIdentity;
-#[cfg(feature = "edit")]
 use super::level_commit::planned_head;
 use super::record::{Record, key};
 use super::run_folder::RunFolder;
@@ -248,17 +247,6 @@ impl Tasks {
         Ok(Some(zvf_pyramid::build_with_levels(to, options, how, levels, on_event).await?))
     }
 
-    #[cfg(not(feature = "edit"))]
-    async fn commit_levels(
-        &self,
-        (address, _, _): (&str, &OpenOptions, u64),
-        _: (&Options, &BuildOptions),
-        _: (&[KeptLevel], &Path),
-        _: impl FnMut(PyramidEvent<'_>) + Send,
-    ) -> Result<Option<Vec<LevelReport>>, Error> {
-        Err(cannot_commit_error(address))
-    }
-
     /// Returns the levels that the first `count` tasks made, all of which must be done and whole. What is on an object
     /// store is downloaded below the folder of `run`.
     async fn kept_levels(
@@ -313,26 +301,6 @@ impl Tasks {
         };
         Ok((job, self.store()?))
     }
-}
-
-#[cfg(not(feature = "edit"))]
-fn planned_head(
-    address: &str,
-    open: &OpenOptions,
-    _identity: &StoreIdentity,
-) -> Result<Option<u64>, Error> {
-    if Store::backend(address, open)?.is_some() {
-        Err(cannot_commit_error(address))
-    } else {
-        Ok(None)
-    }
-}
-
-/// Refuses a store whose levels are committed.
-#[cfg(not(feature = "edit"))]
-fn cannot_commit_error(address: &str) -> Error {
-    let expected = "a folder of this machine: this build has no feature edit, which commits levels";
-    bad_request_error("the store", expected, address)
 }
 
 /// Returns whether the store has the levels that were made as they were made; none where it has no such level.

@@ -93,7 +93,6 @@ impl Record {
     }
 
     /// Reads all files, one after the other.
-    #[cfg(feature = "edit")]
     pub(super) async fn bytes(&self, folder: &WorkFolder) -> Result<Bytes> {
         if self.files.len() < 2 {
             return self.file(folder, 0).await;
@@ -143,7 +142,6 @@ impl Writer {
     }
 
     /// Writes bytes that are no lines, in files of their own.
-    #[cfg(feature = "edit")]
     pub(super) async fn write(&mut self, bytes: &Bytes) -> Result<()> {
         self.flush().await?;
         let mut rest = bytes.clone();
@@ -170,13 +168,11 @@ impl Writer {
 
 impl Record {
     /// Makes the record of a run of task `number` that has records of its own of what it wrote.
-    #[cfg(any(feature = "convert", feature = "pyramid"))]
     pub(super) fn from_run(plan: &str, number: usize, run: String, report: Json) -> Self {
         Self { plan: plan.to_owned(), task: number, run, files: Vec::new(), report }
     }
 
     /// Adds files of the run that it names.
-    #[cfg(feature = "pyramid")]
     pub(super) fn with_files(self, files: Vec<(String, u64, String)>) -> Self {
         Self { files, ..self }
     }
@@ -213,5 +209,4 @@ fn damage_error(folder: &WorkFolder, number: usize, found: &str) -> Error {
 /// Bytes of a file from which the next one is begun.
 const FILE_BYTES: usize = 4 << 20;
 /// Bytes of a file of what is no lines: what is sent again when a network fails.
-#[cfg(feature = "edit")]
 const PIECE_BYTES: usize = 64 << 20;

@@ -8,11 +8,8 @@ use zvf_validate::{Observer, Options, Report, validate};
 
 use super::*;
 
-#[cfg(feature = "convert")]
 mod convert;
-#[cfg(feature = "pyramid")]
 mod pyramid;
-#[cfg(feature = "edit")]
 mod vacuum;
 
 /// A store of lines with links and objects, in its own folder.

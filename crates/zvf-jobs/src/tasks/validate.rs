@@ -205,11 +205,8 @@ impl Tasks {
     fn validate_job(&self) -> Result<&ValidateJob, Error> {
         match &self.plan.job {
             Job::Validate(job) => Ok(job),
-            #[cfg(feature = "convert")]
             Job::Convert(_) => Err(self.other_kind_error("one of zvf task plan validate")),
-            #[cfg(feature = "pyramid")]
             Job::Pyramid(_) => Err(self.other_kind_error("one of zvf task plan validate")),
-            #[cfg(feature = "edit")]
             Job::Vacuum(_) => Err(self.other_kind_error("one of zvf task plan validate")),
         }
     }

@@ -201,8 +201,8 @@ impl LevelReader {
         let Ok(chunks) = self.chunks().await else { return Ok(declared) };
         for key in chunks.iter() {
             let key = [key];
-            let Some(Ok(Some(size))) = cells.sizes(&key).await.pop() else { break };
-            let Some(Ok(rows)) = self.rows_of(scope, &key).await.pop() else { break };
+            let (mut sizes, mut rows) = join(cells.sizes(&key), self.rows_of(scope, &key)).await;
+            let (Some(Ok(Some(size))), Some(Ok(rows))) = (sizes.pop(), rows.pop()) else { break };
             if rows > 0 {
                 let values = size.checked_div(dtype.size).unwrap_or(0); // a type without bytes has none
                 // A chunk that no width fits is told when it is read, with the counts that differ.

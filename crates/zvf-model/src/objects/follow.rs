@@ -6,10 +6,10 @@
 use async_recursion::async_recursion as boxed;
 use rayon::prelude::*;
 use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::BlockFragments;
-use zvf_format::num::usize_from_u32;
-use zvf_format::{Class, Expected};
+use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_store::KeyFinder;
 
 use super::manifest::chunk_key;
@@ -83,7 +83,8 @@ impl LevelReader {
     ///
     /// [`Class::NotFound`] when an object names a chunk that is not there, [`Class::OutOfBounds`] when it
     /// names a fragment that the chunk does not have, both naming object and chunk;
-    /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together; otherwise when
+    /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together, or more than fit in the budget;
+    /// otherwise when
     /// manifests or fragment indexes cannot be read.
     #[boxed]
     pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<FollowedObjects> {
@@ -138,7 +139,9 @@ impl LevelReader {
             }
         }
         places.numbers = numbers;
-        let objects = Objects { path: index.path(), manifests: &manifests, ids: &ids };
+        let room = self.store().budget().max_bytes() / to_u64(size_of::<FragmentVisit>());
+        let max_runs = room.min(MAX_RUNS);
+        let objects = Objects { path: index.path(), manifests: &manifests, ids: &ids, max_runs };
         let objects = objects.runs(&named, &places, &chunks)?;
         Ok(FollowedObjects { chunks, objects })
     }
@@ -149,6 +152,8 @@ struct Objects<'a> {
     path: &'a str,
     manifests: &'a [ObjectManifest],
     ids: &'a [ObjectId],
+    /// Fragments that all may have together.
+    max_runs: u64,
 }
 
 impl Objects<'_> {
@@ -164,22 +169,23 @@ impl Objects<'_> {
             let mut blocks = named[part].blocks.iter();
             let objects = self.manifests.iter().zip(self.ids).skip(first).take(OBJECTS_OF_A_PART);
             let objects = objects.map(|(manifest, id)| {
-                let (runs, gaps) = runs(manifest, &mut blocks, places, chunks, left)
-                    .at_array(self.path)
-                    .at_object(id.0)?;
+                let (runs, gaps) =
+                    runs(manifest, &mut blocks, places, chunks, (left, self.max_runs))
+                        .at_array(self.path)
+                        .at_object(id.0)?;
                 Ok(ObjectRuns { row: manifest.row(), id: *id, runs, gaps })
             });
             objects.collect::<Result<Vec<_>>>()
         };
         // Claims, compared with the cap.
         let claimed = named.iter().fold(0, |sum: u64, part| sum.saturating_add(part.fragments));
-        let parts: Vec<_> = if named.len() < 2 || claimed > MAX_RUNS {
+        let parts: Vec<_> = if named.len() < 2 || claimed > self.max_runs {
             // One after the other: where there are too many, the object is named that has one too many.
-            let mut left = MAX_RUNS;
+            let mut left = self.max_runs;
             (0..named.len()).map(|part| of_part(part, &mut left)).collect()
         } else {
             let parts = (0..named.len()).into_par_iter();
-            parts.map(|part| of_part(part, &mut { MAX_RUNS })).collect()
+            parts.map(|part| of_part(part, &mut { self.max_runs })).collect()
         };
         let mut objects = Vec::with_capacity(self.manifests.len());
         for part in parts {
@@ -303,7 +309,7 @@ fn runs<'a>(
     blocks: &mut (impl Iterator<Item = &'a u32> + Clone),
     places: &Places,
     chunks: &[ChunkFragments],
-    left: &mut u64,
+    (left, max_runs): (&mut u64, u64),
 ) -> Result<(Vec<FragmentVisit>, Vec<usize>)> {
     let view = manifest.view()?;
     let place = |block: Option<&u32>| places.number(*block?);
@@ -316,14 +322,8 @@ fn runs<'a>(
             return Err(outside_error(manifest, all, places, chunks));
         }
         let len = block.fragments.len();
-        *left = left.checked_sub(len).ok_or_else(|| {
-            Error::new(
-                Class::LimitExceeded,
-                "fragments of all objects",
-                Expected::AtMost(MAX_RUNS.into()),
-                len,
-            )
-        })?;
+        let room = left.checked_sub(len);
+        *left = room.ok_or_else(|| Error::limit("fragments of all objects", max_runs, len))?;
         match chunk {
             Some(chunk) => {
                 runs.extend(
@@ -380,5 +380,5 @@ fn outside_error<'a>(
 const OBJECTS_OF_A_PART: usize = 1024;
 /// No chunk of a table.
 const NOWHERE: u32 = u32::MAX;
-/// Fragments that one answer may have.
+/// Fragments that one answer may have, whatever the budget.
 const MAX_RUNS: u64 = 100_000_000;

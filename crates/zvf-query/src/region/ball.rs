@@ -26,24 +26,12 @@ impl Ball {
             return Err(BadRegion::NegativeRadius);
         }
         let mut position = [0.0; AXES];
-        for (to, from) in position.iter_mut().zip(centre) {
-            *to = *from;
-        }
+        position[..centre.len()].copy_from_slice(centre);
         Ok(Self { centre: position, axes: centre.len(), radius })
     }
 
-    #[cfg(feature = "serde")]
-    pub(crate) fn centre(&self) -> &[f64] {
-        self.centre.get(..self.axes).unwrap_or(&self.centre) // never more axes than it has room for
-    }
-
-    #[cfg(feature = "serde")]
-    pub(crate) const fn radius(&self) -> f64 {
-        self.radius
-    }
-
     pub(super) fn hull(&self) -> Result<Bounds, BadRegion> {
-        let centre = self.centre.get(..self.axes).unwrap_or(&self.centre);
+        let centre = &self.centre[..self.axes];
         let low: Vec<f64> = centre.iter().map(|x| x - self.radius).collect();
         let high: Vec<f64> = centre.iter().map(|x| x + self.radius).collect();
         Bounds::new(&low, &high).map_err(|_overflow| BadRegion::NotFinite { what: "extent" })

@@ -20,6 +20,11 @@ const AXES: usize = Bounds::MAX_AXES;
 /// # Ok::<(), zvf_query::region::BadRegion>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(into = "crate::data::HalfSpaceData", try_from = "crate::data::HalfSpaceData")
+)]
 pub struct HalfSpace {
     normal: [f64; AXES], // finite, not all zero, unused axes 0
     offset: f64,         // finite
@@ -43,9 +48,7 @@ impl HalfSpace {
         if normal.iter().all(|n| *n == 0.0) {
             return Err(BadRegion::NoDirection);
         }
-        for (to, from) in components.iter_mut().zip(normal) {
-            *to = *from;
-        }
+        components[..normal.len()].copy_from_slice(normal);
         Ok(Self { normal: components, offset, axes: normal.len() })
     }
 
@@ -60,7 +63,7 @@ impl HalfSpace {
     /// ```
     #[must_use]
     pub fn normal(&self) -> &[f64] {
-        self.normal.get(..self.axes).unwrap_or(&self.normal) // never more axes than it has room for
+        &self.normal[..self.axes]
     }
 
     /// Returns the maximum product of a point in it with the normal.
@@ -126,20 +129,13 @@ impl Convex {
         }
     }
 
-    #[cfg(feature = "serde")]
-    pub(crate) fn spaces(&self) -> &[HalfSpace] {
-        &self.spaces
-    }
-
     /// Returns the half-spaces of the finite faces of a box; none for the whole space.
     pub(super) fn from_bounds(bounds: &Bounds) -> Self {
         let mut spaces = Vec::new();
         for (axis, (&low, &high)) in bounds.low().iter().zip(bounds.high()).enumerate() {
             for (sign, face) in [(-1.0, low), (1.0, high)] {
                 let mut normal = [0.0; AXES];
-                if let Some(n) = normal.get_mut(axis) {
-                    *n = sign;
-                }
+                normal[axis] = sign;
                 if face.is_finite() {
                     spaces.push(HalfSpace { normal, offset: sign * face, axes: bounds.axes() });
                 }
@@ -166,13 +162,14 @@ impl Convex {
             let mut along = space.normal.iter().enumerate().filter(|(_, n)| **n != 0.0);
             if let (Some((axis, n)), None) = (along.next(), along.next()) {
                 let face = space.offset / n;
-                if let (Some(low), Some(high)) = (low.get_mut(axis), high.get_mut(axis)) {
-                    if *n > 0.0 { *high = high.min(face) } else { *low = low.max(face) }
+                if *n > 0.0 {
+                    high[axis] = high[axis].min(face);
+                } else {
+                    low[axis] = low[axis].max(face);
                 }
             }
         }
-        let (low, high) = (low.get(..axes).unwrap_or(&low), high.get(..axes).unwrap_or(&high));
-        Bounds::new(low, high).map_err(|_empty| BadRegion::NoArea)
+        Bounds::new(&low[..axes], &high[..axes]).map_err(|_empty| BadRegion::NoArea)
     }
 
     /// Returns the part of the segment from `a` to `b` inside, from 0 to 1; `None` if there is none.
@@ -222,11 +219,7 @@ impl Convex {
 
 fn original_corner((i, position): (usize, &&[f64])) -> Corner {
     let (mut shares, mut coordinates) = ([0.0; AXES], [0.0; AXES]);
-    if let Some(share) = shares.get_mut(i) {
-        *share = 1.0;
-    }
-    for (to, from) in coordinates.iter_mut().zip(*position) {
-        *to = *from;
-    }
+    shares[i] = 1.0;
+    coordinates[..position.len()].copy_from_slice(position);
     Corner { shares, position: coordinates }
 }

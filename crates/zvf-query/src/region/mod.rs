@@ -23,10 +23,9 @@ mod prism;
 use thiserror::Error;
 use zvf_model::Bounds;
 
-pub(crate) use ball::Ball;
-pub(crate) use convex::Convex;
+use ball::Ball;
+use convex::Convex;
 pub use convex::{Corner, HalfSpace};
-pub(crate) use prism::Prism;
 
 /// A region of space.
 ///
@@ -42,28 +41,49 @@ pub(crate) use prism::Prism;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(into = "crate::data::RegionData", try_from = "crate::data::RegionData")
-)]
+#[cfg_attr(feature = "serde", serde(into = "Form", try_from = "Form"))]
 pub struct Region {
-    shape: Shape,
-    hull: Bounds,    // contains the region; infinite where the region is
-    half_open: bool, // only with Shape::Box
+    form: Form,
+    hull: Bounds, // contains the region; infinite where the region is
+    ball: Option<Ball>,
+    pieces: Vec<Convex>, // not empty unless it is a ball
 }
 
+/// What a region was made of, which is also its form as data.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a question has one, and never lists of them")]
-pub(crate) enum Shape {
-    Box(Convex),
-    Ball(Ball),
-    Convex(Convex),
-    Prism(Prism),
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
+pub(crate) enum Form {
+    Box {
+        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        low: Vec<f64>,
+        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        high: Vec<f64>,
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "std::ops::Not::not"))]
+        half_open: bool,
+    },
+    Ball {
+        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        centre: Vec<f64>,
+        #[cfg_attr(feature = "serde", serde(with = "crate::data::number"))]
+        radius: f64,
+    },
+    HalfSpaces(Vec<HalfSpace>),
+    Prism {
+        outline: Vec<[f64; 2]>,
+        on: [usize; 2],
+        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        low: Vec<f64>,
+        #[cfg_attr(feature = "serde", serde(with = "crate::data::numbers"))]
+        high: Vec<f64>,
+    },
 }
 
 impl From<Bounds> for Region {
     fn from(bounds: Bounds) -> Self {
-        Self { shape: Shape::Box(Convex::from_bounds(&bounds)), hull: bounds, half_open: false }
+        let (low, high) = (bounds.low().to_vec(), bounds.high().to_vec());
+        let form = Form::Box { low, high, half_open: false };
+        Self { form, hull: bounds, ball: None, pieces: vec![Convex::from_bounds(&bounds)] }
     }
 }
 
@@ -76,7 +96,8 @@ impl Region {
     /// negative or not finite.
     pub fn ball(centre: &[f64], radius: f64) -> Result<Self, BadRegion> {
         let ball = Ball::new(centre, radius)?;
-        Ok(Self { hull: ball.hull()?, shape: Shape::Ball(ball), half_open: false })
+        let form = Form::Ball { centre: centre.to_vec(), radius };
+        Ok(Self { form, hull: ball.hull()?, ball: Some(ball), pieces: Vec::new() })
     }
 
     /// Creates the region of what all of `spaces` have in common.
@@ -86,7 +107,8 @@ impl Region {
     /// When there is none, they differ in axes, or one has no direction or a number that is not finite.
     pub fn from_half_spaces(spaces: &[HalfSpace]) -> Result<Self, BadRegion> {
         let convex = Convex::new(spaces)?;
-        Ok(Self { hull: convex.hull()?, shape: Shape::Convex(convex), half_open: false })
+        let form = Form::HalfSpaces(spaces.to_vec());
+        Ok(Self { form, hull: convex.hull()?, ball: None, pieces: vec![convex] })
     }
 
     /// Creates a prism: the simple polygon `outline` on the two axes `on`, within `limits` on every axis.
@@ -99,21 +121,24 @@ impl Region {
     /// When the polygon has fewer than three corners, no area or a number that is not finite, or the
     /// axes are equal or past those of `limits`.
     pub fn prism(outline: &[[f64; 2]], on: [usize; 2], limits: &Bounds) -> Result<Self, BadRegion> {
-        let prism = Prism::new(outline, on, limits)?;
-        Ok(Self { hull: prism.hull(), shape: Shape::Prism(prism), half_open: false })
+        let (pieces, hull) = prism::pieces(outline, on, limits)?;
+        let (outline, low, high) =
+            (outline.to_vec(), limits.low().to_vec(), limits.high().to_vec());
+        Ok(Self { form: Form::Prism { outline, on, low, high }, hull, ball: None, pieces })
     }
 
     /// Makes a box half-open: without the points on its upper faces. Other regions are unchanged.
     #[must_use]
-    pub fn into_half_open(self) -> Self {
-        let half_open = matches!(self.shape, Shape::Box(_));
-        Self { half_open, ..self }
+    pub fn into_half_open(mut self) -> Self {
+        if let Form::Box { half_open, .. } = &mut self.form {
+            *half_open = true;
+        }
+        self
     }
 
-    /// Returns its shape.
     #[cfg(feature = "serde")]
-    pub(crate) const fn shape(&self) -> &Shape {
-        &self.shape
+    pub(crate) fn into_form(self) -> Form {
+        self.form
     }
 
     /// Returns the number of axes.
@@ -131,45 +156,40 @@ impl Region {
     /// Returns the box itself when the region is one, and whether its upper faces belong to it.
     #[must_use]
     pub const fn as_box(&self) -> Option<(&Bounds, bool)> {
-        match self.shape {
-            Shape::Box(_) => Some((&self.hull, !self.half_open)),
-            Shape::Ball(_) | Shape::Convex(_) | Shape::Prism(_) => None,
+        if let Form::Box { half_open, .. } = &self.form {
+            return Some((&self.hull, !*half_open));
         }
+        None
     }
 
     /// Returns whether the boundary is curved, so that faces cannot be cut at it.
     #[must_use]
     pub const fn is_curved(&self) -> bool {
-        matches!(self.shape, Shape::Ball(_))
+        self.ball.is_some()
     }
 
     /// Returns whether `point` is in the region. A point with a NaN is not.
     #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
-        match &self.shape {
-            Shape::Box(_) if self.half_open => self.hull.contains_half_open(point),
-            Shape::Box(_) => self.hull.contains(point),
-            Shape::Ball(ball) => ball.contains(point),
-            Shape::Convex(convex) => convex.contains(point),
-            Shape::Prism(prism) => prism.pieces().any(|piece| piece.contains(point)),
+        match (self.as_box(), &self.ball) {
+            (Some((bounds, true)), _) => bounds.contains(point),
+            (Some((bounds, false)), _) => bounds.contains_half_open(point),
+            (None, Some(ball)) => ball.contains(point),
+            (None, None) => self.pieces.iter().any(|piece| piece.contains(point)),
         }
     }
 
     /// Returns whether `point` is in the region, upper faces of a half-open box included, as a cut at them can be.
     pub(crate) fn contains_closed(&self, point: &[f64]) -> bool {
-        match &self.shape {
-            Shape::Box(_) => self.hull.contains(point),
-            Shape::Ball(_) | Shape::Convex(_) | Shape::Prism(_) => self.contains(point),
-        }
+        self.as_box().map_or_else(|| self.contains(point), |(bounds, _)| bounds.contains(point))
     }
 
     /// Returns whether the segment from `a` to `b` has a point in the region.
     #[must_use]
     pub fn meets_segment(&self, a: &[f64], b: &[f64]) -> bool {
-        match &self.shape {
-            Shape::Box(convex) | Shape::Convex(convex) => convex.clip_segment(a, b).is_some(),
-            Shape::Ball(ball) => ball.clip_segment(a, b).is_some(),
-            Shape::Prism(prism) => prism.pieces().any(|piece| piece.clip_segment(a, b).is_some()),
+        match &self.ball {
+            Some(ball) => ball.clip_segment(a, b).is_some(),
+            None => self.pieces.iter().any(|piece| piece.clip_segment(a, b).is_some()),
         }
     }
 
@@ -177,37 +197,30 @@ impl Region {
     /// from 0 to 1, ascending and apart, and puts them into `parts`.
     pub fn clip_segment(&self, a: &[f64], b: &[f64], parts: &mut Vec<(f64, f64)>) {
         parts.clear();
-        match &self.shape {
-            Shape::Box(convex) | Shape::Convex(convex) => parts.extend(convex.clip_segment(a, b)),
-            Shape::Ball(ball) => parts.extend(ball.clip_segment(a, b)),
-            Shape::Prism(prism) => {
-                parts.extend(prism.pieces().filter_map(|piece| piece.clip_segment(a, b)));
-                join_touching(parts);
-            }
+        match &self.ball {
+            Some(ball) => parts.extend(ball.clip_segment(a, b)),
+            None => parts.extend(self.pieces.iter().filter_map(|piece| piece.clip_segment(a, b))),
         }
+        join_touching(parts);
     }
 
     /// Returns whether the face with these corners has a point in the region. A face of more than three
     /// corners is the fan of triangles around its first.
     #[must_use]
     pub fn meets_face(&self, corners: &[&[f64]]) -> bool {
-        let [first, rest @ ..] = corners else { return false };
-        match rest {
-            [] => self.contains(first),
-            [second] => self.meets_segment(first, second),
-            _ => rest.windows(2).any(|pair| match pair {
-                [second, third] => self.meets_triangle([first, second, third]),
-                _ => false,
-            }),
-        }
-    }
-
-    fn meets_triangle(&self, corners: [&[f64]; 3]) -> bool {
-        let convex = |convex: &Convex| !convex.clip_face(&corners).is_empty();
-        match &self.shape {
-            Shape::Box(shape) | Shape::Convex(shape) => convex(shape),
-            Shape::Ball(ball) => ball.meets_triangle(corners),
-            Shape::Prism(prism) => prism.pieces().any(convex),
+        match corners {
+            [] => false,
+            [only] => self.contains(only),
+            [first, second] => self.meets_segment(first, second),
+            [first, rest @ ..] => {
+                let mut fan = rest.windows(2).map(|pair| [*first, pair[0], pair[1]]);
+                match &self.ball {
+                    Some(ball) => fan.any(|corners| ball.meets_triangle(corners)),
+                    None => fan.any(|corners| {
+                        self.pieces.iter().any(|piece| !piece.clip_face(&corners).is_empty())
+                    }),
+                }
+            }
         }
     }
 
@@ -218,13 +231,12 @@ impl Region {
     ///
     /// [`BadRegion::CurvedCut`] for a ball: its cut is no polygon.
     pub fn clip_face(&self, corners: &[&[f64]]) -> Result<Vec<Vec<Corner>>, BadRegion> {
-        let pieces: Vec<Vec<Corner>> = match &self.shape {
-            Shape::Box(convex) | Shape::Convex(convex) => vec![convex.clip_face(corners)],
-            Shape::Prism(prism) => prism.pieces().map(|piece| piece.clip_face(corners)).collect(),
-            Shape::Ball(_) => return Err(BadRegion::CurvedCut),
-        };
+        if self.ball.is_some() {
+            return Err(BadRegion::CurvedCut);
+        }
+        let pieces = self.pieces.iter().map(|piece| piece.clip_face(corners));
         // Fewer than three corners is contact without area.
-        Ok(pieces.into_iter().filter(|piece| piece.len() > 2).collect())
+        Ok(pieces.filter(|piece| piece.len() > 2).collect())
     }
 }
 

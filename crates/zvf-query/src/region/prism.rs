@@ -8,61 +8,29 @@ use zvf_model::Bounds;
 use super::BadRegion;
 use super::convex::{Convex, HalfSpace};
 
-/// The pieces of the prism.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Prism {
-    pieces: Vec<Convex>, // not empty
-    hull: Bounds,
-    source: Source,
-}
-
-/// What a prism was made of.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Source {
-    pub(crate) outline: Vec<[f64; 2]>,
-    pub(crate) on: [usize; 2],
-    pub(crate) limits: Bounds,
-}
-
-impl Prism {
-    pub(super) fn new(
-        outline: &[[f64; 2]],
-        on: [usize; 2],
-        limits: &Bounds,
-    ) -> Result<Self, BadRegion> {
-        let [first, second] = on;
-        if first == second || first >= limits.axes() || second >= limits.axes() {
-            return Err(BadRegion::PolygonAxes { first, second });
+/// Returns the convex pieces of a prism, and a box around them.
+pub(super) fn pieces(
+    outline: &[[f64; 2]],
+    on: [usize; 2],
+    limits: &Bounds,
+) -> Result<(Vec<Convex>, Bounds), BadRegion> {
+    let [first, second] = on;
+    if first == second || first >= limits.axes() || second >= limits.axes() {
+        return Err(BadRegion::PolygonAxes { first, second });
+    }
+    if outline.iter().flatten().any(|x| !x.is_finite()) {
+        return Err(BadRegion::NotFinite { what: "corner" });
+    }
+    let base = Convex::from_bounds(limits);
+    let mut pieces = Vec::new();
+    for [a, b, c] in ears(outline).ok_or(BadRegion::NoArea)? {
+        let mut piece = base.clone();
+        for [p, q] in [[a, b], [b, c], [c, a]] {
+            piece = piece.with_half_space(left_half_space(p, q, on, limits.axes())?);
         }
-        if outline.iter().flatten().any(|x| !x.is_finite()) {
-            return Err(BadRegion::NotFinite { what: "corner" });
-        }
-        let base = Convex::from_bounds(limits);
-        let mut pieces = Vec::new();
-        for ear in ears(outline).ok_or(BadRegion::NoArea)? {
-            let mut piece = base.clone();
-            let [a, b, c] = ear;
-            for [p, q] in [[a, b], [b, c], [c, a]] {
-                piece = piece.with_half_space(left_half_space(p, q, on, limits.axes())?);
-            }
-            pieces.push(piece);
-        }
-        let source = Source { outline: outline.to_vec(), on, limits: *limits };
-        Ok(Self { pieces, hull: hull(outline, on, limits)?, source })
+        pieces.push(piece);
     }
-
-    #[cfg(feature = "serde")]
-    pub(crate) const fn source(&self) -> &Source {
-        &self.source
-    }
-
-    pub(super) fn pieces(&self) -> impl Iterator<Item = &Convex> {
-        self.pieces.iter()
-    }
-
-    pub(super) const fn hull(&self) -> Bounds {
-        self.hull
-    }
+    Ok((pieces, hull(outline, on, limits)?))
 }
 
 /// Returns the half-space to the left of the directed side from `p` to `q`.
@@ -74,23 +42,17 @@ fn left_half_space(
 ) -> Result<HalfSpace, BadRegion> {
     let ([px, py], [qx, qy]) = (p, q);
     let (nx, ny) = (qy - py, px - qx);
-    let mut normal = [0.0; Bounds::MAX_AXES];
-    for (axis, n) in on.into_iter().zip([nx, ny]) {
-        if let Some(to) = normal.get_mut(axis) {
-            *to = n;
-        }
-    }
-    HalfSpace::new(normal.get(..axes).unwrap_or(&normal), nx * px + ny * py)
+    let mut normal = vec![0.0; axes];
+    (normal[on[0]], normal[on[1]]) = (nx, ny);
+    HalfSpace::new(&normal, nx * px + ny * py)
 }
 
 fn hull(outline: &[[f64; 2]], on: [usize; 2], limits: &Bounds) -> Result<Bounds, BadRegion> {
     let (mut low, mut high) = (limits.low().to_vec(), limits.high().to_vec());
     for (k, axis) in on.into_iter().enumerate() {
-        let values = || outline.iter().filter_map(|corner| corner.get(k).copied());
-        if let (Some(low), Some(high)) = (low.get_mut(axis), high.get_mut(axis)) {
-            *low = low.max(values().fold(f64::INFINITY, f64::min));
-            *high = high.min(values().fold(f64::NEG_INFINITY, f64::max));
-        }
+        let values = || outline.iter().map(|corner| corner[k]);
+        low[axis] = low[axis].max(values().fold(f64::INFINITY, f64::min));
+        high[axis] = high[axis].min(values().fold(f64::NEG_INFINITY, f64::max));
     }
     Bounds::new(&low, &high).map_err(|_empty| BadRegion::NoArea)
 }
@@ -108,19 +70,11 @@ fn ears(outline: &[[f64; 2]]) -> Option<Vec<[[f64; 2]; 3]>> {
     let mut triangles = Vec::new();
     while corners.len() > 2 {
         let n = corners.len();
-        let corner = |i: usize| corners.get(i.checked_rem(n)?).copied();
-        let triangle = |i: usize| {
-            Some([
-                corner(i.checked_add(n)?.checked_sub(1)?)?,
-                corner(i)?,
-                corner(i.checked_add(1)?)?,
-            ])
-        };
-        let flat = (0..n).find(|i| triangle(*i).is_some_and(|ear| turn(ear) == 0.0));
-        let ear = (0..n).find(|i| triangle(*i).is_some_and(|ear| is_ear(ear, &corners)));
-        let at = flat.or(ear)?;
+        let triangle = |i: usize| [corners[(i + n - 1) % n], corners[i], corners[(i + 1) % n]];
+        let flat = (0..n).find(|i| turn(triangle(*i)) == 0.0);
+        let at = flat.or_else(|| (0..n).find(|i| is_ear(triangle(*i), &corners)))?;
         if flat.is_none() {
-            triangles.push(triangle(at)?);
+            triangles.push(triangle(at));
         }
         corners.remove(at);
     }

@@ -45,7 +45,7 @@ async fn find_finest(reader: &Reader, query: &Query, max: u64, in_bytes: bool) -
         last = level;
         let cache = reader.level_cache(level, query.kind).await?;
         adding.push((level, estimate_amount(&cache, query, in_bytes).await?));
-        if cache.level.node().meta().is_additive() && !query.own_level_only {
+        if cache.level.node().meta().is_additive() && !query.increment_only {
             continue; // its answer includes that of the next level
         }
         let mut shown: f64 = adding.iter().map(|(_, amount)| amount).sum();

@@ -54,7 +54,7 @@ impl AnswerColumns {
                     && let Some(family) = cache.level.links(Delta::SAME).await?
                 {
                     let names = cache.level.link_attribute_names().await?.names;
-                    let columns = names.iter().map(|name| cache.link_attribute(&family, name));
+                    let columns = names.iter().map(|name| family.attribute(name));
                     chosen.link = try_join_all(columns).await?.into_iter().flatten().collect();
                 }
             }
@@ -94,7 +94,7 @@ impl AnswerColumns {
             Some(("link", rest)) => {
                 check_links(kind)?;
                 let family = cache.level.links(Delta::SAME).await?;
-                chosen.link.push(cache.required_link_attribute(family.as_ref(), rest).await?);
+                chosen.link.push(cache.link_attribute(family.as_ref(), rest).await?);
             }
             _ => {
                 let family = match kind.has_links() {
@@ -102,7 +102,7 @@ impl AnswerColumns {
                     false => None,
                 };
                 let found = match &family {
-                    Some(family) => cache.link_attribute(family, name).await?,
+                    Some(family) => family.attribute(name).await?,
                     None => None,
                 };
                 match found {

@@ -18,13 +18,13 @@
 //! could be looked for in one place; it is refused.
 
 use zvf_error::{Error, Result};
-use zvf_format::key::ChunkKey;
+use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::usize_from_u32;
-use zvf_model::{Column, LinkAttribute, RowAttribute, RowValues, Value};
+use zvf_model::{Column, RowValues, Value};
 
 use super::Context;
 use super::plausible::{self, Holds};
-use super::rows::{self, Condition, RowColumn};
+use super::rows::{self, Condition, ConditionColumn};
 use crate::error::BadQuery;
 use crate::level_cache::{LevelCache, unknown_column_error};
 use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
@@ -34,14 +34,14 @@ use crate::predicate::{ColumnRef, Comparison, Predicate, Scope};
 pub(crate) struct Conditions {
     pub(super) rows: Vec<Condition>,
     /// The columns that conditions on rows read.
-    pub(super) columns: Vec<(ColumnRef, RowColumn)>,
+    pub(super) columns: Vec<(ColumnRef, ConditionColumn)>,
     /// The bounds on each axis of the rows for which the conditions hold; `None` if no condition is on an axis.
     pub(super) bounds: Option<Vec<(f64, f64)>>,
     objects: Vec<Predicate>,
-    object_columns: Vec<(ColumnRef, RowAttribute)>,
+    object_columns: Vec<(ColumnRef, ConditionColumn)>,
     groups: Vec<Predicate>,
     pub(super) links: Vec<Predicate>,
-    pub(super) link_columns: Vec<(ColumnRef, LinkAttribute)>,
+    pub(super) link_columns: Vec<(ColumnRef, ConditionColumn)>,
 }
 
 impl Conditions {
@@ -55,53 +55,11 @@ impl Conditions {
         if let Some(predicate) = predicate {
             all.sort(predicate, &mut rows)?;
         }
-        for column in distinct_columns(&rows) {
-            let values = if column.scope == Scope::Fragment {
-                RowColumn::Attribute(cache.fragment_attribute(&column.name).await?)
-            } else {
-                match (cache.vertex_attribute(&column.name, near).await?, cache.axis(&column.name))
-                {
-                    (Some(reader), _) => RowColumn::Attribute(reader),
-                    (None, Some(axis)) => RowColumn::Axis(axis),
-                    (None, None) => RowColumn::Attribute(
-                        cache.required_vertex_attribute(&column.name, near).await?,
-                    ),
-                }
-            };
-            check_index(&column, values.width())?;
-            all.columns.push((column, values));
-        }
-        let store = cache.level.store();
-        all.check_rows(&rows, cache)?;
+        all.columns = open(&rows, cache, near).await?;
         all.bounds = bounds(&rows, &all.columns, cache.level.axes());
         all.rows = rows.iter().map(|row| rows::compile_predicate(row, &all.columns)).collect();
-        for column in distinct_columns(&all.objects) {
-            let attribute = cache.object_attribute(&column.name).await?;
-            check_index(&column, attribute.width())?;
-            all.object_columns.push((column, attribute));
-        }
-        let object_columns = &all.object_columns;
-        let holds = |column: &ColumnRef| {
-            let dtype = find(object_columns, column)?.dtype();
-            Some(Holds { dtype, categories: None, may_be_absent: true })
-        };
-        plausible::check_all(&all.objects, &holds, store)?;
-        if !all.links.is_empty() {
-            let family = cache.level.links(zvf_format::key::Delta::SAME).await?;
-            for column in distinct_columns(&all.links) {
-                let attribute =
-                    cache.required_link_attribute(family.as_ref(), &column.name).await?;
-                check_index(&column, attribute.width())?;
-                all.link_columns.push((column, attribute));
-            }
-            let link_columns = &all.link_columns;
-            let holds = |column: &ColumnRef| {
-                let attribute = find(link_columns, column)?;
-                let (dtype, categories) = (attribute.dtype(), attribute.categories());
-                Some(Holds { dtype, categories, may_be_absent: true })
-            };
-            plausible::check_all(&all.links, &holds, store)?;
-        }
+        all.object_columns = open(&all.objects, cache, near).await?;
+        all.link_columns = open(&all.links, cache, near).await?;
         Ok(all)
     }
 
@@ -133,20 +91,6 @@ impl Conditions {
         Ok(())
     }
 
-    /// Checks the conditions on rows against what their columns hold.
-    fn check_rows(&self, rows: &[Predicate], cache: &LevelCache) -> Result<(), BadQuery> {
-        let holds = |column: &ColumnRef| {
-            let source = find(&self.columns, column)?;
-            let dtype = match source {
-                RowColumn::Attribute(reader) => reader.dtype(),
-                RowColumn::Axis(_) => cache.level.dtype(),
-            };
-            let may_be_absent = column.scope == Scope::Fragment;
-            Some(Holds { dtype, categories: source.categories(), may_be_absent })
-        };
-        plausible::check_all(rows, &holds, cache.level.store())
-    }
-
     /// Returns whether the fragment of each row is needed.
     pub(crate) fn need_fragments(&self) -> bool {
         self.columns.iter().any(|(column, _)| column.scope == Scope::Fragment)
@@ -154,8 +98,8 @@ impl Conditions {
 
     /// Returns whether there are conditions on rows, and all read attributes of vertices, not positions.
     pub(super) fn are_of_attributes(&self) -> bool {
-        let of_attribute = |(column, source): &(ColumnRef, RowColumn)| {
-            column.scope == Scope::Vertex && matches!(source, RowColumn::Attribute(_))
+        let of_attribute = |(column, source): &(ColumnRef, ConditionColumn)| {
+            column.scope == Scope::Vertex && matches!(source, ConditionColumn::Attribute(_))
         };
         !self.rows.is_empty() && self.columns.iter().all(of_attribute)
     }
@@ -182,7 +126,7 @@ impl Conditions {
             let values = found.and_then(|(_, values)| *values);
             let Some(values) = values else { return Value::Null };
             let value = values.value(record, usize_from_u32(column.index));
-            match find(&self.link_columns, column).and_then(LinkAttribute::categories) {
+            match find(&self.link_columns, column).and_then(ConditionColumn::categories) {
                 // Codes were checked when they were read.
                 Some(categories) => categories.decode(&value).cloned().unwrap_or(Value::Null),
                 None => value,
@@ -202,8 +146,10 @@ impl Context {
         let mut selected = Vec::new();
         for batch in rows.chunks(OBJECT_BATCH_ROWS) {
             let mut values = Vec::with_capacity(conditions.object_columns.len());
-            for (column, attribute) in &conditions.object_columns {
-                values.push((column, attribute.rows(batch).await?));
+            for (column, source) in &conditions.object_columns {
+                if let ConditionColumn::Object(attribute) = source {
+                    values.push((column, attribute.rows(batch).await?));
+                }
             }
             for (i, row) in batch.iter().enumerate() {
                 let mut look = |column: &ColumnRef| find_value(&values, column, i);
@@ -263,10 +209,53 @@ impl Context {
     }
 }
 
+/// Opens the columns of some conditions, each once, and checks the conditions against what they hold; `near` is a chunk
+/// that will be read.
+async fn open(
+    conditions: &[Predicate],
+    cache: &LevelCache,
+    near: Option<&ChunkKey>,
+) -> Result<Vec<(ColumnRef, ConditionColumn)>> {
+    let mut refs: Vec<ColumnRef> =
+        conditions.iter().flat_map(Predicate::columns).cloned().collect();
+    refs.sort();
+    refs.dedup();
+    let mut columns = Vec::with_capacity(refs.len());
+    for column in refs {
+        let name = &column.name;
+        let source = match column.scope {
+            Scope::Fragment => ConditionColumn::Attribute(cache.fragment_attribute(name).await?),
+            Scope::Object => ConditionColumn::Object(cache.object_attribute(name).await?),
+            Scope::Link => {
+                let family = cache.level.links(Delta::SAME).await?;
+                ConditionColumn::Link(cache.link_attribute(family.as_ref(), name).await?)
+            }
+            Scope::Vertex | Scope::Group => {
+                match (cache.vertex_attribute(name, near).await?, cache.axis(name)) {
+                    (None, Some(axis)) => ConditionColumn::Axis(axis),
+                    (Some(reader), _) => ConditionColumn::Attribute(reader),
+                    (None, None) => ConditionColumn::Attribute(
+                        cache.required_vertex_attribute(name, near).await?,
+                    ),
+                }
+            }
+        };
+        check_index(&column, source.width())?;
+        columns.push((column, source));
+    }
+    let holds = |column: &ColumnRef| {
+        let source = find(&columns, column)?;
+        let (dtype, categories) = (source.dtype(&cache.level), source.categories());
+        Some(Holds { dtype, categories, may_be_absent: column.scope != Scope::Vertex })
+    };
+    plausible::check_all(conditions, &holds, cache.level.store())?;
+    Ok(columns)
+}
+
 /// Returns the bounds on each axis of the rows for which all of `conditions` hold; `None` if none is on an axis.
 fn bounds(
     conditions: &[Predicate],
-    columns: &[(ColumnRef, RowColumn)],
+    columns: &[(ColumnRef, ConditionColumn)],
     axes: usize,
 ) -> Option<Vec<(f64, f64)>> {
     let mut bounds = vec![(f64::NEG_INFINITY, f64::INFINITY); axes];
@@ -294,7 +283,7 @@ fn bounds(
             }
         };
         let found = columns.iter().find(|(other, _)| other == column);
-        if let Some((_, RowColumn::Axis(axis))) = found
+        if let Some((_, ConditionColumn::Axis(axis))) = found
             && let Some(bound) = bounds.get_mut(usize_from_u32(*axis))
         {
             *bound = (bound.0.max(low), bound.1.min(high));
@@ -320,15 +309,6 @@ fn exact_float(value: &Value) -> Option<f64> {
 /// Returns what `columns` has for `column`.
 fn find<'a, T>(columns: &'a [(ColumnRef, T)], column: &ColumnRef) -> Option<&'a T> {
     columns.iter().find(|(other, _)| other == column).map(|(_, found)| found)
-}
-
-/// Returns the columns of some conditions, each once.
-fn distinct_columns(conditions: &[Predicate]) -> Vec<ColumnRef> {
-    let mut columns: Vec<ColumnRef> =
-        conditions.iter().flat_map(Predicate::columns).cloned().collect();
-    columns.sort();
-    columns.dedup();
-    columns
 }
 
 fn find_value(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) -> Value {

@@ -3,15 +3,52 @@
 use std::ops::Range;
 
 use futures_util::join;
-use zvf_error::Result;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
+use zvf_format::{Class, Expected};
 use zvf_model::{AttributeReader, Column, LevelReader};
 use zvf_store::{Caching, Partial};
 
 use super::Context;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
+use crate::select::runs::ROWS_END;
+
+/// Chunks that are read together; pieces name them by their places here.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunks {
+    pub(crate) keys: Vec<ChunkKey>,
+    /// About how many rows each has: as many as its fragments reach.
+    pub(crate) rows: Vec<u64>,
+    /// Whether what is read of them stays with the handle.
+    pub(crate) caching: Caching,
+}
+
+impl Chunks {
+    /// Refuses rows past the end of chunks that are held whole. Ranges that were read exist, and pieces that are not held
+    /// were not asked for.
+    pub(crate) fn check_pieces(&self, pieces: &[Piece], positions: &[LoadedRows]) -> Result<()> {
+        pieces.iter().try_for_each(|piece| {
+            let cell = usize_from_u32(piece.cell);
+            match &positions[cell] {
+                LoadedRows::Whole(column) => {
+                    check_end(&self.keys[cell], piece.end().into(), to_u64(column.len()))
+                }
+                LoadedRows::Nothing | LoadedRows::Parts(_) => Ok(()),
+            }
+        })
+    }
+}
+
+/// Refuses rows of the fragments of a chunk that end past the `rows` that it has.
+pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<()> {
+    if end <= rows {
+        return Ok(());
+    }
+    let error = Error::new(Class::OutOfBounds, ROWS_END, Expected::AtMost(rows.into()), end);
+    Err(error.at_chunk(key))
+}
 
 /// The rows to read of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,140 +97,99 @@ impl RowSource<'_> {
         }
     }
 
-    /// Chooses what to read of a chunk of about `rows` rows, of which `needed` in `ranges` are needed.
-    pub(crate) fn plan_need(
-        self,
-        rows: u64,
-        needed: u64,
-        ranges: impl FnOnce(u32) -> Vec<Range<u64>>,
-    ) -> Need {
-        if needed == 0 {
-            return Need::Nothing;
-        }
-        let saved = rows.saturating_sub(needed).saturating_mul(self.stride()); // estimates, to be compared
-        if self.part_cost() == Partial::Whole || saved < MIN_SAVED_BYTES {
-            return Need::Whole;
+    /// Chooses what to read for `pieces` of each of the chunks that have about `rows` rows.
+    pub(crate) fn plan_needs(self, rows: &[u64], pieces: &[Piece]) -> Vec<Need> {
+        let mut counts = vec![0_u64; rows.len()];
+        pieces.iter().for_each(|piece| counts[usize_from_u32(piece.cell)] += u64::from(piece.len));
+        let saves = |cell: usize| {
+            // Estimates, to be compared.
+            let saved = rows[cell].saturating_sub(counts[cell]).saturating_mul(self.stride());
+            self.part_cost() != Partial::Whole && saved >= MIN_SAVED_BYTES
+        };
+        // Grouped by chunk only where ranges are read at all.
+        let mut by_cell = vec![Vec::new(); rows.len()];
+        if (0..rows.len()).any(saves) {
+            pieces.iter().for_each(|piece| by_cell[usize_from_u32(piece.cell)].push(*piece));
         }
         let gap = RANGE_COST_BYTES.checked_div(self.stride()).unwrap_or(0); // rows without bytes have no gap
-        let ranges = ranges(saturating_u32(gap)); // at most `RANGE_COST_BYTES`
-        let read: u64 = ranges.iter().map(|rows| rows.end - rows.start).sum(); // of rows of 32 bits
-        // Estimates, only compared.
-        let ranges_cost = RANGE_COST_BYTES.saturating_mul(to_u64(ranges.len()));
-        let cost = read.saturating_mul(self.stride()).saturating_add(ranges_cost);
-        let whole = rows.saturating_mul(self.stride());
-        if cost < whole { Need::Ranges(ranges) } else { Need::Whole }
+        let mut scratch = Vec::new();
+        let need = |cell: usize| match counts[cell] {
+            0 => Need::Nothing,
+            _ if !saves(cell) => Need::Whole,
+            _ => {
+                let gap = saturating_u32(gap); // at most `RANGE_COST_BYTES`
+                let ranges = coalesce_ranges(by_cell[cell].iter(), gap, &mut scratch);
+                let read: u64 = ranges.iter().map(|rows| rows.end - rows.start).sum(); // of rows of 32 bits
+                // Estimates, only compared.
+                let ranges_cost = RANGE_COST_BYTES.saturating_mul(to_u64(ranges.len()));
+                let cost = read.saturating_mul(self.stride()).saturating_add(ranges_cost);
+                let whole = rows[cell].saturating_mul(self.stride());
+                if cost < whole { Need::Ranges(ranges) } else { Need::Whole }
+            }
+        };
+        (0..rows.len()).map(need).collect()
     }
 }
 
 impl Context {
-    /// Reads the rows of the chunks `keys` that `needs` lists.
+    /// Reads the rows of `chunks` that `needs` lists.
     pub(crate) async fn read(
         &self,
         source: RowSource<'_>,
-        keys: &[ChunkKey],
+        chunks: &Chunks,
         needs: Vec<Need>,
-        caching: Caching,
     ) -> Result<Vec<LoadedRows>> {
-        let mut whole = Vec::with_capacity(keys.len());
-        let mut ranged = Vec::new();
-        let mut kinds = Vec::with_capacity(keys.len());
-        for (key, need) in keys.iter().zip(needs) {
-            kinds.push(match need {
-                Need::Nothing => ReadKind::Nothing,
+        let (mut whole, mut ranged) = (Vec::new(), Vec::new());
+        for (key, need) in chunks.keys.iter().zip(&needs) {
+            match need {
+                Need::Nothing => {}
+                Need::Whole => whole.push(*key),
+                Need::Ranges(ranges) => ranged.push((*key, ranges.clone())),
+            }
+        }
+        let (columns, parts) =
+            join!(source.read_all(&whole, chunks.caching), source.read_ranges(&ranged));
+        let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter());
+        let loaded = |need| {
+            let found = match need {
+                Need::Nothing => None,
                 Need::Whole => {
-                    whole.push(*key);
-                    ReadKind::Whole
+                    let column = columns.next().ok_or_else(missing_row_error)?;
+                    self.allow_missing(column)?.map(LoadedRows::Whole)
                 }
                 Need::Ranges(ranges) => {
-                    ranged.push((*key, ranges));
-                    ReadKind::Ranges
+                    let columns = parts.next().ok_or_else(missing_row_error)?;
+                    let firsts = ranges.iter().map(|range| saturating_u32(range.start)); // of 32 bits
+                    let columns = self.allow_missing(columns)?;
+                    columns.map(|columns| LoadedRows::Parts(firsts.zip(columns).collect()))
                 }
-            });
-        }
-        let (columns, parts) = join!(source.read_all(&whole, caching), source.read_ranges(&ranged));
-        let (mut columns, mut parts) = (columns.into_iter(), parts.into_iter().zip(ranged));
-        let mut loaded = Vec::with_capacity(keys.len());
-        for kind in kinds {
-            loaded.push(match kind {
-                ReadKind::Nothing => LoadedRows::Nothing,
-                ReadKind::Whole => {
-                    let column = columns.next().ok_or_else(missing_row_error)?;
-                    self.allow_missing(column)?.map_or(LoadedRows::Nothing, LoadedRows::Whole)
-                }
-                ReadKind::Ranges => {
-                    let (columns, (_, ranges)) = parts.next().ok_or_else(missing_row_error)?;
-                    self.allow_missing(columns)?
-                        .map_or(LoadedRows::Nothing, |columns| hold_ranges(columns, &ranges))
-                }
-            });
-        }
-        Ok(loaded)
+            };
+            Ok(found.unwrap_or(LoadedRows::Nothing))
+        };
+        needs.into_iter().map(loaded).collect()
     }
 
-    /// Reads the rows of `pieces` from the chunks `keys`, which have about `rows` rows each.
+    /// Reads the rows of `pieces` from `chunks`.
     pub(crate) async fn read_pieces(
         &self,
         source: RowSource<'_>,
-        keys: &[ChunkKey],
-        rows: &[u64],
+        chunks: &Chunks,
         pieces: &Pieces,
-        caching: Caching,
     ) -> Result<Vec<LoadedRows>> {
-        self.read(source, keys, plan_needs(source, rows, pieces), caching).await
+        self.read(source, chunks, source.plan_needs(&chunks.rows, &pieces.list)).await
     }
-}
 
-/// How a chunk is read.
-enum ReadKind {
-    Nothing,
-    Whole,
-    Ranges,
-}
-
-/// Plans what to read of each chunk for `pieces`; the chunks have about `rows` rows.
-pub(crate) fn plan_needs(source: RowSource<'_>, rows: &[u64], pieces: &Pieces) -> Vec<Need> {
-    let mut counts = vec![0_u64; rows.len()];
-    for piece in &pieces.list {
-        if let Some(count) = counts.get_mut(usize_from_u32(piece.cell)) {
-            *count += u64::from(piece.len);
-        }
+    /// Reads the returned attributes of vertices for the rows of `pieces`.
+    pub(super) async fn columns(
+        &self,
+        chunks: &Chunks,
+        pieces: &Pieces,
+    ) -> Result<Vec<Vec<LoadedRows>>> {
+        let vertex = self.columns.vertex.iter();
+        let reads =
+            vertex.map(|field| self.read_pieces(RowSource::Attribute(field), chunks, pieces));
+        futures_util::future::join_all(reads).await.into_iter().collect()
     }
-    plan_needs_by_count(source, rows, &counts, pieces)
-}
-
-/// Plans what to read of each chunk for `pieces`, of which `counts` rows are in each chunk.
-pub(crate) fn plan_needs_by_count(
-    source: RowSource<'_>,
-    rows: &[u64],
-    counts: &[u64],
-    pieces: &Pieces,
-) -> Vec<Need> {
-    let mut by_cell: Option<Vec<Vec<Piece>>> = None; // only where ranges are read at all
-    let mut scratch = Vec::new();
-    let needs = rows.iter().zip(counts).enumerate().map(|(cell, (cell_rows, count))| {
-        source.plan_need(*cell_rows, *count, |gap| {
-            let by_cell = by_cell.get_or_insert_with(|| group_by_cell(pieces, rows.len()));
-            coalesce_ranges(by_cell[cell].iter(), gap, &mut scratch)
-        })
-    });
-    needs.collect()
-}
-
-/// Groups pieces by chunk.
-fn group_by_cell(pieces: &Pieces, cells: usize) -> Vec<Vec<Piece>> {
-    let mut by_cell = vec![Vec::new(); cells];
-    for piece in &pieces.list {
-        if let Some(cell_pieces) = by_cell.get_mut(usize_from_u32(piece.cell)) {
-            cell_pieces.push(*piece);
-        }
-    }
-    by_cell
-}
-
-/// Holds columns by the first rows of their ranges.
-fn hold_ranges(columns: Vec<Column>, ranges: &[Range<u64>]) -> LoadedRows {
-    let firsts = ranges.iter().map(|range| saturating_u32(range.start)); // ranges of rows of 32 bits
-    LoadedRows::Parts(firsts.zip(columns).collect())
 }
 
 /// Minimum saving from which ranges of a chunk are considered.

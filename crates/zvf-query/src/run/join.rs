@@ -1,31 +1,28 @@
-//! Batches of one answer put behind each other, or cut.
+//! Rows and elements picked out of batches: all of them behind each other, the first ones, or any.
+
+use std::ops::Range;
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, ObjectId, Parts};
 
 use super::Context;
 
 /// Joins all rows of `batches`, in order.
-pub(crate) fn join_batches(context: &Context, mut batches: Vec<Batch>) -> Result<Batch> {
+pub(crate) async fn join_batches(context: &Context, mut batches: Vec<Batch>) -> Result<Batch> {
     if batches.len() > 1 && batches.iter().any(|batch| !batch.is_empty()) {
         batches.retain(|batch| !batch.is_empty());
     }
     if batches.len() < 2 {
-        return batches.pop().map_or_else(|| context.empty(), Ok);
+        return match batches.pop() {
+            Some(batch) => Ok(batch),
+            None => context.empty().await,
+        };
     }
-    let Some(positions) = columns(batches.iter().map(Batch::positions)) else {
-        return context.empty();
-    };
-    let mut batch = Batch::new(context.kind, positions);
-    for field in fields(&batches) {
-        batch = batch.with_field(field)?;
-    }
-    if batches.iter().all(|batch| batch.vertex_objects().is_some()) {
-        let owners = batches.iter().filter_map(Batch::vertex_objects);
-        batch = batch.with_vertex_objects(owners.flatten().copied().collect())?;
-    }
+    let all: Vec<&Batch> = batches.iter().collect();
+    let picks: Vec<_> = all.iter().map(|batch| 0..batch.len()).enumerate().collect();
+    let mut batch = pick_vertices(&all, &picks)?;
     if batches.iter().any(|batch| !batch.parts().offsets().is_empty()) {
         batch = batch.with_parts(parts(&batches)?)?;
     }
@@ -33,6 +30,66 @@ pub(crate) fn join_batches(context: &Context, mut batches: Vec<Batch>) -> Result
         Some(elements) => Ok(batch.with_elements(elements)?),
         None => Ok(batch),
     }
+}
+
+/// Returns the vertices `picks` of batches with the same columns, each by its batch and rows there; without parts and
+/// elements.
+pub(super) fn pick_vertices(batches: &[&Batch], picks: &[(usize, Range<usize>)]) -> Result<Batch> {
+    let pick = |columns: &[&Column]| {
+        let mut builder = ColumnBuilder::empty_like(columns[0]);
+        builder.reserve(picks.iter().map(|(_, rows)| rows.len()).sum());
+        picks.iter().for_each(|(from, rows)| builder.push_rows(columns[*from], rows.clone()));
+        builder.finish()
+    };
+    let positions: Vec<&Column> = batches.iter().map(|batch| batch.positions()).collect();
+    let mut picked = Batch::new(batches[0].kind(), pick(&positions));
+    for (at, field) in batches[0].fields().iter().enumerate() {
+        let columns: Vec<&Column> =
+            batches.iter().map(|batch| &batch.fields()[at].column).collect();
+        picked = picked.with_field(field.with_column(pick(&columns)))?;
+    }
+    let owners: Option<Vec<_>> = batches.iter().map(|batch| batch.vertex_objects()).collect();
+    if let Some(owners) = owners {
+        let owners = picks.iter().flat_map(|(from, rows)| &owners[*from][rows.clone()]);
+        picked = picked.with_vertex_objects(owners.copied().collect())?;
+    }
+    Ok(picked)
+}
+
+/// Returns the elements `picks`, each by its list and its place there; `number` gives the number of a row of a list. An
+/// attribute that a list lacks is left out: a work unit has none of which an element has no value, if its type has nothing
+/// that says so.
+pub(super) fn pick_elements(
+    lists: &[&Elements],
+    picks: impl Iterator<Item = (usize, usize)> + Clone,
+    number: impl Fn(usize, usize) -> usize,
+) -> Result<Elements> {
+    // A level without links has no elements of any width.
+    let mut with_rows = lists.iter().filter(|elements| !elements.is_empty());
+    let width = with_rows.next().unwrap_or(&lists[0]).width();
+    if let Some(other) = with_rows.find(|elements| elements.width() != width) {
+        let what = "vertices of an element";
+        return Err(Error::new(Class::BadShape, what, to_u64(width), other.width()));
+    }
+    let mut rows = Vec::with_capacity(picks.size_hint().0 * width);
+    for (list, at) in picks.clone() {
+        let ends = &lists[list].rows()[at * width..(at + 1) * width];
+        rows.extend(ends.iter().map(|row| number(list, *row)));
+    }
+    let mut picked = Elements::new(width, rows)?;
+    for field in lists[0].fields() {
+        let column = |elements: &&Elements| {
+            let found = elements.fields().iter().find(|other| other.name == field.name);
+            found.map(|field| field.column.clone()) // shares the bytes
+        };
+        let Some(columns) = lists.iter().map(column).collect::<Option<Vec<Column>>>() else {
+            continue;
+        };
+        let mut builder = ColumnBuilder::empty_like(&field.column);
+        picks.clone().for_each(|(list, at)| builder.push_row(&columns[list], at));
+        picked = picked.with_field(field.with_column(builder.finish()))?;
+    }
+    Ok(picked)
 }
 
 /// Truncates a batch to `rows` vertices: whole parts only, and elements all of whose vertices remain.
@@ -61,45 +118,13 @@ pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch> {
         )?)?;
     }
     if let Some(elements) = batch.elements() {
-        let left = |element: &&[usize]| element.iter().all(|row| *row < rows);
-        let remaining: Vec<usize> = (0..elements.len())
-            .zip(elements.iter())
-            .filter(|(_, element)| left(element))
-            .map(|(at, _)| at)
-            .collect();
-        short = short.with_elements(take_elements(elements, &remaining)?)?;
+        let all = elements.iter().enumerate();
+        let left = all.filter(|(_, element)| element.iter().all(|row| *row < rows));
+        let left: Vec<_> = left.map(|(at, _)| (0, at)).collect();
+        let picked = pick_elements(&[elements], left.iter().copied(), |_, row| row)?;
+        short = short.with_elements(picked)?;
     }
     Ok(short)
-}
-
-/// Returns the elements at the places `numbers`.
-pub(crate) fn take_elements(elements: &Elements, numbers: &[usize]) -> Result<Elements> {
-    let all: Vec<&[usize]> = elements.iter().collect();
-    let rows = numbers.iter().flat_map(|at| all[*at].iter().copied());
-    let mut short = Elements::new(elements.width(), rows.collect())?;
-    for field in elements.fields() {
-        let mut builder = ColumnBuilder::empty_like(&field.column);
-        numbers.iter().for_each(|at| builder.push_row(&field.column, *at));
-        short = short.with_field(field.with_column(builder.finish()))?;
-    }
-    Ok(short)
-}
-
-fn columns<'a>(all: impl Iterator<Item = &'a Column> + Clone) -> Option<Column> {
-    let mut builder = ColumnBuilder::empty_like(all.clone().next()?);
-    builder.reserve(all.clone().fold(0, |rows: usize, column| rows + column.len()));
-    all.for_each(|column| builder.push_rows(column, 0..column.len()));
-    Some(builder.finish())
-}
-
-/// Returns the attributes of the vertices of all batches, which have the same ones.
-fn fields(batches: &[Batch]) -> Vec<Field> {
-    let Some(first) = batches.first() else { return Vec::new() };
-    let joined = first.fields().iter().enumerate().filter_map(|(at, field)| {
-        let same = batches.iter().filter_map(|batch| Some(&batch.fields().get(at)?.column));
-        Some(field.with_column(columns(same)?))
-    });
-    joined.collect()
 }
 
 fn parts(batches: &[Batch]) -> Result<Parts> {
@@ -115,48 +140,17 @@ fn parts(batches: &[Batch]) -> Result<Parts> {
 }
 
 fn elements(batches: &[Batch]) -> Result<Option<Elements>> {
-    let all: Vec<&Elements> = batches.iter().filter_map(Batch::elements).collect();
-    let Some(first) = all.first() else { return Ok(None) };
-    // A level without links has no elements of any width.
-    let mut with_rows = all.iter().filter(|elements| !elements.is_empty());
-    let width = with_rows.next().unwrap_or(first).width();
-    if let Some(other) = with_rows.find(|elements| elements.width() != width) {
-        return Err(Error::new(
-            Class::BadShape,
-            "vertices of an element",
-            to_u64(width),
-            other.width(),
-        ));
+    let lists: Vec<&Elements> = batches.iter().filter_map(Batch::elements).collect();
+    if lists.is_empty() {
+        return Ok(None);
     }
-    let (mut rows, mut before) = (Vec::new(), 0_usize);
-    for batch in batches {
-        if let Some(elements) = batch.elements() {
-            rows.extend(elements.rows().iter().map(|row| before + *row));
-        }
-        before += batch.len();
-    }
-    let mut joined = Elements::new(width, rows)?;
-    for field in first.fields() {
-        if let Some(same) = columns_of(all.iter().copied(), &field.name)
-            && let Some(column) = columns(same.into_iter())
-        {
-            joined = joined.with_field(field.with_column(column))?;
-        }
-    }
-    Ok(Some(joined))
-}
-
-/// Returns the columns of the attribute `name` of `all` elements; `None` if some have none: a work unit leaves out an
-/// attribute of which an element has no value, if its type has nothing that says so.
-pub(crate) fn columns_of<'a>(
-    all: impl Iterator<Item = &'a Elements>,
-    name: &str,
-) -> Option<Vec<&'a Column>> {
-    let column = |elements: &'a Elements| {
-        let field = elements.fields().iter().find(|field| *field.name == *name);
-        field.map(|field| &field.column)
-    };
-    all.map(column).collect()
+    let firsts =
+        batches.iter().scan(0, |end, batch| Some(std::mem::replace(end, *end + batch.len())));
+    let with_elements = firsts.zip(batches).filter(|(_, batch)| batch.elements().is_some());
+    let firsts: Vec<usize> = with_elements.map(|(first, _)| first).collect();
+    let all = lists.iter().enumerate();
+    let picks = all.flat_map(|(list, elements)| (0..elements.len()).map(move |at| (list, at)));
+    pick_elements(&lists, picks, |list, row| firsts[list] + row).map(Some)
 }
 
 /// Returns about how many bytes a batch has.
@@ -170,7 +164,7 @@ pub(crate) fn weight(batch: &Batch) -> u64 {
 #[cfg(test)]
 mod tests {
     use zvf_metadata::Dtype;
-    use zvf_model::Kind;
+    use zvf_model::{Field, Kind};
 
     use super::*;
 

@@ -27,7 +27,7 @@ impl Context {
         pieces: &[Piece],
         rows: Option<Vec<Option<u64>>>,
     ) -> Result<Batch> {
-        if self.query.places {
+        if self.query.with_places {
             batch = batch.with_field(self.places(keys, pieces).await?)?;
         }
         for attribute in &self.columns.fragment {
@@ -38,7 +38,7 @@ impl Context {
                 loaded.push(self.allow_missing(values)?.flatten());
             }
             let column = spread(&name, attribute.dtype(), attribute.width(), pieces, |piece| {
-                let values = loaded.get(usize_from_u32(piece.cell))?.as_ref()?;
+                let values = loaded[usize_from_u32(piece.cell)].as_ref()?;
                 let row = usize_from_u32(piece.fragment);
                 (row < values.len()).then_some((values, row))
             })?;
@@ -55,10 +55,7 @@ impl Context {
         let mut distinct: Vec<u64> = rows.iter().flatten().copied().collect();
         distinct.sort_unstable();
         distinct.dedup();
-        let place = |at: usize| {
-            let row = (*rows.get(at)?)?;
-            distinct.binary_search(&row).ok()
-        };
+        let place = |at: usize| distinct.binary_search(&rows[at]?).ok();
         for attribute in &self.columns.object {
             let name = format!("object.{}", attribute.name());
             let values = attribute.rows(&distinct).await?;
@@ -69,7 +66,7 @@ impl Context {
             })?;
             batch = batch.with_field(Field::new(name, column))?;
         }
-        if !self.query.owners {
+        if !self.query.with_owners {
             return Ok(batch);
         }
         let ids: Vec<ObjectId> = match distinct.as_slice() {
@@ -78,7 +75,7 @@ impl Context {
         };
         let mut vertex_ids = Vec::with_capacity(batch.len());
         for (at, piece) in pieces.iter().enumerate() {
-            let id = place(at).and_then(|row| ids.get(row).copied());
+            let id = place(at).map(|row| ids[row]);
             vertex_ids.extend(std::iter::repeat_n(id, usize_from_u32(piece.len)));
         }
         Ok(batch.with_vertex_objects(vertex_ids)?)
@@ -86,7 +83,7 @@ impl Context {
 
     /// Returns whether vertices get columns from their objects.
     pub(super) fn joins_objects(&self) -> bool {
-        self.query.owners || !self.columns.object.is_empty()
+        self.query.with_owners || !self.columns.object.is_empty()
     }
 
     /// Returns the column of places at which the vertices of `pieces` are stored.
@@ -108,18 +105,19 @@ impl Context {
         let rows: usize = pieces.iter().map(|piece| usize_from_u32(piece.len)).sum();
         let mut bytes = Vec::with_capacity(rows * 8);
         for piece in pieces {
-            let Some(chunk) = chunks.get(usize_from_u32(piece.cell)).copied() else { continue };
-            let first = u64::from(chunk) << 32 | u64::from(piece.start);
+            let first =
+                u64::from(chunks[usize_from_u32(piece.cell)]) << 32 | u64::from(piece.start);
             for place in first..first + u64::from(piece.len) {
                 bytes.extend(place.to_le_bytes());
             }
         }
-        places(bytes)
+        let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
+        Ok(Field::new(LOCATION_FIELD, Column::new(dtype, 1, bytes.into())?))
     }
 
     /// Returns whether the fragment of each piece is needed.
     pub(super) fn needs_fragments(&self) -> bool {
-        self.query.owners
+        self.query.with_owners
             || self.columns.need_fragments()
             || self.conditions.need_fragments()
             || self.asks_for_objects()
@@ -132,53 +130,22 @@ impl Context {
         pieces: &[Piece],
     ) -> Result<Vec<Option<u64>>> {
         let selected = self.find_owners(keys).await?;
-        let owners = match selected {
-            Some(_) => None,
-            None => self.read_owners(keys).await?,
-        };
+        if let Some(selected) = selected {
+            let first = |piece: &Piece| {
+                let owners = &selected[usize_from_u32(piece.cell)];
+                let at = owners.partition_point(|owner| owner.fragment < piece.fragment);
+                let owner = owners.get(at).filter(|owner| owner.fragment == piece.fragment);
+                owner.map(|owner| owner.row.into())
+            };
+            return Ok(pieces.iter().map(first).collect());
+        }
+        let owners = self.read_owners(keys).await?;
         let first = |piece: &Piece| {
-            let fragment = piece.fragment;
-            if let Some(selected) = &selected {
-                let owners = selected.get(usize_from_u32(piece.cell))?;
-                let at = owners.partition_point(|owner| owner.fragment < fragment);
-                return owners
-                    .get(at)
-                    .filter(|owner| owner.fragment == fragment)
-                    .map(|o| o.row.into());
-            }
-            owners
-                .as_ref()?
-                .get(usize_from_u32(piece.cell))?
-                .fragment_owners(fragment.into())
-                .next()
+            let owners = &owners.as_ref()?[usize_from_u32(piece.cell)];
+            owners.fragment_owners(piece.fragment.into()).next()
         };
         Ok(pieces.iter().map(first).collect())
     }
-
-    /// Adds the columns from objects and fragments, without rows.
-    pub(super) fn join_empty_columns(&self, mut batch: Batch) -> Result<Batch> {
-        if self.query.places {
-            batch = batch.with_field(places(Vec::new())?)?;
-        }
-        for attribute in &self.columns.fragment {
-            let name = format!("fragment.{}", attribute.name());
-            let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
-            batch = batch.with_field(Field { name: name.into(), ..attribute.field(column) })?;
-        }
-        for attribute in &self.columns.object {
-            let name = format!("object.{}", attribute.name());
-            let column = spread(&name, attribute.dtype(), attribute.width(), &[], |_| None)?;
-            batch = batch.with_field(Field::new(name, column))?;
-        }
-        Ok(if self.query.owners { batch.with_vertex_objects(Vec::new())? } else { batch })
-    }
-}
-
-/// Returns the field of places, given its bytes.
-fn places(bytes: Vec<u8>) -> Result<Field> {
-    let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
-    let column = Column::new(dtype, 1, bytes.into())?;
-    Ok(Field::new(LOCATION_FIELD, column))
 }
 
 /// Returns a column with one row for each vertex of `pieces`, the same for all vertices of a piece.

@@ -4,17 +4,14 @@
 //! first. All have the same columns; if the query selects all, those that every level of the chain has. An
 //! object or group exists if one of the levels has it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
-use zvf_format::num::saturating_usize;
-use zvf_model::{Kind, LevelReader, ObjectId};
+use zvf_model::{Kind, LevelReader};
 
+use super::Context;
 use super::choose::choose_level;
-use super::{Context, collect, join};
-use crate::answer::Answer;
 use crate::error::BadQuery;
 use crate::query::{Columns, Query, UnknownIds};
 use crate::reader::Reader;
@@ -24,7 +21,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Arc<C
     let level = choose_level(reader, query).await?;
     let first = reader.level_cache(level, query.kind).await?;
     let mut levels = vec![level];
-    if first.level.node().meta().is_additive() && !query.own_level_only {
+    if first.level.node().meta().is_additive() && !query.increment_only {
         let chain = LevelReader::chain(reader.store(), level).await?;
         levels = chain.iter().map(LevelReader::level).collect();
     }
@@ -44,7 +41,7 @@ pub(crate) async fn contexts(reader: &Reader, query: &Query) -> Result<Vec<Arc<C
     let is_single = caches.len() < 2;
     let mut contexts = Vec::with_capacity(caches.len());
     for cache in caches {
-        let kind = match (cache.kind(query.kind)?, query.vertices_only) {
+        let kind = match (cache.kind(query.kind)?, query.asks_vertices()) {
             (kind, false) => kind,
             (_, true) => Kind::PointCloud,
         };
@@ -91,41 +88,6 @@ async fn check_known(contexts: &mut [Context]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Answers from all levels of a chain of additive levels.
-pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
-    let [first, others @ ..] = contexts else {
-        return Err(BadQuery::NoLevel.into());
-    };
-    let mut answer = collect(first).await?;
-    let max_rows = first.query.limit.map_or(usize::MAX, saturating_usize); // no limit, as memory has one
-    let mut batches = Vec::new();
-    for context in others {
-        // Stop after a truncated answer, because the order is that of the levels.
-        if answer.truncated {
-            break;
-        }
-        let next = collect(context).await?;
-        batches.push(next.batch);
-        answer.complete &= next.complete;
-        answer.truncated |= next.truncated;
-        answer.missing.extend(next.missing);
-        // An object is unknown only if no level has it.
-        let unknown: HashSet<ObjectId> = next.unknown_objects.into_iter().collect();
-        answer.unknown_objects.retain(|id| unknown.contains(id));
-        answer.figures.cells += next.figures.cells;
-        answer.figures.rows += next.figures.rows;
-    }
-    if !batches.is_empty() {
-        batches.insert(0, answer.batch);
-        answer.batch = join::join_batches(first, batches)?;
-        if answer.batch.len() > max_rows {
-            answer.batch = join::cut(&answer.batch, max_rows)?;
-            (answer.truncated, answer.complete) = (true, false);
-        }
-    }
-    Ok(answer)
 }
 
 /// Refuses levels whose columns have different types.

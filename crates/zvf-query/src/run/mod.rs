@@ -7,8 +7,8 @@ mod chains;
 mod choose;
 mod columns;
 mod conditions;
-mod count;
 mod elements;
+mod execute;
 mod fetch;
 mod groups;
 mod join;
@@ -22,6 +22,7 @@ mod plausible;
 mod ranges;
 mod rows;
 mod runner;
+mod sinks;
 mod statistics;
 mod stream;
 mod vertices;
@@ -44,16 +45,16 @@ use zvf_format::{Class, FormatError};
 use zvf_model::{Batch, Kind, LinkFamily, ObjectId};
 use zvf_store::{Caching, KeyTable, Notice};
 
-use crate::answer::{Answer, Missing, Plan, QueryStats};
+use crate::answer::{Missing, Plan};
 use crate::level_cache::LevelCache;
 use crate::mode::Mode;
 use crate::query::Query;
 use crate::region::Region;
 use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
-pub(crate) use count::count;
-pub(crate) use levels::{collect_all, contexts};
+pub(crate) use levels::contexts;
 pub(crate) use numbered::run_numbered;
 pub use numbered::{NumberedAnswer, NumberedPart};
+pub(crate) use sinks::{collect_all, count};
 pub(crate) use statistics::statistics;
 pub(crate) use stream::stream;
 use work_units::work_units;
@@ -118,10 +119,8 @@ pub(crate) enum WorkUnit {
     Chunks(Vec<u32>),
     /// Objects, by their row in the index, in the order of the answer.
     Objects(ObjectRows),
-    /// Link cells, and chunks whose vertices count.
-    Elements(elements::Work),
-    /// The same in pieces, to be merged as memory allows.
-    Several(Vec<elements::Work>),
+    /// Link cells, and chunks whose vertices count: in pieces, to be merged as memory allows.
+    Elements(Vec<elements::Work>),
 }
 
 /// Rows of the index of objects, in the order of the answer. All are a range: there may be 10^8.
@@ -198,12 +197,12 @@ impl Context {
         };
         let first = match &reach {
             Some((_, range)) => chunks_in_range(&chunks, range).first().copied(),
-            None => None,
+            None => Some(0),
         };
         let near = first.and_then(|place| chunks.get(usize_from_u32(place)));
         let near = near.as_ref();
         let columns = columns::AnswerColumns::new(&query.columns, &cache, kind, near).await?;
-        let predicate = query.predicate.as_ref();
+        let predicate = query.filter.as_ref();
         let conditions = conditions::Conditions::new(predicate, &cache, near).await?;
         if !conditions.links.is_empty() {
             columns::check_links(kind)?;
@@ -271,7 +270,7 @@ impl Context {
             Some((_, range)) => chunks_in_range(&self.chunks, range),
             None => all_chunks(&self.chunks),
         };
-        let (first, end) = &self.query.chunks;
+        let (first, end) = (&self.query.first_chunk, &self.query.end_chunk);
         let place = |key: &ChunkKey| index_u32(self.chunks.lower_bound(key.components()));
         if let Some(end) = end {
             let end = place(end);
@@ -324,13 +323,8 @@ impl Context {
         match unit {
             WorkUnit::Chunks(places) => self.vertices(places, limit).await,
             WorkUnit::Objects(rows) => self.objects(&rows.get(), limit).await,
-            WorkUnit::Elements(work) => self.elements(work).await,
-            WorkUnit::Several(works) => {
-                let mut batches = Vec::with_capacity(works.len());
-                for work in works {
-                    batches.push(self.elements(work).await?);
-                }
-                join::join_batches(self, batches)
+            WorkUnit::Elements(works) => {
+                Ok(self.elements(&elements::Work::merge(works), false).await?.batch)
             }
         }
     }
@@ -417,7 +411,7 @@ impl Context {
         if rows > MAX_ROWS {
             return Err(Error::limit("rows of an answer", MAX_ROWS, rows));
         }
-        let max_bytes = self.query.max_bytes.map_or(MAX_BYTES, |max| max.min(MAX_BYTES));
+        let max_bytes = self.query.limit_bytes.map_or(MAX_BYTES, |max| max.min(MAX_BYTES));
         if bytes > max_bytes {
             return Err(Error::limit("bytes of an answer", max_bytes, bytes));
         }
@@ -481,60 +475,6 @@ fn narrow_reach(
         bbox = BoundingBox::new(&low, &high).unwrap_or(bbox);
     }
     Ok((bbox, range))
-}
-
-/// Answers all work units one after the other and joins the answers.
-pub(crate) async fn collect(context: &Arc<Context>) -> Result<Answer> {
-    let units = work_units(context, Purpose::Collect).await?;
-    let max_rows = context.query.limit.map_or(usize::MAX, saturating_usize); // no limit, as memory has one
-    let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(units.len()), 0_usize, 0_u64);
-    let mut truncated = false;
-    let in_parts = units.iter().any(|unit| matches!(unit, WorkUnit::Several(_)));
-    let units = if in_parts {
-        let batch = merge::collect_elements(context, units).await?;
-        truncated = batch.len() > max_rows;
-        batches.push(if truncated { join::cut(&batch, max_rows)? } else { batch });
-        Vec::new()
-    } else {
-        units
-    };
-    for unit in &units {
-        context.yield_before(unit).await?;
-        // One row beyond the limit shows whether the answer is truncated.
-        let left = max_rows - rows;
-        let batch = context.answer(unit, left.saturating_add(1)).await?; // no limit stays none
-        let batch = if batch.len() > left {
-            truncated = true;
-            join::cut(&batch, left)?
-        } else {
-            batch
-        };
-        rows += batch.len();
-        bytes += join::weight(&batch);
-        context.check_caps(to_u64(rows), bytes)?;
-        batches.push(batch);
-        if truncated {
-            break;
-        }
-    }
-    let batch = join::join_batches(context, batches)?;
-    let all_links = context.has_all_links().await?;
-    let missing = context.take_missing();
-    let figures = QueryStats {
-        cells: context.findings.cells.load(Ordering::Relaxed),
-        rows: context.findings.rows.load(Ordering::Relaxed),
-        ..QueryStats::default()
-    };
-    Ok(Answer {
-        batch,
-        level: context.cache.level.level(),
-        complete: missing.is_empty() && !truncated && all_links,
-        truncated,
-        missing,
-        unknown_objects: std::mem::take(&mut *context.lock_unknown()).list,
-        notices: context.cache.level.store().notices(),
-        figures,
-    })
 }
 
 /// Maximum rows of a collected answer.

@@ -10,24 +10,22 @@
 //! Eight bytes are kept for each row of a chunk that was seen; everything else is that of one work unit. The order is that of
 //! the work units, not that of a collected answer. Vertices of cuts belong to one work unit.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::ops::Range;
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind};
+use zvf_model::{Batch, Elements, Kind};
 
-use super::elements::KeyedElements;
-use super::{Context, Purpose, WorkUnit, contexts, work_units};
+use super::elements::{ElementAnswers, KeyedElements};
+use super::{Purpose, contexts, join, work_units};
 use crate::query::Query;
 use crate::reader::Reader;
 
 /// An answer with edges or faces, part by part: see [`Reader::run_numbered`].
 #[derive(Debug)]
 pub struct NumberedAnswer {
-    context: Arc<Context>,
-    coarse: VecDeque<WorkUnit>,
-    fine: VecDeque<WorkUnit>,
+    answers: ElementAnswers,
     numbers: VertexNumbers,
 }
 
@@ -54,9 +52,9 @@ pub(crate) async fn run_numbered(reader: &Reader, query: &Query) -> Result<Optio
     if !context.is_large(&places).await {
         return Ok(None);
     }
-    let coarse = work_units(&context, Purpose::Stream).await?.into();
-    let numbers = VertexNumbers::default();
-    Ok(Some(NumberedAnswer { context, coarse, fine: VecDeque::new(), numbers }))
+    let units = work_units(&context, Purpose::Stream).await?;
+    let answers = ElementAnswers::new(&context, Purpose::Stream, units);
+    Ok(Some(NumberedAnswer { answers, numbers: VertexNumbers::default() }))
 }
 
 impl NumberedAnswer {
@@ -66,23 +64,15 @@ impl NumberedAnswer {
     ///
     /// As [`Reader::run`], without its cap on rows.
     pub async fn next(&mut self) -> Result<Option<NumberedPart>> {
-        loop {
-            if let Some(unit) = self.fine.pop_front() {
-                let WorkUnit::Elements(work) = unit else { continue }; // nothing else comes of such work units
-                let keyed = self.context.keyed_elements(&work, true).await?;
-                self.context.cache.level.store().check_maps()?;
-                return self.numbers.part(&keyed).map(Some);
-            }
-            let Some(unit) = self.coarse.pop_front() else { return Ok(None) };
-            let parts = self.context.refine_unit(unit, Purpose::Stream).await?;
-            self.fine = parts.into_iter().map(|part| part.unit).collect();
-        }
+        let Some(keyed) = self.answers.next().await? else { return Ok(None) };
+        self.answers.context.cache.level.store().check_maps()?;
+        self.numbers.part(&keyed).map(Some)
     }
 
     /// Returns how many chunks are listed and were not there, where the query allows that.
     #[must_use]
     pub fn missing_count(&self) -> usize {
-        self.context.lock_missing().list.len()
+        self.answers.context.lock_missing().list.len()
     }
 }
 
@@ -102,21 +92,27 @@ fn checked_number(number: u64) -> Result<usize> {
 impl VertexNumbers {
     fn part(&mut self, keyed: &KeyedElements) -> Result<NumberedPart> {
         let batch = &keyed.batch;
-        let (mut numbers, mut new) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut numbers = Vec::with_capacity(batch.len());
+        let mut new: Vec<(usize, Range<usize>)> = Vec::new();
         for (row, place) in keyed.places.iter().enumerate() {
             let (number, is_new) = self.number(*place);
             numbers.push(checked_number(number)?);
-            if is_new {
-                new.push(row);
+            match new.last_mut() {
+                _ if !is_new => {}
+                Some((_, rows)) if rows.end == row => rows.end += 1,
+                _ => new.push((0, row..row + 1)),
             }
         }
-        for cut in keyed.places.len()..batch.len() {
+        for _ in keyed.places.len()..batch.len() {
             numbers.push(checked_number(self.next)?);
             self.next += 1;
-            new.push(cut);
         }
-        let elements = renumber_elements(batch.elements(), &numbers)?;
-        Ok(NumberedPart { vertices: take_rows(batch, &new)?, elements })
+        new.push((0, keyed.places.len()..batch.len())); // the vertices of cuts
+        let none = Elements::new(2, Vec::new())?;
+        let elements = batch.elements().unwrap_or(&none);
+        let all = (0..elements.len()).map(|at| (0, at));
+        let elements = join::pick_elements(&[elements], all, |_, row| numbers[row])?;
+        Ok(NumberedPart { vertices: join::pick_vertices(&[batch], &new)?, elements })
     }
 
     /// Returns the number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is
@@ -134,35 +130,4 @@ impl VertexNumbers {
         }
         (rows[row] - 1, is_new)
     }
-}
-
-/// Returns the elements with other names for their ends.
-fn renumber_elements(elements: Option<&Elements>, numbers: &[usize]) -> Result<Elements> {
-    let Some(elements) = elements else { return Ok(Elements::new(2, Vec::new())?) };
-    let rows = elements.rows().iter().map(|row| numbers[*row]).collect();
-    let mut all = Elements::new(elements.width(), rows)?;
-    for field in elements.fields() {
-        all = all.with_field(field.clone())?;
-    }
-    Ok(all)
-}
-
-/// Returns some rows of a batch, without its elements.
-fn take_rows(batch: &Batch, rows: &[usize]) -> Result<Batch> {
-    let column = |from: &Column| {
-        let mut builder = ColumnBuilder::empty_like(from);
-        builder.reserve(rows.len());
-        for run in rows.chunk_by(|a, b| a + 1 == *b) {
-            builder.push_rows(from, run[0]..run[0] + run.len());
-        }
-        builder.finish()
-    };
-    let mut some = Batch::new(batch.kind(), column(batch.positions()));
-    for field in batch.fields() {
-        some = some.with_field(field.with_column(column(&field.column)))?;
-    }
-    if let Some(owners) = batch.vertex_objects() {
-        some = some.with_vertex_objects(rows.iter().map(|row| owners[*row]).collect())?;
-    }
-    Ok(some)
 }

@@ -6,34 +6,38 @@
 
 use rayon::prelude::*;
 use zvf_error::Result;
-use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_u32, saturating_usize, to_u64, usize_from_u32};
-use zvf_model::{AttributeReader, Categories, Column, Value};
-use zvf_store::Caching;
+use zvf_metadata::Dtype;
+use zvf_model::{
+    AttributeReader, Categories, Column, LevelReader, LinkAttribute, RowAttribute, Value,
+};
 
 use super::Context;
-use super::fetch::RowSource;
-use super::objects::SplitObjects;
+use super::fetch::{Chunks, RowSource};
 use super::ranges::Ranges;
-use super::vertices::Chunk;
 use crate::predicate::{ColumnRef, Predicate, Scope};
 use crate::select::bits::Bits;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
+use crate::select::selection::Selection;
 
-/// Where the values of a column of rows come from.
+/// Where the values of a column that conditions look at come from.
 #[derive(Clone, Debug)]
-pub(super) enum RowColumn {
+pub(super) enum ConditionColumn {
+    /// Of vertices or fragments.
     Attribute(AttributeReader),
     /// A coordinate of the positions, by the number of its axis.
     Axis(u32),
+    Object(RowAttribute),
+    Link(LinkAttribute),
 }
 
-impl RowColumn {
+impl ConditionColumn {
     pub(super) fn categories(&self) -> Option<&Categories> {
         match self {
             Self::Attribute(reader) => reader.categories(),
-            Self::Axis(_) => None,
+            Self::Link(attribute) => attribute.categories(),
+            Self::Axis(_) | Self::Object(_) => None,
         }
     }
 
@@ -41,6 +45,17 @@ impl RowColumn {
         match self {
             Self::Attribute(reader) => reader.width(),
             Self::Axis(_) => 1,
+            Self::Object(attribute) => attribute.width(),
+            Self::Link(attribute) => attribute.width(),
+        }
+    }
+
+    pub(super) fn dtype(&self, level: &LevelReader) -> Dtype {
+        match self {
+            Self::Attribute(reader) => reader.dtype(),
+            Self::Axis(_) => level.dtype(),
+            Self::Object(attribute) => attribute.dtype(),
+            Self::Link(attribute) => attribute.dtype(),
         }
     }
 }
@@ -75,7 +90,7 @@ pub(super) struct Codes {
 /// Compiles `predicate` with its columns among `columns`.
 pub(super) fn compile_predicate(
     predicate: &Predicate,
-    columns: &[(ColumnRef, RowColumn)],
+    columns: &[(ColumnRef, ConditionColumn)],
 ) -> Condition {
     let single_column = |column: &ColumnRef| {
         let number = columns.iter().position(|(listed, _)| listed == column);
@@ -104,9 +119,15 @@ pub(super) fn compile_predicate(
 impl Condition {
     /// Returns whether the condition rejects all rows of the chunk `key`, because its column is a
     /// part of the key.
-    pub(super) fn rejects_chunk(&self, key: &[i64], columns: &[(ColumnRef, RowColumn)]) -> bool {
+    pub(super) fn rejects_chunk(
+        &self,
+        key: &[i64],
+        columns: &[(ColumnRef, ConditionColumn)],
+    ) -> bool {
         let Self::One(OneColumn { column, codes: Some(codes), .. }) = self else { return false };
-        let Some((_, RowColumn::Attribute(reader))) = columns.get(*column) else { return false };
+        let Some((_, ConditionColumn::Attribute(reader))) = columns.get(*column) else {
+            return false;
+        };
         reader.is_part_of_key() && key.first().is_some_and(|bin| codes.rejects(*bin))
     }
 }
@@ -129,12 +150,12 @@ struct Values<'a> {
 }
 
 impl RowTest<'_> {
-    /// Returns whether each value that the conditions look at is held for all rows of `chunks`.
-    pub(super) fn has_all(&self, chunks: &[Chunk]) -> bool {
+    /// Returns whether each value that the conditions look at is held for all rows of `pieces`.
+    pub(super) fn has_all(&self, pieces: &Pieces) -> bool {
         self.columns.iter().all(|values| {
-            chunks.iter().zip(&values.loaded).all(|(chunk, loaded)| match loaded {
-                LoadedRows::Nothing => chunk.runs.rows == 0,
-                LoadedRows::Whole(column) => chunk.runs.end() <= to_u64(column.len()),
+            pieces.list.iter().all(|piece| match &values.loaded[usize_from_u32(piece.cell)] {
+                LoadedRows::Nothing => false,
+                LoadedRows::Whole(column) => usize_from_u32(piece.end()) <= column.len(),
                 LoadedRows::Parts(_) => true, // what was asked for was there
             })
         })
@@ -239,21 +260,24 @@ impl RowTest<'_> {
         Ok(filtered)
     }
 
-    /// Filters the rows of objects by the conditions; splits a chain into runs, and keeps other objects in one part.
-    pub(super) fn filter_objects(&self, split: &SplitObjects, chain: bool) -> Result<SplitObjects> {
-        let mut filtered = SplitObjects::default();
-        for span in &split.spans {
+    /// Leaves the rows for which the conditions hold; splits a chain into runs, and keeps other objects in one part.
+    pub(super) fn filter(&self, rows: &Selection, chain: bool) -> Result<Selection> {
+        let Some(spans) = &rows.spans else {
+            return Ok(Selection { pieces: self.filter_pieces(&rows.pieces)?, spans: None });
+        };
+        let mut filtered = Selection { spans: Some(Vec::new()), ..Selection::default() };
+        for span in spans {
             let mut passing: Vec<Piece> = Vec::new();
-            for piece in split.span_pieces(span) {
+            for piece in rows.span_pieces(span) {
                 self.runs(piece, |run, holds| {
                     if holds {
                         passing.push(run);
                     } else if chain && !passing.is_empty() {
-                        filtered.push(span.id, span.row, passing.drain(..));
+                        filtered.push(span, passing.drain(..));
                     }
                 })?;
             }
-            filtered.push(span.id, span.row, passing);
+            filtered.push(span, passing);
         }
         Ok(filtered)
     }
@@ -290,11 +314,9 @@ impl Context {
     /// on rows.
     pub(super) async fn row_test(
         &self,
-        keys: &[ChunkKey],
-        rows: &[u64],
+        chunks: &Chunks,
         pieces: &Pieces,
         positions: &[LoadedRows],
-        caching: Caching,
     ) -> Result<Option<RowTest<'_>>> {
         let conditions = &self.conditions;
         if conditions.rows.is_empty() {
@@ -302,11 +324,11 @@ impl Context {
         }
         let mut columns = Vec::with_capacity(conditions.columns.len());
         for (column, source) in &conditions.columns {
-            let (mut loaded, mut missing) = (Vec::new(), vec![false; keys.len()]);
+            let (mut loaded, mut missing) = (Vec::new(), vec![false; chunks.keys.len()]);
             let mut component = usize_from_u32(column.index);
             match source {
-                RowColumn::Attribute(reader) if column.scope == Scope::Fragment => {
-                    let found = reader.values_where_written(keys, caching).await;
+                ConditionColumn::Attribute(reader) if column.scope == Scope::Fragment => {
+                    let found = reader.values_where_written(&chunks.keys, chunks.caching).await;
                     for (values, missing) in found.into_iter().zip(&mut missing) {
                         let values: Option<Option<Column>> = self.allow_missing(values)?;
                         *missing = values.is_none();
@@ -314,17 +336,18 @@ impl Context {
                             .push(values.flatten().map_or(LoadedRows::Nothing, LoadedRows::Whole));
                     }
                 }
-                RowColumn::Attribute(reader) => {
+                ConditionColumn::Attribute(reader) => {
                     let source = RowSource::Attribute(reader);
-                    loaded = self.read_pieces(source, keys, rows, pieces, caching).await?;
+                    loaded = self.read_pieces(source, chunks, pieces).await?;
                     for (loaded, missing) in loaded.iter().zip(&mut missing) {
                         *missing = matches!(loaded, LoadedRows::Nothing); // nothing but a fault leaves it empty
                     }
                 }
-                RowColumn::Axis(axis) => {
+                ConditionColumn::Axis(axis) => {
                     loaded = positions.to_vec(); // shares the bytes
                     component = usize_from_u32(*axis);
                 }
+                ConditionColumn::Object(_) | ConditionColumn::Link(_) => {} // no columns of rows
             }
             let categories = source.categories();
             columns.push(Values { column, component, categories, loaded, missing });

@@ -9,6 +9,7 @@ use zvf_format::num::{f64_from_u64, to_u64, usize_from_u32};
 use zvf_model::{Batch, Kind, LevelId, LinkRecords, Value};
 use zvf_store::Caching;
 
+use super::sinks::answer_each;
 use super::{Context, Purpose, work_units};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::level_cache::LevelCache;
@@ -29,18 +30,20 @@ pub(crate) async fn statistics(
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
     // Rows are rows, whatever joins them.
     let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud).await?);
-    let empty = context.empty()?;
+    let empty = context.empty().await?;
     let mut all = Statistics {
         level,
         vertices: 0,
         axes: vec![Summary::default(); usize_from_u32(empty.positions().width())],
         attributes: empty.fields().iter().map(AttributeStatistics::from_field).collect(),
     };
-    for unit in &work_units(&context, Purpose::Stream).await? {
-        let batch = context.answer(unit, usize::MAX).await?;
+    let units = work_units(&context, Purpose::Stream).await?;
+    answer_each(&context, &units, usize::MAX, |batch| {
         add(&mut all, &batch)?;
         on_progress(all.vertices);
-    }
+        Ok(())
+    })
+    .await?;
     if kind.has_links() {
         all.attributes.extend(summarize_links(&cache).await?);
     }
@@ -53,7 +56,7 @@ async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>>
     let mut all = Vec::new();
     let Some(family) = cache.level.links(Delta::SAME).await? else { return Ok(all) };
     for name in cache.level.link_attribute_names().await?.names {
-        let Some(attribute) = cache.link_attribute(&family, &name).await? else { continue };
+        let Some(attribute) = family.attribute(&name).await? else { continue };
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics = AttributeStatistics::new(Scope::Link, attribute.name(), dtype, width);
         for (number, segment) in family.segments().iter().enumerate() {
@@ -65,13 +68,11 @@ async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>>
                 for (records, column) in records.iter().zip(columns) {
                     let column = column?;
                     let leading = (0..records.len()).filter(|record| records.is_leading(*record));
-                    for record in leading {
-                        for (component, summary) in statistics.components.iter_mut().enumerate() {
-                            let value =
-                                column.as_ref().map(|column| column.value(record, component));
-                            summary.add(value.unwrap_or(Value::Null));
-                        }
-                    }
+                    let value = |record, component| match &column {
+                        Some(column) => Ok(column.value(record, component)),
+                        None => Ok(Value::Null),
+                    };
+                    statistics.add(leading, value)?;
                 }
             }
         }
@@ -97,9 +98,7 @@ async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics
             let end = stored.min(start + OBJECT_BATCH_ROWS);
             let rows: Vec<u64> = (start..end).collect();
             let values = attribute.rows(&rows).await?;
-            for (component, summary) in statistics.components.iter_mut().enumerate() {
-                (0..rows.len()).for_each(|row| summary.add(values.value(row, component)));
-            }
+            statistics.add(0..rows.len(), |row, component| Ok(values.value(row, component)))?;
             start = end;
         }
         all.push(statistics);
@@ -113,13 +112,25 @@ fn add(all: &mut Statistics, batch: &Batch) -> Result<()> {
         (0..batch.len()).for_each(|row| summary.add(batch.positions().value(row, axis)));
     }
     for (statistics, field) in all.attributes.iter_mut().zip(batch.fields()) {
-        for (component, summary) in statistics.components.iter_mut().enumerate() {
-            for row in 0..batch.len() {
-                summary.add(field.value(row, component)?);
-            }
-        }
+        statistics.add(0..batch.len(), |row, component| Ok(field.value(row, component)?))?;
     }
     Ok(())
+}
+
+impl AttributeStatistics {
+    /// Takes the values of some rows into account.
+    fn add(
+        &mut self,
+        rows: impl Iterator<Item = usize> + Clone,
+        value: impl Fn(usize, usize) -> Result<Value>,
+    ) -> Result<()> {
+        for (component, summary) in self.components.iter_mut().enumerate() {
+            for row in rows.clone() {
+                summary.add(value(row, component)?);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Summary {

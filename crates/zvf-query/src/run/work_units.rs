@@ -11,7 +11,9 @@ use zvf_error::{Error, Result};
 use zvf_format::fragment::{FragmentIndex, RankTable};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_usize, to_u64};
-use zvf_model::{AttributeReader, FollowedObjects, LevelId, ObjectIndex, ObjectRuns};
+use zvf_model::{
+    AttributeReader, FollowedObjects, FragmentVisit, LevelId, ObjectIndex, ObjectRuns,
+};
 use zvf_store::Partial;
 
 use super::elements::Work;
@@ -43,7 +45,7 @@ pub(crate) async fn work_units(context: &Context, purpose: Purpose) -> Result<Ve
 impl Context {
     /// Returns whether the answer is assembled object by object.
     pub(super) fn goes_by_objects(&self) -> bool {
-        if self.kind.has_links() || self.query.vertices_only {
+        if self.kind.has_links() || self.query.asks_vertices() {
             return false;
         }
         let asked = self.asks_for_objects();
@@ -70,7 +72,8 @@ impl Context {
         };
         let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
         if is_whole && !self.is_large(&chunks).await {
-            return Ok(vec![WorkUnit::Elements(Work { chunks, cells, parent_cells: Vec::new() })]);
+            let all = Work { chunks, cells, parent_cells: Vec::new() };
+            return Ok(vec![WorkUnit::Elements(vec![all])]);
         }
         self.split(chunks, cells).await
     }
@@ -86,7 +89,7 @@ impl Context {
         let cells_per_unit = self.unit_cells(Purpose::Stream);
         let Some(family) = self.family().await? else {
             let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
-            let works = |places: &[u32]| WorkUnit::Several(places.iter().map(work).collect());
+            let works = |places: &[u32]| WorkUnit::Elements(places.iter().map(work).collect());
             return Ok(chunks.chunks(cells_per_unit).map(works).collect());
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
@@ -95,10 +98,7 @@ impl Context {
         }
         let place_of = |key: &ChunkKey| self.chunks.find(key).map(index_u32);
         for run in cells.chunk_by(|a, b| a.0 == b.0) {
-            let Some(segment) = run.first().and_then(|(n, _)| family.segments().get(*n)) else {
-                continue;
-            };
-            let listed = segment.cells().await?;
+            let listed = family.segments()[run[0].0].cells().await?;
             for cell in run {
                 let between = listed.chunks(cell.1)?;
                 let source = listed.source(cell.1).or_else(|| between.first().copied());
@@ -118,7 +118,7 @@ impl Context {
             }
         }
         let all: Vec<Work> = by_source.into_values().collect();
-        Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Several(works.to_vec())).collect())
+        Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Elements(works.to_vec())).collect())
     }
 
     /// Returns whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first
@@ -127,7 +127,7 @@ impl Context {
         if !self.query.links_of_chunks {
             return true;
         }
-        let (first, end) = &self.query.chunks;
+        let (first, end) = (&self.query.first_chunk, &self.query.end_chunk);
         let Some(source) = source else { return first.is_none() };
         first.as_ref().is_none_or(|first| source.cmp_numeric(first).is_ge())
             && end.as_ref().is_none_or(|end| source.cmp_numeric(end).is_lt())
@@ -248,7 +248,7 @@ impl Context {
                 };
                 Ok(groups(&places, bytes, max_bytes).map(unit).collect())
             }
-            WorkUnit::Several(works) => {
+            WorkUnit::Elements(works) => {
                 let chunk_counts = works.iter().map(|work| work.chunks.len());
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
                 let rows = self.extents(&self.keys(&places)).await;
@@ -259,18 +259,12 @@ impl Context {
                 // Judged, not allocated.
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
                 let unit = |(part, bytes): (&[Work], _)| SizedWorkUnit {
-                    unit: WorkUnit::Elements(merge_work(part)),
+                    unit: WorkUnit::Elements(part.to_vec()),
                     bytes,
                 };
                 Ok(groups(&works, bytes, max_bytes).map(unit).collect())
             }
             WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
-            WorkUnit::Elements(work) => {
-                let rows = self.extents(&self.keys(&work.chunks)).await;
-                // Judged, not allocated.
-                let bytes = total(rows.into_iter()).saturating_mul(self.element_row_bytes());
-                Ok(vec![SizedWorkUnit { unit: WorkUnit::Elements(work), bytes }])
-            }
         }
     }
 
@@ -286,8 +280,8 @@ impl Context {
         Ok(parts)
     }
 
-    /// Returns how many of these objects are followed at once, so that the fragment indexes of their chunks fit in
-    /// `max_bytes`: judged by the first ones.
+    /// Returns how many of these objects are followed at once, so that their fragments fit in `max_bytes`, and the fragment
+    /// indexes of their chunks do: judged by the first ones.
     async fn objects_at_once(
         &self,
         index: &ObjectIndex,
@@ -303,15 +297,16 @@ impl Context {
             ObjectRows::List(rows) => rows.iter().take(SAMPLED_OBJECTS).copied().collect(),
         };
         let followed = self.follow(index, &first).await?;
+        let per_object = |bytes: u64| bytes.div_ceil(to_u64(first.len())).max(1);
+        let fits = |bytes: u64| saturating_usize(max_bytes / per_object(bytes)); // bounded below
+        let runs: usize = followed.objects.iter().map(|object| object.runs.len()).sum();
+        let by_runs = fits(to_u64(runs * size_of::<FragmentVisit>()));
         let sizes = followed.chunks.iter().map(|chunk| to_u64(chunk.blob().len()));
         let bytes: u64 = sizes.sum(); // of blobs in memory
         let chunks = to_u64(followed.chunks.len()).max(1);
         let whole = bytes.div_ceil(chunks).saturating_mul(to_u64(self.chunks.len())); // an estimate
-        if whole <= max_bytes {
-            return Ok(all);
-        }
-        let object_bytes = bytes.div_ceil(to_u64(first.len())).max(1);
-        Ok(saturating_usize(max_bytes / object_bytes).clamp(1, all)) // bounded
+        let by_indexes = if whole <= max_bytes { all } else { fits(bytes) };
+        Ok(by_runs.min(by_indexes).clamp(1, all))
     }
 
     /// Splits objects that were followed, and adds the work units to `parts`.
@@ -389,7 +384,7 @@ impl<'a> Reads<'a> {
     fn add(&mut self, object: &ObjectRuns) -> u64 {
         let mut bytes = 0_u64;
         for run in &object.runs {
-            let Some((view, ranks, whole)) = self.chunks.get(run.chunk) else { continue };
+            let (view, ranks, whole) = &self.chunks[run.chunk];
             let fragment = ranks.as_ref().map(|ranks| ranks.get(view, run.fragment));
             let fragment_bytes = fragment.map_or(*whole, |fragment| {
                 let rows = fragment.map_or(0, |fragment| fragment.len());
@@ -429,22 +424,6 @@ pub(super) fn groups<T>(
     let ends: Vec<usize> = parts.iter().skip(1).map(|part| part.0).chain([all.len()]).collect();
     let part = |((start, bytes), end): (_, usize)| Some((all.get(start..end)?, bytes));
     parts.into_iter().zip(ends).filter_map(part)
-}
-
-/// Returns some work as one.
-fn merge_work(works: &[Work]) -> Work {
-    let mut all = Work::default();
-    for work in works {
-        all.chunks.extend_from_slice(&work.chunks);
-        all.cells.extend_from_slice(&work.cells);
-        all.parent_cells.extend_from_slice(&work.parent_cells);
-    }
-    for cells in [&mut all.cells, &mut all.parent_cells] {
-        cells.sort_unstable();
-        cells.dedup();
-    }
-    all.parent_cells.retain(|cell| all.cells.binary_search(cell).is_err());
-    all
 }
 
 /// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.

@@ -3,10 +3,8 @@
 //! The chain goes through its pieces in order; where one ends and the next begins there is a segment
 //! like any other. Coordinates are widened one by one, where they lie.
 
-use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
-use zvf_metadata::{Dtype, DtypeKind};
-use zvf_model::{Bounds, Column};
+use zvf_model::Bounds;
 
 use super::inside::position;
 use super::loaded_rows::LoadedRows;
@@ -34,6 +32,12 @@ pub(crate) struct Cut {
 impl Cut {
     const fn from_vertex(vertex: Vertex) -> Self {
         Self { a: vertex.place, b: vertex.place, t: 0.0, fragment: vertex.fragment }
+    }
+
+    /// Returns the stored vertices that it is made of, and the share of each.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = (Place, f64)> + use<> {
+        let between = self.t > 0.0;
+        std::iter::once((self.a, 1.0 - self.t)).chain(between.then_some((self.b, self.t)))
     }
 
     /// Returns the stored vertex that it is, or the nearer one of the two.
@@ -267,48 +271,4 @@ pub(crate) fn is_near(region: &Region, a: &[f64], b: &[f64]) -> bool {
 
 fn cut(point: &Point, axes: usize) -> &[f64] {
     point.get(..axes).unwrap_or(point)
-}
-
-/// Returns the values of a column at the vertices of cuts: floats in between, others from the nearer vertex.
-pub(crate) fn interpolate_column(
-    cuts: &[Cut],
-    loaded: &[LoadedRows],
-    dtype: Dtype,
-    width: u32,
-) -> Result<Column> {
-    let empty = Column::empty(dtype, width)?;
-    let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
-    for cut in cuts {
-        let row = |place: Place| {
-            loaded.get(usize_from_u32(place.cell)).and_then(|loaded| loaded.bytes(place.row, 1))
-        };
-        let (Some(a), Some(b)) = (row(cut.a), row(cut.b)) else {
-            return Err(super::pieces::missing_row_error());
-        };
-        mix(&mut bytes, empty.dtype(), a, b, cut.t);
-    }
-    Column::new(empty.dtype(), width, bytes.into()).map_err(Error::from)
-}
-
-/// Adds the value so far from `a` to `b`.
-pub(crate) fn mix(out: &mut Vec<u8>, dtype: Dtype, a: &[u8], b: &[u8], t: f64) {
-    if t <= 0.0 {
-        return out.extend_from_slice(a);
-    }
-    let between = |a: f64, b: f64| a + (b - a) * t;
-    match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 4) => {
-            for (a, b) in a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0) {
-                let [a, b] = [a, b].map(|bytes| f64::from(f32::from_le_bytes(*bytes)));
-                out.extend_from_slice(&zvf_format::num::nearest_f32(between(a, b)).to_le_bytes());
-            }
-        }
-        (DtypeKind::Float, 8) => {
-            for (a, b) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
-                let [a, b] = [a, b].map(|bytes| f64::from_le_bytes(*bytes));
-                out.extend_from_slice(&between(a, b).to_le_bytes());
-            }
-        }
-        _ => out.extend_from_slice(if t < 0.5 { a } else { b }),
-    }
 }

@@ -1,12 +1,13 @@
 //! Edges and faces cut at the boundary of a region, and the values at the cuts.
 
-use zvf_error::{Error, Result};
-use zvf_format::num::usize_from_u32;
+use zvf_error::Result;
+use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
 use super::chain::Place;
 use super::loaded_rows::LoadedRows;
+use super::pieces::missing_row_error;
 use crate::error::BadQuery;
 use crate::region::Region;
 
@@ -73,44 +74,60 @@ pub(crate) fn clip_face(
     Ok(())
 }
 
-/// Returns the values of a column at some cuts: floats interpolated, others from the vertex with the largest share.
-pub(crate) fn blend_column(
-    cuts: &[Blend],
+/// Returns the values of a column at vertices between stored ones, given the share that each of these has: floats
+/// interpolated, others from the vertex with the largest share.
+pub(crate) fn interpolate_column<S: IntoIterator<Item = (Place, f64)>>(
+    vertices: impl Iterator<Item = S>,
     loaded: &[LoadedRows],
     dtype: Dtype,
     width: u32,
 ) -> Result<Column> {
     let empty = Column::empty(dtype, width)?;
-    let mut bytes = Vec::with_capacity(cuts.len() * empty.stride());
-    for cut in cuts {
-        let mut rows = Vec::with_capacity(cut.weights.len());
-        for (place, share) in &cut.weights {
-            let row = loaded
-                .get(usize_from_u32(place.cell))
-                .and_then(|loaded| loaded.slice(place.row, 1));
-            rows.push((row.ok_or_else(super::pieces::missing_row_error)?, *share));
+    let (mut bytes, mut rows) = (Vec::new(), Vec::new());
+    for shares in vertices {
+        rows.clear();
+        for (place, share) in shares {
+            let row = loaded[usize_from_u32(place.cell)].bytes(place.row, 1);
+            rows.push((row.ok_or_else(missing_row_error)?, share));
         }
-        blend(&mut bytes, empty.dtype(), width, &rows);
-    }
-    Column::new(empty.dtype(), width, bytes.into()).map_err(Error::from)
-}
-
-fn blend(out: &mut Vec<u8>, dtype: Dtype, width: u32, rows: &[(Column, f64)]) {
-    let sum = |c: usize| -> f64 {
-        rows.iter().map(|(row, share)| row.float(0, c).unwrap_or(f64::NAN) * share).sum()
-    };
-    match (dtype.kind, dtype.size) {
-        (DtypeKind::Float, 4) => (0..usize_from_u32(width)).for_each(|c| {
-            out.extend_from_slice(&zvf_format::num::nearest_f32(sum(c)).to_le_bytes())
-        }),
-        (DtypeKind::Float, 8) => {
-            (0..usize_from_u32(width)).for_each(|c| out.extend_from_slice(&sum(c).to_le_bytes()));
-        }
-        _ => {
-            let nearest = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-            if let Some((row, _)) = nearest {
-                out.extend_from_slice(row.row(0));
+        match (dtype.kind, dtype.size) {
+            (DtypeKind::Float, 4) if rows.len() > 1 => mix(
+                &rows,
+                &mut bytes,
+                |number, bytes| {
+                    bytes.extend(nearest_f32(number).to_le_bytes());
+                },
+                |bytes| f32::from_le_bytes(*bytes).into(),
+            ),
+            (DtypeKind::Float, 8) if rows.len() > 1 => mix(
+                &rows,
+                &mut bytes,
+                |number, bytes| {
+                    bytes.extend(number.to_le_bytes());
+                },
+                |bytes| f64::from_le_bytes(*bytes),
+            ),
+            _ => {
+                let nearest = rows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+                nearest.into_iter().for_each(|(row, _)| bytes.extend_from_slice(row));
             }
         }
+    }
+    Ok(Column::new(empty.dtype(), width, bytes.into())?)
+}
+
+/// Adds the mean of some rows, each with its share: exactly their value where they are equal.
+fn mix<const N: usize>(
+    rows: &[(&[u8], f64)],
+    out: &mut Vec<u8>,
+    push: impl Fn(f64, &mut Vec<u8>),
+    number: impl Fn(&[u8; N]) -> f64,
+) {
+    let [(first, _), others @ ..] = rows else { return };
+    for (at, base) in first.as_chunks::<N>().0.iter().enumerate() {
+        let base = number(base);
+        let more =
+            others.iter().map(|(row, share)| (number(&row.as_chunks().0[at]) - base) * share);
+        push(base + more.sum::<f64>(), out);
     }
 }

@@ -4,12 +4,11 @@
 //! the inner side, so that the verdict is that of `f64` arithmetic on widened values; 64 rows give one
 //! word of verdicts. Other regions, and other types, take the way through `f64`, row by row.
 
-use zvf_format::num::{ceil_f32, floor_f32, to_u64, usize_from_u32};
+use zvf_format::num::{ceil_f32, floor_f32, usize_from_u32};
 use zvf_model::{Bounds, Column, NativeType};
 
 use super::loaded_rows::LoadedRows;
 use super::pieces::{Piece, Pieces};
-use super::runs::RowRun;
 use crate::region::Region;
 
 /// A region made ready for positions of one type.
@@ -44,18 +43,13 @@ impl<'a> Test<'a> {
         Self { region, faces }
     }
 
-    /// Adds those rows of `runs` that are inside to `out`, as pieces of chunk `cell`. Rows that are not
-    /// held are left out: the caller checks that first.
-    pub(crate) fn rows(&self, loaded: &LoadedRows, runs: &[RowRun], cell: u32, out: &mut Pieces) {
-        for run in runs {
-            if let Some(column) = loaded.slice(run.start, run.len) {
-                let piece = |start: u32, len: u32| Piece {
-                    cell,
-                    start: run.start + start,
-                    len,
-                    fragment: run.fragment,
-                };
-                self.column(&column, &mut |start, len| out.push(piece(start, len)));
+    /// Adds those rows of `pieces` that are inside to `out`. Rows that are not held are left out: the caller checks that
+    /// first.
+    pub(crate) fn rows(&self, loaded: &[LoadedRows], pieces: &[Piece], out: &mut Pieces) {
+        for piece in pieces {
+            if let Some(column) = loaded[usize_from_u32(piece.cell)].slice(piece.start, piece.len) {
+                let run = |start, len| Piece { start: piece.start + start, len, ..*piece };
+                self.column(&column, &mut |start, len| out.push(run(start, len)));
             }
         }
     }
@@ -172,11 +166,6 @@ fn word_runs(mut word: u64, first: u32, hit: &mut dyn FnMut(u32, u32)) {
     }
 }
 
-/// Returns how many bytes of positions a test of `rows` rows reads.
-pub(crate) fn count_tested_bytes(rows: u64, stride: usize) -> u64 {
-    rows.saturating_mul(to_u64(stride)) // to be compared
-}
-
 const AXES: usize = Bounds::MAX_AXES;
 
 #[cfg(test)]
@@ -201,8 +190,9 @@ mod tests {
 
     fn hits(region: &Region, column: &Column) -> Vec<u32> {
         let (held_column, mut pieces) = (LoadedRows::Whole(column.clone()), Pieces::default());
-        let run = RowRun { start: 0, len: u32::try_from(column.len()).unwrap(), fragment: 0 };
-        Test::new(region).rows(&held_column, &[run], 0, &mut pieces);
+        let len = u32::try_from(column.len()).unwrap();
+        let all = Piece { cell: 0, start: 0, len, fragment: 0 };
+        Test::new(region).rows(&[held_column], &[all], &mut pieces);
         pieces.list.iter().flat_map(|piece| piece.start..piece.end()).collect()
     }
 

@@ -7,6 +7,7 @@
 //! chain        the rows of one object               how it lies to a region, and what of it is inside
 //! faces        edges and faces                     cut at the boundary
 //! bits         verdicts on rows                      joined a word at a time, and runs of them
+//! selection    the rows of a plan, and whose they are
 //! pieces       the rows that are left                       gathered into columns, each byte copied once
 //! answer_memory                                             where the columns lie
 //! ```
@@ -20,3 +21,4 @@ pub(crate) mod inside;
 pub(crate) mod loaded_rows;
 pub(crate) mod pieces;
 pub(crate) mod runs;
+pub(crate) mod selection;

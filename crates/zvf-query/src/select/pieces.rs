@@ -6,7 +6,8 @@
 use std::ops::Range;
 
 use zvf_error::{Error, Result};
-use zvf_format::num::{index_u32, to_u64, usize_from_u32};
+use zvf_format::fragment::Fragment;
+use zvf_format::num::{index_u32, saturating_u32, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
 use zvf_metadata::Dtype;
 use zvf_model::Column;
@@ -55,6 +56,31 @@ impl Pieces {
             }
             _ => self.list.push(piece),
         }
+    }
+
+    /// Adds the rows of a fragment of a chunk.
+    pub(crate) fn push_fragment(&mut self, rows: Fragment<'_>, cell: u32, fragment: u32) {
+        let mut push = |start: u64, len: u64| {
+            // Rows that pass `check_extent` fit. What a map holds may be others by now: no piece ends past `u32::MAX`.
+            let start = saturating_u32(start);
+            let len = saturating_u32(len).min(u32::MAX - start);
+            self.push(Piece { cell, start, len, fragment });
+        };
+        match rows {
+            Fragment::Range { start, count } => push(start, count),
+            Fragment::Rows(_) => rows.rows().for_each(|row| push(row, 1)),
+        }
+    }
+
+    /// Returns the row behind the last one.
+    pub(crate) fn end(&self) -> u64 {
+        self.list.iter().map(|piece| u64::from(piece.end())).max().unwrap_or(0)
+    }
+
+    /// Retains the rows of fragments that pass `test`.
+    pub(crate) fn retain(&mut self, test: impl Fn(u32) -> bool) {
+        self.list.retain(|piece| test(piece.fragment));
+        self.rows = self.list.iter().map(|piece| usize_from_u32(piece.len)).sum(); // of one chunk
     }
 
     /// Adds rows as a piece of their own.

@@ -6,7 +6,7 @@ mod fixtures;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use archives::{Unpacked, expected_failure};
+use archives::Unpacked;
 use fixtures::{Data, Files, store};
 use futures_util::StreamExt as _;
 use peak_alloc::PeakAlloc;
@@ -132,20 +132,18 @@ fn a_stream_begins_without_the_numbers_of_all_objects() {
 #[test]
 fn fragments_of_an_object_count_against_the_budget() {
     let _alone = alone();
-    expected_failure("core", "fragments of an object count against the budget", || {
-        let mut files = store(&[chains()]);
-        let mut fragments = FragmentIndexBuilder::new();
-        (0..100_000).for_each(|_| fragments.push_range(0, 0).unwrap());
-        replace(&mut files, "0/vertex_fragments/c/0/0", &[fragments.encode()]);
-        let mut manifest = ManifestBuilder::new(2).unwrap();
-        (0..40).for_each(|_| manifest.push_range(&[0, 0], 0, 100_000).unwrap());
-        let manifests = vec![manifest.encode(); CHUNKS];
-        replace(&mut files, "0/object_index/manifests/c/0", &manifests);
-        let query = Query::all().of_objects([ObjectId(0)]);
-        let (answer, peak) = peak_of(&files, async |reader| reader.run(&query).await);
-        let is_refused = answer.is_err_and(|error| error.class() == Class::LimitExceeded);
-        assert!(is_refused || peak as u64 <= BUDGET, "{peak} bytes at once");
-    });
+    let mut files = store(&[chains()]);
+    let mut fragments = FragmentIndexBuilder::new();
+    (0..100_000).for_each(|_| fragments.push_range(0, 0).unwrap());
+    replace(&mut files, "0/vertex_fragments/c/0/0", &[fragments.encode()]);
+    let mut manifest = ManifestBuilder::new(2).unwrap();
+    (0..40).for_each(|_| manifest.push_range(&[0, 0], 0, 100_000).unwrap());
+    let manifests = vec![manifest.encode(); CHUNKS];
+    replace(&mut files, "0/object_index/manifests/c/0", &manifests);
+    let query = Query::all().of_objects([ObjectId(0)]);
+    let (answer, peak) = peak_of(&files, async |reader| reader.run(&query).await);
+    let is_refused = answer.is_err_and(|error| error.class() == Class::LimitExceeded);
+    assert!(is_refused || peak as u64 <= BUDGET, "{peak} bytes at once");
 }
 
 /// Streams ten times more data than the budget allows with less memory than the budget.

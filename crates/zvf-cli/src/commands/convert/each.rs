@@ -32,7 +32,7 @@ impl Convert {
         let queries = self.plan_queries(session, store, false).await?;
         let StoreQueries { reader, query, kinds, mut notes } = queries;
         let Some(kind) = kinds.first().copied() else { return Ok(Outcome::Clean) };
-        let asked = query.object_ids().map(<[_]>::to_vec);
+        let asked = query.objects.clone();
         let files = self.name_files(&reader, kind, asked).await?;
         let mut is_repeated = false;
         for (id, output) in files {

@@ -32,10 +32,7 @@ impl Recorded<Pyramid> {
 impl Pyramid {
     /// Refuses options that tasks do not support.
     fn check_divisible(&self) -> Result<(), Usage> {
-        #[cfg(feature = "edit")]
         let refresh = self.refresh;
-        #[cfg(not(feature = "edit"))]
-        let refresh = false;
         let given = [
             ("a new store", self.new.is_some(), "copy the store first"),
             ("--dry-run", self.dry_run, "zvf pyramid itself prints what would be built"),

@@ -41,7 +41,6 @@ pub(crate) struct Where {
 
 impl Where {
     /// Returns whether any region option is given.
-    #[cfg(feature = "write")]
     pub(crate) const fn is_given(&self) -> bool {
         self.bbox.is_some()
             || self.ball.is_some()

@@ -5,22 +5,17 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-#[cfg(feature = "write")]
 use serde_json::json;
 use zvf::Timeouts;
 use zvf::tasks::{Job, Tasks, ValidateJob};
 
 use super::{tasks, unknown_job_error};
-#[cfg(feature = "edit")]
 use crate::commands::edit;
-#[cfg(feature = "pyramid")]
 use crate::commands::pyramid;
 use crate::commands::validate::{Shown, observe};
 use crate::outcome::Outcome;
-#[cfg(feature = "write")]
 use crate::outcome::Usage;
 use crate::session::Session;
-#[cfg(feature = "write")]
 use crate::table;
 
 /// Check that all tasks are complete, and assemble their results.
@@ -47,19 +42,14 @@ impl Finish {
         let tasks = tasks(session, &self.folder).await?;
         let (outcome, complete) = match &tasks.plan().job {
             Job::Validate(job) => self.validate(session, (&tasks, job), out).await?,
-            #[cfg(feature = "write")]
             Job::Convert(job) => (self.convert(session, (&tasks, job), out).await?, true),
-            #[cfg(feature = "pyramid")]
             Job::Pyramid(job) => {
                 self.check_no_sarif()?;
                 let finished = pyramid::finish_levels(session, (&tasks, job), out).await;
                 let place = || format!("cannot finish {}", self.folder);
                 (finished.with_context(place).map(|()| Outcome::Clean)?, true)
             }
-            #[cfg(feature = "edit")]
             Job::Vacuum(_) => (self.vacuum(session, &tasks, out).await?, true),
-            #[cfg(not(feature = "write"))]
-            Job::Convert(_) => return Err(unknown_job_error()),
             _ => return Err(unknown_job_error()),
         };
         if self.remove && complete {
@@ -92,7 +82,6 @@ impl Finish {
     }
 
     /// Refuses options of a validation for other work.
-    #[cfg(feature = "write")]
     fn check_no_sarif(&self) -> Result<(), Usage> {
         match &self.sarif {
             Some(_) => Err(Usage::new("--sarif is about a validation, and the plan is none")),
@@ -101,7 +90,6 @@ impl Finish {
     }
 
     /// Publishes all parts of a conversion.
-    #[cfg(feature = "write")]
     async fn convert(
         &self,
         session: &Session,
@@ -124,7 +112,6 @@ impl Finish {
     }
 
     /// Commits the chunks that tasks rewrote, and prints the commit.
-    #[cfg(feature = "edit")]
     async fn vacuum(
         &self,
         session: &Session,

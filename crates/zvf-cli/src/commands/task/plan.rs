@@ -9,11 +9,8 @@ use zvf::Timeouts;
 use zvf::tasks::{Plan as TaskPlan, TaskLine, Tasks};
 
 use super::{folder, make_absolute};
-#[cfg(feature = "write")]
 use crate::commands::convert;
-#[cfg(feature = "pyramid")]
 use crate::commands::pyramid;
-#[cfg(feature = "write")]
 use crate::commands::recorded::Recorded;
 use crate::commands::validate::CheckOptions;
 use crate::outcome::Outcome;
@@ -24,11 +21,8 @@ use crate::table;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Plan {
     Validate(Validate),
-    #[cfg(feature = "write")]
     Convert(Box<PlanConvert>),
-    #[cfg(feature = "pyramid")]
     Pyramid(Box<PlanPyramid>),
-    #[cfg(feature = "edit")]
     Vacuum(PlanVacuum),
 }
 
@@ -53,7 +47,6 @@ pub(crate) struct Validate {
 /// Points are divided by chunks and lines by objects: the concatenated parts are the whole. Graphs, skeletons and
 /// meshes are one part, unless --by-objects is given. Of several files each is a part. The folder appears when the work
 /// is finished.
-#[cfg(feature = "write")]
 #[derive(Args, Debug)]
 #[command(after_help = CONVERT_EXAMPLES)]
 pub(crate) struct PlanConvert {
@@ -74,7 +67,6 @@ pub(crate) struct PlanConvert {
 /// The store gets the levels in one step when the work is finished, with the same bytes that "zvf pyramid" writes: it is
 /// replaced, or they are committed where it is on an object store or has a journal. Without --levels the number of
 /// levels is estimated: the last step builds further ones. For additive levels use "zvf pyramid" itself.
-#[cfg(feature = "pyramid")]
 #[derive(Args, Debug)]
 #[command(after_help = PYRAMID_EXAMPLES)]
 pub(crate) struct PlanPyramid {
@@ -88,7 +80,6 @@ pub(crate) struct PlanPyramid {
 ///
 /// The store stays as it is until the work is finished, and then has the bytes that "zvf vacuum" writes. A store with a
 /// commit after the plan is refused: plan again. For a repository of versions use "zvf vacuum" itself.
-#[cfg(feature = "edit")]
 #[derive(Args, Debug)]
 #[command(after_help = VACUUM_EXAMPLES)]
 pub(crate) struct PlanVacuum {
@@ -128,11 +119,8 @@ impl Plan {
     ) -> anyhow::Result<Outcome> {
         match self {
             Self::Validate(plan) => plan.run(session, out).await,
-            #[cfg(feature = "write")]
             Self::Convert(plan) => plan.run(session, out).await,
-            #[cfg(feature = "pyramid")]
             Self::Pyramid(plan) => plan.run(session, out).await,
-            #[cfg(feature = "edit")]
             Self::Vacuum(plan) => plan.run(session, out).await,
         }
     }
@@ -157,7 +145,6 @@ impl Validate {
     }
 }
 
-#[cfg(feature = "write")]
 impl PlanConvert {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let progress = session.progress("planning");
@@ -170,7 +157,6 @@ impl PlanConvert {
     }
 }
 
-#[cfg(feature = "pyramid")]
 impl PlanPyramid {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let progress = session.progress("planning");
@@ -181,7 +167,6 @@ impl PlanPyramid {
     }
 }
 
-#[cfg(feature = "edit")]
 impl PlanVacuum {
     async fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let store = make_absolute(&self.store)?;
@@ -249,18 +234,15 @@ fn write_stage(
     writeln!(out, "{stage:<12}tasks {numbers}: {what}{suffix}{so_far}")
 }
 
-#[cfg(feature = "pyramid")]
 const PYRAMID_EXAMPLES: &str = "Examples:
   zvf task plan pyramid brain.zarrvectors --levels 4 --work-dir plan
   zvf task run plan --all
   zvf task finish plan --remove";
-#[cfg(feature = "write")]
 const CONVERT_EXAMPLES: &str = "Examples:
   zvf task plan convert scan.zarrvectors parts --to parquet --work-dir plan --shares 64
   zvf task plan convert tracts.zarrvectors lines --to trx --work-dir lines-plan --bbox -50,-50,-50:50,50,50
   zvf task plan convert a.csv b.csv tables --to parquet --work-dir tables-plan";
 
-#[cfg(feature = "edit")]
 const VACUUM_EXAMPLES: &str = "Examples:
   zvf task plan vacuum tracts.zarrvectors --work-dir plan --shares 64
   zvf task run plan --all

@@ -9,9 +9,7 @@ use zvf::Timeouts;
 use zvf::tasks::{Job, TaskOutcome, Tasks};
 
 use super::{tasks, unknown_job_error};
-#[cfg(feature = "write")]
 use crate::commands::convert;
-#[cfg(feature = "pyramid")]
 use crate::commands::pyramid;
 use crate::commands::validate::observe;
 use crate::interrupt::Interrupted;
@@ -60,14 +58,9 @@ impl Run {
         let numbers = self.chosen.numbers(lines.len());
         let ran = match &tasks.plan().job {
             Job::Validate(_) => run_validate(session, &tasks, numbers).await?,
-            #[cfg(feature = "write")]
             Job::Convert(job) => run_convert(session, (&tasks, job), numbers).await?,
-            #[cfg(feature = "pyramid")]
             Job::Pyramid(job) => run_levels(session, (&tasks, job), numbers).await?,
-            #[cfg(feature = "edit")]
             Job::Vacuum(_) => run_vacuum(session, &tasks, numbers).await?,
-            #[cfg(not(feature = "write"))]
-            Job::Convert(_) => return Err(unknown_job_error()),
             _ => return Err(unknown_job_error()),
         };
         if session.json() {
@@ -110,7 +103,6 @@ async fn run_validate(
 }
 
 /// Writes parts of a conversion; returns which of them had not been written.
-#[cfg(feature = "write")]
 async fn run_convert(
     session: &Session,
     job: (&Tasks, &zvf::tasks::ConvertJob),
@@ -128,7 +120,6 @@ async fn run_convert(
 }
 
 /// Builds levels; returns which of them had not been built.
-#[cfg(feature = "pyramid")]
 async fn run_levels(
     session: &Session,
     job: (&Tasks, &zvf::tasks::PyramidJob),
@@ -146,7 +137,6 @@ async fn run_levels(
 }
 
 /// Rewrites chunks; returns which tasks had not been done.
-#[cfg(feature = "edit")]
 async fn run_vacuum(
     session: &Session,
     tasks: &Tasks,

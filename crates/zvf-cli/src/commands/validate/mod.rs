@@ -80,7 +80,6 @@ pub(crate) struct CheckOptions {
     #[arg(long, value_name = "SHARE[:SEED]", value_parser = sample)]
     sample: Option<Sample>,
     /// Also check the journal: that its records are consecutive, and that the store holds what they wrote.
-    #[cfg(feature = "edit")]
     #[arg(long)]
     journal: bool,
 }
@@ -103,7 +102,6 @@ impl Validate {
 }
 
 /// Returns the note that nothing is known of leftovers next to a store.
-#[cfg(all(feature = "local", feature = "write"))]
 pub(crate) fn unknown_leftovers(error: &Error) -> String {
     format!("cannot look for what killed commands left next to the store: {error}")
 }
@@ -114,7 +112,6 @@ pub(crate) struct Shown<'a> {
     /// The address of the store.
     pub(crate) store: &'a str,
     /// Whether the journal is checked first.
-    #[cfg_attr(not(feature = "edit"), expect(dead_code, reason = "only edits have a journal"))]
     pub(crate) journal: bool,
     /// The file for SARIF output.
     pub(crate) sarif: Option<&'a Path>,
@@ -129,7 +126,6 @@ impl Shown<'_> {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         // Also without a store: a build may be unfinished.
-        #[cfg(all(feature = "local", feature = "write"))]
         match zvf::leftovers::list(self.store) {
             Ok(all) => {
                 let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
@@ -152,7 +148,6 @@ impl Shown<'_> {
     }
 
     /// Prints the faults of the journal, where that is requested; returns whether there are any.
-    #[cfg(feature = "edit")]
     fn check_journal(&self, session: &Session, out: &mut dyn Write) -> anyhow::Result<bool> {
         if !self.journal {
             return Ok(false);
@@ -168,11 +163,6 @@ impl Shown<'_> {
             writeln!(out, "journal: {records} commits, {} faults", findings.len())?;
         }
         Ok(!findings.is_empty())
-    }
-
-    #[cfg(not(feature = "edit"))]
-    fn check_journal(&self, _session: &Session, _out: &mut dyn Write) -> anyhow::Result<bool> {
-        Ok(false)
     }
 
     fn print_report(
@@ -199,14 +189,8 @@ impl Shown<'_> {
 
 impl CheckOptions {
     /// Returns whether the journal is checked too.
-    #[cfg(feature = "edit")]
     pub(crate) const fn journal(&self) -> bool {
         self.journal
-    }
-
-    #[cfg(not(feature = "edit"))]
-    pub(crate) const fn journal(&self) -> bool {
-        false
     }
 
     /// Returns the options of the library.

@@ -68,7 +68,6 @@ async fn other_plans_are_refused() {
     assert_eq!(fixture.plan_levels(&adding).await.unwrap_err().class(), Class::Unsupported);
 }
 
-#[cfg(feature = "edit")]
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_of_a_store_with_a_journal_are_committed() {
     let dir = TempDir::new().unwrap();
@@ -106,7 +105,6 @@ async fn levels_of_a_store_with_a_journal_are_committed() {
     }
 }
 
-#[cfg(all(feature = "edit", feature = "s3"))]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
     use zvf_metadata::CrossLevelStorage;
@@ -150,7 +148,6 @@ async fn a_store_behind_s3_gets_the_levels_that_one_in_a_folder_gets() {
     }
 }
 
-#[cfg(all(feature = "edit", feature = "s3"))]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_level_behind_s3_is_made_again() {
     let s3 = archives::s3::S3::start().unwrap();

@@ -228,7 +228,6 @@ async fn a_plan_of_other_work_is_refused() {
     assert_eq!(plan.unwrap_err().class(), Class::NotFound);
 }
 
-#[cfg(feature = "s3")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_on_s3_equals_a_local_store() {
     let (local, s3) =

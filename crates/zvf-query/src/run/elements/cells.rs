@@ -2,8 +2,9 @@
 
 use zvf_error::Result;
 use zvf_format::Class;
+use zvf_format::grid::{ChunkRange, Grid};
 use zvf_format::key::{ChunkKey, Delta};
-use zvf_format::num::{index_u32, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, to_u64};
 use zvf_model::LinkFamily;
 
 use crate::run::Context;
@@ -42,7 +43,6 @@ impl Context {
                 }
                 cells => cells?,
             };
-            let mut places = Vec::new();
             let few = match (&self.reach, segment.offsets()) {
                 (Some((_, range)), Some(offsets))
                     if range.rank() == self.cache.level.key_rank() =>
@@ -52,25 +52,25 @@ impl Context {
                 }
                 _ => None,
             };
-            if let Some(sources) = few {
-                places.extend(sources.iter().filter_map(|source| cells.find(source)));
+            let mut places: Vec<usize> = if let Some(sources) = few {
+                sources.iter().filter_map(|source| cells.find(source)).collect()
             } else {
                 // All ends lie in chunks of the objects that are asked for, and so do sources: few objects
                 // are not to look at every cell of the level.
                 let some = self.reach.is_none() && chunks.len() < self.chunks.len();
                 let near: Vec<usize> = if some && segment.offsets().is_some() {
-                    let sources =
-                        chunks.iter().filter_map(|at| self.chunks.get(usize_from_u32(*at)));
-                    sources.filter_map(|source| cells.find(&source)).collect()
+                    self.keys(chunks).iter().filter_map(|source| cells.find(source)).collect()
                 } else {
                     (0..cells.len()).collect()
                 };
+                let mut places = Vec::new();
                 for place in near {
                     if self.cell_matters(&cells.chunks(place)?, chunks) {
                         places.push(place);
                     }
                 }
-            }
+                places
+            };
             let mut keyed: Vec<(ChunkKey, usize)> =
                 places.iter().filter_map(|place| Some((cells.source(*place)?, *place))).collect();
             if keyed.len() == places.len() {
@@ -107,41 +107,16 @@ impl Context {
 
 /// Returns the sources of cells with these offsets whose chunks reach `range`; `None` when they are more than
 /// there are cells.
-fn sources(
-    range: &zvf_format::grid::ChunkRange,
-    offsets: &[&[i64]],
-    cells: u64,
-) -> Option<Vec<ChunkKey>> {
-    let (mut low, mut high, mut count) = (Vec::new(), Vec::new(), 1_u64);
+fn sources(range: &ChunkRange, offsets: &[&[i64]], cells: u64) -> Option<Vec<ChunkKey>> {
+    let (mut origin, mut shape) = (Vec::new(), Vec::new());
     for axis in 0..range.rank() {
         let (first, last) = range.axis(axis)?;
-        let along = offsets.iter().filter_map(|offset| offset.get(axis).copied());
-        let forth = along.clone().fold(0, i64::max);
-        let back = along.fold(0, i64::min);
-        let (from, to) = (first.checked_sub(forth)?, last.checked_sub(back)?);
-        count = count.checked_mul(to.abs_diff(from).checked_add(1)?)?;
-        low.push(from);
-        high.push(to);
+        let along = offsets.iter().map(|offset| offset[axis]);
+        let first = first.checked_sub(along.clone().fold(0, i64::max))?;
+        let last = last.checked_sub(along.fold(0, i64::min))?;
+        origin.push(first);
+        shape.push(last.abs_diff(first).checked_add(1)?);
     }
-    if count > cells + 8 {
-        return None;
-    }
-    let mut sources = Vec::new();
-    let mut at = low.clone();
-    loop {
-        sources.push(ChunkKey::new(&at).ok()?);
-        let mut axis = at.len();
-        loop {
-            axis = match axis.checked_sub(1) {
-                None => return Some(sources),
-                Some(axis) => axis,
-            };
-            let (coordinate, first, last) = (at.get_mut(axis)?, low.get(axis)?, high.get(axis)?);
-            if *coordinate < *last {
-                *coordinate = coordinate.checked_add(1)?;
-                break;
-            }
-            *coordinate = *first;
-        }
-    }
+    let around = Grid::new(&origin, &shape).ok()?.chunks();
+    around.count().is_some_and(|count| count <= cells + 8).then(|| around.iter().collect())
 }

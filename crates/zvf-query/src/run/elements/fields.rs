@@ -10,7 +10,8 @@ use super::selection::KeptElements;
 use crate::error::BadQuery;
 use crate::run::Context;
 use crate::run::joined_columns::{NullRow, null_value};
-use crate::select::faces::blend_column;
+use crate::run::rows::ConditionColumn;
+use crate::select::faces::interpolate_column;
 use crate::select::loaded_rows::LoadedRows;
 
 impl Context {
@@ -21,15 +22,14 @@ impl Context {
             return Ok(());
         }
         let mut columns = Vec::with_capacity(conditions.link_columns.len());
-        for (column, attribute) in &conditions.link_columns {
-            columns.push((column, self.link_values(attribute, parts, caching).await?));
+        for (column, source) in &conditions.link_columns {
+            if let ConditionColumn::Link(attribute) = source {
+                columns.push((column, self.link_values(attribute, parts, caching).await?));
+            }
         }
         for (number, part) in parts.iter_mut().enumerate() {
-            let of_part = |values: &'_ [Option<Column>]| values.get(number).cloned().flatten();
             let part_values: Vec<_> =
-                columns.iter().map(|(column, values)| (*column, of_part(values))).collect();
-            let part_values: Vec<_> =
-                part_values.iter().map(|(column, values)| (*column, values.as_ref())).collect();
+                columns.iter().map(|(column, values)| (*column, values[number].as_ref())).collect();
             let dropped =
                 (0..part.records.len()).map(|record| !conditions.link_holds(&part_values, record));
             part.dropped = dropped.collect();
@@ -46,10 +46,9 @@ impl Context {
     ) -> Result<Vec<Option<Column>>> {
         let mut columns = Vec::with_capacity(parts.len());
         for run in parts.chunk_by(|a, b| a.segment == b.segment) {
-            let Some(first) = run.first() else { continue };
             let places: Vec<usize> = run.iter().map(|part| part.place).collect();
             let records: Vec<LinkRecords> = run.iter().map(|part| part.records.clone()).collect();
-            for values in attribute.values(first.segment, &places, &records, caching).await {
+            for values in attribute.values(run[0].segment, &places, &records, caching).await {
                 columns.push(self.allow_missing(values)?.flatten());
             }
         }
@@ -72,7 +71,7 @@ impl Context {
             let mut values = ColumnBuilder::empty_like(&empty);
             for source in records {
                 let stored = source.and_then(|(part, record)| {
-                    Some((columns.get(usize_from_u32(part))?.as_ref()?, record))
+                    Some((columns[usize_from_u32(part)].as_ref()?, record))
                 });
                 match stored {
                     Some((column, record)) => values.push_row(column, usize_from_u32(record)),
@@ -107,8 +106,7 @@ impl Context {
     pub(in crate::run) fn empty_elements(&self) -> Result<Elements> {
         let mut elements = Elements::new(self.element_width, Vec::new())?;
         for attribute in self.link_fields() {
-            let column = Column::empty(attribute.dtype(), attribute.width());
-            let column = column?;
+            let column = Column::empty(attribute.dtype(), attribute.width())?;
             elements = elements.with_field(attribute.field(column))?;
         }
         Ok(elements)
@@ -126,7 +124,12 @@ impl Context {
             return Ok(batch);
         }
         let column = |stored: &Column, loaded: &[LoadedRows]| {
-            let cuts = blend_column(&kept.cuts, loaded, stored.dtype(), stored.width())?;
+            let cuts = interpolate_column(
+                kept.cuts.iter().map(|cut| cut.weights.iter().copied()),
+                loaded,
+                stored.dtype(),
+                stored.width(),
+            )?;
             let mut all = ColumnBuilder::empty_like(stored);
             all.push_rows(stored, 0..stored.len());
             all.push_rows(&cuts, 0..cuts.len());

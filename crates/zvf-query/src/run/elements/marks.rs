@@ -1,23 +1,25 @@
-//! Marks of the rows that are in the answer, and their numbers there.
+//! Marks of the rows of each chunk: which are in the answer, and their numbers there.
 
-use zvf_format::num::{saturating_u32_from_usize, saturating_usize, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32_from_usize, saturating_usize, usize_from_u32};
 
-use super::{CUT, Chunk};
+use super::{CUT, Cell};
 use crate::region::Region;
 use crate::select::chain::Place;
-use crate::select::inside;
+use crate::select::inside::Test;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 
-/// Marks of the rows of each chunk that are in the answer.
-pub(super) struct Marks {
-    /// Rows that are in the answer without an element.
-    inside: Vec<Vec<bool>>,
-    /// Rows that may be in the answer; `None` allows all.
-    allowed: Option<Vec<Vec<bool>>>,
-    /// Chunks whose data is missing.
-    absent: Vec<bool>,
-}
+/// Marks of the rows of each chunk that are known to exist.
+pub(super) struct Marks(Vec<Vec<u8>>);
+
+/// The row may be in the answer.
+pub(super) const ALLOWED: u8 = 1;
+/// The row is in the answer without an element.
+pub(super) const INSIDE: u8 = 2;
+/// A record gives the row a parent.
+pub(super) const CHILD: u8 = 4;
+/// The row is named by what is looked at now.
+const NAMED: u8 = 8;
 
 /// Numbers of the rows of one chunk in the answer; [`NONE`] where a row is not in it.
 pub(super) type Numbers = Vec<u32>;
@@ -25,126 +27,115 @@ pub(super) type Numbers = Vec<u32>;
 pub(super) const NONE: u32 = u32::MAX;
 
 impl Marks {
-    pub(super) fn new(
-        chunks: &[Chunk],
-        positions: &[LoadedRows],
-        allowed: Option<Vec<Vec<bool>>>,
-    ) -> Self {
-        let rows = |(chunk, loaded): (&Chunk, &LoadedRows)| {
-            let rows = match loaded {
-                LoadedRows::Whole(column) => column.len(),
-                // Those that are known to exist.
-                LoadedRows::Nothing | LoadedRows::Parts(_) => saturating_usize(chunk.rows),
-            };
-            vec![false; rows]
+    /// Allows all rows but those of chunks whose data is missing.
+    pub(super) fn new(cells: &[Cell]) -> Self {
+        let rows = |cell: &Cell| {
+            let mark = if cell.absent { 0 } else { ALLOWED };
+            vec![mark; saturating_usize(cell.chunk.rows)] // rows that exist
         };
-        let absent = chunks.iter().map(|chunk| chunk.absent).collect();
-        Self { inside: chunks.iter().zip(positions).map(rows).collect(), allowed, absent }
+        Self(cells.iter().map(rows).collect())
+    }
+
+    /// Returns whether a row has one of these marks; one that is not there has none.
+    pub(super) fn has(&self, place: Place, marks: u8) -> bool {
+        let rows = self.0.get(usize_from_u32(place.cell));
+        rows.and_then(|rows| rows.get(usize_from_u32(place.row))).is_some_and(|row| row & marks > 0)
+    }
+
+    /// Marks a row, if it is there.
+    pub(super) fn add(&mut self, place: Place, mark: u8) {
+        let rows = self.0.get_mut(usize_from_u32(place.cell));
+        if let Some(row) = rows.and_then(|rows| rows.get_mut(usize_from_u32(place.row))) {
+            *row |= mark;
+        }
+    }
+
+    /// Returns the rows of a piece that are there.
+    fn rows_mut(&mut self, piece: &Piece) -> &mut [u8] {
+        let rows = &mut self.0[usize_from_u32(piece.cell)];
+        let end = usize_from_u32(piece.end()).min(rows.len());
+        rows.get_mut(usize_from_u32(piece.start)..end).unwrap_or_default()
+    }
+
+    /// Leaves only those rows allowed that are in `pieces`.
+    pub(super) fn allow_only<'a>(&mut self, pieces: impl IntoIterator<Item = &'a Piece>) {
+        for piece in pieces {
+            self.rows_mut(piece).iter_mut().for_each(|row| *row |= NAMED);
+        }
+        for row in self.0.iter_mut().flatten() {
+            *row &= if *row & NAMED == 0 { !ALLOWED } else { !NAMED };
+        }
     }
 
     /// Marks the allowed vertices in the region; without a region, all allowed vertices.
     pub(super) fn mark_inside(
         &mut self,
-        chunks: &[Chunk],
+        cells: &[Cell],
         positions: &[LoadedRows],
         region: Option<&Region>,
     ) {
-        let Some(region) = region else { return self.mark_allowed(chunks, positions) };
-        let test = inside::Test::new(region);
-        let mut hits = Pieces::default();
-        for (cell, (chunk, loaded)) in (0_u32..).zip(chunks.iter().zip(positions)) {
-            if !chunk.is_own || matches!(loaded, LoadedRows::Nothing) {
-                continue;
-            }
-            test.rows(loaded, &chunk.runs.list, cell, &mut hits);
+        let own = cells.iter().filter(|cell| cell.is_own && !cell.absent);
+        let mut own: Vec<Piece> = own.flat_map(|cell| &cell.chunk.runs.list).copied().collect();
+        if let Some(region) = region {
+            let mut inside = Pieces::default();
+            Test::new(region).rows(positions, &own, &mut inside);
+            own = inside.list;
         }
-        for piece in &hits.list {
-            for row in piece.start..piece.end() {
-                let place = Place { cell: piece.cell, row };
-                if self.is_allowed(place)
-                    && let Some(rows) = self.inside.get_mut(usize_from_u32(place.cell))
-                    && let Some(mark) = rows.get_mut(usize_from_u32(row))
-                {
-                    *mark = true;
+        for piece in &own {
+            for row in self.rows_mut(piece).iter_mut().filter(|row| **row & ALLOWED > 0) {
+                *row |= INSIDE;
+            }
+        }
+    }
+
+    /// Clears the marks of a chunk that is lost.
+    pub(super) fn clear(&mut self, cell: usize) {
+        self.0[cell].fill(0);
+    }
+
+    /// Returns all rows of own chunks, and of other chunks the `ends` of records.
+    pub(super) fn relevant_rows<'a>(
+        &mut self,
+        cells: &[Cell],
+        ends: impl Iterator<Item = &'a Place>,
+    ) -> Pieces {
+        ends.for_each(|end| self.add(*end, NAMED));
+        let mut all = Pieces::default();
+        for (is_own, piece) in
+            cells.iter().flat_map(|cell| cell.chunk.runs.list.iter().map(|run| (cell.is_own, run)))
+        {
+            let mut start = piece.start;
+            for same in self.rows_mut(piece).chunk_by(|a, b| is_own || (a ^ b) & NAMED == 0) {
+                let len = index_u32(same.len()); // of a run
+                if is_own || same[0] & NAMED > 0 {
+                    all.push_apart(Piece { start, len, ..*piece });
                 }
+                start += len;
             }
         }
-    }
-
-    /// Marks all allowed vertices.
-    fn mark_allowed(&mut self, chunks: &[Chunk], positions: &[LoadedRows]) {
-        for (cell, (chunk, loaded)) in chunks.iter().zip(positions).enumerate() {
-            if self.absent[cell] || !chunk.is_own || matches!(loaded, LoadedRows::Nothing) {
-                continue;
-            }
-            let marks = &mut self.inside[cell];
-            let allowed = self.allowed.as_ref().map(|all| &all[cell]);
-            for run in &chunk.runs.list {
-                // An own chunk is held whole and has the rows that its fragments name.
-                let rows = usize_from_u32(run.start)..usize_from_u32(run.end());
-                let marks = &mut marks[rows.clone()];
-                match allowed {
-                    None => marks.fill(true),
-                    Some(allowed) => {
-                        let allowed = &allowed[rows];
-                        marks.iter_mut().zip(allowed).for_each(|(mark, passes)| *mark |= passes);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns the marks of the rows of a chunk.
-    pub(super) fn rows(&self, cell: u32) -> &[bool] {
-        self.inside.get(usize_from_u32(cell)).map_or(&[], |rows| rows)
-    }
-
-    pub(super) fn is_allowed(&self, place: Place) -> bool {
-        let is_present = self.absent.get(usize_from_u32(place.cell)) == Some(&false);
-        is_present
-            && self.allowed.as_ref().is_none_or(|allowed| {
-                let rows = allowed.get(usize_from_u32(place.cell));
-                rows.and_then(|rows| rows.get(usize_from_u32(place.row))).copied().unwrap_or(false)
-            })
-    }
-
-    pub(super) fn is_inside(&self, place: Place) -> bool {
-        let rows = self.inside.get(usize_from_u32(place.cell));
-        rows.and_then(|rows| rows.get(usize_from_u32(place.row))).copied().unwrap_or(false)
-    }
-
-    /// Clears the marks of the chunks that are `lost`.
-    pub(super) fn clear_lost(&mut self, lost: &[bool]) {
-        for (rows, _) in self.inside.iter_mut().zip(lost).filter(|(_, lost)| **lost) {
-            rows.fill(false);
-        }
+        self.0.iter_mut().flatten().for_each(|row| *row &= !NAMED);
+        all
     }
 
     /// Numbers the rows of the answer, including those of `ends`, in storage order; returns the rows and their
     /// numbers. A row that several fragments name is numbered once.
-    pub(super) fn number_rows(&self, chunks: &[Chunk], ends: &[Place]) -> (Pieces, Vec<Numbers>) {
-        let mut marks = self.inside.clone();
-        for end in ends.iter().filter(|end| end.cell != CUT) {
-            let rows = marks.get_mut(usize_from_u32(end.cell));
-            if let Some(mark) = rows.and_then(|rows| rows.get_mut(usize_from_u32(end.row))) {
-                *mark = true;
-            }
-        }
+    pub(super) fn number_rows(&mut self, cells: &[Cell], ends: &[Place]) -> (Pieces, Vec<Numbers>) {
+        ends.iter().filter(|end| end.cell != CUT).for_each(|end| self.add(*end, NAMED));
         let mut pieces = Pieces::default();
-        let mut all = Vec::with_capacity(chunks.len());
-        for (cell, (chunk, marks)) in (0_u32..).zip(chunks.iter().zip(&marks)) {
+        let mut all = Vec::with_capacity(cells.len());
+        for (cell, marks) in cells.iter().zip(&mut self.0) {
             let mut numbers = vec![NONE; marks.len()];
-            for run in &chunk.runs.list {
-                for row in run.start..run.end() {
-                    if let (Some(true), Some(number @ &mut NONE)) =
-                        (marks.get(usize_from_u32(row)), numbers.get_mut(usize_from_u32(row)))
-                    {
+            for run in &cell.chunk.runs.list {
+                let end = usize_from_u32(run.end()).min(marks.len());
+                for row in usize_from_u32(run.start)..end {
+                    if marks[row] & (INSIDE | NAMED) > 0 && numbers[row] == NONE {
                         // The caller refuses as many rows as there are numbers.
-                        *number = saturating_u32_from_usize(pieces.rows);
-                        pieces.push(Piece { cell, start: row, len: 1, fragment: run.fragment });
+                        numbers[row] = saturating_u32_from_usize(pieces.rows);
+                        pieces.push(Piece { start: index_u32(row), len: 1, ..*run });
                     }
                 }
             }
+            marks.iter_mut().for_each(|row| *row &= !NAMED);
             all.push(numbers);
         }
         (pieces, all)

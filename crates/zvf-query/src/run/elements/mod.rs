@@ -15,20 +15,24 @@ mod fields;
 mod marks;
 mod selection;
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{index_u32, saturating_u32, saturating_usize, to_u64, usize_from_u32};
+use zvf_format::num::{index_u32, saturating_u32, to_u64, usize_from_u32};
 use zvf_format::{Class, Expected};
-use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords, Owner};
+use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords};
 use zvf_store::Caching;
 
-use super::Context;
-use super::fetch::{Need, RowSource};
+use super::fetch::{Chunks, Need, RowSource, check_end};
 use super::object_selection::is_owned;
-use super::vertices::check_end;
+use super::vertices::Chunk;
+use super::{Context, Purpose, WorkUnit};
+use crate::select::chain::Place;
 use crate::select::loaded_rows::LoadedRows;
-use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
-use crate::select::runs::{Runs, list_runs};
+use crate::select::pieces::{Piece, Pieces, missing_row_error};
+use crate::select::runs::list_runs;
 use marks::{Marks, NONE};
 use selection::KeptElements;
 
@@ -53,172 +57,251 @@ pub(crate) struct KeyedElements {
     pub(crate) elements: Vec<(u64, u64, u64)>,
 }
 
+/// The answers of work units with elements, one after the other.
+#[derive(Debug)]
+pub(crate) struct ElementAnswers {
+    pub(crate) context: Arc<Context>,
+    purpose: Purpose,
+    coarse: VecDeque<WorkUnit>,
+    fine: VecDeque<WorkUnit>,
+}
+
+impl ElementAnswers {
+    pub(crate) fn new(context: &Arc<Context>, purpose: Purpose, units: Vec<WorkUnit>) -> Self {
+        let (context, fine) = (Arc::clone(context), VecDeque::new());
+        Self { context, purpose, coarse: units.into(), fine }
+    }
+
+    /// Returns the next answer with its identities.
+    pub(crate) async fn next(&mut self) -> Result<Option<KeyedElements>> {
+        loop {
+            if let Some(WorkUnit::Elements(works)) = self.fine.pop_front() {
+                return self.context.elements(&Work::merge(&works), true).await.map(Some);
+            }
+            let Some(unit) = self.coarse.pop_front() else { return Ok(None) };
+            self.context.yield_before(&unit).await?;
+            let parts = self.context.refine_unit(unit, self.purpose).await?;
+            self.fine = parts.into_iter().map(|part| part.unit).collect();
+        }
+    }
+}
+
+impl Work {
+    /// Returns some work as one.
+    pub(crate) fn merge(works: &[Self]) -> Self {
+        if let [only] = works {
+            return only.clone();
+        }
+        let mut all = Self::default();
+        for work in works {
+            all.chunks.extend_from_slice(&work.chunks);
+            all.cells.extend_from_slice(&work.cells);
+            all.parent_cells.extend_from_slice(&work.parent_cells);
+        }
+        for cells in [&mut all.cells, &mut all.parent_cells] {
+            cells.sort_unstable();
+            cells.dedup();
+        }
+        all.parent_cells.retain(|cell| all.cells.binary_search(cell).is_err());
+        all
+    }
+}
+
 /// The records of one cell.
 struct Part {
     segment: usize,
     place: usize,
     records: LinkRecords,
-    /// The number of each of its chunks in this work; [`CUT`] for one that does not matter.
-    chunks: Vec<u32>,
+    /// The ends of each record; the cell number of one in a chunk that does not matter is [`CUT`].
+    ends: Vec<Place>,
     /// The records that conditions leave out; empty without conditions.
     dropped: Vec<bool>,
 }
 
-/// Returns how many rows of a chunk are known to exist: all rows if it is held whole, else those up to the last
-/// range that was read.
-fn count_known_rows(loaded: &LoadedRows) -> u64 {
-    match loaded {
-        LoadedRows::Nothing => 0,
-        LoadedRows::Whole(column) => to_u64(column.len()),
-        LoadedRows::Parts(parts) => {
-            let ends = parts.iter().map(|(first, column)| u64::from(*first) + to_u64(column.len()));
-            // Without parts no row was read.
-            ends.max().unwrap_or(0)
-        }
+impl Part {
+    /// Returns the ends of each record.
+    fn elements(&self) -> impl Iterator<Item = &[Place]> {
+        self.ends.chunks_exact(self.records.width())
     }
-}
 
-/// Refuses records with ends at rows that do not exist.
-fn check_ends(part: &Part, chunks: &[Chunk]) -> Result<()> {
-    let with_rows = |cell: &u32| {
-        let chunk = chunks.get(usize_from_u32(*cell)).filter(|chunk| !chunk.absent)?;
-        Some((chunk, chunk.rows.min(u32::MAX.into()))) // rows are numbered with 32 bits
-    };
-    let chunks_with_rows: Vec<Option<(&Chunk, u64)>> = part.chunks.iter().map(with_rows).collect();
-    for record in 0..part.records.len() {
-        for (place, row) in part.records.ends(record) {
-            let Some(Some((chunk, rows))) = chunks_with_rows.get(place).copied() else { continue };
-            if row >= rows {
-                let error = Error::new(
-                    Class::OutOfBounds,
-                    "row that a link names",
-                    Expected::AtMost(i128::from(rows) - 1),
-                    row,
-                );
-                return Err(error.at_chunk(&chunk.key));
+    /// Refuses records with ends at rows that do not exist.
+    fn check_ends(&self, cells: &[Cell]) -> Result<()> {
+        for (at, end) in self.ends.iter().enumerate() {
+            let cell = &cells[usize_from_u32(end.cell)];
+            let rows = cell.chunk.rows.min(u32::MAX.into()); // rows are numbered with 32 bits
+            if !cell.absent && u64::from(end.row) >= rows {
+                let width = self.records.width();
+                let stored = self.records.ends(at / width).nth(at % width);
+                let row = stored.map_or(end.row.into(), |(_, row)| row);
+                let expected = Expected::AtMost(i128::from(rows) - 1);
+                let what = "row that a link names";
+                let error = Error::new(Class::OutOfBounds, what, expected, row);
+                return Err(error.at_chunk(&cell.chunk.key));
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// One chunk of the work.
-struct Chunk {
-    key: ChunkKey,
+struct Cell {
+    /// Its runs are those of selected objects, where leaving out the others does not change the answer.
+    chunk: Chunk,
     /// Whether its vertices belong to this work.
     is_own: bool,
     /// Whether its vertices belong to this work or to other work.
     counts: bool,
-    /// The rows that fragments name; only of the fragments of selected objects, if that does not change the answer.
-    runs: Runs,
     /// One past the last row that any fragment names.
     end: u64,
-    rows: u64,
+    /// Whether no run begins before the end of the one before it.
+    ordered: bool,
     /// Whether its fragments are known to cover its rows once and in order.
     tiled: bool,
     /// Whether data of its vertices is missing.
     absent: bool,
 }
 
+impl Cell {
+    /// Returns the first run that has a row. Elements look up each of their ends, and chunks may have many fragments: in
+    /// order, as most stores have them, the run is found by bisection.
+    fn find_run(&self, row: u32) -> Option<&Piece> {
+        let runs = &self.chunk.runs.list;
+        if !self.ordered {
+            return runs.iter().find(|run| (run.start..run.end()).contains(&row));
+        }
+        let earlier = &runs[..runs.partition_point(|run| run.start <= row)];
+        earlier.last().filter(|run| row < run.end())
+    }
+}
+
 /// The cell number of ends that are cuts.
 const CUT: u32 = u32::MAX;
 
 impl Context {
-    /// Answers a unit of work.
-    pub(super) async fn elements(&self, work: &Work) -> Result<Batch> {
-        Ok(self.keyed_elements(work, false).await?.batch)
-    }
-
     /// Answers a unit of work, with the identities of its elements and vertices if `with_keys`.
-    pub(super) async fn keyed_elements(
-        &self,
-        work: &Work,
-        with_keys: bool,
-    ) -> Result<KeyedElements> {
+    pub(super) async fn elements(&self, work: &Work, with_keys: bool) -> Result<KeyedElements> {
         let family = self.family().await?;
-        let rows = work.chunks.len() + work.cells.len();
-        let caching = if rows > MAX_CACHED_CELLS { Caching::Once } else { self.caching(0) };
-        let (mut parts, mut parent_cells) = match &family {
-            Some(family) => (
-                self.read_records(family, &work.cells, caching).await?,
-                self.read_records(family, &work.parent_cells, caching).await?,
-            ),
-            None => (Vec::new(), Vec::new()),
-        };
-        let mut chunks = self.gather_chunks(&mut parts, &mut parent_cells, &work.chunks).await?;
-        let owners = self.retain_selected(&mut chunks).await?;
-        let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
-        let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        self.count(keys.len() + parts.len(), extents.iter().sum()); // of 32 bits each
-
-        let source = RowSource::Positions(&self.cache.level);
-        let needs = plan_position_needs(source, &chunks, &parts);
-        let is_read: Vec<bool> = needs.iter().map(|need| *need != Need::Nothing).collect();
-        let positions = self.read(source, &keys, needs, caching).await?;
-        for ((chunk, loaded), is_read) in chunks.iter_mut().zip(&positions).zip(is_read) {
-            chunk.absent |= is_read && matches!(loaded, LoadedRows::Nothing);
-            chunk.rows = count_known_rows(loaded);
-            if let LoadedRows::Whole(_) = loaded {
-                check_end(&chunk.key, chunk.end, chunk.rows)?;
+        let many = work.chunks.len() + work.cells.len() > MAX_CACHED_CELLS;
+        let caching = if many { Caching::Once } else { self.caching(0) };
+        let mut parts = self.read_records(family.as_ref(), &work.cells, caching).await?;
+        let mut others = self.read_records(family.as_ref(), &work.parent_cells, caching).await?;
+        let mut cells = self.gather_cells(&mut parts, &mut others, &work.chunks).await?;
+        let keys: Vec<ChunkKey> = cells.iter().map(|cell| cell.chunk.key).collect();
+        let selected = self.find_owners(&keys).await?;
+        // Chunks whose fragments share rows keep all runs, because those of other objects determine where fragments
+        // begin; so do all chunks if there are conditions on rows, which read the values of all relevant rows.
+        if let (Some(selected), true) = (&selected, self.conditions.rows.is_empty()) {
+            for (cell, owners) in cells.iter_mut().zip(selected).filter(|(cell, _)| cell.tiled) {
+                cell.chunk.runs.retain(|fragment| is_owned(owners, fragment));
             }
         }
-        for part in &parts {
-            check_ends(part, &chunks)?;
-        }
-        let extents: Vec<u64> = chunks.iter().map(|chunk| chunk.rows).collect();
-        let allowed = owners.map(|owners| mark_owned_rows(&chunks, &owners));
-        let loaded = (keys.as_slice(), extents.as_slice(), positions.as_slice());
-        let allowed = self.filter_rows(&chunks, &parts, loaded, allowed, caching).await?;
-        self.drop_records(&mut parts, caching).await?;
-        let mut marks = Marks::new(&chunks, &positions, allowed);
-        let mut kept = self.keep_elements(
-            family.as_ref(),
-            &parts,
-            &parent_cells,
-            &chunks,
-            &positions,
-            &mut marks,
-        )?;
+        let rows: Vec<u64> = cells.iter().map(|cell| cell.chunk.rows).collect();
+        self.count(keys.len() + parts.len(), rows.iter().sum()); // of 32 bits each
+        let mut chunks = Chunks { keys, rows, caching };
+        let positions = self.read_positions(&chunks, &mut cells, &parts).await?;
+        chunks.rows = cells.iter().map(|cell| cell.chunk.rows).collect();
+        parts.iter().try_for_each(|part| part.check_ends(&cells))?;
 
-        let (pieces, numbers, columns) = loop {
-            let (pieces, numbers) = marks.number_rows(&chunks, &kept.ends);
+        let mut marks = Marks::new(&cells);
+        if let Some(selected) = selected {
+            let pieces = cells.iter().flat_map(|cell| &cell.chunk.runs.list);
+            let is_owned =
+                |piece: &&Piece| is_owned(&selected[usize_from_u32(piece.cell)], piece.fragment);
+            marks.allow_only(pieces.filter(is_owned));
+        }
+        if !self.conditions.rows.is_empty() {
+            let ends = parts.iter().flat_map(|part| &part.ends);
+            let relevant = marks.relevant_rows(&cells, ends);
+            if let Some(test) = self.row_test(&chunks, &relevant, &positions).await? {
+                marks.allow_only(&test.filter_pieces(&relevant)?.list);
+            }
+        }
+        self.drop_records(&mut parts, caching).await?;
+        self.order_ends(family.as_ref(), &mut parts, &others, &cells, &mut marks);
+        marks.mark_inside(&cells, &positions, self.tested_region());
+        let (kept, pieces, numbers, columns) = loop {
+            let kept = self.keep_elements(&parts, &cells, &positions, &marks)?;
+            let (pieces, numbers) = marks.number_rows(&cells, &kept.ends);
             if pieces.rows >= usize_from_u32(NONE) {
                 let (cap, found) = (u64::from(NONE) - 1, to_u64(pieces.rows));
                 return Err(Error::limit("vertices of elements", cap, found));
             }
             let mut read = pieces.clone();
             kept.cut_sources().for_each(|source| read.push_apart(source));
-            let columns = self.columns(&keys, &extents, &read, caching).await?;
-            let lost = find_lost(&read, &columns, keys.len());
-            if !lost.contains(&true) {
-                break (pieces, numbers, columns);
+            let columns = self.columns(&chunks, &read).await?;
+            let mut lost: Vec<usize> =
+                read.list.iter().map(|piece| usize_from_u32(piece.cell)).collect();
+            lost.dedup();
+            lost.retain(|cell| columns.iter().any(|all| matches!(all[*cell], LoadedRows::Nothing)));
+            if lost.is_empty() {
+                break (kept, pieces, numbers, columns);
             }
-            // Vertices without values are dropped; the others are numbered again.
-            kept = kept.drop_lost(&lost);
-            marks.clear_lost(&lost);
+            // Vertices without values are no part of the answer.
+            lost.into_iter().for_each(|cell| marks.clear(cell));
         };
         let batch = self.gather_rows(&pieces, &positions, &columns)?;
         let batch = self.append_cuts(batch, &kept, &positions, &columns)?;
-        drop((positions, columns));
-        let places = if with_keys { self.vertex_places(&keys, &pieces)? } else { Vec::new() };
+        drop((positions, columns, marks));
+        parts.iter_mut().for_each(|part| part.ends = Vec::new());
+        let places =
+            if with_keys { self.vertex_places(&chunks.keys, &pieces)? } else { Vec::new() };
         let rows = pieces.rows;
         let mut all = pieces.list;
-        all.extend(kept.nearest_rows(&chunks)?);
-        let batch = self.join_columns(batch, &keys, &all, None).await?;
+        all.extend(kept.nearest_rows(&cells)?);
+        let batch = self.join_columns(batch, &chunks.keys, &all, None).await?;
         drop(all);
 
-        let width = self.element_width;
-        let (rows, records) = number_elements(kept, &numbers, rows);
+        let (mut rows, mut records) = number_elements(kept, &numbers, rows);
         drop(numbers);
-        let (rows, records) = if self.kind == Kind::Skeleton {
-            sort_by_child(rows, records)
-        } else {
-            (rows, records)
-        };
-        let elements = Elements::new(width, rows)?;
+        if self.kind == Kind::Skeleton {
+            (rows, records) = sort_by_child(&rows, &records);
+        }
+        let elements = Elements::new(self.element_width, rows)?;
         let elements = self.with_link_fields(elements, &parts, &records, caching).await?;
-        let keys = if with_keys { element_keys(&parts, &records) } else { Vec::new() };
-        Ok(KeyedElements { batch: batch.with_elements(elements)?, places, elements: keys })
+        let elements_keys = if with_keys { element_keys(&parts, &records) } else { Vec::new() };
+        Ok(KeyedElements { batch: batch.with_elements(elements)?, places, elements: elements_keys })
+    }
+
+    /// Reads the positions of own chunks, and of others where records end in them.
+    async fn read_positions(
+        &self,
+        chunks: &Chunks,
+        cells: &mut [Cell],
+        parts: &[Part],
+    ) -> Result<Vec<LoadedRows>> {
+        let source = RowSource::Positions(&self.cache.level);
+        let ends = parts.iter().flat_map(|part| &part.ends);
+        let foreign = ends.filter(|end| !cells[usize_from_u32(end.cell)].is_own).map(|end| Piece {
+            cell: end.cell,
+            // No chunk has a row beyond 32 bits; reading the last one detects that.
+            start: end.row.min(u32::MAX - 1),
+            len: 1,
+            fragment: 0,
+        });
+        let mut needs = source.plan_needs(&chunks.rows, &foreign.collect::<Vec<_>>());
+        for (cell, need) in cells.iter().zip(&mut needs).filter(|(cell, _)| cell.is_own) {
+            *need = if cell.chunk.rows == 0 { Need::Nothing } else { Need::Whole };
+        }
+        let is_read: Vec<bool> = needs.iter().map(|need| *need != Need::Nothing).collect();
+        let positions = self.read(source, chunks, needs).await?;
+        for ((cell, loaded), is_read) in cells.iter_mut().zip(&positions).zip(is_read) {
+            cell.chunk.rows = match loaded {
+                LoadedRows::Nothing => {
+                    cell.absent |= is_read;
+                    0
+                }
+                LoadedRows::Whole(column) => {
+                    let rows = to_u64(column.len());
+                    check_end(&cell.chunk.key, cell.end, rows)?;
+                    rows
+                }
+                // Those up to the last range are known to exist.
+                LoadedRows::Parts(parts) => parts
+                    .last()
+                    .map_or(0, |(first, column)| u64::from(*first) + to_u64(column.len())),
+            };
+        }
+        Ok(positions)
     }
 
     /// Returns the places of the vertices of `pieces`.
@@ -226,7 +309,7 @@ impl Context {
         let mut places = Vec::with_capacity(pieces.rows);
         for piece in &pieces.list {
             // A chunk that records name has no place if the presence list does not name it.
-            let place = keys.get(usize_from_u32(piece.cell)).and_then(|key| self.chunks.find(key));
+            let place = self.chunks.find(&keys[usize_from_u32(piece.cell)]);
             let place = place.ok_or_else(missing_row_error)?;
             let first = u64::from(index_u32(place)) << 32 | u64::from(piece.start);
             places.extend(first..first + u64::from(piece.len));
@@ -237,202 +320,92 @@ impl Context {
     /// Reads the records of `cells`, each cell as a part.
     async fn read_records(
         &self,
-        family: &LinkFamily,
+        family: Option<&LinkFamily>,
         cells: &[(usize, usize)],
         caching: Caching,
     ) -> Result<Vec<Part>> {
-        let runs: Vec<(usize, Vec<usize>)> = cells
-            .chunk_by(|a, b| a.0 == b.0)
-            .filter_map(|run| {
-                let places = run.iter().map(|(_, place)| *place).collect();
-                Some((run.first()?.0, places))
-            })
-            .collect();
-        let reads = runs.iter().filter_map(|(number, places)| {
-            let segment = family.segments().get(*number)?;
-            Some(segment.read(places, caching))
+        let Some(family) = family else { return Ok(Vec::new()) };
+        let runs = cells.chunk_by(|a, b| a.0 == b.0);
+        let reads = runs.map(|run| async move {
+            let places: Vec<usize> = run.iter().map(|(_, place)| *place).collect();
+            family.segments()[run[0].0].read(&places, caching).await
         });
         let mut parts = Vec::with_capacity(cells.len());
         let found = futures_util::future::join_all(reads).await;
-        for ((segment, places), found) in runs.into_iter().zip(found) {
-            for (place, records) in places.into_iter().zip(found) {
-                if let Some(records) = self.allow_missing(records)? {
-                    let (chunks, dropped) = (Vec::new(), Vec::new());
-                    parts.push(Part { segment, place, records, chunks, dropped });
-                }
+        for ((segment, place), records) in cells.iter().zip(found.into_iter().flatten()) {
+            if let Some(records) = self.allow_missing(records)? {
+                let (segment, place) = (*segment, *place);
+                parts.push(Part { segment, place, records, ends: Vec::new(), dropped: Vec::new() });
             }
         }
         Ok(parts)
     }
 
-    /// Collects the chunks of `parts` and those at `places`, with their rows; stores the numbers of their chunks in
-    /// `parts` and `parent_cells`.
-    async fn gather_chunks(
+    /// Collects the chunks of `parts` and those at `places`, with their rows; finds the ends of the records of `parts` and
+    /// `others` among them.
+    async fn gather_cells(
         &self,
         parts: &mut [Part],
-        parent_cells: &mut [Part],
+        others: &mut [Part],
         places: &[u32],
-    ) -> Result<Vec<Chunk>> {
+    ) -> Result<Vec<Cell>> {
         let mut keys: Vec<(ChunkKey, bool)> =
             self.keys(places).into_iter().map(|key| (key, true)).collect();
         let between = parts.iter().flat_map(|part| part.records.chunks());
         keys.extend(between.map(|key| (*key, false)));
         keys.sort_unstable_by(|(a, own_a), (b, own_b)| a.cmp_numeric(b).then(own_b.cmp(own_a)));
         keys.dedup_by(|next, previous| next.0 == previous.0);
-        for part in parts.iter_mut().chain(parent_cells) {
+        for part in parts.iter_mut().chain(others) {
             let number = |key: &ChunkKey| {
                 let found = keys.binary_search_by(|(candidate, _)| candidate.cmp_numeric(key));
                 found.map_or(CUT, index_u32)
             };
-            part.chunks = part.records.chunks().iter().map(number).collect();
+            let numbers: Vec<u32> = part.records.chunks().iter().map(number).collect();
+            let ends = (0..part.records.len()).flat_map(|record| part.records.ends(record));
+            let place = |(chunk, row): (usize, u64)| Place {
+                cell: numbers[chunk],
+                row: saturating_u32(row),
+            };
+            let mut all = Vec::with_capacity(part.records.len() * part.records.width());
+            all.extend(ends.map(place));
+            part.ends = all;
         }
         let chunk_keys: Vec<ChunkKey> = keys.iter().map(|(key, _)| *key).collect();
         let found = self.cache.level.fragments(&chunk_keys).await;
-        let mut chunks = Vec::with_capacity(keys.len());
-        for ((key, is_own), fragments) in keys.into_iter().zip(found) {
+        let mut cells = Vec::with_capacity(keys.len());
+        for ((at, (key, is_own)), fragments) in (0..).zip(keys).zip(found) {
             let fragments = self.allow_missing(fragments)?;
             let absent = fragments.is_none();
             let (runs, rows, tiled) = match fragments {
-                None => (Runs::default(), 0, false),
+                None => (Pieces::default(), 0, false),
                 Some(fragments) => {
                     let view = fragments.view()?;
                     let rows = fragments.extent();
-                    let runs = list_runs(&view, rows, None, true).at_chunk(&key)?;
+                    let mut runs = Pieces::default();
+                    runs.extend_from(list_runs(&view, rows, None, true).at_chunk(&key)?, at);
                     (runs, rows, self.asks_for_objects() && view.tiles(rows))
                 }
             };
             let counts =
                 is_own || self.reach.as_ref().is_none_or(|(_, range)| range.contains(&key));
             let end = runs.end();
-            chunks.push(Chunk { key, is_own, counts, runs, end, rows, tiled, absent });
+            let ordered = runs.list.is_sorted_by(|a, b| a.end() <= b.start);
+            let chunk = Chunk { key, runs, rows };
+            cells.push(Cell { chunk, is_own, counts, end, ordered, tiled, absent });
         }
-        Ok(chunks)
+        Ok(cells)
     }
-
-    /// Retains the runs of selected objects; returns for each chunk the fragments of these objects, or `None` if the query
-    /// selects all objects.
-    ///
-    /// Retains all runs of chunks whose fragments share rows, because those of other objects determine where fragments
-    /// begin, and all runs if there are conditions on rows, which read the values of all relevant rows.
-    async fn retain_selected(&self, chunks: &mut [Chunk]) -> Result<Option<Vec<Vec<Owner>>>> {
-        let keys: Vec<ChunkKey> = chunks.iter().map(|chunk| chunk.key).collect();
-        let Some(selected) = self.find_owners(&keys).await? else { return Ok(None) };
-        if self.conditions.rows.is_empty() {
-            for (chunk, owners) in chunks.iter_mut().zip(&selected).filter(|(chunk, _)| chunk.tiled)
-            {
-                chunk.runs.retain(|fragment| is_owned(owners, fragment));
-            }
-        }
-        Ok(Some(selected))
-    }
-
-    /// Restricts `allowed` to the rows that pass the conditions on rows.
-    async fn filter_rows(
-        &self,
-        chunks: &[Chunk],
-        parts: &[Part],
-        (keys, rows, positions): (&[ChunkKey], &[u64], &[LoadedRows]),
-        allowed: Option<Vec<Vec<bool>>>,
-        caching: Caching,
-    ) -> Result<Option<Vec<Vec<bool>>>> {
-        if self.conditions.rows.is_empty() {
-            return Ok(allowed);
-        }
-        let all = relevant_rows(chunks, parts);
-        let Some(test) = self.row_test(keys, rows, &all, positions, caching).await? else {
-            return Ok(allowed);
-        };
-        let empty = |rows: &u64| vec![false; saturating_usize(*rows)]; // rows that exist
-        let mut passing: Vec<Vec<bool>> = rows.iter().map(empty).collect();
-        for piece in test.filter_pieces(&all)?.list {
-            let rows = passing.get_mut(usize_from_u32(piece.cell));
-            if let Some(rows) = rows.and_then(|rows| {
-                rows.get_mut(usize_from_u32(piece.start)..usize_from_u32(piece.end()))
-            }) {
-                rows.fill(true);
-            }
-        }
-        for (passes, before) in passing.iter_mut().zip(allowed.into_iter().flatten()) {
-            passes.iter_mut().zip(before).for_each(|(passes, before)| *passes &= before);
-        }
-        Ok(Some(passing))
-    }
-}
-
-/// Marks the rows of each chunk that belong to selected objects.
-fn mark_owned_rows(chunks: &[Chunk], selected: &[Vec<Owner>]) -> Vec<Vec<bool>> {
-    let allowed_rows = chunks.iter().zip(selected).map(|(chunk, owners)| {
-        let mut allowed = vec![false; saturating_usize(chunk.rows)]; // rows that exist
-        for run in &chunk.runs.list {
-            let end = usize_from_u32(run.end()).min(allowed.len()); // no end of a record is behind it
-            let rows = allowed.get_mut(usize_from_u32(run.start)..end);
-            if let Some(rows) = rows.filter(|_| is_owned(owners, run.fragment)) {
-                rows.fill(true);
-            }
-        }
-        allowed
-    });
-    allowed_rows.collect()
-}
-
-/// Returns all rows of own chunks, and of other chunks the rows at which records end.
-fn relevant_rows(chunks: &[Chunk], parts: &[Part]) -> Pieces {
-    let no_ends = |chunk: &Chunk| vec![chunk.is_own; saturating_usize(chunk.rows)]; // rows that exist
-    let mut ends: Vec<Vec<bool>> = chunks.iter().map(no_ends).collect();
-    for part in parts {
-        for i in 0..part.records.len() {
-            for (place, row) in part.records.ends(i) {
-                let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let rows = ends.get_mut(usize_from_u32(cell));
-                // Rows were checked by `check_ends`.
-                let end = rows.and_then(|rows| rows.get_mut(saturating_usize(row)));
-                if let Some(end) = end {
-                    *end = true;
-                }
-            }
-        }
-    }
-    let mut all = Pieces::default();
-    for (cell, (chunk, ends)) in (0_u32..).zip(chunks.iter().zip(ends)) {
-        for run in &chunk.runs.list {
-            let mut start = run.start;
-            // No end of a record is behind the rows that are known, nor in a run that begins there.
-            let end = usize_from_u32(run.end()).min(ends.len());
-            let rows = ends.get(usize_from_u32(run.start)..end).unwrap_or_default();
-            for same in rows.chunk_by(|a, b| a == b) {
-                let len = index_u32(same.len()); // of a run
-                if same.first() == Some(&true) {
-                    all.push_apart(Piece { cell, start, len, fragment: run.fragment });
-                }
-                start += len;
-            }
-        }
-    }
-    all
-}
-
-/// Finds the chunks of which a column is missing.
-fn find_lost(read: &Pieces, columns: &[Vec<LoadedRows>], cells: usize) -> Vec<bool> {
-    let mut lost = vec![false; cells];
-    for piece in &read.list {
-        let cell = usize_from_u32(piece.cell);
-        let missing =
-            columns.iter().any(|column| matches!(column.get(cell), Some(LoadedRows::Nothing)));
-        if let (true, Some(lost)) = (missing, lost.get_mut(cell)) {
-            *lost = true;
-        }
-    }
-    lost
 }
 
 /// Returns the identities of the elements with these `records` of `parts`.
 fn element_keys(parts: &[Part], records: &[Option<(u32, u32)>]) -> Vec<(u64, u64, u64)> {
     let key = |source: &Option<(u32, u32)>| {
-        let (part, record) = (*source)?;
-        let part = parts.get(usize_from_u32(part))?;
-        Some((to_u64(part.segment), to_u64(part.place), u64::from(record)))
+        source.map_or((u64::MAX, 0, 0), |(part, record)| {
+            let part = &parts[usize_from_u32(part)];
+            (to_u64(part.segment), to_u64(part.place), record.into())
+        })
     };
-    records.iter().map(|source| key(source).unwrap_or((u64::MAX, 0, 0))).collect()
+    records.iter().map(key).collect()
 }
 
 /// Converts the elements to rows of the answer; returns these and the records of the elements.
@@ -441,12 +414,12 @@ fn number_elements(
     numbers: &[Vec<u32>],
     stored: usize,
 ) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
-    let number = |end: &crate::select::chain::Place| {
+    let number = |end: &Place| {
         if end.cell == CUT {
-            return stored.checked_add(usize_from_u32(end.row));
+            return Some(stored + usize_from_u32(end.row));
         }
-        let number = numbers.get(usize_from_u32(end.cell))?.get(usize_from_u32(end.row)).copied();
-        number.filter(|n| *n != NONE).map(usize_from_u32)
+        let number = numbers[usize_from_u32(end.cell)][usize_from_u32(end.row)];
+        (number != NONE).then(|| usize_from_u32(number))
     };
     let mut rows = Vec::with_capacity(kept.ends.len());
     let mut records = std::mem::take(&mut kept.records);
@@ -468,49 +441,45 @@ fn number_elements(
 
 /// Sorts the elements by their first vertices.
 fn sort_by_child(
-    rows: Vec<usize>,
-    records: Vec<Option<(u32, u32)>>,
+    rows: &[usize],
+    records: &[Option<(u32, u32)>],
 ) -> (Vec<usize>, Vec<Option<(u32, u32)>>) {
-    let mut order: Vec<usize> = (0..records.len()).collect();
     let pairs = rows.as_chunks::<2>().0;
-    order.sort_by_key(|at| pairs.get(*at).map(|[child, _]| *child));
-    let sorted = order.iter().filter_map(|at| pairs.get(*at)).flatten().copied().collect();
-    let sources = order.iter().filter_map(|at| records.get(*at).copied()).collect();
-    (sorted, sources)
-}
-
-/// Plans what to read of the positions of each chunk: all of own chunks, else the ends of records.
-fn plan_position_needs(source: RowSource<'_>, chunks: &[Chunk], parts: &[Part]) -> Vec<Need> {
-    let mut ends: Vec<Vec<Piece>> = vec![Vec::new(); chunks.len()];
-    let is_own = |cell: &u32| chunks.get(usize_from_u32(*cell)).is_some_and(|chunk| chunk.is_own);
-    // Chunks that are read whole need no list of the ends in them.
-    for part in parts.iter().filter(|part| !part.chunks.iter().all(is_own)) {
-        for i in 0..part.records.len() {
-            for (place, row) in part.records.ends(i) {
-                let cell = part.chunks.get(place).copied().unwrap_or(CUT);
-                let foreign = chunks.get(usize_from_u32(cell)).is_some_and(|chunk| !chunk.is_own);
-                if foreign && let Some(ends) = ends.get_mut(usize_from_u32(cell)) {
-                    // No chunk has a row beyond 32 bits; reading the last one detects that.
-                    ends.push(Piece {
-                        cell,
-                        start: saturating_u32(row).min(u32::MAX - 1),
-                        len: 1,
-                        fragment: 0,
-                    });
-                }
-            }
-        }
-    }
-    let needs = chunks.iter().zip(ends).map(|(chunk, ends)| {
-        if chunk.is_own {
-            return if chunk.rows == 0 { Need::Nothing } else { Need::Whole };
-        }
-        source.plan_need(chunk.rows, to_u64(ends.len()), |gap| {
-            coalesce_ranges(ends.iter(), gap, &mut Vec::new())
-        })
-    });
-    needs.collect()
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    order.sort_by_key(|at| pairs[*at][0]);
+    let sorted = order.iter().flat_map(|at| pairs[*at]).collect();
+    (sorted, order.iter().map(|at| records[*at]).collect())
 }
 
 /// Maximum cells of a work unit that are cached with the handle.
 const MAX_CACHED_CELLS: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_run_of_a_row_is_found_in_any_order() {
+        let mut runs = Pieces::default();
+        for (start, len, fragment) in [(2, 3, 0), (5, 1, 1), (9, 2, 2)] {
+            runs.push(Piece { cell: 0, start, len, fragment });
+        }
+        let cell = |runs: &Pieces| {
+            let chunk = Chunk { key: ChunkKey::new(&[0]).unwrap(), runs: runs.clone(), rows: 11 };
+            let ordered = runs.list.is_sorted_by(|a, b| a.end() <= b.start);
+            let (is_own, counts, tiled, absent) = (true, true, false, false);
+            Cell { chunk, is_own, counts, end: runs.end(), ordered, tiled, absent }
+        };
+        let fragments = |runs: &Pieces| {
+            let cell = cell(runs);
+            [0, 2, 4, 5, 6, 9, 10, 11].map(|row| cell.find_run(row).map(|run| run.fragment))
+        };
+        assert!(cell(&runs).ordered);
+        let found = [None, Some(0), Some(0), Some(1), None, Some(2), Some(2), None];
+        assert_eq!(fragments(&runs), found);
+        runs.push(Piece { cell: 0, start: 0, len: 10, fragment: 3 });
+        assert!(!cell(&runs).ordered);
+        let found = [Some(3), Some(0), Some(0), Some(1), Some(3), Some(2), Some(2), None];
+        assert_eq!(fragments(&runs), found);
+    }
+}

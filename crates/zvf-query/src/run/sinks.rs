@@ -1,0 +1,302 @@
+//! What becomes of answered work units: collected, or counted without being collected.
+//!
+//! ```text
+//! counts of points without region or conditions    the fragment indexes say it; sizes of cells are compared
+//! of points and chains otherwise                   work unit by work unit, without attributes
+//! of edges and faces                               work unit by work unit; a bit for each vertex marks those counted before
+//! of edges and faces that a limit cuts             collected without attributes: the cut determines which of them are left
+//! ```
+//!
+//! Of additive levels each adds to the next coarser one: their answers are put behind each other, the finest first.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use zvf_error::Result;
+use zvf_format::num::{saturating_usize, to_u64};
+use zvf_model::{Batch, ObjectId};
+
+use super::elements::ElementAnswers;
+use super::fetch::check_end;
+use super::{Context, Purpose, WorkUnit, contexts, join, merge, work_units};
+use crate::answer::{Answer, Counts, Missing, QueryStats};
+use crate::error::BadQuery;
+use crate::query::{Columns, Query};
+use crate::reader::Reader;
+
+/// How complete an answer is.
+struct Completeness {
+    complete: bool,
+    truncated: bool,
+    missing: Vec<Missing>,
+    unknown_objects: Vec<ObjectId>,
+}
+
+impl Completeness {
+    /// Takes what was found while `context` was asked.
+    async fn take(context: &Context, truncated: bool) -> Result<Self> {
+        let all_links = context.has_all_links().await?;
+        let missing = context.take_missing();
+        let complete = missing.is_empty() && !truncated && all_links;
+        let unknown_objects = std::mem::take(&mut *context.lock_unknown()).list;
+        Ok(Self { complete, truncated, missing, unknown_objects })
+    }
+
+    /// Adds what another level says that belongs to the same answer.
+    fn add(&mut self, other: Self) {
+        self.complete &= other.complete;
+        self.truncated |= other.truncated;
+        self.missing.extend(other.missing);
+        // An object is unknown only if no level has it.
+        let unknown: HashSet<ObjectId> = other.unknown_objects.into_iter().collect();
+        self.unknown_objects.retain(|id| unknown.contains(id));
+    }
+}
+
+/// Gives the answers of `units` to `sink`, one after the other, up to `limit` vertices; returns whether that truncated them.
+pub(super) async fn answer_each(
+    context: &Arc<Context>,
+    units: &[WorkUnit],
+    limit: usize,
+    mut sink: impl FnMut(Batch) -> Result<()>,
+) -> Result<bool> {
+    let mut left = limit;
+    for unit in units {
+        context.yield_before(unit).await?;
+        // One row beyond the limit shows whether the answer is truncated.
+        let batch = context.answer(unit, left.saturating_add(1)).await?; // no limit stays none
+        let truncated = batch.len() > left;
+        let batch = if truncated { join::cut(&batch, left)? } else { batch };
+        if limit < usize::MAX {
+            left -= batch.len();
+        }
+        sink(batch)?;
+        if truncated {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the answer to the questions to all levels of a chain of additive levels.
+pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
+    let [first, others @ ..] = contexts else { return Err(BadQuery::NoLevel.into()) };
+    let (batch, mut found) = collect(first).await?;
+    let mut batches = vec![batch];
+    for context in others {
+        // Stop after a truncated answer, because the order is that of the levels.
+        if found.truncated {
+            break;
+        }
+        let (batch, more) = collect(context).await?;
+        batches.push(batch);
+        found.add(more);
+    }
+    let mut batch = join::join_batches(first, batches).await?;
+    if batch.len() > first.max_rows() {
+        batch = join::cut(&batch, first.max_rows())?;
+        (found.truncated, found.complete) = (true, false);
+    }
+    let mut figures = QueryStats::default();
+    for context in contexts {
+        figures.cells += context.findings.cells.load(Ordering::Relaxed);
+        figures.rows += context.findings.rows.load(Ordering::Relaxed);
+    }
+    let Completeness { complete, truncated, missing, unknown_objects } = found;
+    let level = &first.cache.level;
+    let (level, notices) = (level.level(), level.store().notices());
+    Ok(Answer { batch, level, complete, truncated, missing, unknown_objects, notices, figures })
+}
+
+/// Answers all work units one after the other and joins the answers.
+async fn collect(context: &Arc<Context>) -> Result<(Batch, Completeness)> {
+    let units = work_units(context, Purpose::Collect).await?;
+    let in_parts = match units.as_slice() {
+        [WorkUnit::Elements(works)] => works.len() > 1,
+        units => matches!(units, [WorkUnit::Elements(_), ..]),
+    };
+    let max_rows = context.max_rows();
+    let (batch, truncated) = if in_parts {
+        let batch = merge::collect_elements(context, units).await?;
+        let truncated = batch.len() > max_rows;
+        (if truncated { join::cut(&batch, max_rows)? } else { batch }, truncated)
+    } else {
+        let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(units.len()), 0, 0);
+        let truncated = answer_each(context, &units, max_rows, |batch| {
+            rows += to_u64(batch.len());
+            bytes += join::weight(&batch);
+            context.check_caps(rows, bytes)?;
+            batches.push(batch);
+            Ok(())
+        });
+        let truncated = truncated.await?;
+        (join::join_batches(context, batches).await?, truncated)
+    };
+    Ok((batch, Completeness::take(context, truncated).await?))
+}
+
+/// Returns the counts of the answer to `query`.
+pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts> {
+    let (columns, with_owners, with_places) = (Columns::None, false, false);
+    let bare = Query { columns, with_owners, with_places, ..query.clone() };
+    let contexts = contexts(reader, &bare).await?;
+    let first = contexts.first().ok_or(BadQuery::NoLevel)?;
+    let (mut counted, mut found) = (Counted::default(), None::<Completeness>);
+    for context in &contexts {
+        let left = query.limit.map(|limit| limit - counted.vertices);
+        let (more, truncated) = if context.kind.has_links() {
+            // Few chunks that were found by trying have no places.
+            let by_units = context.cache.level.chunks().await.is_ok();
+            let more = if by_units { Some(count_elements(context).await?) } else { None };
+            match more.filter(|more| left.is_none_or(|left| more.vertices <= left)) {
+                Some(more) => (more, false),
+                None => return count_collected(&contexts).await,
+            }
+        } else {
+            count_level(context, left).await?
+        };
+        counted.vertices += more.vertices;
+        counted.parts += more.parts;
+        counted.elements = more.elements.map(|n| n + counted.elements.unwrap_or(0));
+        let more = Completeness::take(context, truncated).await?;
+        match &mut found {
+            None => found = Some(more),
+            Some(found) => found.add(more),
+        }
+        if truncated {
+            break;
+        }
+    }
+    let found = found.ok_or(BadQuery::NoLevel)?;
+    Ok(counted.with(first, found))
+}
+
+/// Vertices, parts and elements.
+#[derive(Default)]
+struct Counted {
+    vertices: u64,
+    parts: u64,
+    elements: Option<u64>,
+}
+
+impl Counted {
+    fn with(self, context: &Context, found: Completeness) -> Counts {
+        let Self { vertices, parts, elements } = self;
+        let Completeness { complete, truncated, missing, unknown_objects } = found;
+        let (level, kind) = (context.cache.level.level(), context.kind);
+        Counts {
+            level,
+            kind,
+            vertices,
+            parts,
+            elements,
+            complete,
+            truncated,
+            missing,
+            unknown_objects,
+        }
+    }
+}
+
+/// Counts an answer that is held.
+async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts> {
+    let first = contexts.first().ok_or(BadQuery::NoLevel)?;
+    let Answer { batch, complete, truncated, missing, unknown_objects, .. } =
+        collect_all(contexts).await?;
+    let elements = Some(batch.elements().map_or(0, |all| to_u64(all.len())));
+    let counted = Counted { vertices: to_u64(batch.len()), parts: 0, elements };
+    Ok(counted.with(first, Completeness { complete, truncated, missing, unknown_objects }))
+}
+
+/// Counts what one level with edges or faces has, of which one work unit is held at a time.
+async fn count_elements(context: &Arc<Context>) -> Result<Counted> {
+    let (mut seen, mut vertices, mut elements) = (SeenVertices::default(), 0, 0);
+    let units = work_units(context, Purpose::Stream).await?;
+    let mut answers = ElementAnswers::new(context, Purpose::Stream, units);
+    while let Some(keyed) = answers.next().await? {
+        let cuts = keyed.batch.len() - keyed.places.len();
+        vertices += seen.insert_all(&keyed.places) + to_u64(cuts);
+        elements += keyed.batch.elements().map_or(0, |all| to_u64(all.len()));
+    }
+    Ok(Counted { vertices, parts: 0, elements: Some(elements) })
+}
+
+/// Bitmaps of the counted vertices, by chunk, up to the last counted row.
+#[derive(Default)]
+struct SeenVertices {
+    chunks: HashMap<u64, Vec<u64>>,
+}
+
+impl SeenVertices {
+    /// Adds `places`, each a chunk in the upper 32 bits and a row in the lower ones; returns how many are new.
+    fn insert_all(&mut self, places: &[u64]) -> u64 {
+        let mut new = 0;
+        for run in places.chunk_by(|a, b| a >> 32 == b >> 32) {
+            let rows = self.chunks.entry(run[0] >> 32).or_default();
+            for place in run {
+                let row = place & u64::from(u32::MAX);
+                let (word, bit) = (saturating_usize(row / 64), 1 << (row % 64)); // of 32 bits
+                if rows.len() <= word {
+                    rows.resize(word + 1, 0);
+                }
+                if rows[word] & bit == 0 {
+                    rows[word] |= bit;
+                    new += 1;
+                }
+            }
+        }
+        new
+    }
+}
+
+/// Counts the points or chains of one level, up to `limit` vertices; returns whether that truncates the answer.
+async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<(Counted, bool)> {
+    let units = work_units(context, Purpose::Stream).await?;
+    let mut counted = Counted::default();
+    if !context.counts_by_indexes() || matches!(units.as_slice(), [WorkUnit::Objects(_), ..]) {
+        let limit = limit.map_or(usize::MAX, saturating_usize); // more than memory holds is no limit
+        let truncated = answer_each(context, &units, limit, |batch| {
+            counted.vertices += to_u64(batch.len());
+            counted.parts += to_u64(batch.parts().len());
+            Ok(())
+        });
+        let truncated = truncated.await?;
+        return Ok((counted, truncated));
+    }
+    for unit in &units {
+        context.yield_before(unit).await?;
+        if let WorkUnit::Chunks(places) = unit {
+            counted.vertices += context.rows_named(places).await?;
+        }
+        if let Some(limit) = limit.filter(|limit| counted.vertices > *limit) {
+            counted.vertices = limit;
+            return Ok((counted, true));
+        }
+    }
+    Ok((counted, false))
+}
+
+impl Context {
+    /// Returns the most vertices that the answer may have; without a limit more than memory holds.
+    fn max_rows(&self) -> usize {
+        self.query.limit.map_or(usize::MAX, saturating_usize)
+    }
+
+    /// Returns whether the rows that fragments name are the whole answer.
+    fn counts_by_indexes(&self) -> bool {
+        self.reach.is_none() && self.conditions.rows.is_empty() && !self.query.allow_missing
+    }
+
+    /// Counts the selected rows that fragments of the chunks at `places` name.
+    async fn rows_named(&self, places: &[u32]) -> Result<u64> {
+        let chunks = self.read_runs(places).await?;
+        let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();
+        let mut rows = 0;
+        for (chunk, present) in chunks.iter().zip(self.cache.level.row_counts(&keys).await) {
+            check_end(&chunk.key, chunk.runs.end(), present?)?;
+            rows += to_u64(chunk.runs.rows);
+        }
+        Ok(rows)
+    }
+}
