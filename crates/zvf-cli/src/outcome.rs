@@ -4,7 +4,6 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use serde_json::json;
-use zvf::convert::ConvertError;
 use zvf::exit_code;
 use zvf::format::Class;
 use zvf::join_causes;
@@ -163,9 +162,6 @@ fn known_class(cause: &(dyn std::error::Error + 'static)) -> Option<Class> {
     if let Some(error) = cause.downcast_ref::<zvf::Error>() {
         return Some(error.class());
     }
-    if let Some(error) = cause.downcast_ref::<ConvertError>() {
-        return Some(error.class());
-    }
     if let Some(error) = cause.downcast_ref::<zvf::edit::EditError>() {
         return Some(error.class);
     }
@@ -250,7 +246,7 @@ mod tests {
             (io(io::ErrorKind::TimedOut), 5, "timed out"),
             (Interrupted.into(), 130, "Cancelled, interrupted"),
             (StoppedAtCommit.into(), 6, &StoppedAtCommit.to_string()),
-            (ConvertError::from(stopped).into(), 130, "cannot write: Cancelled, interrupted"),
+            (zvf::Error::from(stopped).into(), 130, "Io, cannot write: Cancelled, interrupted"),
         ] {
             assert_eq!(exit_code(class(&error)), code, "{error}");
             assert_eq!(line(&error), text);
@@ -273,9 +269,7 @@ mod tests {
     fn a_closed_pipe_is_found_at_any_depth() {
         let pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_closed_pipe(&pipe().into()));
-        assert!(is_closed_pipe(&anyhow::Error::from(ConvertError::from(pipe())).context("x")));
-        let nested = zvf::Error::from(ConvertError::from(pipe()));
-        assert!(is_closed_pipe(&anyhow::Error::from(nested).context("x")));
+        assert!(is_closed_pipe(&anyhow::Error::from(zvf::Error::from(pipe())).context("x")));
         assert!(!is_closed_pipe(&anyhow::anyhow!("x")));
         let _: anyhow::Result<()> = Err(pipe()).context("x");
     }

@@ -6,8 +6,9 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-use zvf_convert::read::{self, Header, Input, Piece, ReadOptions};
+use zvf_convert::read::{self, Input, ReadOptions};
 use zvf_model::Bounds;
+use zvf_model::flow::{Header, Piece};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();

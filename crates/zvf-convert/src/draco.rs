@@ -2,6 +2,7 @@
 //!
 //! The codec is [`zvf_draco`].
 
+use zvf_error::Result;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 

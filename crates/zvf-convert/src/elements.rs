@@ -1,10 +1,11 @@
 //! Conversion of edges and faces to a table of their own, for formats that hold one table a file.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{i64s_from_le, to_u64};
 use zvf_metadata::Dtype;
 use zvf_model::{BadBatch, BadColumn, Batch, Column, Elements, Kind};
 
-use crate::ConvertError;
+use crate::error::cannot_hold;
 
 /// Returns the elements of `batch` as a batch for the writers of tables, with the vertices of each element as its
 /// position. Vertices are counted from `first`, for batches that are parts of one result.
@@ -26,7 +27,7 @@ use crate::ConvertError;
 /// # Errors
 ///
 /// When a vertex has a number past the largest `int64`.
-pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, ConvertError> {
+pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>> {
     let Some(elements) = batch.elements() else { return Ok(None) };
     let mut bytes = Vec::with_capacity(elements.rows().len() * 8);
     for row in elements.rows() {
@@ -42,14 +43,12 @@ pub fn elements_as_rows(batch: &Batch, first: u64) -> Result<Option<Batch>, Conv
 /// # Errors
 ///
 /// When they are not `int64`.
-pub(crate) fn element_vertices(
-    rows: &Column,
-) -> Result<impl ExactSizeIterator<Item = i64>, ConvertError> {
+pub(crate) fn element_vertices(rows: &Column) -> Result<impl ExactSizeIterator<Item = i64>> {
     if rows.dtype() == Dtype::INT64 {
         return Ok(i64s_from_le(rows.bytes()));
     }
     let what = format!("vertices of elements as {}", rows.dtype());
-    Err(ConvertError::NoType { format: "a piece", what, advice: "convert them to int64 first" })
+    Err(cannot_hold("a piece", what, "convert them to int64 first"))
 }
 
 /// Returns the number of a row in memory, of which there are fewer than 2^63.
@@ -57,29 +56,29 @@ pub(crate) const fn row_number(row: usize) -> i64 {
     to_u64(row).cast_signed()
 }
 
-fn build_rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch, ConvertError> {
+fn build_rows(kind: Kind, elements: &Elements, bytes: Vec<u8>) -> Result<Batch> {
     let width = u32::try_from(elements.width()).map_err(|_too_wide| {
         let what = format!("elements of {} vertices", elements.width());
-        ConvertError::NoType { format: "a table of elements", what, advice: "write JSON lines" }
+        cannot_hold("a table of elements", what, "write JSON lines")
     })?;
     let vertices = Column::new(Dtype::INT64, width, bytes.into()).map_err(from_bad_column)?;
     let rows = Batch::new(kind, vertices);
     elements.fields().iter().cloned().try_fold(rows, Batch::with_field).map_err(from_bad_batch)
 }
 
-fn row_overflow(row: u128) -> ConvertError {
+fn row_overflow(row: u128) -> Error {
     let what = format!("vertex number {row}");
-    ConvertError::NoType { format: "a table of elements", what, advice: "write it in parts" }
+    cannot_hold("a table of elements", what, "write it in parts")
 }
 
-fn from_bad_column(error: BadColumn) -> ConvertError {
+fn from_bad_column(error: BadColumn) -> Error {
     let advice = "write JSON lines";
-    ConvertError::NoType { format: "a table of elements", what: error.to_string(), advice }
+    cannot_hold("a table of elements", error.to_string(), advice)
 }
 
-fn from_bad_batch(error: BadBatch) -> ConvertError {
+fn from_bad_batch(error: BadBatch) -> Error {
     let advice = "write JSON lines";
-    ConvertError::NoType { format: "a table of elements", what: error.to_string(), advice }
+    cannot_hold("a table of elements", error.to_string(), advice)
 }
 
 #[cfg(test)]

@@ -1,202 +1,77 @@
-//! Errors of reading and writing files.
+//! How errors of reading and writing files are made.
 //!
 //! An error of writing names what cannot be written and what to do instead. An error of reading names the place in the
 //! file: a line and a column of text, or a byte.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use zvf_error::Error;
 use zvf_format::Class;
 use zvf_model::BadCode;
 
-/// An error of reading or writing a file.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConvertError {
-    /// The bytes could not be written.
-    #[error("cannot write")]
-    Io(#[from] io::Error),
-    /// A stored code has no category.
-    #[error("cannot decode the categories of {column:?}: {code}")]
-    Category {
-        /// The column of the code.
-        column: String,
-        /// The code.
-        code: BadCode,
-    },
-    /// A value that the format has no type for.
-    #[error("{format} cannot hold {what}: {advice}")]
-    NoType {
-        /// The format.
-        format: &'static str,
-        /// The value that it cannot hold.
-        what: String,
-        /// Advice to the user.
-        advice: &'static str,
-    },
-    /// A batch whose columns are not those of the batches before it.
-    #[error("a batch has other columns than the first: {found} instead of {expected}")]
-    Columns {
-        /// The columns of the first batch.
-        expected: String,
-        /// The columns of this one.
-        found: String,
-    },
-    /// The bytes could not be read.
-    #[error("cannot read")]
-    Read(#[source] io::Error),
-    /// Neither the name nor the first bytes of a file determine its format.
-    #[error(
-        "cannot tell the format of {}: name it with --format, or end its name with one of {}",
-        .path.as_ref().map_or_else(|| "the stream".to_owned(), |path| path.display().to_string()),
-        crate::Format::list_readable()
-    )]
-    NoFormat {
-        /// The file, or `None` for a stream.
-        path: Option<PathBuf>,
-    },
-    /// A format that this build lacks.
-    #[error("{0}")]
-    LacksFormat(crate::format::MissingFormat),
-    /// A format that can be written but not read.
-    #[error(
-        "{format} is written and not read: the formats that are read are {}",
-        crate::Format::list_readable()
-    )]
-    NotRead {
-        /// The format.
-        format: &'static str,
-    },
-    /// A format that can be read but not written.
-    #[error("{format} is read and not written: the formats that are written are {written}")]
-    NotWritten {
-        /// The format.
-        format: &'static str,
-        /// The formats that can be written.
-        written: String,
-    },
-    /// A malformed file, or one with contents that zvf does not support.
-    #[error(transparent)]
-    Input(#[from] Box<BadInput>),
+use crate::Format;
+
+/// Creates the error for a malformed file of `format`, or for contents that zvf does not support.
+pub(crate) fn bad_input(
+    class: Class,
+    format: &'static str,
+    place: impl Display,
+    expected: impl Display,
+    found: impl Display,
+) -> Error {
+    let error = Error::new(class, place.to_string(), expected, found);
+    error.with_part(format).with_hint(None).with_op("convert")
 }
 
-impl ConvertError {
-    /// Returns the stable class of the error.
-    #[must_use]
-    pub fn class(&self) -> Class {
-        match self {
-            Self::Io(error) => find_class(&WRITE_FAULTS, error),
-            Self::Category { .. } => Class::OutOfBounds,
-            Self::LacksFormat(_)
-            | Self::NoType { .. }
-            | Self::NotRead { .. }
-            | Self::NotWritten { .. } => Class::Unsupported,
-            Self::Columns { .. } | Self::NoFormat { .. } => Class::InvalidArgument,
-            Self::Read(error) => find_class(&READ_FAULTS, error),
-            Self::Input(bad) => bad.class,
-        }
-    }
+/// Creates the error for a value that `format` has no type for, with advice to the user.
+pub(crate) fn cannot_hold(format: &str, what: impl Display, advice: &str) -> Error {
+    worded_error(Class::Unsupported, format!("{format} cannot hold {what}: {advice}"))
 }
 
-impl From<ConvertError> for Error {
-    fn from(error: ConvertError) -> Self {
-        let (class, text) = (error.class(), error.to_string());
-        let made = match error {
-            ConvertError::Io(cause) | ConvertError::Read(cause) => {
-                Self::custom(class, text).because(cause)
-            }
-            ConvertError::Input(bad) => {
-                let made = Self::new(class, bad.place.to_string(), &bad.expected, &bad.found);
-                made.with_part(bad.format).with_hint(bad.hint).with_said_cause(bad)
-            }
-            other => Self::from_cause(class, other),
-        };
-        made.with_op("convert")
-    }
+/// Creates the error for a batch whose columns are not those of the batches before it.
+pub(crate) fn other_columns(expected: impl Display, found: impl Display) -> Error {
+    let text = format!("a batch has other columns than the first: {found} instead of {expected}");
+    worded_error(Class::InvalidArgument, text)
 }
 
-fn find_class(faults: &[(io::ErrorKind, Class)], error: &io::Error) -> Class {
-    let entry = faults.iter().find(|(kind, _)| *kind == error.kind());
-    entry.map_or(Class::Io, |(_, class)| *class)
+/// Creates the error for a stored code that has no category.
+pub(crate) fn bad_code(column: &str, code: BadCode) -> Error {
+    let text = format!("cannot decode the categories of {column:?}: {code}");
+    worded_error(Class::OutOfBounds, text).with_said_cause(code)
 }
 
-/// Classes of errors of writing.
-const WRITE_FAULTS: [(io::ErrorKind, Class); 2] = [
-    (io::ErrorKind::StorageFull, Class::NoSpace),
-    (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
-];
-
-/// Classes of errors of reading. Members of archives are verified and decompressed below [`io::Read`].
-const READ_FAULTS: [(io::ErrorKind, Class); 4] = [
-    (io::ErrorKind::NotFound, Class::NotFound),
-    (io::ErrorKind::PermissionDenied, Class::PermissionDenied),
-    (io::ErrorKind::InvalidData, Class::Checksum),
-    (io::ErrorKind::InvalidInput, Class::Codec),
-];
-
-impl From<BadInput> for ConvertError {
-    fn from(bad: BadInput) -> Self {
-        Self::Input(Box::new(bad))
-    }
+/// Creates the error for a file, or for a stream, of which neither the name nor the first bytes determine the format.
+pub(crate) fn unknown_format(path: Option<&Path>) -> Error {
+    let name = path.map_or_else(|| "the stream".to_owned(), |path| path.display().to_string());
+    let known = Format::list_readable();
+    let text = format!(
+        "cannot tell the format of {name}: name it with --format, or end its name with one of {known}"
+    );
+    worded_error(Class::InvalidArgument, text)
 }
 
-/// A fault of a file, and its place.
-///
-/// ```
-/// use zvf_convert::read::{self, Format, Input, ReadOptions};
-///
-/// let text: &[u8] = b"x,y\n1,2\n3,four\n";
-/// let options = ReadOptions { positions: None, ..ReadOptions::default() };
-/// let mut reader = read::open(Input::reader(text), Some(Format::Csv), &options)?;
-/// let error = reader.find_map(Result::err).unwrap();
-/// assert_eq!(
-///     error.to_string(),
-///     "Encoding in CSV, line 3, column \"y\": expected float64, found \"four\""
-/// );
-/// # Ok::<(), zvf_convert::ConvertError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{class} in {format}, {place}: expected {expected}, found {found}{}", HintText(*.hint))]
-pub struct BadInput {
-    /// The stable class of the fault.
-    pub class: Class,
-    /// The format that the file is read as.
-    pub format: &'static str,
-    /// The place in the file.
-    pub place: Place,
-    /// What the format or the options require there.
-    pub expected: String,
-    /// What the file has there.
-    pub found: String,
-    /// Advice to the user.
-    pub hint: Option<&'static str>,
+/// Creates an error in words.
+pub(crate) fn worded_error(class: Class, text: String) -> Error {
+    Error::custom(class, text).with_op("convert")
 }
 
-impl BadInput {
-    pub(crate) fn new(
-        class: Class,
-        format: &'static str,
-        place: Place,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> Self {
-        let (expected, found) = (expected.into(), found.into());
-        Self { class, format, place, expected, found, hint: None }
-    }
-
-    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
-        Self { hint: Some(hint), ..self }
-    }
-}
-
-struct HintText(Option<&'static str>);
-
-impl fmt::Display for HintText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |hint| write!(f, "; {hint}"))
-    }
+/// Creates the error for bytes that cannot be read. Members of archives are verified and decompressed below [`io::Read`], and so
+/// are the answers of stores: their errors stay as they are.
+pub(crate) fn read_failed(cause: io::Error) -> Error {
+    let cause = match cause.downcast::<Error>() {
+        Ok(error) => return error,
+        Err(cause) => cause,
+    };
+    let class = match cause.kind() {
+        io::ErrorKind::NotFound => Class::NotFound,
+        io::ErrorKind::PermissionDenied => Class::PermissionDenied,
+        io::ErrorKind::InvalidData => Class::Checksum,
+        io::ErrorKind::InvalidInput => Class::Codec,
+        _ => Class::Io,
+    };
+    Error::custom(class, "cannot read").because(cause).with_op("convert")
 }
 
 /// A place in a file.
@@ -223,7 +98,7 @@ pub enum Place {
     Named(String),
 }
 
-impl fmt::Display for Place {
+impl Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "line {line}"),

@@ -37,9 +37,8 @@ pub mod write;
 #[cfg(feature = "arrow")]
 pub use arrow::{ArrowWriter, ParquetWriter, element_record_batch, record_batch};
 pub use elements::elements_as_rows;
-pub use error::{BadInput, ConvertError, Place};
+pub use error::Place;
 pub use format::Format;
 pub use write::csv::CsvWriter;
 pub use write::jsonl::JsonlWriter;
 pub use write::npy::NpyWriter;
-pub use write::ply::write_ply;

@@ -1,11 +1,12 @@
 //! View of a batch as a table: one row a vertex, one column of scalars for every axis and every value of
 //! every attribute, then the part and the object of the vertex.
 
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadCode, Batch, Column, Field, ObjectId, Value};
 
-use crate::ConvertError;
+use crate::error::bad_code;
 
 /// A batch seen as rows and columns of scalars.
 #[derive(Debug)]
@@ -72,12 +73,12 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the value of `column` in `row`.
-    pub(crate) fn value(&self, column: &Scalar<'_>, row: usize) -> Result<Value, ConvertError> {
+    pub(crate) fn value(&self, column: &Scalar<'_>, row: usize) -> Result<Value> {
         match column.source {
             Source::Axis(positions, axis) => Ok(positions.value(row, axis)),
-            Source::Field(field, at) => field.value(row, at).map_err(|code: BadCode| {
-                ConvertError::Category { column: column.name.clone(), code }
-            }),
+            Source::Field(field, at) => {
+                field.value(row, at).map_err(|code: BadCode| bad_code(&column.name, code))
+            }
             Source::Part => Ok(self.part(row).map_or(Value::Null, count_value)),
             Source::Object => {
                 Ok(self.object(row).map_or(Value::Null, |object| Value::Int(object.0)))
@@ -86,11 +87,7 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the value of `column` in `row`, with the digits that a text format writes.
-    pub(crate) fn text_value(
-        &self,
-        column: &Scalar<'_>,
-        row: usize,
-    ) -> Result<Value, ConvertError> {
+    pub(crate) fn text_value(&self, column: &Scalar<'_>, row: usize) -> Result<Value> {
         let value = self.value(column, row)?;
         Ok(match column.source {
             Source::Axis(positions, _) => shortest_float(positions.dtype(), value),

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
 
 use serde_json::{Map, Value as Json, json};
-use zvf_convert::read::{self, ColumnRoles, Format, Input, Piece, ReadOptions};
+use zvf_convert::read::{self, ColumnRoles, Format, Input, ReadOptions};
 use zvf_error::join_causes;
 use zvf_format::{Class, num};
 use zvf_metadata::path_segment;
+use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, Kind, Value};
 
 use crate::error::{EditError, Result};
@@ -100,7 +101,7 @@ impl Transaction {
             types: Vec::new(),
         };
         let options = ReadOptions { kind: Some(kind_type), columns, ..ReadOptions::default() };
-        let fault = |error: zvf_convert::ConvertError| {
+        let fault = |error: zvf_error::Error| {
             let message = join_causes(format!("{file}: {error}"), error.source());
             EditError::new(error.class(), message)
         };

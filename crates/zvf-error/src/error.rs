@@ -412,6 +412,13 @@ impl From<MetadataError> for Error {
     }
 }
 
+impl From<io::Error> for Error {
+    /// Converts an error of writing. An error of reading says so, by [`Error::io`].
+    fn from(cause: io::Error) -> Self {
+        Self::custom(io_class(cause.kind()), "cannot write").with_op("write").because(cause)
+    }
+}
+
 impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { class, part, span, chunk, object, hint, is_line, .. } = &*self.0;

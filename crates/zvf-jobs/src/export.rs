@@ -3,7 +3,7 @@
 //! ```text
 //! Export::open    a question, the first part of its answer, the types of what is said of objects and groups
 //! header          what `zvf_convert::write::find_losses` looks at before the first byte
-//! next            what a `zvf_convert::write::Writer` takes, in its order: vertices, objects, groups
+//! next            what a [`zvf_model::flow::Sink`] takes, in its order: vertices, objects, groups
 //! ```
 //!
 //! Points and chains come batch by batch, and graphs and meshes part by part, in the memory of the handle. Trees are in
@@ -16,12 +16,13 @@ use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
-use zvf_convert::read::{ElementHeader, Group, Header, Piece};
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{Group, Header, Piece, Source};
 use zvf_model::{
     Batch, Column, ColumnBuilder, Elements, Field, Kind, LevelReader, Members, ObjectId,
     RowAttribute, header_names,
@@ -245,6 +246,28 @@ impl Export {
     }
 }
 
+impl Source for Export {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn next_piece(&mut self) -> BoxFuture<'_, Result<Option<Piece>>> {
+        self.next()
+    }
+
+    fn expected_vertices(&self) -> Option<u64> {
+        Some(self.expected_vertices)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
 impl std::fmt::Debug for Export {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Export").field("query", &self.query).finish_non_exhaustive()
@@ -320,22 +343,12 @@ async fn begin(
 fn describe(store: &Store, batch: &Batch) -> Header {
     let axes = store.root().axes();
     let names = axes.iter().map(|axis| axis.name.clone()).collect();
-    let mut header = Header::new(batch.kind(), names, batch.positions().slice(0..0));
+    let mut header = Header::from_batch(batch, names);
     if axes.iter().any(|axis| axis.unit.is_some()) {
         header.units = axes.iter().map(|axis| axis.unit.clone()).collect();
     }
     header.crs.clone_from(&store.root().zarr_vectors.crs);
-    header.fields = batch.fields().iter().map(empty).collect();
-    header.objects = batch.vertex_objects().is_some() || !batch.parts().offsets().is_empty();
-    header.elements = batch.elements().map(|elements| ElementHeader {
-        width: u32::try_from(elements.width()).ok(),
-        fields: elements.fields().iter().map(empty).collect(),
-    });
     header
-}
-
-fn empty(field: &Field) -> Field {
-    field.with_column(field.column.slice(0..0))
 }
 
 /// Removes the runs of a batch where vertices say whose they are.

@@ -12,6 +12,7 @@
 //! groups, rowwise                                 groups of objects, and columns with one row for each object or group
 //! levels, composite                               levels that belong together, and several kinds in one level
 //! open                                            from documents to types, also for those who check them
+//! flow                                            geometry in pieces, from a source to a sink
 //! parametric                                      shapes given by coefficients, headers of other formats
 //! ```
 
@@ -20,6 +21,7 @@ mod bounds;
 mod column;
 mod composite;
 mod field;
+pub mod flow;
 mod groups;
 mod id;
 mod kind;

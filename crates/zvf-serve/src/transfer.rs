@@ -13,8 +13,10 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::StatusCode;
 use hyper::body::Frame;
 use tokio::sync::mpsc;
-use zvf::convert::{ArrowWriter, CsvWriter, JsonlWriter, ParquetWriter};
-use zvf::{Batch, Query, Reader};
+use zvf::convert::Format;
+use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::model::flow::{Header, Piece};
+use zvf::{Query, Reader};
 
 use crate::answer::{Answer, AnswerBody, empty_body, new_answer};
 use crate::api_request::{ApiRequest, resolve_groups};
@@ -23,33 +25,14 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stores::ServedStore;
 
-/// An output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Arrows,
-    Csv,
-    Jsonl,
-    Parquet,
-}
-
-impl Format {
-    fn parse(name: &str) -> Option<Self> {
-        match name {
-            "arrows" => Some(Self::Arrows),
-            "csv" => Some(Self::Csv),
-            "jsonl" => Some(Self::Jsonl),
-            "parquet" => Some(Self::Parquet),
-            _ => None,
-        }
-    }
-
-    const fn content_type(self) -> &'static str {
-        match self {
-            Self::Arrows => "application/vnd.apache.arrow.stream",
-            Self::Csv => "text/csv; charset=utf-8",
-            Self::Jsonl => "application/x-ndjson",
-            Self::Parquet => "application/vnd.apache.parquet",
-        }
+/// Returns the type of the body in `format`; `None` for formats that are not sent.
+const fn content_type(format: Format) -> Option<&'static str> {
+    match format {
+        Format::Arrows => Some("application/vnd.apache.arrow.stream"),
+        Format::Csv => Some("text/csv; charset=utf-8"),
+        Format::Jsonl => Some("application/x-ndjson"),
+        Format::Parquet => Some("application/vnd.apache.parquet"),
+        _ => None,
     }
 }
 
@@ -63,11 +46,12 @@ pub(crate) async fn answer_query(
 ) -> Result<Answer, Refusal> {
     let parsed = parse_query(request.fields, state.limits.max_rows, &["format"])?;
     let name = parsed.other_fields.first().map_or("arrows", |(_, format)| format.as_str());
-    let Some(format) = Format::parse(name) else {
+    let format = Format::ALL.iter().find(|format| format.token() == name);
+    let Some((format, content_type)) = format.and_then(|f| Some((*f, content_type(*f)?))) else {
         return Err(Refusal::bad_request("format: expected arrows, csv, jsonl or parquet"));
     };
     if request.is_head {
-        return Ok(new_answer(StatusCode::OK, format.content_type(), empty_body()));
+        return Ok(new_answer(StatusCode::OK, content_type, empty_body()));
     }
     let (begun, begins) = tokio::sync::oneshot::channel();
     let (pieces, received) = mpsc::channel(PIECES_AHEAD);
@@ -102,7 +86,7 @@ pub(crate) async fn answer_query(
         });
     });
     match begins.await {
-        Ok(Ok(())) => Ok(new_answer(StatusCode::OK, format.content_type(), channel_body(received))),
+        Ok(Ok(())) => Ok(new_answer(StatusCode::OK, content_type, channel_body(received))),
         Ok(Err(refusal)) => Err(refusal),
         Err(_closed) => Err(Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -142,7 +126,9 @@ impl Sending<'_> {
         let axes: Vec<String> =
             self.reader.store().root().axes().iter().map(|axis| axis.name.clone()).collect();
         let buffer = SharedBuffer::default();
-        let mut encoder = Encoder::new(format, buffer.clone(), &axes);
+        let target = Target::stream(buffer.clone());
+        let sink = write::open(format, target, &WriteOptions::default());
+        let mut sink = sink.map_err(refuse_unencodable)?;
         let mut batches = self.reader.stream(query.clone());
         let (mut rows, mut is_empty) = (0, true);
         while let Some(batch) = self.await_until_deadline(batches.next()).await? {
@@ -151,8 +137,11 @@ impl Sending<'_> {
             if rows > self.max_rows {
                 return Err(too_many_rows(self.max_rows)); // never an answer that looks complete
             }
-            is_empty = false;
-            encoder.write(&batch).map_err(refuse_unencodable)?;
+            if std::mem::take(&mut is_empty) {
+                let header = Header::from_batch(&batch, axes.clone());
+                sink.begin(&header).map_err(refuse_unencodable)?;
+            }
+            sink.write(Piece::Vertices(batch)).map_err(refuse_unencodable)?;
             report_begin(begun);
             if send_bytes(self.pieces, buffer.take()).await.is_err() {
                 return Ok(()); // the client is gone
@@ -161,10 +150,11 @@ impl Sending<'_> {
         if is_empty {
             // Without a batch, the columns are those of an empty answer.
             let empty = self.await_until_deadline(self.reader.run(&query)).await?;
-            let empty = empty.map_err(|error| self.store.refuse(&error))?;
-            encoder.write(&empty.batch).map_err(refuse_unencodable)?;
+            let empty = empty.map_err(|error| self.store.refuse(&error))?.batch;
+            sink.begin(&Header::from_batch(&empty, axes)).map_err(refuse_unencodable)?;
+            sink.write(Piece::Vertices(empty)).map_err(refuse_unencodable)?;
         }
-        encoder.finish().map_err(refuse_unencodable)?;
+        sink.finish().map_err(refuse_unencodable)?;
         report_begin(begun);
         // An error means that the client is gone.
         let _ = send_bytes(self.pieces, buffer.take()).await;
@@ -193,8 +183,7 @@ async fn send_bytes(pieces: &Pieces, bytes: Vec<u8>) -> Result<(), ()> {
     pieces.send(Ok(bytes.into())).await.map_err(|_closed| ())
 }
 
-fn refuse_unencodable(error: zvf::convert::ConvertError) -> Refusal {
-    let error = zvf::Error::from(error);
+fn refuse_unencodable(error: zvf::Error) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, &error.class().to_string(), error.to_string())
 }
 
@@ -216,43 +205,6 @@ impl Write for SharedBuffer {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// A writer of zvf-convert.
-enum Encoder {
-    Arrows(ArrowWriter<SharedBuffer>),
-    Csv(CsvWriter<SharedBuffer>),
-    Jsonl(JsonlWriter<SharedBuffer>),
-    Parquet(Box<ParquetWriter<SharedBuffer>>),
-}
-
-impl Encoder {
-    fn new(format: Format, out: SharedBuffer, axes: &[String]) -> Self {
-        match format {
-            Format::Arrows => Self::Arrows(ArrowWriter::stream(out, "position")),
-            Format::Csv => Self::Csv(CsvWriter::new(out, axes)),
-            Format::Jsonl => Self::Jsonl(JsonlWriter::new(out)),
-            Format::Parquet => Self::Parquet(Box::new(ParquetWriter::new(out, "position"))),
-        }
-    }
-
-    fn write(&mut self, batch: &Batch) -> Result<(), zvf::convert::ConvertError> {
-        match self {
-            Self::Arrows(writer) => writer.write(batch),
-            Self::Csv(writer) => writer.write(batch),
-            Self::Jsonl(writer) => writer.write(batch),
-            Self::Parquet(writer) => writer.write(batch),
-        }
-    }
-
-    fn finish(self) -> Result<(), zvf::convert::ConvertError> {
-        match self {
-            Self::Arrows(writer) => writer.finish().map(drop),
-            Self::Csv(writer) => writer.finish().map(drop),
-            Self::Jsonl(writer) => writer.finish().map(drop),
-            Self::Parquet(writer) => writer.finish().map(drop),
-        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::io::Cursor;
 
-use zvf_convert::read::{self, Format, Input, Piece, ReadOptions};
+use zvf_convert::read::{self, Format, Input, ReadOptions};
+use zvf_model::flow::Piece;
 
 /// Reads `bytes` as the format that a target is named after.
 pub(crate) fn read_format(target: &str, bytes: &[u8]) {

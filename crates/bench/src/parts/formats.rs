@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::json;
-use zvf_convert::read::{self, Input, Piece, ReadOptions};
+use zvf_convert::read::{self, Input, ReadOptions};
+use zvf_model::flow::Piece;
 use zvf_model::{Elements, Kind};
 
 use crate::contest::Contender;

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures_executor::block_on;
 use serde_json::json;
-use zvf_convert::read::{self, Input, Piece, ReadOptions};
+use zvf_convert::read::{self, Input, ReadOptions};
 use zvf_model::Batch;
+use zvf_model::flow::Piece;
 use zvf_query::{Columns, Query};
 
 use super::formats::{convert_store, create_store};

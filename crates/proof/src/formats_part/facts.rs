@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use zvf_convert::read::{self, Header, Input, Polygons, ReadOptions};
+use zvf_convert::Format;
+use zvf_convert::read::{self, Input, Polygons, ReadOptions};
 use zvf_convert::write::CollectedPieces;
-use zvf_convert::{ConvertError, Format};
+use zvf_error::Error;
 use zvf_metadata::DtypeKind;
+use zvf_model::flow::Header;
 use zvf_model::{Batch, Field, Kind, ObjectId, Value};
 
 use crate::facts::digest;
@@ -28,7 +30,7 @@ pub(super) struct Facts {
 }
 
 /// Formats an error with its causes in one line.
-pub(super) fn in_words(error: ConvertError) -> String {
+pub(super) fn in_words(error: Error) -> String {
     format!("{:#}", anyhow::Error::from(error))
 }
 
@@ -42,7 +44,7 @@ impl Facts {
         path: &Path,
         format: Option<Format>,
         (kind, polygons): (Option<Kind>, Polygons),
-    ) -> Result<Self, ConvertError> {
+    ) -> Result<Self, Error> {
         let options = ReadOptions { polygons, ..options(path, format, kind) };
         let reader = read::open(Input::path(path), format, &options)?;
         let header = reader.header().clone();

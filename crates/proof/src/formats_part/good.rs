@@ -36,7 +36,7 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
         Err(_) => {
             return report.deny("reading it panics");
         }
-        Ok(Err(zvf_convert::ConvertError::NoFormat { .. })) => {
+        Ok(Err(error)) if in_words(error.clone()).contains("cannot tell the format") => {
             return report.skip("files of formats that this build does not know");
         }
         Ok(Err(error)) if has_no_places(entry, &error) => {
@@ -85,7 +85,7 @@ pub(super) fn check(report: &mut Report, path: &Path, folder: &str, entry: &Json
 }
 
 /// Returns whether a graph was refused because its nodes have no positions.
-fn has_no_places(entry: &Json, error: &zvf_convert::ConvertError) -> bool {
+fn has_no_places(entry: &Json, error: &zvf_error::Error) -> bool {
     let keys = || entry["obsm"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     if entry.get("obsm").is_some() && !keys().any(|key| key.contains("spatial")) {
         return error.class().to_string() == "NotFound";

@@ -24,7 +24,7 @@ use crate::commands::create::Create;
 use crate::commands::how::CreateOptions;
 use crate::commands::inputs::Inputs;
 use crate::commands::is_remote_url;
-use crate::commands::job::{Job, Source};
+use crate::commands::job::{self, Job};
 use crate::commands::narrow::Narrow;
 use crate::commands::new_repository::NewRepository;
 use crate::outcome::{Outcome, Usage};
@@ -287,7 +287,8 @@ impl Convert {
     ) -> anyhow::Result<Outcome> {
         let several = format.capabilities().several_kinds;
         let (exports, notes) = self.ask(session, store, several).await?;
-        let sources = exports.into_iter().map(Source::from).collect();
+        let sources =
+            exports.into_iter().map(|export| -> job::Input { (Box::new(export), None) }).collect();
         self.write(session, (self.job(), format), (sources, notes), out).await
     }
 
@@ -296,12 +297,12 @@ impl Convert {
         &self,
         session: &Session,
         (job, format): (Job, Format),
-        (mut sources, notes): (Vec<Source>, Vec<String>),
+        (mut sources, notes): (Vec<job::Input>, Vec<String>),
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         if let Some(file) = &self.reference {
-            let image = zvf::convert::write::read_image(file).map_err(zvf::Error::from)?;
-            let headers = sources.iter_mut().map(|source| &mut source.header);
+            let image = zvf::convert::write::read_image(file)?;
+            let headers = sources.iter_mut().map(|(source, _)| source.header_mut());
             headers.for_each(|header| zvf::convert::write::set_image(header, &image));
         }
         job.write(session, format, sources, notes, out).await
@@ -338,7 +339,7 @@ impl Convert {
             let options =
                 read::ReadOptions { kind: kind.or(recipe.read.kind), ..recipe.read.clone() };
             let names = || self.inputs.iter().map(|path| path.display().to_string());
-            let reader = read::open_all(inputs, recipe.format, &options).map_err(zvf::Error::from);
+            let reader = read::open_all(inputs, recipe.format, &options);
             let reader = reader.and_then(|reader| match self.inputs.as_slice() {
                 [only] if holds_names => zvf::create::name_objects(reader, only),
                 _ => Ok(reader),
@@ -364,7 +365,7 @@ impl Convert {
         }
         let bytes = size.map(|size| (counter, size));
         let sources =
-            readers.into_iter().map(|reader| Source::from(reader).with_bytes(bytes.clone()));
+            readers.into_iter().map(|reader| -> job::Input { (Box::new(reader), bytes.clone()) });
         self.write(session, (self.job(), format), (sources.collect(), notes), out).await
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use zvf::convert::read::Header;
 use zvf::create::{Layout, Layouts, Stage, StoreSource};
 use zvf::ingest::folder;
+use zvf::model::flow::Header;
 use zvf::store::Build;
 use zvf::write::Report;
 

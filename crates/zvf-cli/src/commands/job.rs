@@ -3,6 +3,7 @@
 //! Shared by `zvf convert` and `zvf query --output`.
 
 use std::io::{Cursor, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use serde_json::json;
 use zvf::convert::Format;
-use zvf::convert::read::{Header, Piece, Reader};
-use zvf::convert::write::{self, Loss, Report, Target, WriteOptions};
-use zvf::export::Export;
-use zvf::format::num::to_u64;
+use zvf::convert::write::{self, Target, WriteOptions};
+use zvf::model::flow::{FlowError, Loss, Report, Source, flow};
 use zvf::publish::{Disk, StagingDir, StagingOptions, TargetLock};
 
 use zvf::Error;
@@ -50,13 +49,13 @@ impl Job {
         &self,
         session: &Session,
         format: Format,
-        sources: Vec<Source>,
+        sources: Vec<Input>,
         unread: Vec<String>,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let mut losses: Vec<Loss> = Vec::new();
-        for source in &sources {
-            losses.extend(write::find_losses(&source.header, format).map_err(Error::from)?);
+        for (source, _) in &sources {
+            losses.extend(write::find_losses(source.header(), format)?);
         }
         losses.dedup();
         let losses = texts(&losses);
@@ -132,26 +131,18 @@ impl Job {
         &self,
         session: &Session,
         format: Format,
-        sources: Vec<Source>,
+        sources: Vec<Input>,
         target: Target<'_>,
         options: &WriteOptions,
     ) -> anyhow::Result<(Report, Vec<String>)> {
         let place = || format!("cannot write {}", self.output);
-        let writer = write::open(format, target, options).map_err(Error::from);
+        let writer = write::open(format, target, options);
         let mut writer = writer.with_context(place)?;
         let progress = session.progress("converting");
         let mut notes = Vec::new();
-        for source in sources {
-            let Source { header, mut pieces, bytes } = source;
-            writer.begin(&header).map_err(Error::from).with_context(place)?;
-            let mut vertices = 0_u64;
-            let expected = pieces.expected_vertices(&header);
-            while let Some(piece) = pieces.next().await {
-                let piece = piece.with_context(|| format!("cannot read {}", self.inputs))?;
-                if let Piece::Vertices(batch) = &piece {
-                    vertices += to_u64(batch.len());
-                }
-                writer.write(piece).map_err(Error::from).with_context(place)?;
+        for (mut source, bytes) in sources {
+            let expected = source.expected_vertices();
+            let on_progress = &mut |vertices: u64| {
                 match (expected, &bytes) {
                     (Some(total), _) => {
                         progress.advance("", vertices, total.max(vertices), "vertices");
@@ -164,13 +155,21 @@ impl Job {
                         progress.count(vertices, format!("{} vertices", table::count(vertices)))
                     }
                 }
-                if session.interrupt().is_stopped() {
-                    return Err(session.interrupt().reason());
+                match session.interrupt().is_stopped() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
                 }
+            };
+            match flow(&mut *source, &mut *writer, on_progress).await {
+                Ok(_) => notes.extend(source.notes()),
+                Err(FlowError::Source(error)) => {
+                    return Err(error).with_context(|| format!("cannot read {}", self.inputs));
+                }
+                Err(FlowError::Sink(error)) => return Err(error).with_context(place),
+                Err(FlowError::Stopped) => return Err(session.interrupt().reason()),
             }
-            notes.extend(pieces.notes());
         }
-        let report = writer.finish().map_err(Error::from).with_context(place)?;
+        let report = writer.finish().with_context(place)?;
         drop(progress);
         Ok((report, notes))
     }
@@ -216,66 +215,8 @@ impl Job {
     }
 }
 
-/// Geometry of one kind.
-pub(crate) struct Source {
-    pub(crate) header: Header,
-    pieces: Pieces,
-    bytes: Option<(Arc<AtomicU64>, u64)>, // bytes read so far, and their total
-}
-
-impl Source {
-    /// Returns the source with a counter of the bytes read, and their total.
-    pub(crate) fn with_bytes(self, bytes: Option<(Arc<AtomicU64>, u64)>) -> Self {
-        Self { bytes, ..self }
-    }
-}
-
-/// Where pieces come from.
-enum Pieces {
-    Files(Box<Reader>),
-    Store(Box<Export>),
-}
-
-impl Pieces {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
-        match self {
-            Self::Files(reader) => reader.next().map(|piece| piece.map_err(Error::from)),
-            Self::Store(export) => export.next().await.transpose(),
-        }
-    }
-
-    /// Returns the expected number of vertices, where it is known.
-    fn expected_vertices(&self, header: &Header) -> Option<u64> {
-        match self {
-            Self::Files(_) => header.vertices,
-            Self::Store(export) => Some(export.expected_vertices),
-        }
-    }
-
-    /// Returns notes collected while reading.
-    fn notes(self) -> Vec<String> {
-        match self {
-            Self::Files(reader) => reader.notes(),
-            Self::Store(export) => export.notes,
-        }
-    }
-}
-
-impl From<Export> for Source {
-    fn from(export: Export) -> Self {
-        Self { header: export.header.clone(), pieces: Pieces::Store(Box::new(export)), bytes: None }
-    }
-}
-
-impl From<Reader> for Source {
-    fn from(reader: Reader) -> Self {
-        Self {
-            header: reader.header().clone(),
-            pieces: Pieces::Files(Box::new(reader)),
-            bytes: None,
-        }
-    }
-}
+/// Geometry of one kind, and of files the bytes read so far and their total.
+pub(crate) type Input = (Box<dyn Source>, Option<(Arc<AtomicU64>, u64)>);
 
 fn texts(losses: &[Loss]) -> Vec<String> {
     losses.iter().map(ToString::to_string).collect()

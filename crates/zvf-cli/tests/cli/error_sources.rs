@@ -3,7 +3,6 @@
 use std::error::Error as _;
 use std::io;
 
-use zvf::convert::ConvertError;
 use zvf::format::{Class, Expected, FormatError, Part};
 use zvf::join_causes;
 use zvf::metadata::{Dtype, Root};
@@ -82,15 +81,8 @@ fn query_errors() -> Vec<Error> {
     errors
 }
 
-fn convert_errors() -> Vec<ConvertError> {
-    let code = BadCode { code: Some(9), categories: 2 };
-    let mut errors = vec![
-        ConvertError::Category { column: "label".into(), code },
-        ConvertError::NoType { format: "CSV", what: "a mesh".into(), advice: "write PLY" },
-    ];
-    errors.extend(system_errors().map(ConvertError::Io));
-    errors.extend(system_errors().map(ConvertError::Read));
-    errors
+fn convert_errors() -> Vec<Error> {
+    system_errors().map(Error::from).into()
 }
 
 /// Returns an error that shows its cause.
@@ -166,7 +158,7 @@ fn errors_do_not_print_the_source_that_they_link() {
 fn system_errors_are_printed_once() {
     let message = "the disk is on fire";
     let [_, _, error] = system_errors();
-    let error = Error::from(ConvertError::Io(error));
+    let error = Error::from(error);
     assert_eq!(error.to_string(), format!("Io, cannot write: {message}"));
     assert_eq!(join_causes(&error, error.source()), error.to_string());
     let [_, _, source] = system_errors();

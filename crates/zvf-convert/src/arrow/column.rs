@@ -13,15 +13,16 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray,
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field as ArrowField};
+use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
 use super::from_arrow_error;
-use crate::ConvertError;
+use crate::error::{bad_code, cannot_hold};
 
 /// Converts an attribute with its metadata; a row of several values becomes a list.
-pub(crate) fn attribute_array(field: &Field) -> Result<(ArrowField, ArrayRef), ConvertError> {
+pub(crate) fn attribute_array(field: &Field) -> Result<(ArrowField, ArrayRef)> {
     let nullable = field.categories.as_ref().is_some_and(may_be_null);
     let values = match &field.categories {
         Some(categories) => dictionary_array(&field.name, &field.column, categories)?,
@@ -37,10 +38,7 @@ pub(crate) fn attribute_array(field: &Field) -> Result<(ArrowField, ArrayRef), C
 }
 
 /// Converts positions, or the vertices of elements: always a list.
-pub(super) fn position_array(
-    name: &str,
-    column: &Column,
-) -> Result<(ArrowField, ArrayRef), ConvertError> {
+pub(super) fn position_array(name: &str, column: &Column) -> Result<(ArrowField, ArrayRef)> {
     named_array(name, column, plain_array(name, column)?, false, true)
 }
 
@@ -51,7 +49,7 @@ fn named_array(
     values: ArrayRef,
     nullable: bool,
     list: bool,
-) -> Result<(ArrowField, ArrayRef), ConvertError> {
+) -> Result<(ArrowField, ArrayRef)> {
     if !list {
         return Ok((ArrowField::new(name, values.data_type().clone(), nullable), values));
     }
@@ -64,7 +62,7 @@ fn named_array(
 }
 
 /// Converts all values of a column to one flat array.
-fn plain_array(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
+fn plain_array(name: &str, column: &Column) -> Result<ArrayRef> {
     let cell_values = || row_value_pairs(column).map(|(row, at)| column.value(row, at));
     if column.dtype().kind == DtypeKind::Bool {
         let flags = cell_values().map(|value| matches!(value, Value::Bool(true)));
@@ -75,7 +73,7 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
         if i32::try_from(column.bytes().len()).is_err() {
             let what = format!("2 GiB or more of the text {name:?} at once");
             let advice = "write it batch by batch";
-            return Err(ConvertError::NoType { format: "Arrow", what, advice });
+            return Err(cannot_hold("Arrow", what, advice));
         }
         let texts = cell_values()
             .map(|value| if let Value::Text(text) = value { Some(text) } else { None });
@@ -92,12 +90,8 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef, ConvertError> {
 }
 
 /// Converts codes to the keys of a dictionary; the code of missing values is null.
-fn dictionary_array(
-    name: &str,
-    column: &Column,
-    categories: &Categories,
-) -> Result<ArrayRef, ConvertError> {
-    let bad_code = |code| ConvertError::Category { column: name.to_owned(), code };
+fn dictionary_array(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRef> {
+    let bad_code = |code| bad_code(&name, code);
     categories.check(column).map_err(bad_code)?;
     let is_integer = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
     let key =
@@ -181,7 +175,7 @@ fn number_type(dtype: Dtype) -> Option<DataType> {
     })
 }
 
-fn unsupported_type(name: &str) -> ConvertError {
+fn unsupported_type(name: &str) -> Error {
     let advice = "leave the column out, or write CSV or JSON lines";
-    ConvertError::NoType { format: "Arrow", what: format!("the values of {name:?}"), advice }
+    cannot_hold("Arrow", format!("the values of {name:?}"), advice)
 }

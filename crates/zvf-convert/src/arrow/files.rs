@@ -12,10 +12,11 @@ use parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnDescPtr;
+use zvf_error::{Error, Result};
 use zvf_model::Batch;
 
 use super::{from_arrow_error, named_record_batch};
-use crate::ConvertError;
+use crate::error::other_columns;
 
 /// A writer of batches as Arrow IPC: one file (`.arrow`, Feather 2), or a stream (`.arrows`) that can be
 /// read while it is written.
@@ -75,7 +76,7 @@ impl<W: Write> ArrowWriter<W> {
     /// # Errors
     ///
     /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
         check_same_columns(&mut self.schema, &rows)?;
@@ -107,7 +108,7 @@ impl<W: Write> ArrowWriter<W> {
     /// # Errors
     ///
     /// When writing fails, or failed before.
-    pub fn finish(self) -> Result<W, ConvertError> {
+    pub fn finish(self) -> Result<W> {
         match self.state {
             State::New(out) => Ok(out),
             State::File(writer) => writer.into_inner().map_err(from_arrow_error),
@@ -117,7 +118,7 @@ impl<W: Write> ArrowWriter<W> {
     }
 }
 
-fn failed_writer_error() -> ConvertError {
+fn failed_writer_error() -> Error {
     io::Error::other("writing failed before").into()
 }
 
@@ -185,7 +186,7 @@ impl<W: Write> ParquetWriter<W> {
     /// # Errors
     ///
     /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
         check_same_columns(&mut self.schema, &rows)?;
@@ -210,7 +211,7 @@ impl<W: Write> ParquetWriter<W> {
     /// # Errors
     ///
     /// When writing fails.
-    pub fn finish(mut self) -> Result<W, ConvertError> {
+    pub fn finish(mut self) -> Result<W> {
         if let Some(encoder) = self.encoder.take() {
             encoder.close().map_err(from_parquet_error)?;
         }
@@ -236,15 +237,12 @@ pub(crate) fn writer_properties(schema: &Schema) -> Result<WriterProperties, Par
 }
 
 /// Stores the columns of the first batch, and refuses batches with others.
-fn check_same_columns(
-    first: &mut Option<SchemaRef>,
-    rows: &RecordBatch,
-) -> Result<(), ConvertError> {
+fn check_same_columns(first: &mut Option<SchemaRef>, rows: &RecordBatch) -> Result<()> {
     let found = rows.schema();
     match first {
         Some(first_schema) if *first_schema != found => {
             let (expected, found) = (describe_columns(first_schema), describe_columns(&found));
-            Err(ConvertError::Columns { expected, found })
+            Err(other_columns(expected, found))
         }
         Some(_) => Ok(()),
         None => {
@@ -261,7 +259,7 @@ fn describe_columns(schema: &SchemaRef) -> String {
     words.join(",")
 }
 
-pub(crate) fn from_parquet_error(error: ParquetError) -> ConvertError {
+pub(crate) fn from_parquet_error(error: ParquetError) -> Error {
     from_arrow_error(ArrowError::from(error))
 }
 
@@ -270,7 +268,6 @@ pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
-    use std::error::Error as _;
 
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use zvf_metadata::Dtype;
@@ -359,7 +356,7 @@ mod tests {
     fn refuses_a_batch_with_other_columns() {
         let plain = || Batch::new(Kind::PointCloud, column("uint8", 1, &[1]));
         let more = plain().with_field(Field::new("n", column("int8", 1, &[0]))).unwrap();
-        let message = "a batch has other columns than the first: place FixedSizeList(1 x \
+        let message = "InvalidArgument, a batch has other columns than the first: place FixedSizeList(1 x \
              non-null UInt8),n Int8 instead of place FixedSizeList(1 x non-null UInt8)";
         for mut writer in
             [ArrowWriter::file(Vec::new(), "place"), ArrowWriter::stream(Vec::new(), "place")]
@@ -394,7 +391,7 @@ mod tests {
         let error = writer.write(&batch(1)).unwrap_err();
         assert_eq!(error.class(), zvf_format::Class::NoSpace);
         let error = writer.finish().err().unwrap();
-        assert_eq!(error.source().unwrap().to_string(), "writing failed before");
+        assert_eq!(error.to_string(), "Io, cannot write: writing failed before");
         let mut writer = ParquetWriter::new(Full, "place");
         writer.write(&batch(1)).unwrap(); // buffered until the row group is full
         assert_eq!(writer.finish().err().unwrap().class(), zvf_format::Class::NoSpace);

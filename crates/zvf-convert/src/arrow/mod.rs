@@ -18,13 +18,15 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema};
+use zvf_error::{Error, Result};
 use zvf_model::Batch;
 
 pub use files::{ArrowWriter, ParquetWriter};
 
 use crate::elements::row_number;
+use crate::elements_as_rows;
+use crate::error::cannot_hold;
 use crate::table::Table;
-use crate::{ConvertError, elements_as_rows};
 
 /// Converts the vertices of `batch` with their attributes.
 ///
@@ -43,7 +45,7 @@ use crate::{ConvertError, elements_as_rows};
 /// # Errors
 ///
 /// When a code has no category, or a column has a type that Arrow lacks.
-pub fn record_batch(batch: &Batch) -> Result<RecordBatch, ConvertError> {
+pub fn record_batch(batch: &Batch) -> Result<RecordBatch> {
     named_record_batch(batch, "position", 0)
 }
 
@@ -65,10 +67,7 @@ pub fn record_batch(batch: &Batch) -> Result<RecordBatch, ConvertError> {
 /// # Errors
 ///
 /// As [`record_batch`], or when a vertex has a number past the largest `int64`.
-pub fn element_record_batch(
-    batch: &Batch,
-    first: u64,
-) -> Result<Option<RecordBatch>, ConvertError> {
+pub fn element_record_batch(batch: &Batch, first: u64) -> Result<Option<RecordBatch>> {
     let rows = elements_as_rows(batch, first)?;
     rows.map(|rows| named_record_batch(&rows, "vertices", 0)).transpose()
 }
@@ -78,7 +77,7 @@ pub(crate) fn named_record_batch(
     batch: &Batch,
     first: &str,
     first_part: usize,
-) -> Result<RecordBatch, ConvertError> {
+) -> Result<RecordBatch> {
     let mut columns = vec![column::position_array(first, batch.positions())?];
     for field in batch.fields() {
         columns.push(column::attribute_array(field)?);
@@ -102,12 +101,12 @@ fn name_int64(name: &str, values: Int64Array) -> (ArrowField, ArrayRef) {
     (ArrowField::new(name, DataType::Int64, true), Arc::new(values))
 }
 
-pub(crate) fn from_arrow_error(error: ArrowError) -> ConvertError {
+pub(crate) fn from_arrow_error(error: ArrowError) -> Error {
     if let ArrowError::IoError(_, error) = error {
-        return ConvertError::Io(error);
+        return error.into();
     }
     let advice = "write another format";
-    ConvertError::NoType { format: "Arrow", what: error.to_string(), advice }
+    cannot_hold("Arrow", error.to_string(), advice)
 }
 
 #[cfg(test)]

@@ -148,11 +148,11 @@ fn shares_codes_as_keys_of_a_dictionary() {
     for (codes, message) in [
         (
             small_column("uint8", 1, &[0, 2]),
-            "cannot decode the categories of \"label\": code 2 is none of 1 categories",
+            "OutOfBounds, cannot decode the categories of \"label\": code 2 is none of 1 categories",
         ),
         (
             small_column("float32", 1, &[0; 8]),
-            "cannot decode the categories of \"label\": a value that is no whole number is none of 1 \
+            "OutOfBounds, cannot decode the categories of \"label\": a value that is no whole number is none of 1 \
              categories",
         ),
     ] {

@@ -50,9 +50,10 @@ pub use capabilities::{Attributes, Capabilities, GroupSupport, IdSupport, UnitSu
 pub(crate) use features::FEATURES;
 pub use missing::MissingFormat;
 
-use crate::ConvertError;
+use zvf_error::Result;
+
 use crate::read::{Bytes, ReadOptions, Reader};
-use crate::write::{Target, WriteOptions, Writer};
+use crate::write::{Sink, Target, WriteOptions};
 
 /// The entry of a format in the table.
 pub(crate) struct Spec {
@@ -72,9 +73,8 @@ pub(crate) struct Spec {
     pub(crate) capabilities: Capabilities,
 }
 
-pub(crate) type ReadFn = fn(Bytes, &ReadOptions) -> Result<Reader, ConvertError>;
-pub(crate) type WriteFn =
-    for<'a> fn(Target<'a>, &WriteOptions) -> Result<Box<dyn Writer + 'a>, ConvertError>;
+pub(crate) type ReadFn = fn(Bytes, &ReadOptions) -> Result<Reader>;
+pub(crate) type WriteFn = for<'a> fn(Target<'a>, &WriteOptions) -> Result<Box<dyn Sink + 'a>>;
 
 /// The start of an input, for detection.
 #[derive(Clone, Copy, Debug)]

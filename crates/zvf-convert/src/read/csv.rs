@@ -19,6 +19,7 @@ pub use table::{TextRow, TextTable, is_missing_word, read_table};
 
 use std::collections::VecDeque;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -32,14 +33,9 @@ use super::record::Vertices;
 use super::roles::{AXES, MAX_AXES, OBJECT, PART, point_kind};
 use super::values::{Labels, NamedValues, Values, is_exact_float64, parse_f64};
 use super::{Notes, Piece, ReadOptions, Reader, TextOptions};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::Place;
 
-pub(crate) fn open(
-    bytes: Bytes,
-    options: &ReadOptions,
-    delimiter: u8,
-) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions, delimiter: u8) -> Result<Reader> {
     let kind = point_kind(options, bytes.format().name())?;
     let text = options.text.clone();
     let delimiter = text.separator.unwrap_or(delimiter);
@@ -147,16 +143,10 @@ impl Drop for Skipped {
 }
 
 impl Skipped {
-    fn add(&mut self, error: &ConvertError) {
+    fn add(&mut self, error: &Error) {
         self.rows += 1;
         if self.first.len() < MAX_SKIPPED {
-            let text = match error {
-                ConvertError::Input(bad) => {
-                    format!("{}: expected {}, found {}", bad.place, bad.expected, bad.found)
-                }
-                error => error.to_string(),
-            };
-            self.first.push(text);
+            self.first.push(error.sentence());
         }
     }
 
@@ -184,11 +174,7 @@ struct Roles {
 }
 
 impl Roles {
-    fn assign(
-        names: &[String],
-        records: &Records,
-        options: &ReadOptions,
-    ) -> Result<Self, ConvertError> {
+    fn assign(names: &[String], records: &Records, options: &ReadOptions) -> Result<Self> {
         records.check_names(names)?;
         let find_column = |column: &String| {
             names.iter().position(|name| name == column).ok_or_else(|| {
@@ -359,7 +345,7 @@ impl Record {
 }
 
 impl Records {
-    fn next(&mut self) -> Result<Option<Record>, ConvertError> {
+    fn next(&mut self) -> Result<Option<Record>> {
         let mut record = std::mem::take(&mut self.spare).clear();
         let (bytes, values) = self.sizes;
         record.text.reserve(bytes);
@@ -398,9 +384,7 @@ impl Records {
             }
             if record.text.len() > MAX_LINE_BYTES {
                 let expected = format!("at most {MAX_LINE_BYTES} bytes before the closing quote");
-                return Err(self
-                    .input_error(record.line, Class::LimitExceeded, expected, "more")
-                    .into());
+                return Err(self.input_error(record.line, Class::LimitExceeded, expected, "more"));
             }
         }
     }
@@ -409,49 +393,48 @@ impl Records {
         &self,
         line: u64,
         class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         self.lines.bytes().input_error(class, Place::Line(line), expected, found)
     }
 
     /// Reads the first record, of a file that is not empty.
-    fn need_first(&mut self) -> Result<Record, ConvertError> {
+    fn need_first(&mut self) -> Result<Record> {
         let first = self.next()?;
-        let empty =
-            || self.input_error(1, Class::Truncated, "names of columns", "an empty file").into();
+        let empty = || self.input_error(1, Class::Truncated, "names of columns", "an empty file");
         first.ok_or_else(empty)
     }
 
     /// Refuses a name that two columns have.
-    fn check_names(&self, names: &[String]) -> Result<(), ConvertError> {
+    fn check_names(&self, names: &[String]) -> Result<()> {
         for (at, name) in names.iter().enumerate() {
             if names.iter().take(at).any(|previous| previous == name) {
                 let expected = "another name for each column";
                 let found = format!("{name:?} twice");
-                return Err(self.bad_header(Class::Duplicate, expected, found).into());
+                return Err(self.bad_header(Class::Duplicate, expected, found));
             }
         }
         Ok(())
     }
 
     /// Refuses a record that has not as many values as there are names.
-    fn check_len(&self, record: &Record, names: &[String]) -> Result<(), ConvertError> {
+    fn check_len(&self, record: &Record, names: &[String]) -> Result<()> {
         if record.len() == names.len() {
             return Ok(());
         }
         let expected = format!("{} values", names.len());
         let found = record.len().to_string();
-        Err(self.input_error(record.line, Class::CountMismatch, expected, found).into())
+        Err(self.input_error(record.line, Class::CountMismatch, expected, found))
     }
 
     fn bad_header(
         &self,
         class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
-        let place = Place::Named("names of columns".to_owned());
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
+        let place = "names of columns";
         self.lines.bytes().input_error(class, place, expected, found)
     }
 }
@@ -473,10 +456,7 @@ fn join_blanks(line: &str) -> String {
 }
 
 /// Reads the first records, up to about `max_bytes`. Returns them and whether they are the whole file.
-fn read_sample(
-    records: &mut Records,
-    max_bytes: u64,
-) -> Result<(VecDeque<Record>, bool), ConvertError> {
+fn read_sample(records: &mut Records, max_bytes: u64) -> Result<(VecDeque<Record>, bool)> {
     let mut sample = VecDeque::new();
     let mut bytes = 0_u64;
     while bytes < max_bytes {
@@ -496,7 +476,7 @@ fn collect_labels(
     long: &[usize],
     names: &[String],
     options: &ReadOptions,
-) -> Result<impl Iterator<Item = Labels> + use<>, ConvertError> {
+) -> Result<impl Iterator<Item = Labels> + use<>> {
     let bytes = records.lines.bytes();
     let mut labels = LabelCollector::new(long.len(), options.memory, bytes.format().name());
     let mut add = |record: &Record| {
@@ -567,7 +547,7 @@ struct Table {
 }
 
 impl Iterator for Table {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.vertices.rows() < self.batch_rows {
@@ -588,7 +568,7 @@ impl Iterator for Table {
 
 impl Table {
     /// Adds the next line, or a block of lines. Returns `false` at the end of the file.
-    fn push_next(&mut self) -> Result<bool, ConvertError> {
+    fn push_next(&mut self) -> Result<bool> {
         let record = match self.sample.pop_front() {
             Some(record) => record,
             None if self.push_block()? => return Ok(true),
@@ -610,7 +590,7 @@ impl Table {
     }
 
     /// Adds a block of lines if the next ones can be read as a block. Returns whether it did.
-    fn push_block(&mut self) -> Result<bool, ConvertError> {
+    fn push_block(&mut self) -> Result<bool> {
         let Self { rules, records, vertices, .. } = self;
         let by_line = self.skipped.is_some() || rules.roles.part.is_some();
         let delimiter = records.delimiter;
@@ -633,7 +613,7 @@ impl Table {
         Ok(false)
     }
 
-    fn push(&mut self, record: &Record) -> Result<(), ConvertError> {
+    fn push(&mut self, record: &Record) -> Result<()> {
         self.records.check_len(record, &self.names)?;
         let Vertices { positions, fields, .. } = &mut self.vertices;
         let fields = fields.iter_mut().map(|field| &mut field.values);
@@ -643,10 +623,10 @@ impl Table {
                 self.vertices.end_row(object, part);
                 Ok(())
             }
-            Err(Fault::Rounded(at)) => Err(self.rounded_integer(record, at).into()),
+            Err(Fault::Rounded(at)) => Err(self.rounded_integer(record, at)),
             Err(Fault::NoValue { at, dtype, is_field }) => {
                 let is_inferred = is_field && !self.sample_is_file;
-                Err(self.unreadable_value(record, at, dtype, is_inferred).into())
+                Err(self.unreadable_value(record, at, dtype, is_inferred))
             }
         }
     }
@@ -663,7 +643,7 @@ impl Table {
     }
 
     /// Returns the error for an integer that a float would round.
-    fn rounded_integer(&self, record: &Record, at: usize) -> BadInput {
+    fn rounded_integer(&self, record: &Record, at: usize) -> Error {
         let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let expected = "a whole number that float64 holds exactly";
         let found: String = record.value(at).trim().chars().take(MAX_SHOWN_CHARS).collect();
@@ -680,7 +660,7 @@ impl Table {
         at: usize,
         dtype: Dtype,
         is_inferred: bool,
-    ) -> BadInput {
+    ) -> Error {
         let place = Place::Column { line: record.line, column: self.names[at].clone() };
         let found: String = record.value(at).chars().take(MAX_SHOWN_CHARS).collect();
         let bytes = self.records.lines.bytes();

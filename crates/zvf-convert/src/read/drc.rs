@@ -3,6 +3,7 @@
 //! Colours are read as `colors`, normals as `normals`, texture coordinates as `tex_coord`, others as `attribute_ID`. The
 //! edgebreaker and kd-tree encodings do not keep the order of points, which `left_out` states.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Field, Kind};
@@ -10,10 +11,9 @@ use zvf_model::{Field, Kind};
 use super::geometry::{Geometry, WholeFile, number_column};
 use super::input::Bytes;
 use super::{Format, ReadOptions, Reader};
-use crate::ConvertError;
 use crate::draco::{self, Limits, Meaning};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
     let limits = Limits::from_memory(options.memory);
     let stream = draco::decode(&file.bytes, &limits).map_err(|fault| {

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -15,8 +16,7 @@ use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 use super::input::Bytes;
 use super::values::batch_error;
 use super::{ElementHeader, Format, Group, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{Place, bad_input, cannot_hold, read_failed};
 
 /// The bytes of a file that is read as a whole.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct WholeFile {
 
 impl WholeFile {
     /// Reads all of `bytes`, at most `options.memory`.
-    pub(super) fn read(mut bytes: Bytes, options: &ReadOptions) -> Result<Self, ConvertError> {
+    pub(super) fn read(mut bytes: Bytes, options: &ReadOptions) -> Result<Self> {
         let mut all = Vec::new();
         loop {
             let shown = bytes.peek()?;
@@ -54,26 +54,26 @@ impl WholeFile {
         &self,
         class: Class,
         byte: usize,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> ConvertError {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         let byte = to_u64(byte);
-        BadInput::new(class, self.format, Place::Byte(byte), expected, found).into()
+        bad_input(class, self.format, Place::Byte(byte), expected, found)
     }
 
     /// Returns an error in a part of the file that has a name.
     pub(super) fn input_error_in(
         &self,
         class: Class,
-        part: impl Into<String>,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> ConvertError {
-        BadInput::new(class, self.format, Place::Named(part.into()), expected, found).into()
+        part: impl std::fmt::Display,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
+        bad_input(class, self.format, part, expected, found)
     }
 
     /// Returns the bytes as text, without a byte order mark.
-    pub(super) fn text(&self) -> Result<&str, ConvertError> {
+    pub(super) fn text(&self) -> Result<&str> {
         let bytes = self.bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.bytes);
         std::str::from_utf8(bytes).map_err(|error| {
             self.input_error_at(
@@ -142,18 +142,14 @@ impl Geometry {
     }
 
     /// Returns a reader of its pieces, as the kind in the options.
-    pub(super) fn into_reader(
-        mut self,
-        format: Format,
-        options: &ReadOptions,
-    ) -> Result<Reader, ConvertError> {
+    pub(super) fn into_reader(mut self, format: Format, options: &ReadOptions) -> Result<Reader> {
         let kind = options.kind.unwrap_or(self.kind);
         let is_supported = kind == self.kind || kind == Kind::PointCloud;
         if !is_supported {
-            let place = Place::Named("the file".to_owned());
+            let place = "the file";
             let expected = format!("a {kind}");
             let found = format!("a {}", self.kind);
-            let bad = BadInput::new(Class::InvalidArgument, format.name(), place, expected, found);
+            let bad = bad_input(Class::InvalidArgument, format.name(), place, expected, found);
             return Err(bad.into());
         }
         if kind != self.kind {
@@ -213,7 +209,7 @@ struct Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.vertices < self.geometry.positions.len() {
@@ -239,7 +235,7 @@ impl Iterator for Pieces {
 }
 
 impl Pieces {
-    fn next_vertices(&mut self) -> Result<Piece, ConvertError> {
+    fn next_vertices(&mut self) -> Result<Piece> {
         let geometry = &self.geometry;
         let end = geometry.positions.len().min(self.vertices + self.batch_rows);
         let rows = std::mem::replace(&mut self.vertices, end)..end;
@@ -261,7 +257,7 @@ impl Pieces {
 }
 
 /// Returns the parts within `rows`, cut at its ends.
-fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts, ConvertError> {
+fn slice_parts(parts: &Parts, rows: &std::ops::Range<usize>) -> Result<Parts> {
     // The first part begins at 0.
     let first = parts.offsets().partition_point(|offset| *offset <= rows.start).saturating_sub(1);
     let (mut offsets, mut objects, mut starts) = (vec![0], Vec::new(), Vec::new());
@@ -287,11 +283,11 @@ pub(super) fn open_companion(
     format: &'static str,
     path: Option<&Path>,
     name: &str,
-) -> Result<PathBuf, ConvertError> {
-    let refuse = |expected: &str| -> ConvertError {
+) -> Result<PathBuf> {
+    let refuse = |expected: &str| -> Error {
         let shown: String = name.chars().take(60).collect();
-        let place = Place::Named("a reference to another file".to_owned());
-        let bad = BadInput::new(Class::InvalidKey, format, place, expected, format!("{shown:?}"));
+        let place = "a reference to another file";
+        let bad = bad_input(Class::InvalidKey, format, place, expected, format!("{shown:?}"));
         bad.with_hint("put the file beside the one that names it").into()
     };
     let below = "a plain name below the folder of this file";
@@ -306,14 +302,14 @@ pub(super) fn open_companion(
     };
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let folder = folder.canonicalize().map_err(ConvertError::Read)?;
-    let found = folder.join(name).canonicalize().map_err(ConvertError::Read)?;
+    let folder = folder.canonicalize().map_err(read_failed)?;
+    let found = folder.join(name).canonicalize().map_err(read_failed)?;
     if found.starts_with(&folder) { Ok(found) } else { Err(refuse(below)) }
 }
 
 /// Creates a column of text as wide as its longest value, or codes of categories if padding would take far more memory
 /// than the text.
-pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, ConvertError> {
+pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field> {
     let longest = values.iter().map(|value| value.chars().count()).max().unwrap_or(0).max(1);
     let total: usize = values.iter().map(String::len).sum();
     // Estimates, which are only compared.
@@ -329,7 +325,7 @@ pub(super) fn text_field(name: &str, values: &[String]) -> Result<Field, Convert
     Ok(Field::new(name, column.take()?))
 }
 
-fn categorical_field(name: &str, values: &[String]) -> Result<Field, ConvertError> {
+fn categorical_field(name: &str, values: &[String]) -> Result<Field> {
     let mut codes_by_text = std::collections::HashMap::new();
     let mut distinct = Vec::new();
     let mut codes = Vec::with_capacity(values.len() * 4);
@@ -338,10 +334,12 @@ fn categorical_field(name: &str, values: &[String]) -> Result<Field, ConvertErro
             distinct.push(Value::Text(value.clone()));
             distinct.len() - 1
         });
-        let code = i32::try_from(code).map_err(|_too_many| ConvertError::NoType {
-            format: "a column of categories",
-            what: format!("{} different texts", distinct.len()),
-            advice: "leave it out",
+        let code = i32::try_from(code).map_err(|_too_many| {
+            cannot_hold(
+                "a column of categories",
+                format!("{} different texts", distinct.len()),
+                "leave it out",
+            )
         })?;
         codes.extend_from_slice(&code.to_le_bytes());
     }
@@ -356,7 +354,7 @@ pub(super) fn number_column<const N: usize, T>(
     width: u32,
     values: &[T],
     bytes: impl Fn(&T) -> [u8; N],
-) -> Result<Column, ConvertError> {
+) -> Result<Column> {
     super::values::new_column(dtype, width, values.iter().flat_map(bytes).collect())
 }
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
+use zvf_error::Result;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Field, ObjectId, Value};
 
 use super::{Input, Piece, ReadOptions, Reader};
-use crate::ConvertError;
 
 /// Returns the folder of the files of `format`.
 pub(crate) fn folder(format: &str) -> PathBuf {
@@ -44,11 +44,7 @@ pub(crate) fn check_good(format: &str, expected: &Json) {
 }
 
 /// Reads all broken files of `format` with `read` and checks the class of each error.
-pub(crate) fn check_broken(
-    format: &str,
-    expected: &Json,
-    read: impl Fn(&Path) -> Result<(), ConvertError>,
-) {
+pub(crate) fn check_broken(format: &str, expected: &Json, read: impl Fn(&Path) -> Result<()>) {
     let mut faults = Vec::new();
     for (name, facts) in expected["broken"].as_object().unwrap() {
         let path = folder(format).join(name);
@@ -189,11 +185,11 @@ pub(crate) fn is_near(found: f64, expected: f64) -> bool {
 }
 
 impl Collected {
-    pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Self, ConvertError> {
+    pub(crate) fn read(path: &Path, options: &ReadOptions) -> Result<Self> {
         Self::from_reader(super::open(Input::path(path), None, options)?)
     }
 
-    pub(crate) fn from_reader(reader: Reader) -> Result<Self, ConvertError> {
+    pub(crate) fn from_reader(reader: Reader) -> Result<Self> {
         let header = reader.header().clone();
         let mut all = Self {
             axes: header.axes.len(),

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{Place, bad_input, read_failed};
 use crate::format::{Format, Start};
 
 /// A file or a stream to read.
@@ -58,7 +58,7 @@ impl Input {
     /// let input = Input::reader(&b"x\n1\n2\n"[..]).with_counter(Arc::clone(&counter));
     /// assert_eq!(read::open(input, Some(Format::Csv), &ReadOptions::default())?.count(), 1);
     /// assert_eq!(counter.load(Ordering::Relaxed), 6);
-    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// # Ok::<(), zvf_error::Error>(())
     /// ```
     #[must_use]
     pub fn with_counter(self, counter: Arc<AtomicU64>) -> Self {
@@ -66,7 +66,7 @@ impl Input {
     }
 
     /// Opens the file, or wraps the stream.
-    pub(crate) fn begin(self) -> Result<Bytes, ConvertError> {
+    pub(crate) fn begin(self) -> Result<Bytes> {
         let bytes = match self.source {
             Source::Path(path) => Bytes::open(&path)?,
             Source::Stream(stream) => Bytes::new(stream, None),
@@ -111,7 +111,7 @@ impl Bytes {
     }
 
     /// Returns what formats are detected from, without taking any bytes.
-    pub(crate) fn start(&mut self) -> Result<Start<'_>, ConvertError> {
+    pub(crate) fn start(&mut self) -> Result<Start<'_>> {
         self.peek()?;
         Ok(Start {
             bytes: self.stream.buffer(),
@@ -132,10 +132,10 @@ impl Bytes {
     }
 
     /// Reads all bytes left, at most `max_bytes`: for formats that are not read from front to back.
-    pub(crate) fn read_all(&mut self, max_bytes: u64) -> Result<Vec<u8>, ConvertError> {
+    pub(crate) fn read_all(&mut self, max_bytes: u64) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         let limit = max_bytes.saturating_add(1); // one byte more shows that there are too many
-        (&mut self.stream).take(limit).read_to_end(&mut all).map_err(ConvertError::Read)?;
+        (&mut self.stream).take(limit).read_to_end(&mut all).map_err(read_failed)?;
         let found = to_u64(all.len());
         let start = self.at;
         self.advance(found);
@@ -148,9 +148,9 @@ impl Bytes {
     }
 
     /// Opens the file at `path`.
-    pub(crate) fn open(path: &Path) -> Result<Self, ConvertError> {
-        let file = File::open(path).map_err(ConvertError::Read)?;
-        let metadata = file.metadata().map_err(ConvertError::Read)?;
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(read_failed)?;
+        let metadata = file.metadata().map_err(read_failed)?;
         if metadata.is_dir() {
             let none = Self::new(Box::new(io::empty()), Some(path.to_owned()));
             return Ok(Self { is_folder: true, ..none });
@@ -160,17 +160,17 @@ impl Bytes {
     }
 
     /// Opens the npy file at `path` at offset `at`.
-    pub(crate) fn open_at(path: &Path, at: u64) -> Result<Self, ConvertError> {
-        let mut file = File::open(path).map_err(ConvertError::Read)?;
-        let metadata = file.metadata().map_err(ConvertError::Read)?;
+    pub(crate) fn open_at(path: &Path, at: u64) -> Result<Self> {
+        let mut file = File::open(path).map_err(read_failed)?;
+        let metadata = file.metadata().map_err(read_failed)?;
         let len = metadata.is_file().then_some(metadata.len());
-        file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
+        file.seek(SeekFrom::Start(at)).map_err(read_failed)?;
         let bytes = Self::new(Box::new(file), Some(path.to_owned()));
         Ok(Self { at, len, format: Format::Npy, ..bytes })
     }
 
     /// Skips the next `n` bytes. Seeks in a file, reads a stream.
-    pub(crate) fn seek_past(&mut self, n: u64) -> Result<(), ConvertError> {
+    pub(crate) fn seek_past(&mut self, n: u64) -> Result<()> {
         let (Some(path), Some(_)) = (&self.path, self.len) else { return self.read_past(n) };
         self.stream = Self::open_at(path, self.at.saturating_add(n))?.stream; // if saturated, past the end of every file
         self.advance(n);
@@ -178,7 +178,7 @@ impl Bytes {
     }
 
     /// Reads and drops the next `n` bytes.
-    pub(crate) fn read_past(&mut self, mut n: u64) -> Result<(), ConvertError> {
+    pub(crate) fn read_past(&mut self, mut n: u64) -> Result<()> {
         while n > 0 {
             let shown = self.peek()?.len();
             if shown == 0 {
@@ -215,12 +215,12 @@ impl Bytes {
     }
 
     /// Returns the next bytes in the buffer, which is filled if it is empty. Empty at the end.
-    pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
+    pub(crate) fn peek(&mut self) -> Result<&[u8]> {
         loop {
             match self.stream.fill_buf() {
                 Ok(_) => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(ConvertError::Read(error)),
+                Err(error) => return Err(read_failed(error)),
             }
         }
         Ok(self.stream.buffer())
@@ -238,14 +238,14 @@ impl Bytes {
     }
 
     /// Reads bytes until `into` is full or the end. Returns their number.
-    pub(crate) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, ConvertError> {
+    pub(crate) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize> {
         let mut read = 0_usize;
         while let Some(rest) = into.get_mut(read..).filter(|rest| !rest.is_empty()) {
             match self.stream.read(rest) {
                 Ok(0) => break,
                 Ok(n) => read += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(ConvertError::Read(error)),
+                Err(error) => return Err(read_failed(error)),
             }
         }
         self.advance(to_u64(read));
@@ -253,21 +253,18 @@ impl Bytes {
     }
 
     /// Fills `into`. Fails with an error about `what` if there are too few bytes.
-    pub(crate) fn read(&mut self, into: &mut [u8], what: &str) -> Result<(), ConvertError> {
+    pub(crate) fn read(&mut self, into: &mut [u8], what: &str) -> Result<()> {
         let start = self.at;
         let read = self.read_up_to(into)?;
         if read == into.len() {
             return Ok(());
         }
         let (expected, found) = (format!("{} bytes of {what}", into.len()), read.to_string());
-        Err(self.input_error(Class::Truncated, Place::Byte(start), expected, found).into())
+        Err(self.input_error(Class::Truncated, Place::Byte(start), expected, found))
     }
 
     /// Reads the next `N` bytes.
-    pub(crate) fn read_array<const N: usize>(
-        &mut self,
-        what: &str,
-    ) -> Result<[u8; N], ConvertError> {
+    pub(crate) fn read_array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.read(&mut bytes, what)?;
         Ok(bytes)
@@ -277,11 +274,11 @@ impl Bytes {
     pub(crate) fn input_error(
         &self,
         class: Class,
-        place: Place,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
-        BadInput::new(class, self.format.name(), place, expected, found)
+        place: impl std::fmt::Display,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
+        bad_input(class, self.format.name(), place, expected, found)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, ObjectId};
@@ -9,9 +10,8 @@ use zvf_model::{Batch, ObjectId};
 use super::geometry::number_column;
 use super::values::batch_error;
 use super::{Format, Header, Input, Notes, Piece, ReadOptions, Reader, open};
-use crate::ConvertError;
 use crate::elements::{element_vertices, row_number};
-use crate::error::{BadInput, Place};
+use crate::error::{bad_input, unknown_format};
 
 /// Opens several inputs of one kind and with the same columns as one. The ids of each input are shifted past the largest
 /// id of the inputs before it.
@@ -26,7 +26,7 @@ use crate::error::{BadInput, Place};
 ///     _ => 0,
 /// });
 /// assert_eq!(rows.sum::<usize>(), 3);
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 ///
 /// # Errors
@@ -36,10 +36,10 @@ pub fn open_all(
     inputs: impl IntoIterator<Item = Input>,
     format: Option<Format>,
     options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+) -> Result<Reader> {
     let mut inputs: VecDeque<Input> = inputs.into_iter().collect();
     let Some(first) = inputs.pop_front() else {
-        return Err(ConvertError::NoFormat { path: None });
+        return Err(unknown_format(None));
     };
     let reader = open(first, format, options)?;
     if inputs.is_empty() {
@@ -79,7 +79,7 @@ struct JoinedReader {
 }
 
 impl Iterator for JoinedReader {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -100,13 +100,13 @@ impl Iterator for JoinedReader {
 
 impl JoinedReader {
     /// Opens the next input. Its columns must be those of the first one.
-    fn advance(&mut self, input: Input) -> Result<(), ConvertError> {
+    fn advance(&mut self, input: Input) -> Result<()> {
         let reader = open(input, self.format, &self.options)?;
         let expected = describe_columns(&self.expected);
         let found = describe_columns(reader.header());
         if expected != found {
-            let place = Place::Named("the columns of an input".to_owned());
-            let bad = BadInput::new(Class::CountMismatch, "several inputs", place, expected, found);
+            let place = "the columns of an input";
+            let bad = bad_input(Class::CountMismatch, "several inputs", place, expected, found);
             let hint = "convert them one by one, name the attributes that all of them have, or state the type of \
                         positions with --dtype float64";
             return Err(bad.with_hint(hint).into());
@@ -121,14 +121,14 @@ impl JoinedReader {
         Ok(())
     }
 
-    fn shift_id(&mut self, id: ObjectId) -> Result<ObjectId, ConvertError> {
+    fn shift_id(&mut self, id: ObjectId) -> Result<ObjectId> {
         let id = id.0.checked_add(self.shift);
         let id = id.ok_or_else(|| number_overflow_error("the ids of objects"))?;
         self.next_id = self.next_id.max(id.saturating_add(1)); // at the maximum, `advance` fails
         Ok(ObjectId(id))
     }
 
-    fn shift_piece(&mut self, piece: Piece) -> Result<Piece, ConvertError> {
+    fn shift_piece(&mut self, piece: Piece) -> Result<Piece> {
         Ok(match piece {
             Piece::Vertices(batch) => {
                 self.own_vertices += row_number(batch.len());
@@ -154,7 +154,7 @@ impl JoinedReader {
         })
     }
 
-    fn shift_batch(&mut self, batch: Batch) -> Result<Batch, ConvertError> {
+    fn shift_batch(&mut self, batch: Batch) -> Result<Batch> {
         if !batch.parts().offsets().is_empty() {
             let ids: Vec<ObjectId> = batch.parts().objects().to_vec();
             let ids = ids.into_iter().map(|id| self.shift_id(id)).collect::<Result<_, _>>()?;
@@ -169,10 +169,10 @@ impl JoinedReader {
 }
 
 /// Returns the error for a shifted number that overflows.
-fn number_overflow_error(what: &str) -> ConvertError {
-    let place = Place::Named(what.to_owned());
+fn number_overflow_error(what: &str) -> Error {
+    let place = what;
     let expected = format!("fewer than {} over all inputs", i64::MAX);
-    let bad = BadInput::new(Class::LimitExceeded, "several inputs", place, expected, "more");
+    let bad = bad_input(Class::LimitExceeded, "several inputs", place, expected, "more");
     bad.with_hint("convert them one by one").into()
 }
 
@@ -198,7 +198,7 @@ fn describe_columns(header: &Header) -> String {
 mod tests {
     use super::*;
 
-    fn ids(texts: [&'static str; 2]) -> Result<Vec<i64>, ConvertError> {
+    fn ids(texts: [&'static str; 2]) -> Result<Vec<i64>> {
         let inputs = texts.map(|text| Input::reader(text.as_bytes()));
         let mut ids = Vec::new();
         for piece in open_all(inputs, Some(Format::Csv), &ReadOptions::default())? {

@@ -19,6 +19,7 @@
 use std::collections::VecDeque;
 
 use serde_json::{Map, Value as Json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -30,10 +31,9 @@ use super::record::Vertices;
 use super::roles::{AXES, OBJECT, default_axes, describe_owner_ids};
 use super::values::{NamedValues, Values, empty_fields, is_exact_float64, take_fields};
 use super::{Bytes, ElementHeader, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::Place;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let first_elements = find_elements(&bytes, options.memory.min(SAMPLE_BYTES))?;
     let stated = options.columns.types.iter().map(|(column, _)| column.clone()).collect();
     let mut lines = ObjectLines { lines: Lines::new(bytes), stated };
@@ -58,7 +58,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         None if has_parts => Kind::Polyline,
         None => Kind::PointCloud,
     });
-    let place = Place::Named("the first lines".to_owned());
+    let place = "the first lines";
     let (names, width) = find_axes(&vertices, options);
     if width == 0 && !vertices.is_empty() {
         let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
@@ -111,7 +111,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
 
 /// Finds the first elements of a file, with at most `max_bytes` of text but at least one. Returns none for a stream, which can
 /// be read only once. Stops at a line that is no text or is too long, which is an error when the pieces are read.
-fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Line>, ConvertError> {
+fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Line>> {
     let (Some(path), Some(_)) = (bytes.path(), bytes.len()) else { return Ok(Vec::new()) };
     let mut lines = Lines::new(Bytes::open(path)?);
     let (mut elements, mut size) = (Vec::new(), 0);
@@ -192,7 +192,7 @@ fn label_long_texts(
     element_fields: &mut [NamedValues],
     bytes: &Bytes,
     options: &ReadOptions,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let is_stated =
         |name: &str| options.columns.types.iter().any(|(column, _)| column.as_str() == name);
     let fields = fields.iter_mut().map(|field| (false, field));
@@ -222,10 +222,7 @@ fn label_long_texts(
 }
 
 /// Gives the texts of a value, or of all values of a list, to `add`.
-fn add_texts(
-    value: &Json,
-    add: &mut dyn FnMut(&str) -> Result<(), ConvertError>,
-) -> Result<(), ConvertError> {
+fn add_texts(value: &Json, add: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
     match value {
         Json::Array(list) => list.iter().try_for_each(|value| add_texts(value, add)),
         value => add(&to_text(value)),
@@ -295,7 +292,7 @@ type Line = (u64, Map<String, Json>);
 
 impl ObjectLines {
     /// Returns the next object with its line number, and the length of the line.
-    fn next(&mut self) -> Result<Option<(Line, u64)>, ConvertError> {
+    fn next(&mut self) -> Result<Option<(Line, u64)>> {
         loop {
             let Some(line) = self.lines.next()? else { return Ok(None) };
             if line.trim().is_empty() {
@@ -308,14 +305,14 @@ impl ObjectLines {
                 Ok(object) => Ok(Some(((number, object), size))),
                 Err(error) => {
                     let found = error.to_string();
-                    Err(self.lines.input_error(Class::Encoding, "a JSON object", found).into())
+                    Err(self.lines.input_error(Class::Encoding, "a JSON object", found))
                 }
             };
         }
     }
 
     /// Returns the number of vertices of the first element, at least one.
-    fn corner_count(&self, line: u64, element: &Map<String, Json>) -> Result<u32, BadInput> {
+    fn corner_count(&self, line: u64, element: &Map<String, Json>) -> Result<u32> {
         let vertices = element.get(ELEMENT).unwrap_or(&Json::Null);
         match vertices.as_array().map_or(0, Vec::len) {
             0 => Err(self.input_error(line, ELEMENT, "a list of vertices", vertices)),
@@ -327,9 +324,9 @@ impl ObjectLines {
         &self,
         line: u64,
         name: &str,
-        expected: impl Into<String>,
+        expected: impl std::fmt::Display,
         found: &Json,
-    ) -> BadInput {
+    ) -> Error {
         let place = Place::Column { line, column: name.to_owned() };
         let found: String = found.to_string().chars().take(40).collect();
         self.lines.bytes().input_error(Class::Encoding, place, expected, found)
@@ -354,7 +351,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn step(&mut self) -> Result<Option<Piece>> {
         let max_rows = self.batch_rows;
         let max_bytes = max_rows.saturating_mul(16); // of elements; a saturated number is no limit
         while self.vertices.rows() < max_rows && self.elements.len() < max_bytes {
@@ -388,15 +385,17 @@ impl Pieces {
         Ok(Some(Piece::Elements { rows, fields }))
     }
 
-    fn push_vertices(&mut self, (line, object): Line) -> Result<(), ConvertError> {
+    fn push_vertices(&mut self, (line, object): Line) -> Result<()> {
         let owner = self.read_owner(line, &object)?;
         self.refuse_new_attribute(line, &object, &self.vertices.fields)?;
         if let Some(positions) = object.get(POSITIONS_KEY) {
             let Some(positions) = positions.as_array() else {
-                return Err(self
-                    .lines
-                    .input_error(line, POSITIONS_KEY, "a list of positions", positions)
-                    .into());
+                return Err(self.lines.input_error(
+                    line,
+                    POSITIONS_KEY,
+                    "a list of positions",
+                    positions,
+                ));
             };
             self.part += 1;
             for (at, position) in positions.iter().enumerate() {
@@ -431,11 +430,7 @@ impl Pieces {
     }
 
     /// Returns the object of the vertices of a line.
-    fn read_owner(
-        &self,
-        line: u64,
-        object: &Map<String, Json>,
-    ) -> Result<Option<ObjectId>, ConvertError> {
+    fn read_owner(&self, line: u64, object: &Map<String, Json>) -> Result<Option<ObjectId>> {
         let kind = self.vertices.kind();
         let id = object.get(OBJECT).unwrap_or(&Json::Null);
         let owner = match id {
@@ -443,15 +438,15 @@ impl Pieces {
             id => match id.as_i64() {
                 Some(-1) if !kind.is_chain() => None,
                 Some(id) => Some(ObjectId(id)),
-                None => return Err(self.lines.input_error(line, OBJECT, "int64", id).into()),
+                None => return Err(self.lines.input_error(line, OBJECT, "int64", id)),
             },
         };
         if owner.is_some() && !self.has_objects {
             let expected = "no object, as in the first lines";
-            return Err(self.lines.input_error(line, OBJECT, expected, id).into());
+            return Err(self.lines.input_error(line, OBJECT, expected, id));
         }
         if owner.is_none() && self.has_objects && kind.is_chain() {
-            return Err(self.lines.input_error(line, OBJECT, describe_owner_ids(kind), id).into());
+            return Err(self.lines.input_error(line, OBJECT, describe_owner_ids(kind), id));
         }
         Ok(owner)
     }
@@ -462,7 +457,7 @@ impl Pieces {
         line: u64,
         object: &Map<String, Json>,
         fields: &[NamedValues],
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let is_new = |name: &String| {
             !fields.iter().any(|field| field.name == *name)
                 && !RESERVED.contains(&name.as_str())
@@ -479,33 +474,28 @@ impl Pieces {
         }
     }
 
-    fn push_position(
-        &mut self,
-        line: u64,
-        name: &str,
-        position: &Json,
-    ) -> Result<(), ConvertError> {
+    fn push_position(&mut self, line: u64, name: &str, position: &Json) -> Result<()> {
         let width = self.vertices.positions.width() as usize;
         let Some(numbers) = position.as_array().filter(|numbers| numbers.len() == width) else {
             let expected = format!("a list of {width} numbers");
-            return Err(self.lines.input_error(line, name, expected, position).into());
+            return Err(self.lines.input_error(line, name, expected, position));
         };
         for value in numbers {
             let text = to_text(value);
             let is_number = parse_number(value).is_some() && !value.is_null();
             if self.exact_positions && !is_exact_float64(&text) {
                 let expected = "a whole number that float64 holds exactly";
-                return Err(self.lines.input_error(line, name, expected, value).into());
+                return Err(self.lines.input_error(line, name, expected, value));
             }
             if !is_number || !self.vertices.positions.push_text(&text) {
                 let expected = self.vertices.positions.dtype().to_string();
-                return Err(self.lines.input_error(line, name, expected, value).into());
+                return Err(self.lines.input_error(line, name, expected, value));
             }
         }
         Ok(())
     }
 
-    fn push_element(&mut self, (line, object): Line) -> Result<(), ConvertError> {
+    fn push_element(&mut self, (line, object): Line) -> Result<()> {
         let Some(corners) = self.corners else {
             if self.lines.lines.bytes().path().is_some() {
                 return Ok(()); // listed in `left_out`
@@ -519,7 +509,7 @@ impl Pieces {
         let list = vertices.as_array().filter(|list| list.len() == usize_from_u32(corners));
         let Some(list) = list else {
             let expected = format!("a list of {corners} numbers");
-            return Err(self.lines.input_error(line, ELEMENT, expected, vertices).into());
+            return Err(self.lines.input_error(line, ELEMENT, expected, vertices));
         };
         for corner in list {
             match corner.as_i64().filter(|corner| (0..self.count).contains(corner)) {
@@ -527,7 +517,7 @@ impl Pieces {
                 None => {
                     let expected = format!("a vertex below {}", self.count);
                     let bad = self.lines.input_error(line, ELEMENT, expected, corner);
-                    return Err(BadInput { class: Class::OutOfBounds, ..bad }.into());
+                    return Err(bad.with_class(Class::OutOfBounds));
                 }
             }
         }
@@ -540,18 +530,13 @@ impl Pieces {
 }
 
 /// Adds the value of a row, or its list of values.
-fn push_value(
-    lines: &ObjectLines,
-    line: u64,
-    field: &mut NamedValues,
-    value: &Json,
-) -> Result<(), ConvertError> {
+fn push_value(lines: &ObjectLines, line: u64, field: &mut NamedValues, value: &Json) -> Result<()> {
     let width = field.values.width() as usize;
     let dtype = field.values.dtype();
     let bad_value = |found: &Json| {
         let expected = if width > 1 { format!("{width} of {dtype}") } else { dtype.to_string() };
         let bad = lines.input_error(line, &field.name, expected, found);
-        ConvertError::from(bad.with_hint("its type was inferred from the first lines: state it"))
+        bad.with_hint("its type was inferred from the first lines: state it")
     };
     let nulls;
     let values: &[Json] = match value {

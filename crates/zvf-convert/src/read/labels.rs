@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Value};
 
 use super::values::{Labels, NamedValues};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 
 /// Collector of the distinct texts of some columns.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl LabelCollector {
     }
 
     /// Adds a text of column `at`.
-    pub(super) fn add(&mut self, at: usize, text: &str) -> Result<(), ConvertError> {
+    pub(super) fn add(&mut self, at: usize, text: &str) -> Result<()> {
         let Some(codes) = self.columns.get_mut(at).filter(|codes| !codes.contains_key(text)) else {
             return Ok(());
         };
@@ -39,9 +39,9 @@ impl LabelCollector {
             codes.insert(text.to_owned(), code);
             return Ok(());
         }
-        let place = Place::Named("columns of long texts".to_owned());
+        let place = "columns of long texts";
         let expected = format!("different texts of at most {} bytes", self.max_bytes);
-        let bad = BadInput::new(Class::LimitExceeded, self.format, place, expected, "more");
+        let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
         Err(bad.with_hint("raise --memory-limit, or choose fewer attributes").into())
     }
 
@@ -62,10 +62,10 @@ pub(super) fn is_long(dtype: Dtype) -> bool {
 }
 
 /// Returns the error for long texts in a stream, which cannot be read twice.
-pub(super) fn stream_error(format: &'static str, column: &str) -> ConvertError {
-    let place = Place::Named(format!("column {column:?}"));
+pub(super) fn stream_error(format: &'static str, column: &str) -> Error {
+    let place = format!("column {column:?}");
     let expected = format!("texts of at most {} characters in a stream", MAX_PADDED_BYTES / 4);
-    let bad = BadInput::new(Class::Unsupported, format, place, expected, "a longer one");
+    let bad = bad_input(Class::Unsupported, format, place, expected, "a longer one");
     bad.with_hint("give the file itself, state the type of the column, or leave it out").into()
 }
 

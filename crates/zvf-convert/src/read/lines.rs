@@ -1,11 +1,11 @@
 //! Reader of numbered lines.
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use super::input::Bytes;
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::Place;
 
 /// The lines of a file, numbered from 1. A line ends with a line feed; a carriage return before it is removed. If the
 /// first line ends with a lone carriage return, as old programs write it, all lines do.
@@ -33,12 +33,12 @@ impl Lines {
     }
 
     /// Returns the next line, or `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<&str>, ConvertError> {
+    pub(super) fn next(&mut self) -> Result<Option<&str>> {
         if self.advance()? { self.decode().map(Some) } else { Ok(None) }
     }
 
     /// Moves to the next line. Returns `false` at the end.
-    fn advance(&mut self) -> Result<bool, ConvertError> {
+    fn advance(&mut self) -> Result<bool> {
         self.bytes.take(std::mem::take(&mut self.in_place));
         self.line.clear();
         if let Some(mark) = self.end {
@@ -56,10 +56,7 @@ impl Lines {
 
     /// Returns the complete lines in the buffer, at most `max_lines`, and their number. Returns `None` if there are too few
     /// to be worth it, if lines do not end with a line feed, or if the bytes are not UTF-8.
-    pub(super) fn peek_block(
-        &mut self,
-        max_lines: usize,
-    ) -> Result<Option<(&str, u64)>, ConvertError> {
+    pub(super) fn peek_block(&mut self, max_lines: usize) -> Result<Option<(&str, u64)>> {
         self.bytes.take(std::mem::take(&mut self.in_place));
         if self.end != Some(b'\n') {
             return Ok(None);
@@ -80,7 +77,7 @@ impl Lines {
     }
 
     /// Copies the next line into `line`, buffer by buffer. Returns `false` at the end.
-    fn copy_line(&mut self) -> Result<bool, ConvertError> {
+    fn copy_line(&mut self) -> Result<bool> {
         let mut ended = false;
         let mut any = false;
         while !ended {
@@ -119,10 +116,12 @@ impl Lines {
             if self.line.len() > MAX_LINE_BYTES {
                 let expected = format!("a line of at most {MAX_LINE_BYTES} bytes");
                 let place = Place::Line(self.number + 1);
-                return Err(self
-                    .bytes
-                    .input_error(Class::LimitExceeded, place, expected, "a longer one")
-                    .into());
+                return Err(self.bytes.input_error(
+                    Class::LimitExceeded,
+                    place,
+                    expected,
+                    "a longer one",
+                ));
             }
         }
         Ok(any)
@@ -134,7 +133,7 @@ impl Lines {
     }
 
     /// Returns the current line as text.
-    fn decode(&mut self) -> Result<&str, ConvertError> {
+    fn decode(&mut self) -> Result<&str> {
         let Self { bytes, lenient, text, line, in_place, number, end: _ } = self;
         let line = select_line_bytes(bytes, line, *in_place, *number);
         match std::str::from_utf8(line) {
@@ -146,14 +145,14 @@ impl Lines {
             Err(error) => {
                 let found = format!("other bytes after {} of them", error.valid_up_to());
                 let place = Place::Line(*number);
-                Err(bytes.input_error(Class::Encoding, place, "text in UTF-8", found).into())
+                Err(bytes.input_error(Class::Encoding, place, "text in UTF-8", found))
             }
         }
     }
 
     /// Returns the next line joined with its continuation lines. A line that ends with `\` continues in the next one,
     /// unless it is a comment.
-    pub(super) fn next_continued(&mut self) -> Result<Option<&str>, ConvertError> {
+    pub(super) fn next_continued(&mut self) -> Result<Option<&str>> {
         if !self.advance()? {
             return Ok(None);
         }
@@ -161,7 +160,7 @@ impl Lines {
     }
 
     /// Returns the bytes of the next line with its continuation lines, without decoding a line that has none.
-    pub(super) fn next_continued_bytes(&mut self) -> Result<Option<&[u8]>, ConvertError> {
+    pub(super) fn next_continued_bytes(&mut self) -> Result<Option<&[u8]>> {
         if !self.advance()? {
             return Ok(None);
         }
@@ -178,7 +177,7 @@ impl Lines {
     }
 
     /// Joins the current line with its continuation lines.
-    fn join_continued(&mut self) -> Result<&str, ConvertError> {
+    fn join_continued(&mut self) -> Result<&str> {
         let mut joined = self.decode()?.trim_end_matches('\\').to_owned();
         while let Some(line) = self.next()? {
             joined.push(' ');
@@ -187,9 +186,7 @@ impl Lines {
             if joined.len() > MAX_LINE_BYTES {
                 let expected =
                     format!("a line of at most {MAX_LINE_BYTES} bytes with those it goes on in");
-                return Err(self
-                    .input_error(Class::LimitExceeded, expected, "a longer one")
-                    .into());
+                return Err(self.input_error(Class::LimitExceeded, expected, "a longer one"));
             }
             if ends {
                 break;
@@ -223,9 +220,9 @@ impl Lines {
     pub(super) fn input_error(
         &self,
         class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         self.bytes.input_error(class, Place::Line(self.number), expected, found)
     }
 }

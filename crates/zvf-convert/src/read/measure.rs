@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -21,8 +22,7 @@ use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::values::new_column;
 use super::{Measure, Piece, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 
 impl Measure {
     /// Returns the names of its attributes.
@@ -51,7 +51,7 @@ pub(super) fn add_measures(
     reader: Reader,
     format: &'static str,
     options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+) -> Result<Reader> {
     let mut measures = Vec::new();
     for measure in &options.measures {
         if !measures.contains(measure) {
@@ -63,19 +63,11 @@ pub(super) fn add_measures(
     }
     let mut header = reader.header().clone();
     let input_error = |place: &str, expected: &str, found: String| {
-        BadInput::new(
-            Class::InvalidArgument,
-            format,
-            Place::Named(place.to_owned()),
-            expected,
-            found,
-        )
+        bad_input(Class::InvalidArgument, format, place, expected, found)
     };
     if !header.kind.is_chain() || !header.objects {
         let expected = "lines, polylines or streamlines, whose vertices are in order";
-        return Err(
-            input_error("what is computed of objects", expected, header.kind.to_string()).into()
-        );
+        return Err(input_error("what is computed of objects", expected, header.kind.to_string()));
     }
     let axes = header.positions.width();
     for measure in &measures {
@@ -124,7 +116,7 @@ struct MeasuringReader {
 }
 
 impl Iterator for MeasuringReader {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.reader.next() {
@@ -144,7 +136,7 @@ impl Iterator for MeasuringReader {
 
 impl MeasuringReader {
     /// Adds the vertices of a batch to the paths.
-    fn add_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn add_vertices(&mut self, batch: &Batch) -> Result<()> {
         let positions = batch.positions();
         for part in batch.parts().iter() {
             let path = self.paths.entry(part.object.0).or_insert_with(|| Path {
@@ -155,9 +147,9 @@ impl MeasuringReader {
             });
             let count = u32::try_from(part.rows.len()).ok();
             let Some(vertices) = count.and_then(|count| path.vertices.checked_add(count)) else {
-                let place = Place::Named(format!("object {}", part.object.0));
+                let place = format!("object {}", part.object.0);
                 let expected = "fewer than 2^32 vertices to measure";
-                let bad = BadInput::new(Class::LimitExceeded, self.format, place, expected, "more");
+                let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
                 return Err(bad.into());
             };
             for row in part.rows {
@@ -173,19 +165,15 @@ impl MeasuringReader {
         if self.paths.len() > self.max_paths {
             let found = format!("more than {} that may go on", self.max_paths);
             let expected = "objects one after the other, or few enough for memory";
-            let place = Place::Named("objects".to_owned());
-            let bad = BadInput::new(Class::LimitExceeded, self.format, place, expected, found);
+            let place = "objects";
+            let bad = bad_input(Class::LimitExceeded, self.format, place, expected, found);
             return Err(bad.with_hint("give more memory: --memory-limit").into());
         }
         Ok(())
     }
 
     /// Removes the paths of complete objects and adds their measures to `fields`.
-    fn finish_objects(
-        &mut self,
-        ids: Vec<ObjectId>,
-        mut fields: Vec<Field>,
-    ) -> Result<Piece, ConvertError> {
+    fn finish_objects(&mut self, ids: Vec<ObjectId>, mut fields: Vec<Field>) -> Result<Piece> {
         let nan = vec![f64::NAN; self.axes];
         let paths: Vec<Path> = ids
             .iter()
@@ -210,11 +198,7 @@ impl MeasuringReader {
 }
 
 /// Computes the attributes of a measure, one row for each path.
-fn compute_fields(
-    measure: Measure,
-    paths: &[Path],
-    axes: usize,
-) -> Result<Vec<Field>, ConvertError> {
+fn compute_fields(measure: Measure, paths: &[Path], axes: usize) -> Result<Vec<Field>> {
     let floats = |values: &dyn Fn(&Path) -> Vec<f64>, name: &'static str| {
         let bytes: Vec<u8> = paths
             .iter()
@@ -222,7 +206,7 @@ fn compute_fields(
             .flat_map(|x| zvf_format::num::nearest_f32(x).to_le_bytes())
             .collect();
         let (dtype, width) = measure.shape(axes as u32);
-        Ok::<_, ConvertError>(Field::new(name, new_column(dtype, width, bytes)?))
+        Ok::<_, Error>(Field::new(name, new_column(dtype, width, bytes)?))
     };
     match measure {
         Measure::Length => Ok(vec![floats(&|path| vec![path.length], "length")?]),
@@ -272,7 +256,7 @@ mod tests {
     use crate::read::{self, Format, Input};
     use zvf_model::Kind;
 
-    fn read_csv(text: &'static str, options: &ReadOptions) -> Result<Vec<Piece>, ConvertError> {
+    fn read_csv(text: &'static str, options: &ReadOptions) -> Result<Vec<Piece>> {
         read::open(Input::reader(text.as_bytes()), Some(Format::Csv), options)?.collect()
     }
 

@@ -50,7 +50,6 @@ pub(crate) mod obj;
 mod options;
 mod packed;
 mod percent_encoding;
-mod piece;
 pub(crate) mod ply;
 mod polygon;
 pub(crate) mod precomputed;
@@ -72,8 +71,8 @@ mod xml;
 mod zip;
 
 use std::fmt;
+use std::future::ready;
 use std::iter::FusedIterator;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use csv::{TextRow, TextTable, is_missing_word, read_table};
@@ -83,15 +82,17 @@ pub use input::Input;
 pub use join::open_all;
 pub use options::{Bounds, ColumnRoles, Measure, Polygons, ReadOptions, TextOptions};
 pub(crate) use packed::encode_base64;
-pub use piece::{ElementHeader, Group, Header, Piece, Space};
 pub(crate) use values::column_error;
 
 pub use crate::format::Format;
 
+use futures_util::future::BoxFuture;
+use zvf_error::Result;
 use zvf_format::Class;
+use zvf_model::flow::Source;
+pub(crate) use zvf_model::flow::{ElementHeader, Group, Header, Piece, Space};
 
-use crate::ConvertError;
-use crate::error::Place;
+use crate::error::{unknown_format, worded_error};
 use crate::format::MissingFormat;
 
 /// Opens `input` as `format`, or as the format that its first bytes or its name show.
@@ -106,17 +107,13 @@ use crate::format::MissingFormat;
 ///     let Piece::Vertices(batch) = piece? else { continue };
 ///     assert_eq!((batch.len(), batch.positions().float(1, 1)), (2, Some(3.0)));
 /// }
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 ///
 /// # Errors
 ///
 /// When the file cannot be read, its format is not known, or its header is invalid.
-pub fn open(
-    input: Input,
-    format: Option<Format>,
-    options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+pub fn open(input: Input, format: Option<Format>, options: &ReadOptions) -> Result<Reader> {
     let mut bytes = input.begin()?;
     let detected = Format::detect(&bytes.start()?);
     let by_name = || bytes.path().and_then(Format::from_extension);
@@ -127,25 +124,26 @@ pub fn open(
     };
     let Some(format) = format.or(detected).or_else(by_name) else {
         return Err(match bytes.path().and_then(MissingFormat::from_extension) {
-            Some(missing) => ConvertError::LacksFormat(missing),
-            None => ConvertError::NoFormat { path: bytes.path().map(Path::to_owned) },
+            Some(missing) => worded_error(Class::Unsupported, missing.to_string()),
+            None => unknown_format(bytes.path()),
         });
     };
     bytes.set_format(format);
     let Some(open) = format.spec().read else {
-        return Err(ConvertError::NotRead { format: format.name() });
+        let (format, readable) = (format.name(), Format::list_readable());
+        let text =
+            format!("{format} is written and not read: the formats that are read are {readable}");
+        return Err(worded_error(Class::Unsupported, text));
     };
     if bytes.is_folder() && !format.capabilities().is_folder {
         let path = bytes.path().map(|path| path.display().to_string()).unwrap_or_default();
-        let place = Place::Named(path);
-        return Err(bytes.input_error(Class::InvalidArgument, place, "a file", "a folder").into());
+        let place = path;
+        return Err(bytes.input_error(Class::InvalidArgument, place, "a file", "a folder"));
     }
     if format != Format::Precomputed && (options.lod != 0 || options.segments.is_some()) {
-        let place = Place::Named("segments and levels of detail".to_owned());
+        let place = "segments and levels of detail";
         let found = format.name();
-        return Err(bytes
-            .input_error(Class::Unsupported, place, "a folder of precomputed", found)
-            .into());
+        return Err(bytes.input_error(Class::Unsupported, place, "a folder of precomputed", found));
     }
     measure::add_measures(open(bytes, options)?, format.name(), options)
 }
@@ -160,11 +158,11 @@ pub fn open(
 ///     ..ReadOptions::default()
 /// })?;
 /// assert!(reader.next().unwrap().is_err() && reader.next().is_none());
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 pub struct Reader {
     header: Header,
-    pieces: Box<dyn Iterator<Item = Result<Piece, ConvertError>> + Send>,
+    pieces: Box<dyn Iterator<Item = Result<Piece>> + Send>,
     ended: bool,
     notes: Notes,
     seeks: bool, // `nth` of the pieces skips without reading
@@ -183,7 +181,7 @@ impl Notes {
 impl Reader {
     pub(crate) fn new(
         header: Header,
-        pieces: impl Iterator<Item = Result<Piece, ConvertError>> + Send + 'static,
+        pieces: impl Iterator<Item = Result<Piece>> + Send + 'static,
     ) -> Self {
         let (pieces, notes) = (Box::new(pieces), Notes::default());
         Self { header, pieces, ended: false, notes, seeks: false }
@@ -197,7 +195,7 @@ impl Reader {
     /// Creates a reader that calls `step` for each piece, until it returns `None`.
     pub(crate) fn from_steps(
         header: Header,
-        mut step: impl FnMut() -> Result<Option<Piece>, ConvertError> + Send + 'static,
+        mut step: impl FnMut() -> Result<Option<Piece>> + Send + 'static,
     ) -> Self {
         Self::new(header, std::iter::from_fn(move || step().transpose()))
     }
@@ -211,7 +209,7 @@ impl Reader {
     /// let header = file.header().clone();
     /// let pieces: Vec<Piece> = file.collect::<Result<_, _>>()?;
     /// assert_eq!(Reader::from_pieces(header, pieces).count(), 1);
-    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// # Ok::<(), zvf_error::Error>(())
     /// ```
     #[must_use]
     pub fn from_pieces(header: Header, pieces: Vec<Piece>) -> Self {
@@ -230,12 +228,12 @@ impl Reader {
     ///     piece
     /// });
     /// assert_eq!((reader.by_ref().count(), reader.notes().len()), (1, 1));
-    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// # Ok::<(), zvf_error::Error>(())
     /// ```
     #[must_use]
     pub fn from_fn(
         header: Header,
-        mut next: impl FnMut(&mut Vec<String>) -> Option<Result<Piece, ConvertError>> + Send + 'static,
+        mut next: impl FnMut(&mut Vec<String>) -> Option<Result<Piece>> + Send + 'static,
     ) -> Self {
         let notes = Notes::default();
         let shared_notes = notes.clone();
@@ -266,13 +264,13 @@ impl Reader {
     /// let mut file = read::open(Input::reader(&b"x\n1\n"[..]), Some(Format::Csv), &ReadOptions::default())?;
     /// assert!(!file.seek_past(1)?, "lines are as long as they are");
     /// assert_eq!(file.count(), 1);
-    /// # Ok::<(), zvf_convert::ConvertError>(())
+    /// # Ok::<(), zvf_error::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// When the file cannot be read there.
-    pub fn seek_past(&mut self, pieces: usize) -> Result<bool, ConvertError> {
+    pub fn seek_past(&mut self, pieces: usize) -> Result<bool> {
         let Some(last) = pieces.checked_sub(1) else { return Ok(true) };
         if !self.seeks || self.ended {
             return Ok(self.ended);
@@ -290,7 +288,7 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -303,6 +301,24 @@ impl Iterator for Reader {
 }
 
 impl FusedIterator for Reader {}
+
+impl Source for Reader {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn next_piece(&mut self) -> BoxFuture<'_, Result<Option<Piece>>> {
+        Box::pin(ready(self.next().transpose()))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Self::notes(self)
+    }
+}
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

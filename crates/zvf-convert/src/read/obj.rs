@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::str::SplitAsciiWhitespace;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -29,12 +30,11 @@ use super::record::Vertices;
 use super::roles::default_axes;
 use super::values::{NamedValues, Values, survives_float32};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().map(std::path::Path::to_owned) else {
-        let place = Place::Named("the stream".to_owned());
+        let place = "the stream";
         let bad =
             bytes.input_error(Class::Unsupported, place, "a file, which is read twice", "a stream");
         return Err(bad.with_hint("give the file itself").into());
@@ -49,17 +49,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let keyword = if kind == Kind::Mesh { "f" } else { "l" };
     let count = if kind == Kind::Mesh { counts.faces } else { counts.lines };
     if kind.has_links() && count == 0 {
-        let place = Place::Named("the file".to_owned());
+        let place = "the file";
         let expected = format!("edges or faces of a {kind}");
-        let bad = BadInput::new(Class::InvalidArgument, "OBJ", place, expected, "none");
+        let bad = bad_input(Class::InvalidArgument, "OBJ", place, expected, "none");
         return Err(bad.into());
     }
     let inferred = if counts.needs_float64 { FLOAT64 } else { Dtype::FLOAT32 };
     let dtype = options.positions.unwrap_or(inferred);
     if dtype.kind != DtypeKind::Float {
-        let place = Place::Named("the positions".to_owned());
+        let place = "the positions";
         let bad =
-            BadInput::new(Class::Unsupported, "OBJ", place, "a type of floats", dtype.to_string());
+            bad_input(Class::Unsupported, "OBJ", place, "a type of floats", dtype.to_string());
         return Err(bad.into());
     }
     let has_colour = counts.has_colour;
@@ -73,7 +73,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         let mut bytes = Bytes::open(&path)?;
         bytes.set_format(super::Format::Obj);
         let polygons = if keyword == Some("l") { Polygons::Same } else { options.polygons };
-        Ok::<_, ConvertError>(Pieces {
+        Ok::<_, Error>(Pieces {
             lines: Lines::new_lossy(bytes),
             body: Body {
                 keyword,
@@ -118,7 +118,7 @@ struct LineCounts {
 
 impl LineCounts {
     /// Counts the lines, and looks at the digits of coordinates if `infers_type`.
-    fn scan(mut lines: Lines, infers_type: bool) -> Result<Self, ConvertError> {
+    fn scan(mut lines: Lines, infers_type: bool) -> Result<Self> {
         let mut counts = Self::default();
         while let Some(line) = lines.next_continued_bytes()? {
             let line = line.trim_ascii();
@@ -208,9 +208,9 @@ impl Fault {
     }
 
     /// Adds the place, the current line.
-    fn into_error(self, lines: &Lines) -> ConvertError {
+    fn into_error(self, lines: &Lines) -> Error {
         match self {
-            Self::Bad(class, expected, found) => lines.input_error(class, expected, found).into(),
+            Self::Bad(class, expected, found) => lines.input_error(class, expected, found),
             Self::Refused(refusal, found) => {
                 refusal.into_error(|class, expected| lines.input_error(class, expected, found))
             }
@@ -219,7 +219,7 @@ impl Fault {
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn step(&mut self) -> Result<Option<Piece>> {
         if let Some(piece) = self.pending.take() {
             return Ok(Some(piece));
         }

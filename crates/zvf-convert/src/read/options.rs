@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
 
@@ -132,7 +133,7 @@ impl Default for ReadOptions {
 ///     let Piece::Objects { fields, .. } = piece? else { continue };
 ///     assert_eq!(fields[0].column.float(0, 0), Some(6.0));
 /// }
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -190,7 +191,7 @@ impl FromStr for Measure {
 /// let text: &[u8] = b"name,lon,lat\nhere,10,50\n";
 /// let reader = read::open(Input::reader(text), Some(Format::Csv), &options)?;
 /// assert_eq!((reader.header().axes.len(), reader.header().fields.len()), (2, 1));
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -220,7 +221,7 @@ pub struct ColumnRoles {
 /// }).sum();
 /// assert_eq!(rows, 2);
 /// assert!(reader.notes()[0].starts_with("1 bad row was skipped: line 3"));
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 

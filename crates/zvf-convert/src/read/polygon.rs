@@ -1,13 +1,12 @@
 //! Builder of edges and faces.
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 
 use super::roles::MAX_CORNERS;
 use super::values::{NamedValues, Values, take_fields};
 use super::{Piece, Polygons};
-use crate::ConvertError;
-use crate::error::BadInput;
 
 /// Builder of elements of one width, taken batch by batch.
 #[derive(Debug)]
@@ -29,10 +28,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     /// Adds the place and what was found, with `input_error`.
-    pub(super) fn into_error(
-        self,
-        input_error: impl FnOnce(Class, String) -> BadInput,
-    ) -> ConvertError {
+    pub(super) fn into_error(self, input_error: impl FnOnce(Class, String) -> Error) -> Error {
         let bad = input_error(self.class, self.expected);
         self.hint.map_or(bad.clone(), |hint| bad.with_hint(hint)).into()
     }
@@ -129,7 +125,7 @@ impl Corners {
     }
 
     /// Takes the current batch as a piece, with its attributes.
-    pub(super) fn take(&mut self, fields: &mut [NamedValues]) -> Result<Piece, ConvertError> {
+    pub(super) fn take(&mut self, fields: &mut [NamedValues]) -> Result<Piece> {
         self.count = 0;
         let mut rows = Values::new(Dtype::INT64, self.width.unwrap_or(1)); // any width will do without rows
         rows.push_bytes(&std::mem::take(&mut self.rows));

@@ -1,10 +1,10 @@
 //! Builder of batches of vertices, and the size of blocks of records.
 
+use zvf_error::Result;
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
 use super::values::{NamedValues, Values, batch_error, empty_fields, take_fields};
 use super::{Header, Piece};
-use crate::ConvertError;
 
 /// Builder of vertices with their attributes and objects, taken batch by batch.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Vertices {
     }
 
     /// Returns the header of a file with such vertices.
-    pub(super) fn header(&mut self, axes: Vec<String>) -> Result<Header, ConvertError> {
+    pub(super) fn header(&mut self, axes: Vec<String>) -> Result<Header> {
         Ok(Header {
             fields: empty_fields(&self.fields)?,
             objects: !matches!(self.owners, Owners::None),
@@ -111,7 +111,7 @@ impl Vertices {
     }
 
     /// Takes the current batch as a piece.
-    pub(super) fn take(&mut self) -> Result<Piece, ConvertError> {
+    pub(super) fn take(&mut self) -> Result<Piece> {
         let batch = Batch::new(self.kind, self.positions.take()?);
         let fields = take_fields(&mut self.fields)?;
         let batch = fields.into_iter().try_fold(batch, Batch::with_field).map_err(batch_error)?;

@@ -1,5 +1,6 @@
 //! Roles of the fields of a record, and conversion of blocks of records to vertices.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -8,8 +9,7 @@ use zvf_model::{Column, Kind, ObjectId, Value};
 use super::record::Vertices;
 use super::values::{NamedValues, Slot, Values, row_bytes};
 use super::{Piece, ReadOptions};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl RecordTable {
         kind: Kind,
         options: &ReadOptions,
         format: &'static str,
-    ) -> Result<(Self, Vec<String>), ConvertError> {
+    ) -> Result<(Self, Vec<String>)> {
         let roles = Roles::assign(fields, options, format)?;
         let (vertices, axes) = roles.build_vertices(kind, format)?;
         Ok((Self { stride: record_bytes(fields).max(1), roles, vertices, format }, axes))
@@ -60,7 +60,7 @@ impl RecordTable {
     }
 
     /// Converts a block of complete records.
-    pub(super) fn make_piece(&mut self, records: &[u8]) -> Result<Piece, ConvertError> {
+    pub(super) fn make_piece(&mut self, records: &[u8]) -> Result<Piece> {
         let Self { stride, roles, vertices, format } = self;
         let gather = |field: &PlacedField| {
             let mut values = Values::new(field.field.dtype, 1);
@@ -110,17 +110,14 @@ fn merge_slots(places: &[PlacedField]) -> Option<Slot> {
 }
 
 /// Returns the kind of a table without edges or faces: the one in the options, which must have no links.
-pub(super) fn point_kind(
-    options: &ReadOptions,
-    format: &'static str,
-) -> Result<Kind, ConvertError> {
+pub(super) fn point_kind(options: &ReadOptions, format: &'static str) -> Result<Kind> {
     let kind = options.kind.unwrap_or(Kind::PointCloud);
     if !kind.has_links() {
         return Ok(kind);
     }
     let hint = "ask for points, lines, polylines or streamlines";
     let expected = format!("edges or faces of a {kind}");
-    let bad = bad_input(format, "the file", Class::Unsupported, expected, "vertices only");
+    let bad = bad_input(Class::Unsupported, format, "the file", expected, "vertices only");
     Err(bad.with_hint(hint).into())
 }
 
@@ -141,13 +138,9 @@ struct PlacedField {
 }
 
 impl Roles {
-    fn assign(
-        fields: &[RecordField],
-        options: &ReadOptions,
-        format: &'static str,
-    ) -> Result<Self, ConvertError> {
+    fn assign(fields: &[RecordField], options: &ReadOptions, format: &'static str) -> Result<Self> {
         let input_error = |class, expected: &str, found: String| {
-            bad_input(format, "the fields of a record", class, expected, found)
+            bad_input(class, format, "the fields of a record", expected, found)
         };
         let placed = place_fields(fields);
         let names = || {
@@ -158,9 +151,7 @@ impl Roles {
         for (at, placed_field) in placed.iter().enumerate() {
             if placed.iter().take(at).any(|earlier| earlier.field.name == placed_field.field.name) {
                 let found = format!("{:?} twice", placed_field.field.name);
-                return Err(
-                    input_error(Class::Duplicate, "another name for each field", found).into()
-                );
+                return Err(input_error(Class::Duplicate, "another name for each field", found));
             }
         }
         let find = |name: &str| placed.iter().find(|place| place.field.name == name).cloned();
@@ -181,9 +172,7 @@ impl Roles {
         if positions.is_empty() {
             let expected = "a field \"position\", or \"x\", \"y\", \"z\"";
             let hint = "say which fields are positions";
-            return Err(input_error(Class::InvalidArgument, expected, names())
-                .with_hint(hint)
-                .into());
+            return Err(input_error(Class::InvalidArgument, expected, names()).with_hint(hint));
         }
         let object =
             columns.object.as_ref().map(find_required).transpose()?.or_else(|| find(OBJECT));
@@ -192,9 +181,7 @@ impl Roles {
                 || !matches!(object.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt))
         {
             let found = format!("{} x {}", object.field.dtype, object.field.width);
-            return Err(
-                input_error(Class::Unsupported, "one whole number for the object", found).into()
-            );
+            return Err(input_error(Class::Unsupported, "one whole number for the object", found));
         }
         let is_integer = |place: &PlacedField| {
             place.field.width == 1 && place.field.dtype.kind == DtypeKind::Int && object.is_some()
@@ -214,11 +201,7 @@ impl Roles {
     }
 
     /// Creates a builder of vertices with these columns. Returns it with the names of the axes.
-    fn build_vertices(
-        &self,
-        kind: Kind,
-        format: &'static str,
-    ) -> Result<(Vertices, Vec<String>), ConvertError> {
+    fn build_vertices(&self, kind: Kind, format: &'static str) -> Result<(Vertices, Vec<String>)> {
         // A saturated width is refused as too wide.
         let width =
             self.positions.iter().fold(0_u32, |sum, place| sum.saturating_add(place.field.width));
@@ -229,7 +212,7 @@ impl Roles {
                 let expected = format!("{dtype} for every axis");
                 let hint = "convert them to one type first";
                 let found = place.field.dtype.to_string();
-                let bad = bad_input(format, &place.field.name, Class::Unsupported, expected, found);
+                let bad = bad_input(Class::Unsupported, format, &place.field.name, expected, found);
                 return Err(bad.with_hint(hint).into());
             }
         }
@@ -259,26 +242,21 @@ fn place_fields(fields: &[RecordField]) -> Vec<PlacedField> {
 }
 
 /// Checks that a store can hold such positions: the number of axes, and a type of numbers.
-pub(super) fn check_position_type(
-    dtype: Dtype,
-    width: u32,
-    format: &'static str,
-) -> Result<(), ConvertError> {
+pub(super) fn check_position_type(dtype: Dtype, width: u32, format: &'static str) -> Result<()> {
     let is_too_wide = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
     if is_too_wide || width == 0 {
         let expected = format!("from 1 to {MAX_AXES} axes of positions");
         return Err(bad_input(
+            Class::BadShape,
             format,
             "the positions",
-            Class::BadShape,
             expected,
             width.to_string(),
-        )
-        .into());
+        ));
     }
     if matches!(dtype.kind, DtypeKind::Bool | DtypeKind::Text) {
         let found = dtype.to_string();
-        return Err(bad_input(format, "the positions", Class::Unsupported, "numbers", found).into());
+        return Err(bad_input(Class::Unsupported, format, "the positions", "numbers", found));
     }
     Ok(())
 }
@@ -290,24 +268,13 @@ pub(super) fn default_axes(width: u32) -> Vec<String> {
         .collect()
 }
 
-/// Returns an error in a part of the input that has a name.
-fn bad_input(
-    format: &'static str,
-    what: &str,
-    class: Class,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-) -> BadInput {
-    BadInput::new(class, format, Place::Named(what.to_owned()), expected, found)
-}
-
 /// Returns the object in `row` of a column of ids, if it has one.
 pub(super) fn owner_at(
     column: &Column,
     row: usize,
     kind: Kind,
     format: &'static str,
-) -> Result<Option<ObjectId>, BadInput> {
+) -> Result<Option<ObjectId>> {
     let id = match column.as_slice::<i64>().filter(|_| column.width() == 1) {
         Some(ids) => ids.get(row).map_or(Value::Null, |id| Value::Int(*id)),
         None => column.value(row, 0),
@@ -319,13 +286,13 @@ pub(super) fn owner_at(
             Ok(id) => Ok(Some(ObjectId(id))),
             Err(_) => {
                 let expected = "a number below 2^63";
-                Err(bad_input(format, "the objects", Class::Overflow, expected, id.to_string()))
+                Err(bad_input(Class::Overflow, format, "the objects", expected, id.to_string()))
             }
         },
         Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) => match kind.is_chain() {
             true => {
                 let expected = describe_owner_ids(kind);
-                Err(bad_input(format, "the objects", Class::Encoding, expected, "none"))
+                Err(bad_input(Class::Encoding, format, "the objects", expected, "none"))
             }
             false => Ok(None),
         },

@@ -7,13 +7,13 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::Format;
 use super::input::Bytes;
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{Place, bad_input, read_failed};
 
 /// A file with random access.
 pub(crate) struct Source {
@@ -30,11 +30,11 @@ enum Backing {
 
 impl Source {
     /// Opens `bytes`, of which none may have been taken. Reads a stream into memory, at most `memory` bytes.
-    pub(crate) fn open(mut bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
+    pub(crate) fn open(mut bytes: Bytes, memory: u64) -> Result<Self> {
         let format = bytes.format().name();
         if let Some(path) = bytes.path() {
-            let file = File::open(path).map_err(ConvertError::Read)?;
-            let metadata = file.metadata().map_err(ConvertError::Read)?;
+            let file = File::open(path).map_err(read_failed)?;
+            let metadata = file.metadata().map_err(read_failed)?;
             if metadata.is_file() {
                 return Ok(Self { backing: Backing::File(file), len: metadata.len(), format });
             }
@@ -78,11 +78,11 @@ impl Source {
     }
 
     /// Returns a reader of the bytes in order, from the start.
-    pub(crate) fn begin(&self, format: Format) -> Result<Bytes, ConvertError> {
+    pub(crate) fn begin(&self, format: Format) -> Result<Bytes> {
         let stream: Box<dyn std::io::Read + Send> = match &self.backing {
             Backing::File(file) => {
-                let mut file = file.try_clone().map_err(ConvertError::Read)?;
-                file.seek(SeekFrom::Start(0)).map_err(ConvertError::Read)?;
+                let mut file = file.try_clone().map_err(read_failed)?;
+                file.seek(SeekFrom::Start(0)).map_err(read_failed)?;
                 Box::new(file)
             }
             Backing::Memory(all) => Box::new(std::io::Cursor::new(all.clone())),
@@ -93,13 +93,16 @@ impl Source {
     }
 
     /// Reads `n` bytes from `at`. Fails with an error about `what` if there are too few, before it allocates memory.
-    pub(crate) fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>, ConvertError> {
+    pub(crate) fn read(&mut self, at: u64, n: u64, what: &str) -> Result<Vec<u8>> {
         let left = self.len.saturating_sub(at); // none past the end
         let (Ok(size), true) = (usize::try_from(n), n <= left) else {
             let expected = format!("{n} bytes of {what}");
-            return Err(self
-                .input_error(Class::Truncated, Place::Byte(at), expected, left.to_string())
-                .into());
+            return Err(self.input_error(
+                Class::Truncated,
+                Place::Byte(at),
+                expected,
+                left.to_string(),
+            ));
         };
         match &mut self.backing {
             Backing::Memory(all) => {
@@ -109,8 +112,8 @@ impl Source {
             }
             Backing::File(file) => {
                 let mut bytes = vec![0; size];
-                file.seek(SeekFrom::Start(at)).map_err(ConvertError::Read)?;
-                file.read_exact(&mut bytes).map_err(ConvertError::Read)?;
+                file.seek(SeekFrom::Start(at)).map_err(read_failed)?;
+                file.read_exact(&mut bytes).map_err(read_failed)?;
                 Ok(bytes)
             }
         }
@@ -120,11 +123,11 @@ impl Source {
     pub(crate) fn input_error(
         &self,
         class: Class,
-        place: Place,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
-        BadInput::new(class, self.format, place, expected, found)
+        place: impl std::fmt::Display,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
+        bad_input(class, self.format, place, expected, found)
     }
 }
 
@@ -210,7 +213,7 @@ impl<'a> Sequence<'a> {
     }
 
     /// Returns the next bytes in the buffer, which is filled if it is empty. Empty at the end.
-    pub(crate) fn peek(&mut self) -> Result<&[u8], ConvertError> {
+    pub(crate) fn peek(&mut self) -> Result<&[u8]> {
         if self.used >= self.buffer.len() {
             let at = self.position();
             let left = self.source.len().saturating_sub(at).min(BLOCK_BYTES); // none past the end
@@ -229,9 +232,9 @@ impl<'a> Sequence<'a> {
     pub(crate) fn input_error(
         &self,
         class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         self.source.input_error(class, Place::Byte(self.position()), expected, found)
     }
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
+use zvf_error::Result;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Value};
 
 use super::{Header, Input, Piece, ReadOptions, open};
-use crate::ConvertError;
 
 /// The contents of a file.
 pub(super) struct FileContents {
@@ -37,14 +37,11 @@ pub(super) fn read_expected(format: &str) -> Json {
 }
 
 /// Reads a file to its end.
-pub(super) fn read_all(path: &Path, options: &ReadOptions) -> Result<FileContents, ConvertError> {
+pub(super) fn read_all(path: &Path, options: &ReadOptions) -> Result<FileContents> {
     read_input(Input::path(path), options)
 }
 
-pub(super) fn read_input(
-    input: Input,
-    options: &ReadOptions,
-) -> Result<FileContents, ConvertError> {
+pub(super) fn read_input(input: Input, options: &ReadOptions) -> Result<FileContents> {
     let reader = open(input, None, options)?;
     let header = reader.header().clone();
     let mut all = FileContents {

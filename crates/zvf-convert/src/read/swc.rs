@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -25,14 +26,12 @@ use super::lines::Lines;
 use super::roles::default_axes;
 use super::values::{Values, batch_error, narrow_column, parse_f64, survives_float32};
 use super::{ElementHeader, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{Place, bad_input};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Skeleton);
-    let input_error = |class, expected, found: String| {
-        BadInput::new(class, "SWC", Place::Named("the file".to_owned()), expected, found)
-    };
+    let input_error =
+        |class, expected, found: String| bad_input(class, "SWC", "the file", expected, found);
     if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
         let bad =
             input_error(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
@@ -115,7 +114,7 @@ impl Nodes {
         }
     }
 
-    fn read(&mut self, lines: &mut Lines, memory: u64) -> Result<(), ConvertError> {
+    fn read(&mut self, lines: &mut Lines, memory: u64) -> Result<()> {
         let max_nodes = saturating_usize(memory / NODE_BYTES);
         let mut number = 0_u64;
         while let Some(line) = lines.next()? {
@@ -183,7 +182,7 @@ impl Nodes {
     }
 
     /// Returns the row of the parent of each node.
-    fn find_parents(&self, lines: &Lines) -> Result<Vec<Option<usize>>, ConvertError> {
+    fn find_parents(&self, lines: &Lines) -> Result<Vec<Option<usize>>> {
         let row = |(row, parent): (usize, &Option<i64>)| match parent {
             None => Ok(None),
             Some(id) => self.rows.get(id).copied().map(Some).ok_or_else(|| {
@@ -200,7 +199,7 @@ impl Nodes {
         &self,
         parents: &[Option<usize>],
         lines: &Lines,
-    ) -> Result<Vec<Option<ObjectId>>, ConvertError> {
+    ) -> Result<Vec<Option<ObjectId>>> {
         let mut owners: Vec<Option<ObjectId>> = vec![None; parents.len()];
         let mut trees = 0_i64;
         for (owner, parent) in owners.iter_mut().zip(parents) {
@@ -258,12 +257,12 @@ impl Fault {
     }
 
     /// Adds the place, which is `line`.
-    fn into_error(self, bytes: &Bytes, line: u64) -> ConvertError {
+    fn into_error(self, bytes: &Bytes, line: u64) -> Error {
         let place = match self.column {
             Some(column) => Place::Column { line, column: column.to_owned() },
             None => Place::Line(line),
         };
-        bytes.input_error(self.class, place, self.expected, self.found).into()
+        bytes.input_error(self.class, place, self.expected, self.found)
     }
 }
 
@@ -280,7 +279,7 @@ struct Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let max_end = self.at.saturating_add(self.batch_rows); // a saturated end is past the last node
@@ -295,7 +294,7 @@ impl Iterator for Pieces {
 }
 
 impl Pieces {
-    fn make_piece(&self, rows: Range<usize>) -> Result<Piece, ConvertError> {
+    fn make_piece(&self, rows: Range<usize>) -> Result<Piece> {
         let mut batch = Batch::new(self.kind, self.positions.slice(rows.clone()));
         for field in &self.fields {
             let field = field.with_column(field.column.slice(rows.clone()));

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io::Write as _;
 
 use proptest::prelude::*;
-use zvf_error::join_causes;
+use zvf_error::{Error, Result, join_causes};
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Kind};
 
@@ -29,8 +29,8 @@ pub(super) fn dump_file(
 }
 
 /// Formats the header and the pieces of a reader as text.
-pub(super) fn dump_reader(reader: Result<Reader, ConvertError>) -> Result<String, String> {
-    let describe = |error: ConvertError| join_causes(&error, error.source());
+pub(super) fn dump_reader(reader: Result<Reader>) -> Result<String, String> {
+    let describe = |error: Error| join_causes(&error, error.source());
     let reader = reader.map_err(describe)?;
     let mut text = header_text(reader.header());
     let declared = reader.header().clone();
@@ -152,13 +152,13 @@ fn refuses_missing_files_and_unknown_formats() {
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
     assert_eq!(error.class(), Class::NotFound);
     let line = join_causes(&error, error.source());
-    assert_eq!(line, "cannot read: No such file or directory (os error 2)");
+    assert_eq!(line, "NotFound, cannot read: No such file or directory (os error 2)");
     std::fs::write(&path, "x\n7\n").unwrap();
     let error = open(Input::path(&path), None, &ReadOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot tell the format of {}: name it with --format, or end its name with one of {}",
+            "InvalidArgument, cannot tell the format of {}: name it with --format, or end its name with one of {}",
             path.display(),
             Format::list_readable()
         )

@@ -11,6 +11,7 @@
 //! the first one. A decimal comma is an error, never two numbers. The file is read in two passes, because types depend on
 //! all lines.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Kind, Value};
@@ -22,10 +23,8 @@ use super::roles::{default_axes, point_kind};
 use super::source::Source;
 use super::values::{NamedValues, Values, parse_f64, quote_start};
 use super::{Format, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::BadInput;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let source = Source::open(bytes, options.memory)?;
     let mut first = PointLines::new(&source, Format::Xyz)?;
     if first.has_names()? {
@@ -34,12 +33,12 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     read(source, Format::Xyz, options)
 }
 
-pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open_pts(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let source = Source::open(bytes, options.memory)?;
     read(source, Format::Pts, options)
 }
 
-fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader, ConvertError> {
+fn read(source: Source, format: Format, options: &ReadOptions) -> Result<Reader> {
     let kind = point_kind(options, format.name())?;
     let summary = Summary::scan(PointLines::new(&source, format)?)?;
     let dtype = options.positions.unwrap_or(FLOAT64);
@@ -94,7 +93,7 @@ struct PointLines {
 }
 
 impl PointLines {
-    fn new(source: &Source, format: Format) -> Result<Self, ConvertError> {
+    fn new(source: &Source, format: Format) -> Result<Self> {
         let lines = Lines::new(source.begin(format)?);
         Ok(Self {
             lines,
@@ -108,7 +107,7 @@ impl PointLines {
     }
 
     /// Checks whether the first line has names instead of numbers.
-    fn has_names(&mut self) -> Result<bool, ConvertError> {
+    fn has_names(&mut self) -> Result<bool> {
         let Some(line) = self.next_line()? else { return Ok(false) };
         let first =
             split_words(&line).ok().and_then(|words| words.first().map(|word| (*word).to_owned()));
@@ -118,7 +117,7 @@ impl PointLines {
     }
 
     /// Returns the next line that is neither empty nor a comment.
-    fn next_line(&mut self) -> Result<Option<String>, ConvertError> {
+    fn next_line(&mut self) -> Result<Option<String>> {
         loop {
             let Some(line) = self.lines.next()? else { return Ok(None) };
             let line = line.trim();
@@ -129,16 +128,13 @@ impl PointLines {
     }
 
     /// Reads the first line and detects the form of the file.
-    fn begin(&mut self) -> Result<(), ConvertError> {
+    fn begin(&mut self) -> Result<()> {
         let Some(line) = self.next_line()? else { return Ok(()) };
         let point_count = line.parse::<u64>().ok();
         match (self.format, point_count) {
             (Format::Pts, None) => {
                 let found = format!("{line:?}");
-                return Err(self
-                    .lines
-                    .input_error(Class::Encoding, "the number of points", found)
-                    .into());
+                return Err(self.lines.input_error(Class::Encoding, "the number of points", found));
             }
             (_, Some(count)) => {
                 self.count = Some(count);
@@ -153,7 +149,7 @@ impl PointLines {
     }
 
     /// Returns the next line that holds a point.
-    fn next(&mut self) -> Result<Option<String>, ConvertError> {
+    fn next(&mut self) -> Result<Option<String>> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin()?;
         }
@@ -164,14 +160,15 @@ impl PointLines {
         match (line, self.count) {
             (Some(_), Some(count)) if self.points_read == count => {
                 let expected = format!("the end after {count} points");
-                Err(self.lines.input_error(Class::Trailing, expected, "one more").into())
+                Err(self.lines.input_error(Class::Trailing, expected, "one more"))
             }
             (None, Some(count)) if self.points_read < count => {
                 let expected = format!("{count} points, as the first line counts");
-                Err(self
-                    .lines
-                    .input_error(Class::Truncated, expected, self.points_read.to_string())
-                    .into())
+                Err(self.lines.input_error(
+                    Class::Truncated,
+                    expected,
+                    self.points_read.to_string(),
+                ))
             }
             (Some(line), _) => {
                 self.points_read += 1;
@@ -182,7 +179,7 @@ impl PointLines {
     }
 
     /// Parses the element and the numbers of a line.
-    fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>), BadInput> {
+    fn parse<'a>(&self, line: &'a str) -> Result<(Option<&'a str>, Vec<f64>)> {
         let words = split_words(line).map_err(|found| {
             let bad = self.lines.input_error(
                 Class::Encoding,
@@ -228,7 +225,7 @@ struct Summary {
 
 impl Summary {
     /// Reads all lines.
-    fn scan(mut rows: PointLines) -> Result<Self, ConvertError> {
+    fn scan(mut rows: PointLines) -> Result<Self> {
         let mut summary = Self {
             count: 0,
             numbers: 0,
@@ -246,10 +243,11 @@ impl Summary {
             }
             if numbers.len() != summary.numbers || numbers.len() < 3 {
                 let expected = format!("{} numbers, as in the first line", summary.numbers.max(3));
-                return Err(rows
-                    .lines
-                    .input_error(Class::BadShape, expected, numbers.len().to_string())
-                    .into());
+                return Err(rows.lines.input_error(
+                    Class::BadShape,
+                    expected,
+                    numbers.len().to_string(),
+                ));
             }
             let flags = summary.is_integer.iter_mut().zip(&mut is_byte);
             for (number, (is_integer, is_byte)) in numbers.iter().zip(flags) {
@@ -263,7 +261,7 @@ impl Summary {
             }
             if summary.elements.len() > MAX_ELEMENTS {
                 let expected = format!("at most {MAX_ELEMENTS} elements");
-                return Err(rows.lines.input_error(Class::LimitExceeded, expected, "more").into());
+                return Err(rows.lines.input_error(Class::LimitExceeded, expected, "more"));
             }
             summary.count += 1;
         }
@@ -285,7 +283,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn step(&mut self) -> Result<Option<Piece>> {
         while !self.ended && self.vertices.rows() < self.batch_rows {
             match self.rows.next()? {
                 Some(line) => self.push(&line)?,
@@ -314,7 +312,7 @@ impl Pieces {
         clippy::cast_sign_loss,
         reason = "integers in range, as the first pass checked"
     )]
-    fn push(&mut self, line: &str) -> Result<(), ConvertError> {
+    fn push(&mut self, line: &str) -> Result<()> {
         let (element, numbers) = self.rows.parse(line)?;
         let (position, mut rest) = numbers.split_at_checked(3).unwrap_or((&numbers, &[]));
         let is_float32 = self.vertices.positions.dtype().size == 4;

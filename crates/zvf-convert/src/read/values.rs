@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{nearest_f32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{BadBatch, BadColumn, Categories, Column, Field};
 
-use crate::ConvertError;
+use crate::error::cannot_hold;
 
 /// The distinct texts of a column, numbered in order of appearance.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ impl Values {
     }
 
     /// Takes the rows so far as a column.
-    pub(super) fn take(&mut self) -> Result<Column, ConvertError> {
+    pub(super) fn take(&mut self) -> Result<Column> {
         new_column(self.dtype, self.width, std::mem::take(&mut self.bytes))
     }
 }
@@ -170,37 +171,37 @@ impl NamedValues {
         row_bytes(self.values.dtype, self.values.width)
     }
 
-    pub(super) fn take(&mut self) -> Result<Field, ConvertError> {
+    pub(super) fn take(&mut self) -> Result<Field> {
         let column = self.values.take()?;
         Ok(self.values.to_field(&self.name, column))
     }
 
     /// Returns a field without rows.
-    pub(super) fn empty_field(&self) -> Result<Field, ConvertError> {
+    pub(super) fn empty_field(&self) -> Result<Field> {
         let column = new_column(self.values.dtype, self.values.width, Vec::new())?;
         Ok(self.values.to_field(&self.name, column))
     }
 }
 
 /// Takes the rows of all `fields`.
-pub(super) fn take_fields(fields: &mut [NamedValues]) -> Result<Vec<Field>, ConvertError> {
+pub(super) fn take_fields(fields: &mut [NamedValues]) -> Result<Vec<Field>> {
     fields.iter_mut().map(NamedValues::take).collect()
 }
 
 /// Returns all `fields` without rows.
-pub(super) fn empty_fields(fields: &[NamedValues]) -> Result<Vec<Field>, ConvertError> {
+pub(super) fn empty_fields(fields: &[NamedValues]) -> Result<Vec<Field>> {
     fields.iter().map(NamedValues::empty_field).collect()
 }
 
 /// Creates a column from `bytes`.
-pub(super) fn new_column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column, ConvertError> {
+pub(super) fn new_column(dtype: Dtype, width: u32, bytes: Vec<u8>) -> Result<Column> {
     Column::new(dtype, width, bytes.into()).map_err(column_error)
 }
 
 /// Returns the error for a column that the model refuses.
-pub(crate) fn column_error(error: BadColumn) -> ConvertError {
+pub(crate) fn column_error(error: BadColumn) -> Error {
     let advice = "choose fewer columns";
-    ConvertError::NoType { format: "a column", what: error.to_string(), advice }
+    cannot_hold("a column", error.to_string(), advice)
 }
 
 /// Quotes the first 40 characters of a bad text.
@@ -209,9 +210,9 @@ pub(super) fn quote_start(text: &str) -> String {
 }
 
 /// Returns the error for a batch that the model refuses.
-pub(super) fn batch_error(error: BadBatch) -> ConvertError {
+pub(super) fn batch_error(error: BadBatch) -> Error {
     let advice = "choose other columns";
-    ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
+    cannot_hold("a batch", error.to_string(), advice)
 }
 
 /// Parses `text` as a `dtype` and appends the value, little-endian. Returns `false` if it is none.
@@ -307,7 +308,7 @@ pub(super) fn survives_float32(text: &str) -> bool {
 const FLOAT32_DIGITS: usize = 6;
 
 /// Rounds a column of `float64` to `float32`.
-pub(super) fn narrow_column(column: &Column) -> Result<Column, ConvertError> {
+pub(super) fn narrow_column(column: &Column) -> Result<Column> {
     let (doubles, _) = column.bytes().as_chunks::<8>();
     let narrow = doubles.iter().flat_map(|x| nearest_f32(f64::from_le_bytes(*x)).to_le_bytes());
     new_column(Dtype::FLOAT32, column.width(), narrow.collect())

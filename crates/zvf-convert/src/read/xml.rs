@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use quick_xml::Reader;
 use quick_xml::encoding::EncodingError;
 use quick_xml::events::{BytesStart, Event};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 
 use super::geometry::WholeFile;
-use crate::ConvertError;
 
 /// A parser of a document.
 pub(super) struct Xml<'a> {
@@ -66,14 +66,14 @@ impl<'a> Xml<'a> {
     pub(super) fn input_error(
         &self,
         class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> ConvertError {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         self.file.input_error_at(class, self.position(), expected, found)
     }
 
     /// Returns the next node. Text comes in one piece, with references replaced.
-    pub(super) fn next(&mut self) -> Result<Node, ConvertError> {
+    pub(super) fn next(&mut self) -> Result<Node> {
         if std::mem::take(&mut self.is_empty)
             && let Some(name) = self.open.pop()
         {
@@ -121,7 +121,7 @@ impl<'a> Xml<'a> {
         }
     }
 
-    fn finish(&self) -> Result<Node, ConvertError> {
+    fn finish(&self) -> Result<Node> {
         match self.open.last() {
             Some(name) => {
                 let expected = format!("the end of <{name}>");
@@ -134,7 +134,7 @@ impl<'a> Xml<'a> {
         }
     }
 
-    fn begin_element(&mut self, start: &BytesStart<'_>) -> Result<Element, ConvertError> {
+    fn begin_element(&mut self, start: &BytesStart<'_>) -> Result<Element> {
         self.started = true;
         let name = self.name(start.name().as_ref())?;
         if self.open.len() >= MAX_DEPTH || name.len() > MAX_NAME_BYTES {
@@ -159,10 +159,7 @@ impl<'a> Xml<'a> {
         Ok(Element { name, attributes, at: self.position() })
     }
 
-    fn resolve_reference(
-        &self,
-        reference: &quick_xml::events::BytesRef<'_>,
-    ) -> Result<char, ConvertError> {
+    fn resolve_reference(&self, reference: &quick_xml::events::BytesRef<'_>) -> Result<char> {
         let number = reference.resolve_char_ref().map_err(|error| self.syntax_error(&error))?;
         let entity = || match &**reference {
             b"lt" => Some('<'),
@@ -180,20 +177,17 @@ impl<'a> Xml<'a> {
     }
 
     /// Returns the text of an event.
-    fn decode<'t>(
-        &self,
-        text: Result<Cow<'t, str>, EncodingError>,
-    ) -> Result<Cow<'t, str>, ConvertError> {
+    fn decode<'t>(&self, text: Result<Cow<'t, str>, EncodingError>) -> Result<Cow<'t, str>> {
         text.map_err(|error| self.syntax_error(&error.into()))
     }
 
     /// Returns the name of an element or an attribute as text.
-    fn name(&self, bytes: &[u8]) -> Result<String, ConvertError> {
+    fn name(&self, bytes: &[u8]) -> Result<String> {
         let name = std::str::from_utf8(bytes).map(Cow::Borrowed);
         self.decode(name.map_err(EncodingError::Utf8)).map(Cow::into_owned)
     }
 
-    fn syntax_error(&self, error: &quick_xml::Error) -> ConvertError {
+    fn syntax_error(&self, error: &quick_xml::Error) -> Error {
         let at_end = self.position() >= self.text.len();
         let class = if at_end { Class::Truncated } else { Class::Encoding };
         let mut found = error.to_string();
@@ -202,7 +196,7 @@ impl<'a> Xml<'a> {
     }
 
     /// Returns the text of the current element and moves past its end. Text in inner elements is skipped.
-    pub(super) fn text_of_element(&mut self) -> Result<String, ConvertError> {
+    pub(super) fn text_of_element(&mut self) -> Result<String> {
         let depth = self.open.len();
         let mut all = String::new();
         loop {
@@ -217,7 +211,7 @@ impl<'a> Xml<'a> {
     }
 
     /// Skips the current element.
-    pub(super) fn skip_element(&mut self) -> Result<(), ConvertError> {
+    pub(super) fn skip_element(&mut self) -> Result<()> {
         self.text_of_element().map(drop)
     }
 }

@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{bad_input, read_failed};
 use crate::read::Format;
 use crate::read::input::Bytes;
 use crate::read::source::Numbers;
@@ -45,9 +45,9 @@ pub(super) struct Archive {
 
 impl Archive {
     /// Reads the directory of the archive at `path`.
-    pub(super) fn open(path: &Path, format: Format) -> Result<Self, ConvertError> {
-        let mut file = File::open(path).map_err(ConvertError::Read)?;
-        let length = file.metadata().map_err(ConvertError::Read)?.len();
+    pub(super) fn open(path: &Path, format: Format) -> Result<Self> {
+        let mut file = File::open(path).map_err(read_failed)?;
+        let length = file.metadata().map_err(read_failed)?.len();
         let tail_bytes = length.min(MAX_TAIL_BYTES);
         let tail = read_part(&mut file, length - tail_bytes, tail_bytes)?;
         let end = tail.windows(END.len()).rposition(|window| window == END);
@@ -58,8 +58,7 @@ impl Archive {
                 "an archive",
                 "end of central directory",
                 "none",
-            )
-            .into());
+            ));
         };
         let record = Numbers(record);
         let (mut count, mut size, mut start) =
@@ -69,14 +68,12 @@ impl Archive {
             let locator = locator.filter(|locator| locator.starts_with(LOCATOR_64));
             let Some(locator) = locator else {
                 let expected = "a 64-bit end of central directory";
-                return Err(input_error(Class::BadMagic, "an archive", expected, "none").into());
+                return Err(input_error(Class::BadMagic, "an archive", expected, "none"));
             };
             let wide = read_part(&mut file, Numbers(locator).u64(8), 56)?;
             if !wide.starts_with(END_64) {
                 let expected = "a 64-bit end of central directory";
-                return Err(
-                    input_error(Class::BadMagic, "an archive", expected, "other bytes").into()
-                );
+                return Err(input_error(Class::BadMagic, "an archive", expected, "other bytes"));
             }
             let wide = Numbers(&wide);
             (count, size, start) = (wide.u64(32), wide.u64(40), wide.u64(48));
@@ -84,24 +81,24 @@ impl Archive {
         if size > MAX_DIRECTORY_BYTES || start.checked_add(size).is_none_or(|end| end > length) {
             let expected = "a directory within the file, of at most 4 MiB";
             let found = format!("{size} bytes at {start}");
-            return Err(input_error(Class::OutOfBounds, "an archive", expected, found).into());
+            return Err(input_error(Class::OutOfBounds, "an archive", expected, found));
         }
         let directory = read_part(&mut file, start, size)?;
         Ok(Self { path: path.to_owned(), format, members: parse_members(&directory, count)? })
     }
 
     /// Opens the bytes of `member`.
-    pub(super) fn read(&self, member: &Member) -> Result<Bytes, ConvertError> {
-        let mut file = File::open(&self.path).map_err(ConvertError::Read)?;
+    pub(super) fn read(&self, member: &Member) -> Result<Bytes> {
+        let mut file = File::open(&self.path).map_err(read_failed)?;
         let local = read_part(&mut file, member.header, 30)?;
         if !local.starts_with(LOCAL) {
             let expected = "a local header";
-            return Err(input_error(Class::BadMagic, &member.name, expected, "other bytes").into());
+            return Err(input_error(Class::BadMagic, &member.name, expected, "other bytes"));
         }
         let local = Numbers(&local);
         let skipped = u64::from(local.u16(26)) + u64::from(local.u16(28));
         let start = member.header.saturating_add(30).saturating_add(skipped); // a saturated offset is past the end
-        file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
+        file.seek(SeekFrom::Start(start)).map_err(read_failed)?;
         let stored = file.take(member.stored);
         let bytes: Box<dyn Read + Send> = match member.deflated {
             true => Box::new(ChecksumReader::new(DeflateDecoder::new(stored), member)),
@@ -149,18 +146,18 @@ impl<R: Read> Read for ChecksumReader<R> {
 }
 
 /// Reads `size` bytes from `start`. The caller bounds `size`.
-fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>, ConvertError> {
-    file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
+fn read_part(file: &mut File, start: u64, size: u64) -> Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start)).map_err(read_failed)?;
     let mut bytes = Vec::new();
-    file.by_ref().take(size).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
+    file.by_ref().take(size).read_to_end(&mut bytes).map_err(read_failed)?;
     if u64::try_from(bytes.len()).is_ok_and(|read| read == size) {
         return Ok(bytes);
     }
     let expected = format!("{size} bytes at {start}");
-    Err(input_error(Class::Truncated, "an archive", expected, bytes.len().to_string()).into())
+    Err(input_error(Class::Truncated, "an archive", expected, bytes.len().to_string()))
 }
 
-fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertError> {
+fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     let mut rest = directory;
     while let Some((entry, after)) = rest.split_at_checked(46) {
@@ -177,14 +174,12 @@ fn parse_members(directory: &[u8], count: u64) -> Result<Vec<Member>, ConvertErr
     let found = to_u64(members.len());
     if found != count {
         let expected = format!("{count} members");
-        return Err(
-            input_error(Class::CountMismatch, "an archive", expected, found.to_string()).into()
-        );
+        return Err(input_error(Class::CountMismatch, "an archive", expected, found.to_string()));
     }
     Ok(members)
 }
 
-fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member, ConvertError> {
+fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member> {
     let name = String::from_utf8_lossy(name).into_owned();
     if entry.u16(8) & 1 != 0 {
         return Err(input_error(
@@ -192,15 +187,14 @@ fn parse_member(entry: Numbers<'_>, name: &[u8], extra: &[u8]) -> Result<Member,
             &name,
             "a member in the clear",
             "an encrypted one",
-        )
-        .into());
+        ));
     }
     let deflated = match entry.u16(10) {
         0 => false,
         8 => true,
         method => {
             let expected = "method 0 or 8";
-            return Err(input_error(Class::Unsupported, &name, expected, method.to_string()).into());
+            return Err(input_error(Class::Unsupported, &name, expected, method.to_string()));
         }
     };
     let mut wide = zip64_values(extra);
@@ -229,21 +223,21 @@ fn zip64_values(mut extra: &[u8]) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// Splits a field of `length` bytes off.
-fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8]), ConvertError> {
+fn split_field(bytes: &[u8], length: u16) -> Result<(&[u8], &[u8])> {
     let fields = bytes.split_at_checked(length.into());
     fields.ok_or_else(|| {
         let expected = format!("{length} bytes of a name");
-        input_error(Class::Truncated, "an archive", expected, bytes.len().to_string()).into()
+        input_error(Class::Truncated, "an archive", expected, bytes.len().to_string())
     })
 }
 
 fn input_error(
     class: Class,
     place: &str,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-) -> BadInput {
-    BadInput::new(class, "zip", Place::Named(place.to_owned()), expected, found)
+    expected: impl std::fmt::Display,
+    found: impl std::fmt::Display,
+) -> Error {
+    bad_input(class, "zip", place, expected, found)
 }
 
 const END: &[u8] = b"PK\x05\x06";

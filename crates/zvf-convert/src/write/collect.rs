@@ -1,10 +1,11 @@
 //! Collector of all pieces of one kind in memory, for formats whose header has counts.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, ColumnBuilder, Elements, Field, ObjectId, Parts};
 
-use crate::ConvertError;
 use crate::elements::element_vertices;
+use crate::error::{cannot_hold, other_columns};
 use crate::read::{Group, Header, Piece};
 
 /// The collected pieces of one kind.
@@ -71,7 +72,7 @@ impl CollectedPieces {
     /// # Errors
     ///
     /// When the memory limit is exceeded, or the piece has other columns than the header.
-    pub fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    pub fn push(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => self.push_batch(&batch),
             Piece::Elements { rows, fields } => {
@@ -105,7 +106,7 @@ impl CollectedPieces {
         }
     }
 
-    fn push_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn push_batch(&mut self, batch: &Batch) -> Result<()> {
         let before = self.positions.len();
         let positions = batch.positions();
         if positions.stride() != self.header.positions.stride() {
@@ -147,7 +148,7 @@ impl CollectedPieces {
         Ok(())
     }
 
-    fn set_width(&mut self, width: usize) -> Result<(), ConvertError> {
+    fn set_width(&mut self, width: usize) -> Result<()> {
         if self.width != 0 && self.width != width {
             return Err(self.column_error("elements of two widths"));
         }
@@ -155,19 +156,19 @@ impl CollectedPieces {
         Ok(())
     }
 
-    fn reserve_bytes(&mut self, bytes: usize) -> Result<(), ConvertError> {
+    fn reserve_bytes(&mut self, bytes: usize) -> Result<()> {
         self.bytes += to_u64(bytes);
         if self.bytes <= self.max_bytes {
             return Ok(());
         }
         let what = format!("more than {} bytes of geometry at once", self.max_bytes);
         let advice = "raise --memory-limit, or narrow what is written";
-        Err(ConvertError::NoType { format: self.format, what, advice })
+        Err(cannot_hold(self.format, what, advice))
     }
 
-    fn column_error(&self, what: &str) -> ConvertError {
+    fn column_error(&self, what: &str) -> Error {
         let found = format!("{what} that the header does not name");
-        ConvertError::Columns { expected: "those of the header".to_owned(), found }
+        other_columns("those of the header".to_owned(), found)
     }
 
     /// Returns the number of vertices.
@@ -199,7 +200,7 @@ impl CollectedPieces {
     /// # Errors
     ///
     /// When an element names a vertex that does not exist.
-    pub fn take_batch(&mut self) -> Result<Batch, ConvertError> {
+    pub fn take_batch(&mut self) -> Result<Batch> {
         let empty = ColumnBuilder::empty_like(&self.header.positions);
         let positions = std::mem::replace(&mut self.positions, empty).finish();
         let mut batch = Batch::new(self.header.kind, positions);
@@ -259,9 +260,9 @@ fn finish_fields(fields: &mut [(Field, ColumnBuilder)]) -> Vec<Field> {
     fields.iter_mut().map(finish).collect()
 }
 
-pub(super) fn from_bad_batch(error: zvf_model::BadBatch) -> ConvertError {
+pub(super) fn from_bad_batch(error: zvf_model::BadBatch) -> Error {
     let advice = "the input contradicts itself";
-    ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
+    cannot_hold("a batch", error.to_string(), advice)
 }
 
 #[cfg(test)]

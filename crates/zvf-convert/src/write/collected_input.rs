@@ -2,11 +2,12 @@
 
 use std::io::Write as _;
 
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Elements, Field, ObjectId, Value};
 
-use super::{CollectedPieces, Loss, Report, Target, WriteOptions, Writer, begin_once};
-use crate::ConvertError;
+use super::{CollectedPieces, Loss, Report, Sink, Target, WriteOptions, begin_once};
+use crate::error::bad_code;
 use crate::read::{Group, Header, Piece};
 
 /// The complete input of one kind.
@@ -20,8 +21,7 @@ pub(crate) struct CollectedInput {
 }
 
 /// Encodes the input, and returns the losses that only the values show.
-pub(crate) type Encode =
-    fn(&CollectedInput, &mut Target<'_>, &WriteOptions) -> Result<Vec<Loss>, ConvertError>;
+pub(crate) type Encode = fn(&CollectedInput, &mut Target<'_>, &WriteOptions) -> Result<Vec<Loss>>;
 
 /// Opens a writer that collects its input and then calls `encode`.
 pub(crate) fn open<'a>(
@@ -29,7 +29,7 @@ pub(crate) fn open<'a>(
     options: &WriteOptions,
     name: &'static str,
     encode: Encode,
-) -> Box<dyn Writer + 'a> {
+) -> Box<dyn Sink + 'a> {
     let collector = Collector::new(options.memory, name);
     Box::new(CollectingWriter { target, options: options.clone(), encode, collector })
 }
@@ -47,13 +47,13 @@ impl Collector {
         Self { memory, name, collected: None }
     }
 
-    pub(super) fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+    pub(super) fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.collected.is_some(), self.name)?;
         self.collected = Some(CollectedPieces::new(header, self.memory, self.name));
         Ok(())
     }
 
-    pub(super) fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    pub(super) fn push(&mut self, piece: Piece) -> Result<()> {
         self.collected.as_mut().map_or(Ok(()), |collected| collected.push(piece))
     }
 
@@ -70,16 +70,16 @@ struct CollectingWriter<'a> {
     collector: Collector,
 }
 
-impl Writer for CollectingWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for CollectingWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         self.collector.begin(header)
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         self.collector.push(piece)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         let Some(mut collected) = self.collector.finish() else { return Ok(Report::default()) };
         let batch = collected.take_batch()?;
         let object_fields = collected.take_object_fields();
@@ -180,15 +180,13 @@ impl CollectedInput {
 }
 
 /// Returns the values of a field as text. A missing value is empty.
-pub(crate) fn format_values(field: &Field) -> Result<Vec<String>, ConvertError> {
+pub(crate) fn format_values(field: &Field) -> Result<Vec<String>> {
     (0..field.column.len()).map(|row| format_value(field, row, 0)).collect()
 }
 
 /// Returns a value of a field as text.
-pub(crate) fn format_value(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
-    let value = field
-        .value(row, c)
-        .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
+pub(crate) fn format_value(field: &Field, row: usize, c: usize) -> Result<String> {
+    let value = field.value(row, c).map_err(|code| bad_code(&field.name, code))?;
     Ok(match value {
         Value::Null => String::new(),
         Value::Bool(flag) => flag.to_string(),

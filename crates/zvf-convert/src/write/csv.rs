@@ -5,11 +5,12 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
 use zvf_model::{Batch, Value};
 
 use super::rows::{BatchWriter, Rows};
-use super::{Target, WriteOptions, Writer};
-use crate::ConvertError;
+use super::{Sink, Target, WriteOptions};
+use crate::error::other_columns;
 use crate::read::Header;
 use crate::table::Table;
 
@@ -17,7 +18,7 @@ pub(crate) fn open<'a>(
     target: Target<'a>,
     _options: &WriteOptions,
     separator: u8,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+) -> Result<Box<dyn Sink + 'a>> {
     let out = target.into_file("CSV")?;
     let writer = CsvWriter { separator: char::from(separator), ..CsvWriter::new(out, &[]) };
     Ok(Box::new(Rows::new(writer, false)))
@@ -30,11 +31,11 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
         self.axes.clone_from(&header.axes);
     }
 
-    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         self.write(batch)
     }
 
-    fn end(self) -> Result<(), ConvertError> {
+    fn end(self) -> Result<()> {
         self.finish().map(drop)
     }
 }
@@ -73,7 +74,7 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     ///
     /// When writing fails, a code has no category, or the batch has other columns than the first.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &self.axes).with_first_part(self.parts);
         self.parts += batch.parts().len();
         let names: Vec<String> =
@@ -81,10 +82,7 @@ impl<W: Write> CsvWriter<W> {
         let header = names.join(self.separator.encode_utf8(&mut [0; 4]));
         match &self.header {
             Some(first_header) if *first_header != header => {
-                return Err(ConvertError::Columns {
-                    expected: first_header.clone(),
-                    found: header,
-                });
+                return Err(other_columns(first_header.clone(), header));
             }
             Some(_) => {}
             None => {
@@ -117,7 +115,7 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     ///
     /// When writing fails.
-    pub fn finish(mut self) -> Result<W, ConvertError> {
+    pub fn finish(mut self) -> Result<W> {
         self.out.flush()?;
         Ok(self.out)
     }
@@ -159,7 +157,7 @@ mod tests {
         let other_batch = Batch::new(Kind::Polyline, column("int16", 1, &[1, 0]));
         assert_eq!(
             writer.write(&other_batch).unwrap_err().to_string(),
-            "a batch has other columns than the first: x0 instead of \
+            "InvalidArgument, a batch has other columns than the first: x0 instead of \
              x0,color_0,color_1,label,part,object"
         );
         let expected = "x0,color_0,color_1,label,part,object\n\
@@ -194,7 +192,7 @@ mod tests {
         let error = CsvWriter::new(Vec::new(), &[]).write(&batch).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot decode the categories of \"label\": code 1 is none of 1 categories"
+            "OutOfBounds, cannot decode the categories of \"label\": code 1 is none of 1 categories"
         );
     }
 }

@@ -5,10 +5,11 @@
 use std::io::Write as _;
 
 use zvf_draco::{Encoder, Quantization};
+use zvf_error::Error;
 
 use super::collected_input::{CollectedInput, to_f32};
 use super::{Encoded, Loss, Opened, Target, WriteOptions};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("Draco")?, options, "Draco", encode))
@@ -44,6 +45,6 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, options: &WriteOptions) 
     Ok(losses)
 }
 
-fn refuse(what: String) -> ConvertError {
-    ConvertError::NoType { format: "Draco", what, advice: "write it in parts, or as PLY" }
+fn refuse(what: String) -> Error {
+    cannot_hold("Draco", what, "write it in parts, or as PLY")
 }

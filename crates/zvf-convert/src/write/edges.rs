@@ -4,12 +4,13 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::collected_input::{CollectedInput, format_number, format_value, format_values};
 use super::{Encoded, Loss, Opened, Target, WriteOptions};
-use crate::ConvertError;
+use crate::error::{bad_code, cannot_hold};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("edge list")?, options, "edge list", encode))
@@ -27,7 +28,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     if let Some(name) = names.iter().find(|name| is_invalid(name)) {
         let what = format!("a node called {name:?}");
         let advice = "write GraphML, or leave the attribute id out";
-        return Err(ConvertError::NoType { format: "edge list", what, advice });
+        return Err(cannot_hold("edge list", what, advice));
     }
     let fields = input.element_fields();
     let edges = input.edges();
@@ -50,7 +51,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     Ok(losses)
 }
 
-fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<(), ConvertError> {
+fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<()> {
     match fields {
         [] => Ok(()),
         [weight] if &*weight.name == "weight" && weight.column.width() == 1 => {
@@ -69,12 +70,10 @@ fn write_values(fields: &[Field], row: usize, out: &mut dyn Write) -> Result<(),
     }
 }
 
-fn format_literal(field: &Field, row: usize) -> Result<String, ConvertError> {
+fn format_literal(field: &Field, row: usize) -> Result<String> {
     let width = usize_from_u32(field.column.width());
-    let literal = |c| -> Result<String, ConvertError> {
-        let value = field
-            .value(row, c)
-            .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
+    let literal = |c| -> Result<String> {
+        let value = field.value(row, c).map_err(|code| bad_code(&field.name, code))?;
         Ok(match value {
             Value::Null => "None".to_owned(),
             Value::Bool(true) => "True".to_owned(),

@@ -14,23 +14,23 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use super::chains::Chains;
 use super::{CollectedPieces, Loss, Report};
-use crate::ConvertError;
 use crate::read::features::{Part, PartKind, Shape};
 use crate::read::{Header, Piece};
 
 /// A writer of the features of one format.
 pub(crate) trait FeatureSink {
     /// Begins the file. `fields` are the attributes of each feature, without rows.
-    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError>;
+    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>>;
     /// Adds a feature: its geometry, and row `row` of the attributes.
-    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError>;
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<()>;
     /// Ends the file.
-    fn end(self: Box<Self>) -> Result<(), ConvertError>;
+    fn end(self: Box<Self>) -> Result<()>;
 }
 
 /// A writer that turns pieces into features for a sink.
@@ -60,7 +60,7 @@ struct CollectedObjects {
 }
 
 impl CollectedObjects {
-    fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn push(&mut self, piece: Piece) -> Result<()> {
         if let Piece::Vertices(batch) = &piece {
             let before = self.pieces.len();
             let kind = batch.kind();
@@ -86,7 +86,7 @@ impl<'a> FeatureWriter<'a> {
         Self { sink, memory, format, state: State::New, report: Report::default() }
     }
 
-    fn write_points(&mut self, batch: &Batch, with_objects: bool) -> Result<(), ConvertError> {
+    fn write_points(&mut self, batch: &Batch, with_objects: bool) -> Result<()> {
         let mut fields = batch.fields().to_vec();
         if with_objects {
             let owners = batch.vertex_objects();
@@ -104,7 +104,7 @@ impl<'a> FeatureWriter<'a> {
         Ok(())
     }
 
-    fn write_objects(&mut self, collected: CollectedObjects) -> Result<(), ConvertError> {
+    fn write_objects(&mut self, collected: CollectedObjects) -> Result<()> {
         let CollectedObjects { pieces: mut all, runs: all_runs, .. } = collected;
         let objects = std::mem::take(&mut all.objects);
         let fields = all.take_object_fields();
@@ -160,8 +160,8 @@ pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static
     (scope != feature_scope && scope != "element").then_some("a feature has one value")
 }
 
-impl super::Writer for FeatureWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl super::Sink for FeatureWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         super::begin_once(&mut !matches!(self.state, State::New), self.format)?;
         let objects = is_by_object(header);
         let mut fields = if objects { header.object_fields.clone() } else { header.fields.clone() };
@@ -179,7 +179,7 @@ impl super::Writer for FeatureWriter<'_> {
         Ok(())
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         match (&mut self.state, piece) {
             (State::Objects(all), piece) => all.push(piece),
             (State::Points { with_objects }, Piece::Vertices(batch)) => {
@@ -190,7 +190,7 @@ impl super::Writer for FeatureWriter<'_> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         if let State::Objects(all) = std::mem::replace(&mut self.state, State::New) {
             self.write_objects(*all)?;
         }
@@ -205,7 +205,7 @@ fn has_id(header: &Header) -> bool {
 }
 
 /// Creates an attribute of the ids of objects, with a name that none of `fields` has.
-fn object_field(fields: &[Field], ids: impl Iterator<Item = i64>) -> Result<Field, ConvertError> {
+fn object_field(fields: &[Field], ids: impl Iterator<Item = i64>) -> Result<Field> {
     let name = free_name("object", "object_id", |name| fields.iter().any(|f| *f.name == *name));
     let bytes: Vec<u8> = ids.flat_map(i64::to_le_bytes).collect();
     let column = Column::new(zvf_metadata::Dtype::INT64, 1, bytes.into());
@@ -222,7 +222,7 @@ pub(super) fn free_name(name: &str, other: &str, is_taken: impl Fn(&str) -> bool
 }
 
 /// Returns one row of a field, or a row without a value.
-fn slice_row(field: &Field, row: Option<usize>) -> Result<Field, ConvertError> {
+fn slice_row(field: &Field, row: Option<usize>) -> Result<Field> {
     if let Some(row) = row {
         return Ok(field.with_column(field.column.slice(row..row + 1)));
     }

@@ -7,13 +7,14 @@ use std::io::Write;
 
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
 use super::{Loss, Opened, Target, WriteOptions, count_u32};
-use crate::ConvertError;
+use crate::error::{bad_code, cannot_hold};
 use crate::read::Header;
 use crate::read::crs::code_of;
 use crate::read::features::{PartKind, Shape};
@@ -57,7 +58,7 @@ struct Item {
 }
 
 impl FeatureSink for Sink<'_> {
-    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
+    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>> {
         for field in fields {
             self.columns.push((field.name.to_string(), column_type(field)));
         }
@@ -71,7 +72,7 @@ impl FeatureSink for Sink<'_> {
         })
     }
 
-    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<()> {
         let kind = kind_of(shape);
         let feature = encode_feature(shape, kind, fields, &self.columns, row)?;
         let Some(held) = &mut self.held else { return Ok(self.out.write_all(&feature)?) };
@@ -93,7 +94,7 @@ impl FeatureSink for Sink<'_> {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
+    fn end(mut self: Box<Self>) -> Result<()> {
         if let Some(mut held) = self.held.take() {
             let all = held.features.iter().map(|item| item.bounds).fold(EMPTY_BOX, unite_boxes);
             // A feature without a geometry has no box, so there is no tree.
@@ -227,14 +228,14 @@ fn encode_feature(
     fields: &[Field],
     columns: &[(String, u8)],
     row: usize,
-) -> Result<Vec<u8>, ConvertError> {
+) -> Result<Vec<u8>> {
     let mut to = FlatBufferBuilder::new();
     let properties = encode_properties(fields, columns, row)?;
     let bytes = shape.positions.len() * 8 + shape.parts.len() * 4 + properties.len();
     if bytes > MAX_FEATURE_BYTES {
         let what = format!("a feature of {bytes} bytes");
         let advice = "write it in parts";
-        return Err(ConvertError::NoType { format: "FlatGeobuf", what, advice });
+        return Err(cannot_hold("FlatGeobuf", what, advice));
     }
     let properties = to.create_vector(&properties);
     let geometry = (!shape.parts.is_empty()).then(|| encode_geometry(&mut to, shape, kind));
@@ -274,20 +275,16 @@ fn encode_geometry(to: &mut FlatBufferBuilder<'_>, shape: &Shape, kind: u8) -> O
     to.end_table(table)
 }
 
-fn encode_properties(
-    fields: &[Field],
-    columns: &[(String, u8)],
-    row: usize,
-) -> Result<Vec<u8>, ConvertError> {
+fn encode_properties(fields: &[Field], columns: &[(String, u8)], row: usize) -> Result<Vec<u8>> {
     let mut to = Vec::new();
     for (number, (field, (_, kind))) in (0_u16..).zip(fields.iter().zip(columns)) {
-        let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
+        let bad_code = |code| bad_code(&field.name, code);
         let mut text = |text: &str| {
             to.extend_from_slice(&number.to_le_bytes());
             let count = count_u32(text.len(), "FlatGeobuf", "bytes of a text")?;
             to.extend_from_slice(&count.to_le_bytes());
             to.extend_from_slice(text.as_bytes());
-            Ok::<_, ConvertError>(())
+            Ok::<_, Error>(())
         };
         if *kind == 12 {
             let values: Vec<String> = (0..usize_from_u32(field.column.width()))

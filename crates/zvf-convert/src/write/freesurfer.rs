@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Field, Kind, ObjectId, Value};
@@ -23,7 +24,7 @@ use super::surfaces::{
     Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
 };
 use super::{Encoded, Loss, Opened, Target, WriteOptions};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::read::Group;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -38,7 +39,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     if input.header.kind != Kind::Mesh && !values && !is_label {
         let what = format!("a {}", input.header.kind);
         let advice = "write a mesh, a label, or values by the number of the vertex";
-        return Err(ConvertError::NoType { format: "FreeSurfer", what, advice });
+        return Err(cannot_hold("FreeSurfer", what, advice));
     }
     if is_label {
         return write_labels(input, out);
@@ -46,7 +47,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     if values && vertex_numbers(input, "FreeSurfer")?.is_some() {
         let what = "values of some vertices only, or in another order".to_owned();
         let advice = "write GIFTI, which numbers them";
-        return Err(ConvertError::NoType { format: "FreeSurfer", what, advice });
+        return Err(cannot_hold("FreeSurfer", what, advice));
     }
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
         let (hemispheres, mut losses) = split_hemispheres(input, true)?;
@@ -93,12 +94,12 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
 }
 
 /// Writes a label for each group: its vertices, their positions and values.
-fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Result<Vec<Loss>, ConvertError> {
+fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Result<Vec<Loss>> {
     let owners = input.owners().unwrap_or_default();
     let rows: HashMap<ObjectId, usize> =
         owners.iter().enumerate().filter_map(|(row, id)| Some(((*id)?, row))).collect();
     let value = input.batch.field("value");
-    let write = |group: &Group, out: &mut dyn Write| -> Result<(), ConvertError> {
+    let write = |group: &Group, out: &mut dyn Write| -> Result<()> {
         let members = group.members.iter().filter_map(|id| Some((id.0, *rows.get(id)?)));
         let members: Vec<(i64, usize)> = members.collect();
         writeln!(out, "#!ascii label\n{}", members.len())?;
@@ -120,16 +121,13 @@ fn write_labels(input: &CollectedInput, out: &mut Target<'_>) -> Result<Vec<Loss
         (None, _) => {
             let what = format!("{} labels in one file", input.groups.len());
             let advice = "name a folder";
-            return Err(ConvertError::NoType { format: "FreeSurfer", what, advice });
+            return Err(cannot_hold("FreeSurfer", what, advice));
         }
     }
     Ok(Vec::new())
 }
 
-fn create(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), ConvertError>,
-) -> Result<(), ConvertError> {
+fn create(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let mut file = std::io::BufWriter::new(std::fs::File::create_new(path)?);
     write(&mut file)?;
     file.flush()?;
@@ -137,11 +135,9 @@ fn create(
 }
 
 /// Encodes a number as 32 bits, big-endian.
-fn encode_int(value: usize) -> Result<[u8; 4], ConvertError> {
-    let value = i32::try_from(value).map_err(|_too_large| ConvertError::NoType {
-        format: "FreeSurfer",
-        what: format!("the number {value}"),
-        advice: "write it in parts",
+fn encode_int(value: usize) -> Result<[u8; 4]> {
+    let value = i32::try_from(value).map_err(|_too_large| {
+        cannot_hold("FreeSurfer", format!("the number {value}"), "write it in parts")
     })?;
     Ok(to_big_endian(value.to_le_bytes()))
 }
@@ -155,7 +151,7 @@ fn write_surface(
     hemisphere: &Hemisphere,
     coords: Option<&Field>,
     out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     out.write_all(b"\xff\xff\xfecreated by zvf\n\n")?;
     out.write_all(&encode_int(hemisphere.rows.len())?)?;
     out.write_all(&encode_int(hemisphere.faces.len())?)?;
@@ -192,15 +188,12 @@ fn find_volume<'a>(
 }
 
 /// Returns the error for a volume with something else than a number.
-fn volume_error(key: &str, found: &Json) -> ConvertError {
+fn volume_error(key: &str, found: &Json) -> Error {
     let what = format!("{found} in the {key} of its volume");
-    ConvertError::NoType { format: "FreeSurfer", what, advice: "leave the volume out" }
+    cannot_hold("FreeSurfer", what, "leave the volume out")
 }
 
-fn write_volume(
-    volume: &serde_json::Map<String, Json>,
-    out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+fn write_volume(volume: &serde_json::Map<String, Json>, out: &mut dyn Write) -> Result<()> {
     for tag in volume.get("head").and_then(Json::as_array).into_iter().flatten() {
         let number = tag.as_u64().and_then(|tag| usize::try_from(tag).ok());
         out.write_all(&encode_int(number.ok_or_else(|| volume_error("head", tag))?)?)?;
@@ -220,12 +213,7 @@ fn write_volume(
     Ok(())
 }
 
-fn write_values(
-    field: &Field,
-    c: usize,
-    faces: usize,
-    out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+fn write_values(field: &Field, c: usize, faces: usize, out: &mut dyn Write) -> Result<()> {
     out.write_all(b"\xff\xff\xff")?;
     for count in [field.column.len(), faces, 1] {
         out.write_all(&encode_int(count)?)?;
@@ -264,11 +252,7 @@ fn choose_colours(input: &CollectedInput, names: &[String]) -> Vec<[u8; 3]> {
     })
 }
 
-fn write_annotation(
-    input: &CollectedInput,
-    field: &Field,
-    out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+fn write_annotation(input: &CollectedInput, field: &Field, out: &mut dyn Write) -> Result<()> {
     let Some(categories) = &field.categories else { return Ok(()) };
     let names: Vec<String> = categories
         .values()
@@ -302,7 +286,7 @@ fn write_annotation(
 }
 
 /// Writes a text with its length, which includes the zero at its end.
-fn write_name(name: &str, out: &mut dyn Write) -> Result<(), ConvertError> {
+fn write_name(name: &str, out: &mut dyn Write) -> Result<()> {
     out.write_all(&encode_int(name.len() + 1)?)?;
     out.write_all(name.as_bytes())?;
     out.write_all(&[0])?;

@@ -7,12 +7,13 @@
 use std::io::Write;
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Value};
 
 use super::features::{FeatureSink, FeatureWriter};
-use super::{Loss, Opened, Target, WriteOptions, Writer};
-use crate::ConvertError;
+use super::{Loss, Opened, Sink, Target, WriteOptions};
+use crate::error::bad_code;
 use crate::read::Header;
 use crate::read::crs::{code_of, is_wgs84};
 use crate::read::features::{PartKind, Shape};
@@ -29,14 +30,14 @@ fn open_as<'a>(
     target: Target<'a>,
     options: &WriteOptions,
     lines: bool,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+) -> Result<Box<dyn Sink + 'a>> {
     let out = target.into_file("GeoJSON")?;
     let crs = options.extra.get("geojson.crs").and_then(Json::as_str).map(str::to_owned);
-    let sink = Sink { out, lines, digits: None, crs, has_features: false };
+    let sink = Out { out, lines, digits: None, crs, has_features: false };
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, "GeoJSON")))
 }
 
-struct Sink<'a> {
+struct Out<'a> {
     out: Target<'a>,
     lines: bool,
     digits: Option<usize>,
@@ -60,8 +61,8 @@ fn name_of(crs: &Json) -> Option<String> {
     }
 }
 
-impl FeatureSink for Sink<'_> {
-    fn begin(&mut self, header: &Header, _fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
+impl FeatureSink for Out<'_> {
+    fn begin(&mut self, header: &Header, _fields: &[Field]) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         let crs = self.crs.clone().or_else(|| header.crs.as_ref().and_then(name_of));
         let is_degrees = crs.as_deref().is_some_and(is_wgs84);
@@ -96,7 +97,7 @@ impl FeatureSink for Sink<'_> {
         Ok(losses)
     }
 
-    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<()> {
         if std::mem::replace(&mut self.has_features, true) && !self.lines {
             write!(self.out, ",")?;
         }
@@ -123,7 +124,7 @@ impl FeatureSink for Sink<'_> {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
+    fn end(mut self: Box<Self>) -> Result<()> {
         if !self.lines {
             write!(self.out, "\n]}}\n")?;
         }
@@ -132,10 +133,10 @@ impl FeatureSink for Sink<'_> {
 }
 
 /// Formats the value, or the values, of a row as JSON. A float that is not finite is null.
-fn format_value(field: &Field, row: usize) -> Result<String, ConvertError> {
-    let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
+fn format_value(field: &Field, row: usize) -> Result<String> {
+    let bad_code = |code| bad_code(&field.name, code);
     let width = usize_from_u32(field.column.width());
-    let json_value = |at: usize| -> Result<Json, ConvertError> {
+    let json_value = |at: usize| -> Result<Json> {
         Ok(match field.value(row, at).map_err(bad_code)? {
             Value::Null => Json::Null,
             Value::Bool(flag) => flag.into(),

@@ -12,14 +12,15 @@ use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter as ParquetEncoder;
 use parquet::file::metadata::KeyValue;
 use serde_json::{Map, Value as Json, json};
+use zvf_error::Result;
 use zvf_model::{ColumnBuilder, Field};
 
 use super::features::{FeatureSink, FeatureWriter, free_name};
-use super::{Loss, Opened, Target, WriteOptions, Writer};
-use crate::ConvertError;
+use super::{Loss, Opened, Sink, Target, WriteOptions};
 use crate::arrow::column::attribute_array;
 use crate::arrow::files::{ROW_GROUP_BYTES, SharedBuffer, from_parquet_error, writer_properties};
 use crate::arrow::from_arrow_error;
+use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::crs::{code_of, is_wgs84, utm_projjson};
 use crate::read::features::{PartKind, Shape, wkb};
@@ -37,9 +38,9 @@ fn open<'a>(
     options: &WriteOptions,
     format: &'static str,
     parquet: bool,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+) -> Result<Box<dyn Sink + 'a>> {
     let out = target.into_file(format)?;
-    let sink = Sink {
+    let sink = Out {
         out: Some(out),
         parquet,
         fields: Vec::new(),
@@ -52,7 +53,7 @@ fn open<'a>(
     Ok(Box::new(FeatureWriter::new(Box::new(sink), options.memory, format)))
 }
 
-struct Sink<'a> {
+struct Out<'a> {
     out: Option<Target<'a>>,
     parquet: bool,
     fields: Vec<(Field, ColumnBuilder)>,
@@ -101,7 +102,7 @@ impl GeometrySummary {
     }
 }
 
-impl Sink<'_> {
+impl Out<'_> {
     fn schema(&self, columns: &[ArrowField]) -> SchemaRef {
         let mut extension = Map::new();
         if !self.crs.is_null() {
@@ -118,7 +119,7 @@ impl Sink<'_> {
     }
 
     /// Writes the buffered rows.
-    fn flush(&mut self) -> Result<(), ConvertError> {
+    fn flush(&mut self) -> Result<()> {
         let mut columns: Vec<(ArrowField, ArrayRef)> = Vec::new();
         for (field, builder) in &mut self.fields {
             let empty = ColumnBuilder::empty_like(&field.column);
@@ -150,7 +151,7 @@ impl Sink<'_> {
         Ok(())
     }
 
-    fn begin_file(&mut self, schema: &SchemaRef) -> Result<(), ConvertError> {
+    fn begin_file(&mut self, schema: &SchemaRef) -> Result<()> {
         if !matches!(self.state, State::New) {
             return Ok(());
         }
@@ -186,8 +187,8 @@ impl Sink<'_> {
     }
 }
 
-impl FeatureSink for Sink<'_> {
-    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>, ConvertError> {
+impl FeatureSink for Out<'_> {
+    fn begin(&mut self, header: &Header, fields: &[Field]) -> Result<Vec<Loss>> {
         let is_taken = |name: &str| fields.iter().any(|field| *field.name == *name);
         self.geometry = free_name("geometry", "geometry_", is_taken);
         self.fields = fields
@@ -215,7 +216,7 @@ impl FeatureSink for Sink<'_> {
         Ok(losses)
     }
 
-    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<(), ConvertError> {
+    fn write(&mut self, shape: &Shape, fields: &[Field], row: usize) -> Result<()> {
         for ((like, builder), field) in self.fields.iter_mut().zip(fields) {
             if like.categories != field.categories {
                 like.categories.clone_from(&field.categories);
@@ -225,10 +226,12 @@ impl FeatureSink for Sink<'_> {
         let mut bytes = Vec::new();
         if !shape.parts.is_empty() {
             self.summary.add(shape);
-            wkb::write(shape, &mut bytes).map_err(|n| ConvertError::NoType {
-                format: "GeoParquet",
-                what: format!("{n} points or parts of a geometry"),
-                advice: "write it in parts",
+            wkb::write(shape, &mut bytes).map_err(|n| {
+                cannot_hold(
+                    "GeoParquet",
+                    format!("{n} points or parts of a geometry"),
+                    "write it in parts",
+                )
             })?;
         }
         self.wkb.push(bytes);
@@ -238,7 +241,7 @@ impl FeatureSink for Sink<'_> {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>) -> Result<(), ConvertError> {
+    fn end(mut self: Box<Self>) -> Result<()> {
         self.flush()?;
         let geo = self.geo_metadata().to_string();
         match std::mem::replace(&mut self.state, State::New) {

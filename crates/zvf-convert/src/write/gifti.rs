@@ -14,6 +14,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use quick_xml::escape::escape;
+use zvf_error::Result;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, Value};
@@ -23,7 +24,7 @@ use super::surfaces::{
     Hemisphere, category_of, is_values, split_hemispheres, surface_name, vertex_numbers,
 };
 use super::{Encoded, Opened, Target, WriteOptions};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::read::encode_base64;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -37,7 +38,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     if input.header.kind != Kind::Mesh && !values {
         let what = format!("a {}", input.header.kind);
         let advice = "write a mesh, or values by the number of the vertex";
-        return Err(ConvertError::NoType { format: "GIFTI", what, advice });
+        return Err(cannot_hold("GIFTI", what, advice));
     }
     let nodes = if values { vertex_numbers(input, "GIFTI")? } else { None };
     let Some(folder) = out.folder_path().map(Path::to_owned) else {
@@ -90,17 +91,13 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
 }
 
 /// Checks that an attribute's name can be the name of a file, and returns it.
-pub(crate) fn file_name(name: &str) -> Result<String, ConvertError> {
+pub(crate) fn file_name(name: &str) -> Result<String> {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
     if !name.is_empty() && name.chars().all(is_plain) {
         return Ok(name.to_owned());
     }
     let what = format!("a file for the attribute {name:?}");
-    Err(ConvertError::NoType {
-        format: "a folder of surfaces",
-        what,
-        advice: "rename it, or leave it out",
-    })
+    Err(cannot_hold("a folder of surfaces", what, "rename it, or leave it out"))
 }
 
 #[derive(Default)]
@@ -116,7 +113,7 @@ impl GiftiFile {
         input: &CollectedInput,
         hemisphere: &Hemisphere,
         coords: Option<&Field>,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let points: Vec<u8> = match coords {
             Some(coords) => to_f32_bytes(&coords.column),
             None => {
@@ -134,10 +131,8 @@ impl GiftiFile {
         self.push("POINTSET", "FLOAT32", hemisphere.rows.len(), Some(3), meta, &points)?;
         let mut corners = Vec::with_capacity(hemisphere.faces.len() * 12);
         for vertex in hemisphere.faces.as_flattened() {
-            let vertex = i32::try_from(*vertex).map_err(|_too_large| ConvertError::NoType {
-                format: "GIFTI",
-                what: format!("vertex number {vertex}"),
-                advice: "write it in parts",
+            let vertex = i32::try_from(*vertex).map_err(|_too_large| {
+                cannot_hold("GIFTI", format!("vertex number {vertex}"), "write it in parts")
             })?;
             corners.extend(vertex.to_le_bytes());
         }
@@ -145,21 +140,19 @@ impl GiftiFile {
     }
 
     /// Adds the numbers of the vertices that have values, where not all vertices have values.
-    fn push_nodes(&mut self, nodes: Option<&[i64]>) -> Result<(), ConvertError> {
+    fn push_nodes(&mut self, nodes: Option<&[i64]>) -> Result<()> {
         let Some(nodes) = nodes else { return Ok(()) };
         let mut bytes = Vec::with_capacity(nodes.len() * 4);
         for node in nodes {
-            let node = i32::try_from(*node).map_err(|_too_large| ConvertError::NoType {
-                format: "GIFTI",
-                what: format!("vertex number {node}"),
-                advice: "write CSV",
+            let node = i32::try_from(*node).map_err(|_too_large| {
+                cannot_hold("GIFTI", format!("vertex number {node}"), "write CSV")
             })?;
             bytes.extend(node.to_le_bytes());
         }
         self.push("NODE_INDEX", "INT32", nodes.len(), None, &[], &bytes)
     }
 
-    fn push_field(&mut self, field: &Field) -> Result<(), ConvertError> {
+    fn push_field(&mut self, field: &Field) -> Result<()> {
         let meta = [("Name", &*field.name)];
         let rows = field.column.len();
         let width = usize_from_u32(field.column.width());
@@ -177,10 +170,8 @@ impl GiftiFile {
             let mut keys = Vec::with_capacity(rows * 4);
             for row in 0..rows {
                 let key = category_of(field, row)?.map_or(missing, |code| first + code);
-                let key = i32::try_from(key).map_err(|_too_large| ConvertError::NoType {
-                    format: "GIFTI",
-                    what: format!("{key} labels"),
-                    advice: "leave columns out",
+                let key = i32::try_from(key).map_err(|_too_large| {
+                    cannot_hold("GIFTI", format!("{key} labels"), "leave columns out")
                 })?;
                 keys.extend(key.to_le_bytes());
             }
@@ -202,7 +193,7 @@ impl GiftiFile {
         width: Option<usize>,
         meta: &[(&str, &str)],
         bytes: &[u8],
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
         zlib.write_all(bytes)?;
         let data = encode_base64(&zlib.finish()?);
@@ -228,7 +219,7 @@ impl GiftiFile {
         Ok(())
     }
 
-    fn write(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
+    fn write(&self, out: &mut dyn Write) -> Result<()> {
         out.write_all(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
         writeln!(out, "<GIFTI Version=\"1.0\" NumberOfDataArrays=\"{}\">", self.arrays.len())?;
         out.write_all(b"<MetaData/>\n<LabelTable>")?;
@@ -250,7 +241,7 @@ impl GiftiFile {
         Ok(())
     }
 
-    fn create(&self, path: &Path) -> Result<(), ConvertError> {
+    fn create(&self, path: &Path) -> Result<()> {
         let mut file = std::io::BufWriter::new(std::fs::File::create_new(path)?);
         self.write(&mut file)?;
         file.flush()?;

@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Column, Field, Kind, ObjectId, Value};
 
 use super::collected_input::{CollectedInput, to_f32};
 use super::{Encoded, Opened, Target, WriteOptions};
-use crate::ConvertError;
+use crate::error::{bad_code, cannot_hold};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("glTF")?, options, "glTF", encode))
@@ -112,7 +113,7 @@ impl Scene {
         id: Option<ObjectId>,
         part: &Part,
         mode: u32,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         // Vertices of another object that an element uses are copied to this one.
         let mut rows = part.rows.clone();
         let mut places: HashMap<usize, usize> =
@@ -252,11 +253,7 @@ impl Scene {
         self.push_accessor(accessor)
     }
 
-    fn push_indices(
-        &mut self,
-        indices: Vec<usize>,
-        vertices: usize,
-    ) -> Result<usize, ConvertError> {
+    fn push_indices(&mut self, indices: Vec<usize>, vertices: usize) -> Result<usize> {
         let short = vertices < 65_535; // the largest number is reserved for primitive restart
         let mut bytes = Vec::with_capacity(indices.len() * 4);
         for index in &indices {
@@ -264,7 +261,7 @@ impl Scene {
             let Some(index) = index else {
                 let what = format!("an object of {vertices} vertices");
                 let advice = "write it in parts";
-                return Err(ConvertError::NoType { format: "glTF", what, advice });
+                return Err(cannot_hold("glTF", what, advice));
             };
             let index = index.to_le_bytes();
             bytes.extend_from_slice(if short { &index[..2] } else { &index });
@@ -276,7 +273,7 @@ impl Scene {
         })))
     }
 
-    fn write(self, unit: Option<&str>, out: &mut Target<'_>) -> Result<(), ConvertError> {
+    fn write(self, unit: Option<&str>, out: &mut Target<'_>) -> Result<()> {
         let mut asset = json!({"version": "2.0", "generator": "zvf"});
         if let Some(unit) = unit {
             asset["extras"] = json!({"unit": unit});
@@ -295,10 +292,12 @@ impl Scene {
         let binary = if self.meshes.is_empty() { 0 } else { 8 + self.binary.len() };
         let total = 20 + text.len() + binary;
         let word = |size: usize| {
-            u32::try_from(size).map_err(|_too_large| ConvertError::NoType {
-                format: "GLB",
-                what: format!("{size} bytes"),
-                advice: "write it in parts: a file has at most 4 GiB",
+            u32::try_from(size).map_err(|_too_large| {
+                cannot_hold(
+                    "GLB",
+                    format!("{size} bytes"),
+                    "write it in parts: a file has at most 4 GiB",
+                )
             })
         };
         out.write_all(b"glTF\x02\0\0\0")?;
@@ -332,20 +331,15 @@ fn attribute_name(name: &str) -> String {
 }
 
 /// Returns the id and the attributes of an object.
-fn collect_extras(
-    input: &CollectedInput,
-    id: Option<ObjectId>,
-) -> Result<Map<String, Json>, ConvertError> {
+fn collect_extras(input: &CollectedInput, id: Option<ObjectId>) -> Result<Map<String, Json>> {
     let mut extras = Map::new();
     let Some(id) = id else { return Ok(extras) };
     extras.insert("object_id".to_owned(), json!(id.0));
     let Some(row) = input.object_row(id) else { return Ok(extras) };
     for field in &input.object_fields {
         let width = usize_from_u32(field.column.width());
-        let value = |c| -> Result<Json, ConvertError> {
-            let value = field
-                .value(row, c)
-                .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
+        let value = |c| -> Result<Json> {
+            let value = field.value(row, c).map_err(|code| bad_code(&field.name, code))?;
             Ok(match value {
                 Value::Null => Json::Null,
                 Value::Bool(flag) => json!(flag),

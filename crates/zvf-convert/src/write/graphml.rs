@@ -6,13 +6,14 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
 use super::collected_input::{CollectedInput, format_coordinate, format_value};
 use super::{Encoded, Opened, Target, WriteOptions};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("GraphML")?, options, "GraphML", encode))
@@ -121,7 +122,7 @@ fn kind_of(dtype: Dtype) -> &'static str {
     }
 }
 
-fn value_of(field: &Field, row: usize, c: usize) -> Result<String, ConvertError> {
+fn value_of(field: &Field, row: usize, c: usize) -> Result<String> {
     let is_single = field.categories.is_none() && field.column.dtype() == Dtype::FLOAT32;
     if is_single {
         Ok(format_coordinate(&field.column, row, c))
@@ -130,11 +131,11 @@ fn value_of(field: &Field, row: usize, c: usize) -> Result<String, ConvertError>
     }
 }
 
-fn escape(text: &str) -> Result<String, ConvertError> {
+fn escape(text: &str) -> Result<String> {
     if let Some(c) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) {
         let what = format!("the control character {:?}", c);
         let advice = "leave the attribute out";
-        return Err(ConvertError::NoType { format: "GraphML", what, advice });
+        return Err(cannot_hold("GraphML", what, advice));
     }
     // XML readers normalize a carriage return to a line feed.
     Ok(quick_xml::escape::escape(text).replace('\r', "&#13;"))

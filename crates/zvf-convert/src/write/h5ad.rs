@@ -13,13 +13,14 @@ use std::io::Write as _;
 
 use hdf5_pure::{AttrValue, EnumTypeBuilder, FileBuilder, GroupBuilder};
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Value};
 
 use super::collected_input::Collector;
-use super::{Opened, Report, Target, WriteOptions, Writer};
-use crate::ConvertError;
+use super::{Opened, Report, Sink, Target, WriteOptions};
+use crate::error::{bad_code, cannot_hold};
 use crate::read::{Header, Piece};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -32,16 +33,16 @@ struct H5adWriter<'a> {
     collector: Collector,
 }
 
-impl Writer for H5adWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for H5adWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         self.collector.begin(header)
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         self.collector.push(piece)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         let Some(mut collected) = self.collector.finish() else { return Ok(Report::default()) };
         let header = collected.header.clone();
         let batch = collected.take_batch()?;
@@ -59,9 +60,9 @@ impl Writer for H5adWriter<'_> {
     }
 }
 
-fn from_hdf5_error(error: impl std::fmt::Display) -> ConvertError {
+fn from_hdf5_error(error: impl std::fmt::Display) -> Error {
     let advice = "leave columns out, or write Parquet";
-    ConvertError::NoType { format: NAME, what: error.to_string(), advice }
+    cannot_hold(NAME, error.to_string(), advice)
 }
 
 /// Sets the encoding attributes of an element.
@@ -71,7 +72,7 @@ fn set_encoding(set: &mut dyn FnMut(&str, AttrValue), kind: &str, version: &str)
 }
 
 /// Adds the table of cells, and their positions.
-fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<(), ConvertError> {
+fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<()> {
     let record = header.records.iter().find(|(name, _)| name == NAME).map(|(_, record)| record);
     let recorded: Option<Vec<&str>> = record
         .and_then(|record| record.get("obs_names")?.as_array())
@@ -106,11 +107,7 @@ fn add_tables(header: &Header, batch: &Batch, file: &mut FileBuilder) -> Result<
 }
 
 /// Adds a data frame.
-fn add_frame(
-    group: &mut GroupBuilder,
-    names: &[String],
-    columns: &[&Field],
-) -> Result<(), ConvertError> {
+fn add_frame(group: &mut GroupBuilder, names: &[String], columns: &[&Field]) -> Result<()> {
     set_encoding(&mut |name, value| group.set_attr(name, value), "dataframe", "0.2.0");
     group.set_attr("_index", AttrValue::VarLenString("_index".to_owned()));
     let order = columns.iter().map(|field| field.name.to_string()).collect();
@@ -151,14 +148,11 @@ fn add_frame(
 }
 
 /// Adds booleans with missing values, as values and a mask.
-fn add_nullable_booleans(
-    mut group: GroupBuilder,
-    field: &Field,
-) -> Result<GroupBuilder, ConvertError> {
+fn add_nullable_booleans(mut group: GroupBuilder, field: &Field) -> Result<GroupBuilder> {
     set_encoding(&mut |name, value| group.set_attr(name, value), "nullable-boolean", "0.1.0");
     let (mut values, mut mask) = (Vec::new(), Vec::new());
     for row in 0..field.column.len() {
-        let bad_code = |code| ConvertError::Category { column: field.name.to_string(), code };
+        let bad_code = |code| bad_code(&field.name, code);
         let truth = match field.value(row, 0).map_err(bad_code)? {
             Value::Bool(truth) => Some(truth),
             _ => None,
@@ -187,11 +181,7 @@ fn add_texts(group: &mut GroupBuilder, name: &str, values: &[String]) {
 }
 
 /// Adds codes of categories, -1 for a missing value.
-fn add_codes(
-    group: &mut GroupBuilder,
-    field: &Field,
-    missing: Option<i64>,
-) -> Result<(), ConvertError> {
+fn add_codes(group: &mut GroupBuilder, field: &Field, missing: Option<i64>) -> Result<()> {
     let code = |row: usize| match field.column.value(row, 0) {
         Value::Int(n) if Some(n) == missing => Some(-1),
         Value::Int(n) => i32::try_from(n).ok(),

@@ -17,10 +17,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::Result;
 use zvf_format::Class;
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{bad_input, read_failed};
 use crate::read::{self, Format, Header, Input, ReadOptions};
 
 /// Reads the transform and the number of voxels of an image, as the record of a header: of a `NIfTI` file, also of a
@@ -29,24 +29,24 @@ use crate::read::{self, Format, Header, Input, ReadOptions};
 /// # Errors
 ///
 /// When the file cannot be read, or is of neither format, or has no transform.
-pub fn read_image(path: &Path) -> Result<Map<String, Json>, ConvertError> {
+pub fn read_image(path: &Path) -> Result<Map<String, Json>> {
     let mut start = Vec::new();
-    let file = File::open(path).map_err(ConvertError::Read)?;
-    file.take(HEADER_BYTES).read_to_end(&mut start).map_err(ConvertError::Read)?;
+    let file = File::open(path).map_err(read_failed)?;
+    file.take(HEADER_BYTES).read_to_end(&mut start).map_err(read_failed)?;
     if start.starts_with(b"TRACK") {
         let trk = read::open(Input::path(path), Some(Format::Trk), &ReadOptions::default())?;
         let mut records = trk.header().records.iter().filter_map(|(_, record)| record.as_object());
         return Ok(records.next().cloned().unwrap_or_default());
     }
     if start.starts_with(&[0x1f, 0x8b]) {
-        let file = File::open(path).map_err(ConvertError::Read)?;
+        let file = File::open(path).map_err(read_failed)?;
         start.clear();
         let stream = flate2::read::MultiGzDecoder::new(file);
-        stream.take(HEADER_BYTES).read_to_end(&mut start).map_err(ConvertError::Read)?;
+        stream.take(HEADER_BYTES).read_to_end(&mut start).map_err(read_failed)?;
     }
     let bad = |expected: &str| {
-        let place = Place::Named(path.display().to_string());
-        BadInput::new(Class::Unsupported, "a reference image", place, expected, "another file")
+        let place = path.display();
+        bad_input(Class::Unsupported, "a reference image", place, expected, "another file")
     };
     let nifti = Nifti::new(&start).ok_or_else(|| bad("a NIfTI-1 or TRK file"))?;
     nifti.record().ok_or_else(|| bad("an image with a transform (qform or sform)").into())

@@ -12,13 +12,14 @@
 use std::io::Write;
 
 use serde_json::{Map, Number, Value as Json};
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Batch, Column, Field, Part, Value};
 
 use super::rows::{BatchWriter, Rows};
 use super::{Opened, Target, WriteOptions};
-use crate::ConvertError;
 use crate::elements::element_vertices;
+use crate::error::bad_code;
 use crate::read::Piece;
 use crate::table::{Table, shortest_float};
 
@@ -30,11 +31,11 @@ pub(crate) fn open<'a>(target: Target<'a>, _options: &WriteOptions) -> Opened<'a
 impl<W: Write> BatchWriter for JsonlWriter<W> {
     const NAME: &'static str = "JSON lines";
 
-    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         self.write(batch)
     }
 
-    fn write_elements(&mut self, piece: &Piece) -> Result<bool, ConvertError> {
+    fn write_elements(&mut self, piece: &Piece) -> Result<bool> {
         let Piece::Elements { rows, fields } = piece else { return Ok(false) };
         let numbers: Vec<i64> = element_vertices(rows)?.collect();
         for (at, vertices) in numbers.chunks(usize_from_u32(rows.width())).enumerate() {
@@ -50,7 +51,7 @@ impl<W: Write> BatchWriter for JsonlWriter<W> {
         Ok(true)
     }
 
-    fn end(self) -> Result<(), ConvertError> {
+    fn end(self) -> Result<()> {
         self.finish().map(drop)
     }
 }
@@ -88,7 +89,7 @@ impl<W: Write> JsonlWriter<W> {
     /// # Errors
     ///
     /// When writing fails, or a code has no category.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    pub fn write(&mut self, batch: &Batch) -> Result<()> {
         if batch.parts().offsets().is_empty() {
             self.write_vertices(batch)?;
         } else {
@@ -104,12 +105,12 @@ impl<W: Write> JsonlWriter<W> {
     /// # Errors
     ///
     /// When writing fails.
-    pub fn finish(mut self) -> Result<W, ConvertError> {
+    pub fn finish(mut self) -> Result<W> {
         self.out.flush()?;
         Ok(self.out)
     }
 
-    fn write_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_vertices(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &[]);
         for row in 0..batch.len() {
             let mut line = Map::new();
@@ -126,7 +127,7 @@ impl<W: Write> JsonlWriter<W> {
         Ok(())
     }
 
-    fn write_parts(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_parts(&mut self, batch: &Batch) -> Result<()> {
         for Part { rows, object } in batch.parts().iter() {
             let mut line = Map::new();
             line.insert("part".into(), self.parts.into());
@@ -134,7 +135,7 @@ impl<W: Write> JsonlWriter<W> {
             let positions = rows.clone().map(|row| row_of(batch.positions(), row)).collect();
             line.insert("positions".into(), positions);
             for field in batch.fields() {
-                let values: Result<Json, ConvertError> =
+                let values: Result<Json> =
                     rows.clone().map(|row| field_to_json(field, row)).collect();
                 line.insert(field.name.to_string(), values?);
             }
@@ -144,7 +145,7 @@ impl<W: Write> JsonlWriter<W> {
         Ok(())
     }
 
-    fn write_elements(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_elements(&mut self, batch: &Batch) -> Result<()> {
         let Some(elements) = batch.elements() else { return Ok(()) };
         for (at, rows) in elements.iter().enumerate() {
             let mut line = Map::new();
@@ -160,7 +161,7 @@ impl<W: Write> JsonlWriter<W> {
         Ok(())
     }
 
-    fn write_line(&mut self, line: Map<String, Json>) -> Result<(), ConvertError> {
+    fn write_line(&mut self, line: Map<String, Json>) -> Result<()> {
         Ok(writeln!(self.out, "{}", Json::Object(line))?)
     }
 }
@@ -172,12 +173,12 @@ fn row_of(column: &Column, row: usize) -> Json {
 }
 
 /// Returns the value of an attribute in a row, or the list of values where the attribute has several.
-fn field_to_json(field: &Field, row: usize) -> Result<Json, ConvertError> {
+fn field_to_json(field: &Field, row: usize) -> Result<Json> {
     let value = |at| {
         let value = field.value(row, at);
         value
             .map(|value| to_json(shorten_float(field, value)))
-            .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })
+            .map_err(|code| bad_code(&field.name, code))
     };
     match usize_from_u32(field.column.width()) {
         1 => value(0),

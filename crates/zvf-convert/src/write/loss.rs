@@ -1,65 +1,40 @@
 //! Losses: the parts of a geometry that a format cannot hold.
 
-use std::fmt;
-
+use zvf_error::Result;
 use zvf_format::num::usize_from_u32;
 use zvf_model::{Field, Kind};
 
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::format::{Attributes, Format, GroupSupport, IdSupport, UnitSupport};
 use crate::read::Header;
+use crate::write::Loss;
 use crate::write::image::Image;
-
-/// A difference between a written file and its input.
-///
-/// ```
-/// use zvf_convert::write::Loss;
-///
-/// let loss = Loss::new("groups are dropped: TCK holds none");
-/// assert_eq!(loss.to_string(), "groups are dropped: TCK holds none");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss(String);
-
-impl Loss {
-    /// Describes a loss in words: what is lost, and why.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Returns what `format` cannot hold of the contents of `header`.
 ///
 /// # Errors
 ///
 /// When it cannot hold the kind or the axes at all.
-pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, ConvertError> {
+pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     let (can, name) = (format.capabilities(), format.name());
     if !can.kinds.contains(&header.kind) {
         let what = format!("a {}", header.kind);
         let advice = "write another format: zvf formats lists what each holds";
-        return Err(ConvertError::NoType { format: name, what, advice });
+        return Err(cannot_hold(name, what, advice));
     }
     let axes = header.axes.len();
     if axes < usize_from_u32(can.axes.0) || axes > usize_from_u32(can.axes.1) {
         let what = format!("{axes} axes");
         let advice = "choose other columns of positions, or write CSV or npy";
-        return Err(ConvertError::NoType { format: name, what, advice });
+        return Err(cannot_hold(name, what, advice));
     }
     let (ids, refusal) = (can.ids, can.refusal);
     let mut losses = Vec::new();
     let positions = header.positions.dtype();
     if can.positions == Attributes::None {
-        losses.push(Loss(format!("positions are dropped: {name} holds none")));
+        losses.push(Loss::new(format!("positions are dropped: {name} holds none")));
     } else if !can.positions.keeps(positions) && !is_half(positions, can.positions) {
-        losses.push(Loss(format!(
+        losses.push(Loss::new(format!(
             "positions of {positions} become {}: {name} has no {positions}",
             largest_type(can.positions)
         )));
@@ -82,7 +57,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
     if let Some(elements) = &header.elements {
         if !can.elements {
             let what = if header.kind == Kind::Mesh { "faces" } else { "edges" };
-            losses.push(Loss(format!("{what} are dropped: {name} holds none")));
+            losses.push(Loss::new(format!("{what} are dropped: {name} holds none")));
         } else {
             let fields = elements.fields.iter();
             let types = can.element_attributes;
@@ -91,7 +66,7 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
                 fields.filter_map(|field| attribute_loss("element", field, types, names, name)),
             );
             if let Some(width) = elements.width.filter(|w| can.corners > 0 && *w > can.corners) {
-                losses.push(Loss(format!(
+                losses.push(Loss::new(format!(
                     "faces of {width} corners are divided: {name} has at most {}",
                     can.corners
                 )));
@@ -100,8 +75,10 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
     }
     if header.objects {
         match can.ids {
-            IdSupport::None => losses.push(Loss(format!("objects are joined: {name} has none"))),
-            IdSupport::Order if header.id_field.is_some() => losses.push(Loss(format!(
+            IdSupport::None => {
+                losses.push(Loss::new(format!("objects are joined: {name} has none")))
+            }
+            IdSupport::Order if header.id_field.is_some() => losses.push(Loss::new(format!(
                 "ids of objects are dropped: in {name} they are numbered from 0"
             ))),
             IdSupport::Order | IdSupport::Bits(_) => {}
@@ -110,23 +87,26 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>, Convert
     if header.groups {
         match can.groups {
             GroupSupport::None => {
-                losses.push(Loss(format!("groups are dropped: {name} holds none")));
+                losses.push(Loss::new(format!("groups are dropped: {name} holds none")));
             }
             GroupSupport::Members if !header.group_fields.is_empty() => {
-                losses.push(Loss(format!("attributes of groups are dropped: {name} holds none")));
+                losses.push(Loss::new(format!(
+                    "attributes of groups are dropped: {name} holds none"
+                )));
             }
             GroupSupport::Members | GroupSupport::Attributes => {}
         }
     }
     let needs_image = matches!(format, Format::Trk | Format::Trx);
     if needs_image && Image::from_header(header).affine.is_none() {
-        losses.push(Loss(format!(
+        losses.push(Loss::new(format!(
             "no image is known: {name} gets one of 1 mm voxels from the origin on, and programs that check it refuse \
              streamlines outside; name an image with --reference"
         )));
     }
     if let (Some(unit), UnitSupport::None) = (header.unit(), can.units) {
-        losses.push(Loss(format!("the unit {unit} is not stated: {name} has no place for it")));
+        losses
+            .push(Loss::new(format!("the unit {unit} is not stated: {name} has no place for it")));
     }
     Ok(losses)
 }
@@ -141,7 +121,7 @@ fn is_half(dtype: zvf_metadata::Dtype, can: Attributes) -> bool {
 }
 
 fn dropped_attribute(scope: &str, field: &Field, why: &str) -> Loss {
-    Loss(format!("{scope} attribute {:?} is dropped: {why}", field.name))
+    Loss::new(format!("{scope} attribute {:?} is dropped: {why}", field.name))
 }
 
 fn attribute_loss(
@@ -163,10 +143,10 @@ fn attribute_loss(
         return Some(dropped_attribute(scope, field, &format!("{name} holds no text")));
     }
     if field.categories.is_some() && can != Attributes::All {
-        return Some(Loss(format!("{scope} attribute {column:?} is written as its codes")));
+        return Some(Loss::new(format!("{scope} attribute {column:?} is written as its codes")));
     }
     (!can.keeps(dtype) && !is_half(dtype, can)).then(|| {
-        Loss(format!(
+        Loss::new(format!(
             "{scope} attribute {column:?} of {dtype} becomes {}: {name} has no {dtype}",
             largest_type(can)
         ))

@@ -3,8 +3,7 @@
 //! ```text
 //! let losses = find_losses(&header, format)?;        before the first byte; --strict refuses here
 //! let mut writer = write::open(format, target, &options)?;
-//! writer.begin(&header)?;                            once a kind
-//! writer.write(piece)?; …                            the pieces of that kind, in the order of a reader
+//! flow(&mut source, &mut *writer, progress)?;        once for each kind
 //! let report = writer.finish()?;                     what was written, and losses that only values show
 //! ```
 //!
@@ -13,8 +12,8 @@
 //! objects, its writer collects the pieces in a [`CollectedPieces`] until `finish`, up to [`WriteOptions::memory`]; all
 //! others stream.
 //!
-//! A writer of format NAME is `write/NAME.rs`: a struct that implements [`Writer`], and
-//! `pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Result<Box<dyn Writer + 'a>, ConvertError>`
+//! A writer of format NAME is `write/NAME.rs`: a struct that implements [`Sink`], and
+//! `pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Result<Box<dyn Sink + 'a>>`
 //! that its `Spec` in `format/NAME.rs` names. A folder format writes below [`Target::into_folder`].
 //!
 //! Not here: publication. The target is a temporary file or folder, which the caller renames when it is complete.
@@ -64,46 +63,27 @@ mod zip;
 
 pub use collect::CollectedPieces;
 pub use image::{read_image, set_image};
-pub use loss::{Loss, find_losses};
+pub use loss::find_losses;
 pub use precomputed::LOD_SCALE;
 pub use target::{SeekWrite, Target};
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use futures_util::FutureExt as _;
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
+use zvf_model::flow::flow;
+pub(crate) use zvf_model::flow::{Loss, Report, Sink};
 
-use crate::ConvertError;
+use crate::error::{cannot_hold, worded_error};
 use crate::format::Format;
-use crate::read::{Header, Piece, Reader};
-
-/// A writer of one file, or one folder, of a format.
-pub trait Writer {
-    /// Begins a kind of geometry, before its first piece.
-    ///
-    /// # Errors
-    ///
-    /// When the format cannot hold the kind, when it is the second kind of a format of one kind, or when writing fails.
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError>;
-
-    /// Adds a piece of the current kind.
-    ///
-    /// # Errors
-    ///
-    /// When the format cannot hold the piece, when the piece does not fit the header, or when writing fails.
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError>;
-
-    /// Completes the file: afterwards the target holds all of its bytes.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails, or the input was incomplete.
-    fn finish(self: Box<Self>) -> Result<Report, ConvertError>;
-}
+use crate::read::Reader;
 
 /// A writer, or why there is none.
-pub(crate) type Opened<'a> = Result<Box<dyn Writer + 'a>, ConvertError>;
+pub(crate) type Opened<'a> = Result<Box<dyn Sink + 'a>>;
 /// The losses of an encoded file.
-pub(crate) type Encoded = Result<Vec<Loss>, ConvertError>;
+pub(crate) type Encoded = Result<Vec<Loss>>;
 
 /// Options for writing a file.
 ///
@@ -147,20 +127,6 @@ pub const EXTRA_OPTIONS: &[(&str, &str)] = &[
     ("tck.f64", "true for positions of 64 bits"),
 ];
 
-/// The counts and the losses of a written file.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Report {
-    /// Vertices.
-    pub vertices: u64,
-    /// Objects, where the format has them.
-    pub objects: u64,
-    /// Edges or faces.
-    pub elements: u64,
-    /// Losses that only the values show.
-    pub losses: Vec<Loss>,
-}
-
 /// Opens a writer of `format`.
 ///
 /// ```
@@ -180,7 +146,7 @@ pub struct Report {
 /// }
 /// assert_eq!(writer.finish()?.vertices, 2);
 /// assert!(text.starts_with(b"x,y,z,radius,type,object\n0,0,0,2.5,1,0\n"));
-/// # Ok::<(), zvf_convert::ConvertError>(())
+/// # Ok::<(), zvf_error::Error>(())
 /// ```
 ///
 /// # Errors
@@ -190,11 +156,14 @@ pub fn open<'a>(
     format: Format,
     target: Target<'a>,
     options: &WriteOptions,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+) -> Result<Box<dyn Sink + 'a>> {
     let Some(open) = format.spec().write else {
         let names: Vec<_> =
             Format::ALL.iter().filter(|f| f.is_written()).map(|f| f.token()).collect();
-        return Err(ConvertError::NotWritten { format: format.name(), written: names.join(", ") });
+        let (format, written) = (format.name(), names.join(", "));
+        let text =
+            format!("{format} is read and not written: the formats that are written are {written}");
+        return Err(worded_error(zvf_format::Class::Unsupported, text));
     };
     open(target, options)
 }
@@ -204,32 +173,26 @@ pub fn open<'a>(
 /// # Errors
 ///
 /// When reading or writing fails.
-pub fn copy(reader: Reader, mut writer: Box<dyn Writer + '_>) -> Result<Report, ConvertError> {
-    let header = reader.header().clone();
-    writer.begin(&header)?;
-    for piece in reader {
-        writer.write(piece?)?;
-    }
+pub fn copy(mut reader: Reader, mut writer: Box<dyn Sink + '_>) -> Result<Report> {
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let moved = flow(&mut reader, &mut *writer, go_on);
+    moved.now_or_never().expect("a file is read without waiting")?;
     writer.finish()
 }
 
 /// Converts a count of `what` to the 32 bits that a format has for it.
-pub(crate) fn count_u32(
-    n: usize,
-    format: &'static str,
-    what: &'static str,
-) -> Result<u32, ConvertError> {
+pub(crate) fn count_u32(n: usize, format: &'static str, what: &'static str) -> Result<u32> {
     u32::try_from(n).map_err(|_too_many| {
         let advice = "write it in parts";
-        ConvertError::NoType { format, what: format!("{n} {what}"), advice }
+        cannot_hold(format, format!("{n} {what}"), advice)
     })
 }
 
 /// Sets `has_begun`, and refuses a second kind where a file holds one.
-pub(crate) fn begin_once(has_begun: &mut bool, format: &'static str) -> Result<(), ConvertError> {
+pub(crate) fn begin_once(has_begun: &mut bool, format: &'static str) -> Result<()> {
     if std::mem::replace(has_begun, true) {
         let advice = "write each kind to a file of its own, with --kind";
-        return Err(ConvertError::NoType { format, what: "several kinds".to_owned(), advice });
+        return Err(cannot_hold(format, "several kinds".to_owned(), advice));
     }
     Ok(())
 }

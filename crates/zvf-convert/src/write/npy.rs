@@ -16,14 +16,15 @@
 
 use std::io::{Seek, SeekFrom, Write};
 
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Field, Value};
 
 use super::rows::{BatchWriter, Rows};
 use super::{Opened, Target, WriteOptions};
-use crate::ConvertError;
 use crate::elements::row_number;
+use crate::error::{bad_code, cannot_hold, other_columns};
 use crate::table::Table;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -34,11 +35,11 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
 impl<W: Write + Seek> BatchWriter for NpyWriter<W> {
     const NAME: &'static str = "npy";
 
-    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         self.write(batch)
     }
 
-    fn end(self) -> Result<(), ConvertError> {
+    fn end(self) -> Result<()> {
         self.finish().map(drop)
     }
 }
@@ -88,13 +89,13 @@ impl<W: Write + Seek> NpyWriter<W> {
     /// # Errors
     ///
     /// When writing fails, or the batch has other columns than the first.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let table = Table::new(batch, &[]).with_first_part(self.parts);
         self.parts += batch.parts().len();
         let found = descr(batch, self.first);
         match &self.descr {
             Some(first_descr) if *first_descr != found => {
-                return Err(ConvertError::Columns { expected: first_descr.clone(), found });
+                return Err(other_columns(first_descr.clone(), found));
             }
             Some(_) => {}
             None => {
@@ -136,7 +137,7 @@ impl<W: Write + Seek> NpyWriter<W> {
     /// # Errors
     ///
     /// When writing fails.
-    pub fn finish(mut self) -> Result<W, ConvertError> {
+    pub fn finish(mut self) -> Result<W> {
         if let Some(descr) = &self.descr {
             let end = self.out.stream_position()?;
             self.out.seek(SeekFrom::Start(self.start))?;
@@ -185,16 +186,9 @@ fn text_length(field: &Field) -> Option<usize> {
 }
 
 /// Writes the texts of a row, each padded to `length` characters of 32 bits.
-fn write_texts(
-    out: &mut impl Write,
-    field: &Field,
-    row: usize,
-    length: usize,
-) -> Result<(), ConvertError> {
+fn write_texts(out: &mut impl Write, field: &Field, row: usize, length: usize) -> Result<()> {
     for at in 0..usize_from_u32(field.column.width()) {
-        let value = field
-            .value(row, at)
-            .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
+        let value = field.value(row, at).map_err(|code| bad_code(&field.name, code))?;
         let text = if let Value::Text(text) = &value { text.as_str() } else { "" };
         let characters = text.chars().map(u32::from).chain(std::iter::repeat(0));
         for character in characters.take(length) {
@@ -225,23 +219,19 @@ pub(super) fn type_code(dtype: Dtype) -> String {
 }
 
 /// Encodes the header, whose length does not depend on the number of records.
-fn header(descr: &str, records: u64) -> Result<Vec<u8>, ConvertError> {
+fn header(descr: &str, records: u64) -> Result<Vec<u8>> {
     let spare = MAX_COUNT_DIGITS - records.to_string().len();
     encode_header(descr, &format!("({records},)"), spare)
 }
 
 /// Encodes the header of an array, with at least `spare` blanks at its end.
-pub(super) fn encode_header(
-    descr: &str,
-    shape: &str,
-    spare: usize,
-) -> Result<Vec<u8>, ConvertError> {
+pub(super) fn encode_header(descr: &str, shape: &str, spare: usize) -> Result<Vec<u8>> {
     let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
     let unpadded = ((text.len() + spare) + PREAMBLE_BYTES) + 1;
     let total_bytes = unpadded.next_multiple_of(ALIGNMENT);
     let length = u16::try_from(total_bytes - PREAMBLE_BYTES).map_err(|_too_long| {
         let advice = "ask for fewer columns, or write CSV";
-        ConvertError::NoType { format: "npy", what: "a header of 64 KiB or more".into(), advice }
+        cannot_hold("npy", "a header of 64 KiB or more", advice)
     })?;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();
     header.extend(length.to_le_bytes());
@@ -327,7 +317,7 @@ mod tests {
         let batch = Batch::new(Kind::PointCloud, column("uint8", 1, &[1])).with_field(field);
         let error = NpyWriter::new(Cursor::new(Vec::new())).write(&batch.unwrap()).unwrap_err();
         assert!(
-            error.to_string().starts_with("cannot decode the categories of \"name\""),
+            error.to_string().starts_with("OutOfBounds, cannot decode the categories of \"name\""),
             "{error}"
         );
     }

@@ -14,6 +14,7 @@
 
 use std::io::Write as _;
 
+use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::Column;
 
@@ -21,9 +22,9 @@ use super::collected_input::Collector;
 use super::npy::{encode_header, type_code};
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Opened, Report, Target, WriteOptions, Writer};
-use crate::ConvertError;
+use super::{Opened, Report, Sink, Target, WriteOptions};
 use crate::elements::row_number;
+use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -38,16 +39,16 @@ struct NpzWriter<'a> {
     collector: Collector,
 }
 
-impl Writer for NpzWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for NpzWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         self.collector.begin(header)
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         self.collector.push(piece)
     }
 
-    fn finish(self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(self: Box<Self>) -> Result<Report> {
         let Self { mut zip, collector } = *self;
         let Some(mut collected) = collector.finish() else { return Ok(Report::default()) };
         let batch = collected.take_batch()?;
@@ -57,7 +58,7 @@ impl Writer for NpzWriter<'_> {
             if field.name.is_empty() || field.name.contains(['/', '\\', '\0']) {
                 let what = format!("the name {:?}", field.name);
                 let advice = "leave it out with --attributes";
-                return Err(ConvertError::NoType { format: "npz", what, advice });
+                return Err(cannot_hold("npz", what, advice));
             }
             write_column(&mut zip, &field.name, &field.column, field.column.width() > 1)?;
         }
@@ -87,19 +88,14 @@ fn write_integers(
     name: &str,
     width: usize,
     numbers: impl Iterator<Item = i64>,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let bytes: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
     let rows = bytes.len() / 8 / width.max(1);
     let shape = if width == 1 { format!("({rows},)") } else { format!("({rows}, {width})") };
     write_array(zip, name, Dtype::INT64, &shape, &bytes)
 }
 
-fn write_column(
-    zip: &mut Zip<'_>,
-    name: &str,
-    column: &Column,
-    is_wide: bool,
-) -> Result<(), ConvertError> {
+fn write_column(zip: &mut Zip<'_>, name: &str, column: &Column, is_wide: bool) -> Result<()> {
     let (rows, width) = (column.len(), column.width());
     let shape = if is_wide { format!("({rows}, {width})") } else { format!("({rows},)") };
     write_array(zip, name, column.dtype(), &shape, column.bytes())
@@ -111,7 +107,7 @@ fn write_array(
     dtype: Dtype,
     shape: &str,
     bytes: &[u8],
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let mut content = Spool::new(usize::MAX, None);
     content.write_all(&encode_header(&format!("'{}'", type_code(dtype)), shape, 0)?)?;
     content.write_all(bytes)?;

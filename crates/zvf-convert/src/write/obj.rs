@@ -5,11 +5,11 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
 use zvf_model::{Elements, ObjectId};
 
 use super::collected_input::{CollectedInput, format_coordinate, format_number};
 use super::{Encoded, Loss, Opened, Target, WriteOptions};
-use crate::ConvertError;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("OBJ")?, options, "OBJ", encode))
@@ -32,7 +32,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
     }
     let owners = input.owners();
     let mut last = None;
-    let mut begin = |owner: Option<ObjectId>, out: &mut Target<'_>| -> Result<(), ConvertError> {
+    let mut begin = |owner: Option<ObjectId>, out: &mut Target<'_>| -> Result<()> {
         if owner != last
             && let Some(id) = owner
         {
@@ -69,11 +69,7 @@ fn find_losses(input: &CollectedInput) -> Vec<Loss> {
     losses
 }
 
-fn write_element(
-    word: &str,
-    rows: impl Iterator<Item = usize>,
-    out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+fn write_element(word: &str, rows: impl Iterator<Item = usize>, out: &mut dyn Write) -> Result<()> {
     out.write_all(word.as_bytes())?;
     for row in rows {
         write!(out, " {}", row + 1)?;

@@ -1,10 +1,10 @@
 //! The common part of table writers: it passes batches on and counts vertices and elements.
 
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_model::Batch;
 
-use super::{Report, Writer, begin_once};
-use crate::ConvertError;
+use super::{Report, Sink, begin_once};
 use crate::read::{Header, Piece};
 
 /// A writer of batches.
@@ -14,13 +14,13 @@ pub(crate) trait BatchWriter {
     /// Sets the names of the axes, for formats that write them.
     fn name_axes(&mut self, _header: &Header) {}
     /// Adds a batch.
-    fn write_batch(&mut self, batch: &Batch) -> Result<(), ConvertError>;
+    fn write_batch(&mut self, batch: &Batch) -> Result<()>;
     /// Adds edges or faces that name vertices of any batch, and returns whether the format holds them.
-    fn write_elements(&mut self, _piece: &Piece) -> Result<bool, ConvertError> {
+    fn write_elements(&mut self, _piece: &Piece) -> Result<bool> {
         Ok(false)
     }
     /// Ends the file.
-    fn end(self) -> Result<(), ConvertError>;
+    fn end(self) -> Result<()>;
 }
 
 /// A table of vertices, written batch by batch.
@@ -38,14 +38,14 @@ impl<W: BatchWriter> Rows<W> {
     }
 }
 
-impl<W: BatchWriter> Writer for Rows<W> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl<W: BatchWriter> Sink for Rows<W> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         self.writer.name_axes(header);
         self.header = Some(header.clone());
         begin_once(&mut self.has_begun, W::NAME)
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         match &piece {
             Piece::Vertices(batch) => {
                 self.header = None;
@@ -65,7 +65,7 @@ impl<W: BatchWriter> Writer for Rows<W> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         if let Some(header) = self.header.take() {
             // An input without vertices still gets the names of the columns.
             self.writer.write_batch(&header.empty_batch()?)?;

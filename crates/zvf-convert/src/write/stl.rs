@@ -5,11 +5,11 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
 use zvf_model::{Field, ObjectId};
 
 use super::collected_input::{CollectedInput, format_value, to_f32};
 use super::{Encoded, Loss, Opened, Target, WriteOptions};
-use crate::ConvertError;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("STL")?, options, "STL", encode))
@@ -50,7 +50,7 @@ fn write_binary(
     attribute: Option<&Field>,
     name: &str,
     out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let count = super::count_u32(triangles.len(), "STL", "faces")?;
     let mut header = [0; HEADER_BYTES];
     let text = if name.trim_start().starts_with("solid") { "" } else { name };
@@ -75,7 +75,7 @@ fn write_text(
     triangles: &[Triangle],
     objects: &[ObjectId],
     out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let owners = input.owners().unwrap_or_default();
     let owner = |triangle: &Triangle| owners.get(triangle.0[0]).copied().flatten();
     let mut sorted: Vec<&Triangle> = triangles.iter().collect();
@@ -108,7 +108,7 @@ fn write_text(
     Ok(())
 }
 
-fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<(), ConvertError> {
+fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<()> {
     let [x, y, z] = compute_normal(corners);
     writeln!(out, "facet normal {x} {y} {z}\nouter loop")?;
     for [x, y, z] in corners {
@@ -119,7 +119,7 @@ fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<(), Conver
 }
 
 /// Returns the attribute `name` of an object, where it has one.
-fn object_name(input: &CollectedInput, id: ObjectId) -> Result<Option<String>, ConvertError> {
+fn object_name(input: &CollectedInput, id: ObjectId) -> Result<Option<String>> {
     let field = input.object_fields.iter().find(|field| &*field.name == "name");
     let named = field.zip(input.object_row(id));
     named.map(|(field, row)| format_value(field, row, 0)).transpose()

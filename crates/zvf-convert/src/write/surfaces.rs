@@ -1,11 +1,12 @@
 //! Hemispheres for GIFTI and `FreeSurfer`, with vertices in the order of their files.
 
+use zvf_error::Result;
 use zvf_format::num::floor_i64;
 use zvf_model::{Field, Kind, Value};
 
 use super::Loss;
 use super::collected_input::CollectedInput;
-use crate::ConvertError;
+use crate::error::{bad_code, cannot_hold};
 
 /// The surface of one object, or of the complete input.
 pub(crate) struct Hemisphere {
@@ -45,7 +46,7 @@ pub(crate) fn is_values(input: &CollectedInput) -> bool {
 pub(crate) fn vertex_numbers(
     input: &CollectedInput,
     format: &'static str,
-) -> Result<Option<Vec<i64>>, ConvertError> {
+) -> Result<Option<Vec<i64>>> {
     let number = |row| {
         let value = input.batch.positions().value(row, 0);
         let number = match &value {
@@ -56,7 +57,7 @@ pub(crate) fn vertex_numbers(
         };
         number.ok_or_else(|| {
             let what = format!("values of vertex {value}");
-            ConvertError::NoType { format, what, advice: "number the vertices from 0" }
+            cannot_hold(format, what, "number the vertices from 0")
         })
     };
     let numbers = (0..input.batch.len()).map(number).collect::<Result<Vec<i64>, _>>()?;
@@ -65,10 +66,8 @@ pub(crate) fn vertex_numbers(
 }
 
 /// Returns the place of a value among the categories of its attribute, or `None` where it is missing.
-pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>, ConvertError> {
-    let category = field
-        .value(row, 0)
-        .map_err(|code| ConvertError::Category { column: field.name.to_string(), code })?;
+pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>> {
+    let category = field.value(row, 0).map_err(|code| bad_code(&field.name, code))?;
     Ok(match (category, field.column.value(row, 0)) {
         (Value::Null, _) => None,
         (_, Value::Int(code)) => usize::try_from(code).ok(),
@@ -95,7 +94,7 @@ pub(crate) fn surface_name(input: &CollectedInput) -> Option<String> {
 pub(crate) fn split_hemispheres(
     input: &CollectedInput,
     is_one: bool,
-) -> Result<(Vec<Hemisphere>, Vec<Loss>), ConvertError> {
+) -> Result<(Vec<Hemisphere>, Vec<Loss>)> {
     let keys: Option<Vec<i64>> = input.batch.field("zv_join_key").and_then(|field| {
         let key = |row| match field.column.value(row, 0) {
             Value::Int(key) => Some(key),
@@ -125,7 +124,7 @@ pub(crate) fn split_hemispheres(
     if dropped_vertices > 0 && is_values(input) {
         let what = format!("{dropped_vertices} values without an object");
         let advice = "give all of them to an object, or none";
-        return Err(ConvertError::NoType { format: "a folder of surfaces", what, advice });
+        return Err(cannot_hold("a folder of surfaces", what, advice));
     }
     if all.is_empty() {
         all.push(Hemisphere { id: 0, rows: Vec::new(), faces: Vec::new() });

@@ -5,9 +5,11 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
+
 use super::collected_input::{CollectedInput, format_coordinate, format_value};
 use super::{Encoded, Loss, Opened, Target, WriteOptions};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("SWC")?, options, "SWC", encode))
@@ -52,7 +54,7 @@ fn encode(input: &CollectedInput, out: &mut Target<'_>, _options: &WriteOptions)
 }
 
 /// Returns the parent of each node.
-fn find_parents(input: &CollectedInput) -> Result<Vec<Option<usize>>, ConvertError> {
+fn find_parents(input: &CollectedInput) -> Result<Vec<Option<usize>>> {
     let edges = input.edges();
     let mut parents: Vec<Option<usize>> = vec![None; input.batch.len()];
     let mut is_directed = !input.header.kind.is_chain();
@@ -101,10 +103,7 @@ fn sort_parents_first(parents: &[Option<usize>]) -> Vec<usize> {
 }
 
 /// Orients the edges of trees, each tree from its first node, and returns the parent of each node.
-fn root_trees(
-    nodes: usize,
-    edges: &[([usize; 2], Option<usize>)],
-) -> Result<Vec<Option<usize>>, ConvertError> {
+fn root_trees(nodes: usize, edges: &[([usize; 2], Option<usize>)]) -> Result<Vec<Option<usize>>> {
     let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for ([a, b], _) in edges {
         for (from, to) in [(a, b), (b, a)] {
@@ -141,5 +140,5 @@ fn root_trees(
         return Ok(parents);
     }
     let what = format!("a graph with {} edges that close circles", edges.len() - tree_edges);
-    Err(ConvertError::NoType { format: "SWC", what, advice: "write GraphML, VTP or PLY" })
+    Err(cannot_hold("SWC", what, "write GraphML, VTP or PLY"))
 }

@@ -3,7 +3,9 @@
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::ConvertError;
+use zvf_error::Result;
+
+use crate::error::cannot_hold;
 
 /// A writer that can seek. Every type that implements both traits implements this one.
 pub trait SeekWrite: Write + Seek {}
@@ -71,12 +73,12 @@ impl<'a> Target<'a> {
     /// # Errors
     ///
     /// When it is not a folder.
-    pub fn into_folder(self, format: &'static str) -> Result<PathBuf, ConvertError> {
+    pub fn into_folder(self, format: &'static str) -> Result<PathBuf> {
         match self.0 {
             Inner::Folder(path) => Ok(path),
             Inner::Stream(_) | Inner::File(_) => {
                 let (what, advice) = ("a single file".to_owned(), "name a folder");
-                Err(ConvertError::NoType { format, what, advice })
+                Err(cannot_hold(format, what, advice))
             }
         }
     }
@@ -86,10 +88,10 @@ impl<'a> Target<'a> {
     /// # Errors
     ///
     /// When it is a folder.
-    pub fn into_file(self, format: &'static str) -> Result<Self, ConvertError> {
+    pub fn into_file(self, format: &'static str) -> Result<Self> {
         if self.is_folder() {
             let (what, advice) = ("a folder".to_owned(), "name a file");
-            return Err(ConvertError::NoType { format, what, advice });
+            return Err(cannot_hold(format, what, advice));
         }
         Ok(self)
     }

@@ -7,10 +7,11 @@
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 
 use super::chains::{Chains, Millimeters};
-use super::{Opened, Report, Target, WriteOptions, Writer, begin_once};
-use crate::ConvertError;
+use super::{Opened, Report, Sink, Target, WriteOptions, begin_once};
+use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -39,8 +40,8 @@ struct TckWriter<'a> {
     report: Report,
 }
 
-impl Writer for TckWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for TckWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "TCK")?;
         self.lengths = Some(Millimeters::new(header));
         let datatype = if self.is_wide { "Float64LE" } else { "Float32LE" };
@@ -60,7 +61,7 @@ impl Writer for TckWriter<'_> {
         Ok(self.out.write_all(text.as_bytes())?)
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => {
                 for run in self.chains.take_runs(&batch) {
@@ -91,7 +92,7 @@ impl Writer for TckWriter<'_> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         self.end_streamline();
         self.push_mark(f64::INFINITY);
         self.out.write_all(&self.bytes)?;
@@ -110,10 +111,10 @@ impl Writer for TckWriter<'_> {
 }
 
 impl TckWriter<'_> {
-    fn push_position(&mut self, place: [f64; 3]) -> Result<(), ConvertError> {
+    fn push_position(&mut self, place: [f64; 3]) -> Result<()> {
         if !place.iter().all(|x| x.is_finite()) {
             let what = "a vertex that is not finite, which is a mark".to_owned();
-            return Err(ConvertError::NoType { format: "TCK", what, advice: "leave it out" });
+            return Err(cannot_hold("TCK", what, "leave it out"));
         }
         for x in place {
             match &mut self.lengths {

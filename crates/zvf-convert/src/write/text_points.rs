@@ -4,11 +4,12 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::{Batch, Field, Value};
 
-use super::{Opened, Report, Target, WriteOptions, Writer, begin_once};
-use crate::ConvertError;
+use super::{Opened, Report, Sink, Target, WriteOptions, begin_once};
+use crate::error::cannot_hold;
 use crate::read::{Header, Piece};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -24,7 +25,7 @@ fn open_as<'a>(
     options: &WriteOptions,
     format: &'static str,
     counts_first: bool,
-) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+) -> Result<Box<dyn Sink + 'a>> {
     let target = target.into_file(format)?;
     let memory = options.memory;
     Ok(Box::new(Points {
@@ -70,12 +71,12 @@ pub(crate) fn refuse_pts(_: &Header, scope: &str, field: &Field) -> Option<&'sta
     (scope == "vertex" && !is_written(field, "PTS")).then_some(why)
 }
 
-impl Writer for Points<'_> {
-    fn begin(&mut self, _: &Header) -> Result<(), ConvertError> {
+impl Sink for Points<'_> {
+    fn begin(&mut self, _: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, self.format)
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         let Piece::Vertices(batch) = piece else { return Ok(()) };
         let lines = format_lines(&batch, self.format)?;
         self.report.vertices += to_u64(batch.len());
@@ -86,12 +87,12 @@ impl Writer for Points<'_> {
         if u64::try_from(self.buffer.len()).is_ok_and(|len| len > self.memory) {
             let what = format!("more than {} bytes, because it counts first", self.memory);
             let advice = "raise --memory-limit, or write xyz";
-            return Err(ConvertError::NoType { format: self.format, what, advice });
+            return Err(cannot_hold(self.format, what, advice));
         }
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         if self.counts_first {
             writeln!(self.target, "{}", self.report.vertices)?;
             self.target.write_all(&self.buffer)?;
@@ -106,7 +107,7 @@ impl Writer for Points<'_> {
     clippy::cast_possible_truncation,
     reason = "it was float32 before"
 )]
-fn format_lines(batch: &Batch, format: &str) -> Result<Vec<u8>, ConvertError> {
+fn format_lines(batch: &Batch, format: &str) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let is_narrow = batch.positions().dtype().size < 8;
     let find = |name: &str| batch.field(name).filter(|field| is_written(field, format));

@@ -9,14 +9,15 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 
+use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_model::{Batch, Column, Field, ObjectId};
 
 use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
-use super::{Loss, Opened, Report, Target, WriteOptions, Writer, begin_once};
-use crate::ConvertError;
+use super::{Loss, Opened, Report, Sink, Target, WriteOptions, begin_once};
+use crate::error::cannot_hold;
 use crate::read::trk::world::{closest_axes, transposed_inverse};
 use crate::read::{Header, Piece};
 
@@ -57,8 +58,8 @@ struct TrkWriter<'a> {
     report: Report,
 }
 
-impl Writer for TrkWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for TrkWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "TRK")?;
         self.scalars = check_names(&header.fields)?;
         self.properties = check_names(&header.object_fields)?;
@@ -67,7 +68,7 @@ impl Writer for TrkWriter<'_> {
         Ok(())
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => self.write_points(&batch),
             Piece::Objects { ids, fields } => {
@@ -87,13 +88,13 @@ impl Writer for TrkWriter<'_> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         let voxels = self.voxels.take().unwrap_or_default(); // of 1 mm for a file that was not begun
         let count = self.counts.len();
         let Ok(count) = i32::try_from(count) else {
             let advice = "write it in parts";
             let what = format!("{count} streamlines");
-            return Err(ConvertError::NoType { format: "TRK", what, advice });
+            return Err(cannot_hold("TRK", what, advice));
         };
         let (dimensions, dimension_loss) = voxels.count(self.extent);
         let header = encode_header(&voxels, dimensions, &self.scalars, &self.properties, count);
@@ -128,7 +129,7 @@ impl Writer for TrkWriter<'_> {
 }
 
 impl TrkWriter<'_> {
-    fn write_points(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_points(&mut self, batch: &Batch) -> Result<()> {
         let fields = numeric_fields(batch.fields());
         let (mut bytes, mut scalars) = (Vec::new(), Vec::new());
         for run in self.chains.take_runs(batch) {
@@ -137,10 +138,8 @@ impl TrkWriter<'_> {
                 _ => 0,
             };
             let count = before + run.rows.len();
-            let points = i32::try_from(count).map_err(|_too_many| ConvertError::NoType {
-                format: "TRK",
-                what: format!("{count} points of a streamline"),
-                advice: "write it in parts",
+            let points = i32::try_from(count).map_err(|_too_many| {
+                cannot_hold("TRK", format!("{count} points of a streamline"), "write it in parts")
             })?;
             let points = points.cast_unsigned();
             match self.counts.last_mut().filter(|_| run.continues) {
@@ -183,7 +182,7 @@ fn push_row(column: &Column, row: usize, to: &mut Vec<f32>, rounded_values: &mut
 }
 
 /// Returns the names and widths of attributes, and refuses those that the header has no room for.
-fn check_names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
+fn check_names(fields: &[Field]) -> Result<Vec<(String, u32)>> {
     let names: Vec<(String, u32)> = numeric_fields(fields)
         .into_iter()
         .map(|f| (f.name.to_string(), f.column.width()))
@@ -191,18 +190,18 @@ fn check_names(fields: &[Field]) -> Result<Vec<(String, u32)>, ConvertError> {
     let advice = "leave some out with --attributes, or write TRX";
     if names.len() > MAX_NAMES {
         let what = format!("{} attributes, where there is room for {MAX_NAMES}", names.len());
-        return Err(ConvertError::NoType { format: "TRK", what, advice });
+        return Err(cannot_hold("TRK", what, advice));
     }
     let values: u64 = names.iter().map(|(_, width)| u64::from(*width)).sum();
     if values > MAX_VALUES {
         let what = format!("{values} values of attributes, where there is room for {MAX_VALUES}");
-        return Err(ConvertError::NoType { format: "TRK", what, advice });
+        return Err(cannot_hold("TRK", what, advice));
     }
     for (name, width) in &names {
         let room = if *width > 1 { NAME_BYTES - 1 - width.to_string().len() } else { NAME_BYTES };
         if name.is_empty() || name.len() > room || name.contains('\0') {
             let what = format!("the name {name:?}, which is not of 1 to {room} bytes");
-            return Err(ConvertError::NoType { format: "TRK", what, advice });
+            return Err(cannot_hold("TRK", what, advice));
         }
     }
     Ok(names)
@@ -234,7 +233,7 @@ impl Default for Voxels {
 
 impl Voxels {
     #[expect(clippy::as_conversions, reason = "rounding to the type of the file is what is wanted")]
-    fn new(image: &Image) -> Result<Self, ConvertError> {
+    fn new(image: &Image) -> Result<Self> {
         let Some(affine) = image.affine else {
             return Ok(Self { dimensions: image.dimensions, ..Self::default() });
         };
@@ -246,7 +245,7 @@ impl Voxels {
         else {
             let what = "a matrix whose axes lie in a plane".to_owned();
             let advice = "correct the header record of the input";
-            return Err(ConvertError::NoType { format: "TRK", what, advice });
+            return Err(cannot_hold("TRK", what, advice));
         };
         let inverse = [0, 1, 2].map(|row| transposed.map(|column| column[row]));
         let size = [0, 1, 2].map(|axis| {

@@ -11,6 +11,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, ObjectId};
@@ -19,8 +20,8 @@ use super::chains::{Chains, Millimeters};
 use super::image::Image;
 use super::spool::Spool;
 use super::zip::ZipWriter;
-use super::{Loss, Opened, Report, Target, WriteOptions, Writer, begin_once, count_u32};
-use crate::ConvertError;
+use super::{Loss, Opened, Report, Sink, Target, WriteOptions, begin_once, count_u32};
+use crate::error::cannot_hold;
 use crate::read::{Group, Header, Piece};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
@@ -97,7 +98,7 @@ impl<'a> TrxWriter<'a> {
         Array { name: name.to_owned(), dtype, rows }
     }
 
-    fn write_vertices(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_vertices(&mut self, batch: &Batch) -> Result<()> {
         for run in self.chains.take_runs(batch) {
             self.report.vertices += run.rows.len() as u64;
             match self.ends.last_mut().filter(|_| run.continues) {
@@ -129,7 +130,7 @@ impl<'a> TrxWriter<'a> {
         Ok(())
     }
 
-    fn write_member(&mut self, name: &str, content: &mut Spool) -> Result<(), ConvertError> {
+    fn write_member(&mut self, name: &str, content: &mut Spool) -> Result<()> {
         match &mut self.destination {
             Destination::Zip(zip) => Ok(zip.write(name, content)?),
             Destination::Folder(folder) => {
@@ -147,7 +148,7 @@ impl<'a> TrxWriter<'a> {
         }
     }
 
-    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), ConvertError> {
+    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut content = Spool::new(usize::MAX, None);
         content.write_all(bytes)?;
         self.write_member(name, &mut content)
@@ -163,7 +164,7 @@ impl<'a> TrxWriter<'a> {
         })
     }
 
-    fn write_groups(&mut self) -> Result<(), ConvertError> {
+    fn write_groups(&mut self) -> Result<()> {
         let mut rows_by_object: HashMap<ObjectId, Vec<u32>> = HashMap::new();
         for (row, object) in self.rows.iter().enumerate() {
             let row = count_u32(row, "TRX", "streamlines in groups")?;
@@ -200,8 +201,8 @@ impl<'a> TrxWriter<'a> {
     }
 }
 
-impl Writer for TrxWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for TrxWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "TRX")?;
         self.image = Image::from_header(header);
         let lengths = Millimeters::new(header);
@@ -232,7 +233,7 @@ impl Writer for TrxWriter<'_> {
         Ok(())
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => self.write_vertices(&batch),
             Piece::Objects { ids, fields } => {
@@ -267,7 +268,7 @@ impl Writer for TrxWriter<'_> {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         let header = self.header().to_string();
         self.write_bytes("header.json", header.as_bytes())?;
         let is_empty = self.ends.is_empty();
@@ -329,7 +330,7 @@ fn missing_value(column: &Column) -> Vec<u8> {
     value.repeat(column.width() as usize)
 }
 
-fn member_name(name: &str, column: &Column) -> Result<String, ConvertError> {
+fn member_name(name: &str, column: &Column) -> Result<String> {
     check_name(name)?;
     let dtype = column.dtype();
     let dtype = if dtype.kind == DtypeKind::Bool { "bit".to_owned() } else { dtype.to_string() };
@@ -339,11 +340,11 @@ fn member_name(name: &str, column: &Column) -> Result<String, ConvertError> {
     })
 }
 
-fn check_name(name: &str) -> Result<(), ConvertError> {
+fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains(['.', '/', '\\', '\0']) {
         let what = format!("the name {name:?}");
         let advice = "names have no dot and no slash: leave it out with --attributes";
-        return Err(ConvertError::NoType { format: "TRX", what, advice });
+        return Err(cannot_hold("TRX", what, advice));
     }
     Ok(())
 }

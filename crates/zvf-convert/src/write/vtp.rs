@@ -5,13 +5,13 @@
 
 use std::io::Write;
 
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::collected_input::{CollectedInput, format_values, to_f32_bytes};
 use super::{Encoded, Opened, Target, WriteOptions};
-use crate::ConvertError;
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     Ok(super::collected_input::open(target.into_file("VTP")?, options, "VTP", encode))
@@ -33,7 +33,7 @@ impl Array {
         Self { kind: "Int64", name: name.to_owned(), width: 1, bytes, tuples: None }
     }
 
-    fn from_field(field: &Field) -> Result<Self, ConvertError> {
+    fn from_field(field: &Field) -> Result<Self> {
         let name = field.name.to_string();
         let is_text = field.categories.is_some() || field.column.dtype().kind == DtypeKind::Text;
         if is_text && field.column.width() == 1 {
@@ -176,7 +176,7 @@ fn encode_positions(input: &CollectedInput) -> Array {
     Array { kind, name: "Points".to_owned(), width: 3, bytes, tuples: None }
 }
 
-fn build_cells(input: &CollectedInput) -> Result<Cells, ConvertError> {
+fn build_cells(input: &CollectedInput) -> Result<Cells> {
     let mut cells =
         Cells { verts: Vec::new(), lines: Vec::new(), polys: Vec::new(), data: Vec::new() };
     let element_data =
@@ -212,7 +212,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells, ConvertError> {
 }
 
 /// Returns the attributes of the objects of lines, a row a line.
-fn object_data(input: &CollectedInput, ids: &[ObjectId]) -> Result<Vec<Array>, ConvertError> {
+fn object_data(input: &CollectedInput, ids: &[ObjectId]) -> Result<Vec<Array>> {
     let rows: std::collections::HashMap<ObjectId, usize> =
         input.objects.iter().enumerate().map(|(row, id)| (*id, row)).collect();
     let Some(rows) = ids.iter().map(|id| rows.get(id).copied()).collect::<Option<Vec<usize>>>()

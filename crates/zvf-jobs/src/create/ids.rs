@@ -8,11 +8,16 @@
 //!
 //! A file with negative ids is shifted by as much more, so that it stays behind the others as a whole.
 
+use std::future::ready;
+
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use zvf_convert::read::Piece;
+use zvf_convert::read::Reader;
 use zvf_format::num::to_u64;
+use zvf_model::flow::{Header, Piece, Source};
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
+use super::shift_vertex_numbers;
 use crate::Error;
 use crate::error::{bad_request_error, invalid_error};
 
@@ -29,8 +34,8 @@ impl Shift {
         self.by
     }
 
-    /// Gives a piece of the file ids of the store.
-    pub(crate) fn apply(self, piece: Piece) -> Result<Piece, Error> {
+    /// Gives a piece of the file ids of the store, and its elements the numbers of vertices after the `before` of other files.
+    pub(crate) fn apply(self, piece: Piece, before: u64) -> Result<Piece, Error> {
         match piece {
             Piece::Vertices(batch) => Ok(Piece::Vertices(self.batch(batch)?)),
             Piece::Objects { ids, fields } => {
@@ -43,7 +48,9 @@ impl Shift {
                 }
                 Ok(Piece::Groups { groups, fields })
             }
-            elements @ Piece::Elements { .. } => Ok(elements),
+            Piece::Elements { rows, fields } => {
+                Ok(Piece::Elements { rows: shift_vertex_numbers(&rows, before)?, fields })
+            }
         }
     }
 
@@ -69,6 +76,34 @@ impl Shift {
 
     fn id(self, id: ObjectId) -> Result<ObjectId, Error> {
         id.0.checked_add(self.by).map(ObjectId).ok_or_else(id_overflow_error)
+    }
+}
+
+/// A file among others: its pieces with the ids and the vertex numbers of the store.
+pub(super) struct Shifted {
+    pub(super) reader: Reader,
+    pub(super) shift: Shift,
+    /// The vertices of the files before it.
+    pub(super) before: u64,
+}
+
+impl Source for Shifted {
+    fn header(&self) -> &Header {
+        self.reader.header()
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        self.reader.header_mut()
+    }
+
+    fn next_piece(&mut self) -> BoxFuture<'_, Result<Option<Piece>, Error>> {
+        let piece = self.reader.next().transpose();
+        let shifted = |piece: Piece| self.shift.apply(piece, self.before);
+        Box::pin(ready(piece.and_then(|piece| piece.map(shifted).transpose())))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.reader.notes()
     }
 }
 
@@ -234,7 +269,7 @@ mod tests {
                 file.iter().for_each(|piece| numbering.add(piece));
                 let shift = numbering.end(false).unwrap();
                 let found: Vec<Vec<i64>> =
-                    file.iter().map(|piece| ids(shift.apply(piece.clone()).unwrap())).collect();
+                    file.iter().map(|piece| ids(shift.apply(piece.clone(), 0).unwrap())).collect();
                 assert_eq!(found, expected, "keep {keep}");
             }
             assert_eq!(numbering.next(), if keep { 7 } else { 17 });
@@ -248,12 +283,12 @@ mod tests {
         let trees = batch(Kind::Skeleton, 3).with_elements(edges).unwrap();
         numbering.add(&Piece::Vertices(trees.clone()));
         let shift = numbering.end(false).unwrap();
-        assert_eq!(shift.apply(Piece::Vertices(trees.clone())).unwrap(), Piece::Vertices(trees));
+        assert_eq!(shift.apply(Piece::Vertices(trees.clone()), 0).unwrap(), Piece::Vertices(trees));
         assert_eq!(numbering.next(), 7);
         let mesh = Piece::Vertices(batch(Kind::Mesh, 3));
         for object in [7, 8] {
             numbering.add(&mesh);
-            assert_eq!(ids(numbering.end(true).unwrap().apply(mesh.clone()).unwrap()), [object]);
+            assert_eq!(ids(numbering.end(true).unwrap().apply(mesh.clone(), 0).unwrap()), [object]);
         }
         numbering.add(&Piece::Vertices(batch(Kind::Line, 6)));
         numbering.end(false).unwrap();
@@ -268,7 +303,7 @@ mod tests {
             numbering.add(&parts(first));
             numbering.end(false).unwrap();
             numbering.add(&parts(second_ids));
-            numbering.end(false).and_then(|shift| shift.apply(parts(second_ids))).map(ids)
+            numbering.end(false).and_then(|shift| shift.apply(parts(second_ids), 0)).map(ids)
         };
         assert_eq!(after(&[max - 3], &[0, 1]).unwrap(), [max - 2, max - 1]);
         assert_eq!(after(&[1], &[max - 2]).unwrap(), [max]);
@@ -284,6 +319,6 @@ mod tests {
         }
         // A file may have changed since it was scanned.
         let shift = Shift { by: 3, whole: false };
-        assert!(shift.apply(parts(&[max - 2])).is_err());
+        assert!(shift.apply(parts(&[max - 2]), 0).is_err());
     }
 }

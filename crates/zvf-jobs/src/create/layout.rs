@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::Value as Json;
-use zvf_convert::read::{Header, Piece, Reader};
+use zvf_convert::read::Reader;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::{Header, Piece};
 use zvf_model::{Column, Kind};
 use zvf_write::SlicePlan;
 
 use super::ids::{Numbering, Shift};
 use super::slices::Slicer;
-use super::source::to_error;
 use super::{Progress, Recipe, Stage, open, report_progress};
 use crate::Error;
 use crate::error::{bad_request_error, not_finite_error, other_columns_error};
@@ -198,7 +198,7 @@ impl Layout {
                 cached.push(CachedFile { stamp: read_stamp(file), header, pieces });
             }
             for (number, piece) in reader.by_ref().enumerate() {
-                let piece = piece.map_err(|error| in_file(file, to_error(error)))?;
+                let piece = piece.map_err(|error| in_file(file, error))?;
                 slicer.add(input, number, &piece);
                 numbering.add(&piece);
                 if slicer.is_cut() {

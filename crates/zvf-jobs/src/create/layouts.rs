@@ -9,17 +9,14 @@ use async_recursion::async_recursion as boxed;
 use std::fmt;
 use std::path::PathBuf;
 
-use zvf_convert::read::{Piece, Reader};
+use zvf_convert::read::Reader;
 use zvf_model::Kind;
-use zvf_write::{KindWriter, Report, TaskPlan, Writer};
+use zvf_write::{Report, TaskPlan};
 
-use super::beside::Beside;
-use super::write::{create_all, folder, lock};
-use super::{
-    Layout, Progress, Recipe, Shape, Stage, open, report_progress, schema, shift_vertex_numbers,
-};
+use super::write::{create_all, folder, lock, write_at_once};
+use super::{Layout, Progress, Recipe, open};
 use crate::Error;
-use crate::error::{bad_request_error, changed_count_error};
+use crate::error::bad_request_error;
 
 /// What would be written of files of one or several kinds.
 ///
@@ -111,41 +108,8 @@ impl Layouts {
             let _lock = lock(&folder)?;
             TaskPlan::remove(&folder)?; // what one kind, killed, had left
         }
-        let mut shapes = self.iter().map(Shape::from_layout);
-        let Some(first) = shapes.next() else {
-            return Err(bad_request_error("the input", "at least one file", "none"));
-        };
-        let mut whole = schema(&first, recipe.bins.as_deref(), recipe.codecs.clone())?;
-        if let Some(draco) = recipe.draco {
-            whole = whole.with_draco(draco);
-        }
-        for kind in self.iter().skip(1).map(|layout| layout.header.kind) {
-            whole = whole.with_kind(kind)?;
-        }
-        let mut writer = Writer::create(address, whole, recipe.write.clone()).await?;
-        let mut total = 0_u64;
-        let mut beside = Beside::default();
-        for (files, layout) in &self.by_kind {
-            let mut kind_writer = writer.kind(layout.header.kind)?;
-            for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
-                let before = kind_writer.vertices();
-                let reader = layout.reader(input, file, recipe)?;
-                beside.take_records(reader.header());
-                for piece in reader {
-                    push(&mut kind_writer, shift.apply(piece?)?, before, &mut beside)?;
-                    report_progress(progress, Stage::Read, total + kind_writer.vertices())?;
-                }
-            }
-            if kind_writer.vertices() != layout.vertices {
-                let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
-                let found = kind_writer.vertices();
-                return Err(changed_count_error(&names.join(", "), layout.vertices, found));
-            }
-            total += kind_writer.vertices();
-        }
-        report_progress(progress, Stage::Write, total)?;
-        beside.write_to(&mut writer);
-        writer.finish().await
+        let kinds: Vec<_> = self.by_kind.iter().map(|(files, layout)| (&**files, layout)).collect();
+        write_at_once(&kinds, address, recipe, progress).await
     }
 
     /// Gives all kinds the same chunks.
@@ -204,24 +168,6 @@ impl fmt::Display for Layouts {
         }
         Ok(())
     }
-}
-
-fn push(
-    writer: &mut KindWriter<'_>,
-    piece: Piece,
-    before: u64,
-    beside: &mut Beside,
-) -> Result<(), Error> {
-    match piece {
-        Piece::Vertices(batch) => writer.push(&batch)?,
-        Piece::Elements { rows, fields } => {
-            writer.push_elements(&shift_vertex_numbers(&rows, before)?, &fields)?;
-        }
-        Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
-        Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
-        Piece::Groups { groups, fields } => beside.take_groups(groups, fields)?,
-    }
-    Ok(())
 }
 
 fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>; 2] {

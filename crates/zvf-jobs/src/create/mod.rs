@@ -16,7 +16,6 @@
 //!
 //! Not here: the formats (`zvf-convert`), and how cells are written (`zvf-write`).
 
-mod beside;
 mod ids;
 mod layout;
 mod layouts;

@@ -6,10 +6,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use zvf_convert::ConvertError;
-use zvf_convert::read::{Piece, Reader};
+use zvf_convert::read::Reader;
+use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::{Dtype, DtypeKind};
+use zvf_model::flow::Piece;
 use zvf_model::{Column, Field, Kind, ObjectId, Parts};
 
 use crate::Error;
@@ -78,7 +79,7 @@ pub fn name_objects(mut reader: Reader, file: &Path) -> Result<Reader, Error> {
     }))
 }
 
-fn bad_batch(error: &dyn std::fmt::Display) -> ConvertError {
-    let advice = "the input contradicts itself";
-    ConvertError::NoType { format: "a batch", what: error.to_string(), advice }
+fn bad_batch(error: &dyn std::fmt::Display) -> Error {
+    let text = format!("a batch cannot hold {error}: the input contradicts itself");
+    Error::custom(Class::Unsupported, text).with_op("convert")
 }

@@ -4,8 +4,8 @@
 //! it may go on into the next file. How large the pieces are is known from reading them once.
 
 use serde::{Deserialize, Serialize};
-use zvf_convert::read::Piece;
 use zvf_format::num::to_u64;
+use zvf_model::flow::Piece;
 use zvf_model::{Batch, Kind};
 use zvf_write::SlicePlan;
 

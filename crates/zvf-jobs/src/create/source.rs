@@ -6,10 +6,8 @@
 //! Not here: the answer in pieces ([`Export`]).
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
-use zvf_convert::ConvertError;
 use zvf_convert::read::Reader;
 use zvf_model::Kind;
 use zvf_query::Query;
@@ -59,7 +57,7 @@ impl StoreSource {
         Ok(Reader::from_fn(export.header.clone(), move |notes| {
             let piece = block_on(export.next());
             notes.append(&mut export.notes);
-            piece.map_err(wrap_read_error).transpose()
+            piece.transpose()
         }))
     }
 }
@@ -67,31 +65,5 @@ impl StoreSource {
 impl fmt::Debug for StoreSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreSource").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// Wraps the fault of a store as one of reading; [`to_error`] unwraps it.
-fn wrap_read_error(error: Error) -> ConvertError {
-    ConvertError::Read(io::Error::other(error))
-}
-
-/// Converts the error of a piece: a fault of a file, or of the store whose answer was read like one.
-pub(super) fn to_error(error: ConvertError) -> Error {
-    let ConvertError::Read(error) = error else { return error.into() };
-    error.downcast::<Error>().unwrap_or_else(|error| ConvertError::Read(error).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn faults_of_a_store_are_converted_back() {
-        let fault = || zvf_store::Key::root().child("a/b").unwrap_err();
-        let (class, text) = (fault().class(), fault().to_string());
-        let converted = to_error(wrap_read_error(fault()));
-        assert_eq!((converted.class(), converted.to_string()), (class, text));
-        let not_found = ConvertError::Read(io::Error::from(io::ErrorKind::NotFound));
-        assert_eq!(to_error(not_found).class(), zvf_format::Class::NotFound);
     }
 }

@@ -4,17 +4,14 @@ use async_recursion::async_recursion as boxed;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use zvf_convert::read::Piece;
 use zvf_format::Class;
 use zvf_format::num::saturating_u32_from_usize;
+use zvf_model::flow::{FlowError, Sink as _, flow};
 use zvf_store::Build;
-use zvf_write::{Notice, Report, TaskPlan, Writer};
+use zvf_write::{Notice, Report, StoreSink, TaskPlan, Writer};
 
-use super::beside::Beside;
-use super::source::to_error;
-use super::{
-    Layout, Progress, Recipe, Shape, Stage, report_progress, schema, shift_vertex_numbers,
-};
+use super::ids::Shifted;
+use super::{Layout, Progress, Recipe, Shape, Stage, report_progress, schema};
 use crate::Error;
 use crate::error::{bad_request_error, changed_count_error};
 
@@ -90,7 +87,7 @@ pub async fn create_all(
         let stale = folder.filter(|folder| folder.exists());
         stale.iter().try_for_each(|folder| TaskPlan::remove(folder))?;
         drop(lock);
-        let mut report = write_at_once(files, address, layout, recipe, progress).await?;
+        let mut report = write_at_once(&[(files, layout)], address, recipe, progress).await?;
         report.notices.extend(has_left.then_some(Notice::Cleaned));
         return Ok(report);
     };
@@ -116,41 +113,48 @@ pub async fn create_all(
     Ok(report)
 }
 
-/// Writes what fits in memory.
-async fn write_at_once(
-    files: &[PathBuf],
+/// Writes files of one or several kinds in one go.
+pub(super) async fn write_at_once(
+    kinds: &[(&[PathBuf], &Layout)],
     address: &str,
-    layout: &Layout,
     recipe: &Recipe,
     progress: &mut Progress<'_>,
 ) -> Result<Report, Error> {
-    let schema =
-        schema(&Shape::from_layout(layout), recipe.bins.as_deref(), recipe.codecs.clone())?;
-    let schema = match recipe.draco {
-        Some(draco) => schema.with_draco(draco),
-        None => schema,
+    let [(_, first), others @ ..] = kinds else {
+        return Err(bad_request_error("the input", "at least one file", "none"));
     };
+    let mut schema =
+        schema(&Shape::from_layout(first), recipe.bins.as_deref(), recipe.codecs.clone())?;
+    if let Some(draco) = recipe.draco {
+        schema = schema.with_draco(draco);
+    }
+    for (_, layout) in others {
+        schema = schema.with_kind(layout.header.kind)?;
+    }
     let mut writer = Writer::create(address, schema, recipe.write.clone()).await?;
-    let mut beside = Beside::default();
-    for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
-        let before = writer.vertices();
-        let in_file =
-            |error: Error| if files.len() > 1 { error.within(file.display()) } else { error };
-        let reader = layout.reader(input, file, recipe).map_err(in_file)?;
-        beside.take_records(reader.header());
-        for piece in reader {
-            let piece = piece.map_err(|error| in_file(to_error(error)))?;
-            push(&mut writer, shift.apply(piece)?, before, &mut beside).map_err(in_file)?;
-            report_progress(progress, Stage::Read, writer.vertices())?;
+    let mut sink = Box::new(StoreSink::new(&mut writer));
+    let mut total = 0_u64; // of the kinds before
+    for (files, layout) in kinds {
+        let mut before = 0_u64; // of the files before
+        for (input, (file, shift)) in files.iter().zip(&layout.shifts).enumerate() {
+            let in_file =
+                |error: Error| if files.len() > 1 { error.within(file.display()) } else { error };
+            let reader = layout.reader(input, file, recipe).map_err(in_file)?;
+            let mut source = Shifted { reader, shift: *shift, before };
+            let on_progress = &mut |vertices| progress(Stage::Read, total + before + vertices);
+            before += match flow(&mut source, &mut *sink, on_progress).await {
+                Err(FlowError::Stopped) => return Err(FlowError::Stopped.into()),
+                moved => moved.map_err(|error| in_file(error.into()))?,
+            };
         }
+        if before != layout.vertices {
+            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            return Err(changed_count_error(&files.join(", "), layout.vertices, before));
+        }
+        total += before;
     }
-    if writer.vertices() != layout.vertices {
-        let (expected, found) = (layout.vertices, writer.vertices());
-        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        return Err(changed_count_error(&files.join(", "), expected, found));
-    }
-    report_progress(progress, Stage::Write, writer.vertices())?;
-    beside.write_to(&mut writer);
+    report_progress(progress, Stage::Write, total)?;
+    sink.finish()?;
     writer.finish().await
 }
 
@@ -207,17 +211,4 @@ pub(super) fn lock(folder: &Path) -> Result<File, Error> {
         }
         Err(TryLockError::Error(error)) => Err(scratch(error)),
     }
-}
-
-fn push(writer: &mut Writer, piece: Piece, before: u64, beside: &mut Beside) -> Result<(), Error> {
-    match piece {
-        Piece::Vertices(batch) => writer.push(&batch)?,
-        Piece::Elements { rows, fields } => {
-            writer.push_elements(&shift_vertex_numbers(&rows, before)?, &fields)?;
-        }
-        Piece::Objects { ids, fields } if fields.is_empty() => writer.declare_objects(&ids),
-        Piece::Objects { ids, fields } => writer.object_fields(&ids, &fields)?,
-        Piece::Groups { groups, fields } => beside.take_groups(groups, fields)?,
-    }
-    Ok(())
 }

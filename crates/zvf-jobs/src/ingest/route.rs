@@ -17,13 +17,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use zvf_convert::read::{Piece, Reader};
+use zvf_convert::read::Reader;
 use zvf_format::num::{to_u64, usize_from_u32};
+use zvf_model::flow::Piece;
 use zvf_write::{Router, Task};
 
 use super::{Ingest, source};
 use crate::Error;
-use crate::create::{Place, Progress, Stage, open, report_progress, shift_vertex_numbers};
+use crate::create::{Place, Progress, Stage, open, report_progress};
 use crate::error::bad_request_error;
 
 /// A slice that was read.
@@ -149,12 +150,10 @@ impl Ingest {
     fn route_slice(&self, slice: ReadSlice) -> Result<(), Error> {
         let ReadSlice { mut router, pieces, .. } = slice;
         for (input, piece) in pieces {
-            match self.source.shift(input).apply(piece)? {
+            let before = self.source.count_before(input);
+            match self.source.shift(input).apply(piece, before)? {
                 Piece::Vertices(batch) => router.push(&batch)?,
-                Piece::Elements { rows, fields } => {
-                    let rows = shift_vertex_numbers(&rows, self.source.count_before(input))?;
-                    router.push_elements(&rows, &fields)?;
-                }
+                Piece::Elements { rows, fields } => router.push_elements(&rows, &fields)?,
                 Piece::Objects { ids, fields } if fields.is_empty() => router.declare_objects(&ids),
                 Piece::Objects { ids, fields } => router.object_fields(&ids, &fields)?,
                 Piece::Groups { .. } => {
@@ -220,7 +219,7 @@ impl Iterator for Pieces<'_> {
             match self.reader.as_mut()?.next() {
                 Some(piece) => {
                     self.taken += 1;
-                    return Some(piece.map_err(Error::from));
+                    return Some(piece);
                 }
                 None => {
                     self.input += 1;

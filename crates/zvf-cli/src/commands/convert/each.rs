@@ -10,7 +10,7 @@ use zvf::model::{ObjectId, Value};
 use zvf::{BadQuery, Error, Kind, LevelId, Reader};
 
 use super::{Convert, StoreQueries};
-use crate::commands::job::{Job, Source};
+use crate::commands::job::{self, Job};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 use crate::target::check_overwrite;
@@ -44,7 +44,8 @@ impl Convert {
                 std::fs::create_dir_all(folder)?;
             }
             let job = Job { output, is_repeated, ..self.job() };
-            let sources = (vec![Source::from(export)], std::mem::take(&mut notes));
+            let sources: Vec<job::Input> = vec![(Box::new(export), None)];
+            let sources = (sources, std::mem::take(&mut notes));
             self.write(session, (job, format), sources, out).await?;
             is_repeated = true;
         }

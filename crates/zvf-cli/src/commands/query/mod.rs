@@ -23,9 +23,9 @@ use zvf::{
 use self::lacking::ListedParts;
 use self::output::Output;
 use self::region::Where;
-use self::write::{Format, Sink};
+use self::write::{AnswerSink, Format};
 use crate::commands::group;
-use crate::commands::job::{Job, Source};
+use crate::commands::job::Job;
 use crate::outcome::{Outcome, Usage};
 use crate::session::{Session, sentences};
 use crate::size::size;
@@ -165,7 +165,7 @@ impl Query {
             self.check_lacking(&reader, &output)?;
             if output.file.is_some() {
                 let mut sink = self.sink(session, &output, None, &axes)?;
-                sink.write(&answer.batch)?;
+                sink.write(answer.batch.clone())?;
                 sink.finish(kind)?;
             }
             explain(&plan, &answer, session.json(), out)?;
@@ -181,7 +181,7 @@ impl Query {
             let query = limit_to_memory(query, session);
             let answer = with_advice(&reader, reader.run(&query).await).await?;
             self.check_lacking(&reader, &output)?;
-            sink.write(&answer.batch)?;
+            sink.write(answer.batch.clone())?;
             (answer.batch.len(), Some(answer))
         };
         drop(progress);
@@ -242,7 +242,7 @@ impl Query {
             extra: serde_json::Map::new(),
             is_repeated: false,
         };
-        job.write(session, format, vec![Source::from(export)], Vec::new(), out).await
+        job.write(session, format, vec![(Box::new(export), None)], Vec::new(), out).await
     }
 
     /// Returns the files to write; invalid combinations are refused before any work.
@@ -375,7 +375,7 @@ impl Query {
         output: &Output,
         out: Option<&'a mut dyn Write>,
         axes: &'a [String],
-    ) -> anyhow::Result<Sink<'a>> {
+    ) -> anyhow::Result<AnswerSink<'a>> {
         let file = |path: &PathBuf| NewFile::create(path, session.interrupt()).map(Out::File);
         let target = match (&output.file, out) {
             (Some(path), _) => file(path)?,
@@ -386,11 +386,9 @@ impl Query {
             Some((path, format)) => Some((*format, file(path)?)),
             None => None,
         };
-        let sink = Sink::new(output.format, target, elements, self.no_elements, axes);
-        Ok(match session.memory_limit() {
-            Some(limit) => sink.limit_memory(limit),
-            None => sink,
-        })
+        let memory = session.memory_limit();
+        let format = output.format;
+        Ok(AnswerSink::new(format, target, elements, self.no_elements, axes, memory)?)
     }
 }
 
@@ -407,7 +405,7 @@ pub(crate) fn limit_to_memory(query: zvf::Query, session: &Session) -> zvf::Quer
 async fn stream(
     reader: &Reader,
     query: zvf::Query,
-    sink: &mut Sink<'_>,
+    sink: &mut AnswerSink<'_>,
     on_progress: &dyn Fn(usize),
     check: &dyn Fn() -> anyhow::Result<()>,
 ) -> anyhow::Result<usize> {
@@ -417,13 +415,13 @@ async fn stream(
         let batch = with_advice(reader, batch).await?;
         check()?;
         written += batch.len();
-        sink.write(&batch)?;
+        sink.write(batch)?;
         on_progress(written);
     }
     if written == 0 {
         let answer = reader.run(&query).await?;
         check()?;
-        sink.write(&answer.batch)?;
+        sink.write(answer.batch)?;
     }
     Ok(written)
 }

@@ -1,15 +1,17 @@
 //! Writing batches to a file or to standard output, in one of the formats.
 
-use std::io::Cursor;
+use std::cell::RefCell;
+use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 use clap::ValueEnum;
-#[cfg(feature = "arrow")]
-use zvf::convert::{ArrowWriter, ParquetWriter};
-use zvf::convert::{CsvWriter, JsonlWriter, NpyWriter, elements_as_rows, write_ply};
+use zvf::convert::elements_as_rows;
+use zvf::convert::write::{self, Target, WriteOptions};
 use zvf::format::num::to_u64;
 use zvf::metadata::Dtype;
-use zvf::{Batch, Column, Kind};
+use zvf::model::flow::{Header, Piece, Sink};
+use zvf::{Batch, Column, Error, Kind};
 
 use crate::target::Out;
 
@@ -63,8 +65,14 @@ impl Format {
         !matches!(self, Self::Ply)
     }
 
+    /// Returns the format of the library.
+    fn to_format(self) -> zvf::convert::Format {
+        let name = self.to_possible_value().expect("no format is hidden");
+        zvf::convert::Format::from_token(name.get_name()).expect("each is a format of the library")
+    }
+
     /// Returns standard output, buffered as the format requires.
-    pub(crate) fn to_stream(self, out: &mut dyn std::io::Write) -> Out<'_> {
+    pub(crate) fn to_stream(self, out: &mut dyn Write) -> Out<'_> {
         match self {
             Self::Npy => Out::Held(Cursor::new(Vec::new()), out),
             Self::Csv | Self::Jsonl | Self::Ply => Out::Stream(out),
@@ -75,31 +83,28 @@ impl Format {
 }
 
 /// Writes an answer batch by batch.
-#[derive(Debug)]
-pub(crate) struct Sink<'a> {
+pub(crate) struct AnswerSink<'a> {
     vertices: Table<'a>,
     elements: Option<Table<'a>>,
+    holds_elements: bool,
     without_elements: bool,
-    axes: &'a [String],
     written: u64,
-    has_elements: bool, // whether the table of elements has its columns
-    left_out: u64,      // elements that the format cannot hold
+    left_out: u64, // elements that the format cannot hold
 }
 
 /// One file.
-#[derive(Debug)]
-enum Table<'a> {
-    Npy(NpyWriter<Out<'a>>),
-    Csv(CsvWriter<Out<'a>>),
-    Jsonl(JsonlWriter<Out<'a>>),
-    Ply(Out<'a>),
-    #[cfg(feature = "arrow")]
-    Arrow(ArrowWriter<Out<'a>>),
-    #[cfg(feature = "arrow")]
-    Parquet(Box<ParquetWriter<Out<'a>>>),
+struct Table<'a> {
+    sink: Box<dyn Sink + 'a>,
+    out: SharedOut<'a>,
+    axes: Vec<String>,
+    has_begun: bool,
 }
 
-impl<'a> Sink<'a> {
+/// The target of a sink, which is ended after it.
+#[derive(Clone)]
+struct SharedOut<'a>(Rc<RefCell<Out<'a>>>);
+
+impl<'a> AnswerSink<'a> {
     /// Creates a sink of `format` to `out` with the names of the axes; edges and faces go to `elements`, of the same
     /// format, or nowhere when `without_elements`.
     pub(crate) fn new(
@@ -107,79 +112,47 @@ impl<'a> Sink<'a> {
         out: Out<'a>,
         elements: Option<(Format, Out<'a>)>,
         without_elements: bool,
-        axes: &'a [String],
-    ) -> Self {
-        let vertices = match format {
-            Format::Npy => Table::Npy(NpyWriter::new(out)),
-            Format::Csv => Table::Csv(CsvWriter::new(out, axes)),
-            Format::Jsonl => Table::Jsonl(JsonlWriter::new(out)),
-            Format::Ply => Table::Ply(out),
-            #[cfg(feature = "arrow")]
-            Format::Arrow => Table::Arrow(ArrowWriter::file(out, "position")),
-            #[cfg(feature = "arrow")]
-            Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "position")),
-            #[cfg(feature = "arrow")]
-            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "position").into()),
-        };
-        let elements = elements.map(|(format, out)| match format {
-            Format::Npy => Table::Npy(NpyWriter::new(out).with_positions_name("vertices")),
-            #[cfg(feature = "arrow")]
-            Format::Arrow => Table::Arrow(ArrowWriter::file(out, "vertices")),
-            #[cfg(feature = "arrow")]
-            Format::Arrows => Table::Arrow(ArrowWriter::stream(out, "vertices")),
-            #[cfg(feature = "arrow")]
-            Format::Parquet => Table::Parquet(ParquetWriter::new(out, "vertices").into()),
-            Format::Csv | Format::Jsonl | Format::Ply => {
-                let names: Vec<String> = (0..MAX_CORNERS).map(|at| format!("v{at}")).collect();
-                Table::Csv(CsvWriter::new(out, &names))
-            }
-        });
-        let (written, has_elements, left_out) = (0, false, 0);
-        Self { vertices, elements, without_elements, axes, written, has_elements, left_out }
-    }
-
-    /// Limits the buffers to a part of the memory limit.
-    pub(crate) fn limit_memory(self, limit: u64) -> Self {
-        #[cfg(feature = "arrow")]
-        if let Table::Parquet(writer) = self.vertices {
-            let bytes = zvf::format::num::saturating_usize(limit / ROW_GROUPS_OF_MEMORY); // only lowers
-            let vertices = Table::Parquet(Box::new(writer.with_row_group_bytes(bytes)));
-            return Self { vertices, ..self };
-        }
-        let _no_buffers_that_grow = limit;
-        self
+        axes: &[String],
+        memory: Option<u64>,
+    ) -> Result<Self, Error> {
+        let mut options = WriteOptions::default();
+        options.memory = memory.unwrap_or(options.memory);
+        let vertices = Table::new(format, out, axes.to_vec(), &options)?;
+        options.first_column = "vertices";
+        let corners = (0..MAX_CORNERS).map(|at| format!("v{at}")).collect();
+        let elements = elements.map(|(format, out)| Table::new(format, out, corners, &options));
+        Ok(Self {
+            vertices,
+            elements: elements.transpose()?,
+            holds_elements: format.holds_elements(),
+            without_elements,
+            written: 0,
+            left_out: 0,
+        })
     }
 
     /// Adds a batch.
-    pub(crate) fn write(&mut self, batch: &Batch) -> anyhow::Result<()> {
+    pub(crate) fn write(&mut self, batch: Batch) -> anyhow::Result<()> {
         let mut omits = self.without_elements;
         if let Some(table) = &mut self.elements {
-            if let Some(rows) = elements_as_rows(batch, self.written)? {
-                table.write(&rows, &[])?;
-                self.has_elements = true;
+            if let Some(rows) = elements_as_rows(&batch, self.written)? {
+                table.write(rows)?;
             }
-        } else if !omits && !self.vertices.holds_elements() {
+        } else if !omits && !self.holds_elements {
             let elements = batch.elements().map_or(0, zvf::Elements::len);
             self.left_out += to_u64(elements);
             omits = true;
         }
-        let bare;
-        let batch = match omits && batch.elements().is_some() {
-            true => {
-                bare = without_elements(batch)?;
-                &bare
-            }
-            false => batch,
-        };
         self.written += to_u64(batch.len());
-        self.vertices.write(batch, self.axes)
+        let is_bare = !omits || batch.elements().is_none();
+        self.vertices.write(if is_bare { batch } else { without_elements(&batch)? })
     }
 
     /// Completes the files, which get their names only now. Returns the number of elements that the format cannot hold.
     pub(crate) fn finish(mut self, kind: Kind) -> anyhow::Result<u64> {
-        if let Some(table) = self.elements.as_mut().filter(|_| !self.has_elements) {
+        if let Some(table) = self.elements.as_mut().filter(|table| !table.has_begun) {
             let nothing = Column::new(Dtype::INT64, EDGE_CORNERS, Vec::new().into())?;
-            table.write(&Batch::new(kind, nothing), &[])?;
+            table.write(Batch::new(kind, nothing))?;
         }
         self.vertices.finish()?;
         self.elements.map_or(Ok(()), Table::finish)?;
@@ -187,37 +160,45 @@ impl<'a> Sink<'a> {
     }
 }
 
-impl Table<'_> {
-    const fn holds_elements(&self) -> bool {
-        matches!(self, Self::Jsonl(_) | Self::Ply(_))
+impl<'a> Table<'a> {
+    fn new(
+        format: Format,
+        out: Out<'a>,
+        axes: Vec<String>,
+        options: &WriteOptions,
+    ) -> Result<Self, Error> {
+        let out = SharedOut(Rc::new(RefCell::new(out)));
+        let sink = write::open(format.to_format(), Target::file(out.clone()), options)?;
+        Ok(Self { sink, out, axes, has_begun: false })
     }
 
-    fn write(&mut self, batch: &Batch, axes: &[String]) -> anyhow::Result<()> {
-        match self {
-            Self::Npy(writer) => writer.write(batch)?,
-            Self::Csv(writer) => writer.write(batch)?,
-            Self::Jsonl(writer) => writer.write(batch)?,
-            Self::Ply(out) => write_ply(batch, axes, out)?,
-            #[cfg(feature = "arrow")]
-            Self::Arrow(writer) => writer.write(batch)?,
-            #[cfg(feature = "arrow")]
-            Self::Parquet(writer) => writer.write(batch)?,
+    fn write(&mut self, batch: Batch) -> anyhow::Result<()> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.sink.begin(&Header::from_batch(&batch, self.axes.clone()))?;
         }
-        Ok(())
+        Ok(self.sink.write(Piece::Vertices(batch))?)
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        match self {
-            Self::Npy(writer) => writer.finish()?,
-            Self::Csv(writer) => writer.finish()?,
-            Self::Jsonl(writer) => writer.finish()?,
-            Self::Ply(out) => out,
-            #[cfg(feature = "arrow")]
-            Self::Arrow(writer) => writer.finish()?,
-            #[cfg(feature = "arrow")]
-            Self::Parquet(writer) => writer.finish()?,
-        }
-        .finish()
+        self.sink.finish()?;
+        let out = Rc::into_inner(self.out.0).expect("the sink is gone");
+        out.into_inner().finish()
+    }
+}
+
+impl Write for SharedOut<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
+}
+
+impl Seek for SharedOut<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.borrow_mut().seek(to)
     }
 }
 
@@ -236,9 +217,6 @@ fn without_elements(batch: &Batch) -> anyhow::Result<Batch> {
     Ok(bare)
 }
 
-/// The number of row groups that the memory limit could hold; encoding one takes several times its bytes.
-#[cfg(feature = "arrow")]
-const ROW_GROUPS_OF_MEMORY: u64 = 16;
 /// The columns of an empty table of elements.
 const EDGE_CORNERS: u32 = 2;
 /// The largest number of vertices of an element.

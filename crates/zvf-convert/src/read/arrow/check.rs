@@ -5,24 +5,24 @@
 //! file     ARROW1, then at the end: a FlatBuffer with the offsets of all blocks, its i32 size, ARROW1
 //! ```
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
-use crate::ConvertError;
 use crate::error::Place;
 use crate::read::flatgeobuf::buffer::{StrayOffset, Table};
 use crate::read::source::{Numbers, Source};
 
-fn input_error(source: &Source, at: u64, expected: &str, found: String) -> ConvertError {
-    source.input_error(Class::Truncated, Place::Byte(at), expected, found).into()
+fn input_error(source: &Source, at: u64, expected: &str, found: String) -> Error {
+    source.input_error(Class::Truncated, Place::Byte(at), expected, found)
 }
 
-fn stray_offset(source: &Source, at: u64, StrayOffset(inner): StrayOffset) -> ConvertError {
+fn stray_offset(source: &Source, at: u64, StrayOffset(inner): StrayOffset) -> Error {
     let found = format!("one beyond it, {inner} bytes in");
-    source.input_error(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found).into()
+    source.input_error(Class::OutOfBounds, Place::Byte(at), "offsets in a FlatBuffer", found)
 }
 
 /// Checks the messages of a stream.
-pub(super) fn check_stream(source: &mut Source) -> Result<(), ConvertError> {
+pub(super) fn check_stream(source: &mut Source) -> Result<()> {
     let (mut at, end) = (0_u64, source.len());
     while at < end {
         let head = source.read(at, 8.min(end - at), "a message")?;
@@ -38,7 +38,7 @@ pub(super) fn check_stream(source: &mut Source) -> Result<(), ConvertError> {
 }
 
 /// Checks a message and its body. Returns the offset of the next message.
-fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, ConvertError> {
+fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
     let raw = source.read(at, size, "the metadata of a message")?;
     let message = Table::from_buffer(&raw).map_err(|fault| stray_offset(source, at, fault))?;
     let body = message.u64(3).map_err(|fault| stray_offset(source, at, fault))?;
@@ -87,7 +87,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64, Convert
 }
 
 /// Checks the blocks of a file.
-pub(super) fn check_file(source: &mut Source) -> Result<(), ConvertError> {
+pub(super) fn check_file(source: &mut Source) -> Result<()> {
     let end = source.len().saturating_sub(10); // what a shorter file has there is no size of a footer
     let size = u64::from(Numbers(&source.read(end, 4, "the size of the footer")?).u32(0));
     let Some(at) = end.checked_sub(size) else {

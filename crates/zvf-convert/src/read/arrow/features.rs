@@ -1,14 +1,14 @@
 //! Reader of features: tables with a geometry in each row.
 
 use arrow_array::{Array, RecordBatch};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::index_u32;
 
 use super::cells::{read_cell, stored_type};
 use super::geometry::{self, GeometryColumn};
 use super::{BatchIter, Batches, input_error};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 use crate::read::features::{Columns, FLOAT64, FeatureBatcher, GeometrySummary, Shape};
 use crate::read::geojson::with_units;
 use crate::read::roles::default_axes;
@@ -19,7 +19,7 @@ pub(super) fn open(
     batches: Batches,
     geometry: GeometryColumn,
     options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+) -> Result<Reader> {
     let mut first = FirstPass::new(&batches, &geometry, options)?;
     let selected = select_columns(&first.attributes, &geometry);
     for batch in batches.read(&selected)? {
@@ -92,11 +92,7 @@ struct FirstPass {
 }
 
 impl FirstPass {
-    fn new(
-        batches: &Batches,
-        geometry: &GeometryColumn,
-        options: &ReadOptions,
-    ) -> Result<Self, ConvertError> {
+    fn new(batches: &Batches, geometry: &GeometryColumn, options: &ReadOptions) -> Result<Self> {
         let mut columns = Columns::new(options.memory, batches.format);
         let (mut attributes, mut left_out) = (Vec::new(), Vec::new());
         for (at, field) in batches.schema.fields().iter().enumerate() {
@@ -130,19 +126,17 @@ impl FirstPass {
         batches: &Batches,
         geometry: &GeometryColumn,
         batch: &RecordBatch,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let selected = select_columns(&self.attributes, geometry);
         let geometries = batch.column(projected_index(&selected, geometry.column));
         for row in 0..batch.num_rows() {
             let fault = |bad| wkb_fault(batches.format, self.row, bad);
             geometry::read(geometries, row, geometry.encoding, &mut self.shape).map_err(fault)?;
             if !self.summary.add(&self.shape) {
-                let place = Place::Named(format!("row {}", self.row));
+                let place = format!("row {}", self.row);
                 let expected = format!("positions of {} numbers, as before", self.summary.axes);
                 let found = self.shape.axes.to_string();
-                return Err(
-                    BadInput::new(Class::BadShape, batches.format, place, expected, found).into()
-                );
+                return Err(bad_input(Class::BadShape, batches.format, place, expected, found));
             }
             self.empty_features += u64::from(self.shape.parts.is_empty());
             self.row += 1;
@@ -163,13 +157,9 @@ impl FirstPass {
     }
 }
 
-fn wkb_fault(
-    format: &'static str,
-    row: u64,
-    bad: crate::read::features::wkb::BadWkb,
-) -> ConvertError {
-    let place = Place::Named(format!("row {row}, byte {} of its geometry", bad.at));
-    BadInput::new(bad.class, format, place, bad.expected, bad.found).into()
+fn wkb_fault(format: &'static str, row: u64, bad: crate::read::features::wkb::BadWkb) -> Error {
+    let place = format!("row {row}, byte {} of its geometry", bad.at);
+    bad_input(bad.class, format, place, bad.expected, bad.found)
 }
 
 /// The second pass: makes pieces of the features.
@@ -185,7 +175,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn step(&mut self) -> Result<Option<Piece>> {
         loop {
             if let Some(piece) = self.rows.pop() {
                 return Ok(Some(piece));
@@ -199,7 +189,7 @@ impl Pieces {
         }
     }
 
-    fn add(&mut self, batch: &RecordBatch) -> Result<(), ConvertError> {
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         debug_assert!(batch.num_columns() <= self.schema.fields().len(), "narrowed");
         let selected = select_columns(&self.attributes, &self.geometry);
         let geometries = batch.column(projected_index(&selected, self.geometry.column));

@@ -13,11 +13,11 @@ use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, Float64Array};
 use arrow_schema::{DataType, Field};
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::Class;
 
 use super::{Batches, Form};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 use crate::read::features::{PartKind, Shape, wkb};
 
 /// The column of geometries.
@@ -57,10 +57,9 @@ impl Encoding {
 }
 
 /// Finds the column of geometries of a file, if there is one.
-pub(super) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>, ConvertError> {
-    let named = |text: &str| Place::Named(text.to_owned());
+pub(super) fn find_column(batches: &Batches) -> Result<Option<GeometryColumn>> {
     let fault = |class, place: &str, expected: &str, found: String| {
-        ConvertError::from(BadInput::new(class, batches.format, named(place), expected, found))
+        bad_input(class, batches.format, place, expected, found)
     };
     let fields = batches.schema.fields();
     if let Some(text) =

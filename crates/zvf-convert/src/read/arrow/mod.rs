@@ -27,28 +27,29 @@ use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes as Shared;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
 use super::input::Bytes;
 use super::source::Source;
 use super::{ReadOptions, Reader};
-use crate::error::Place;
-use crate::{ConvertError, isolate};
+use crate::error::{Place, read_failed};
+use crate::isolate;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     open_as(bytes, options, Form::File)
 }
 
-pub(crate) fn open_stream(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open_stream(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     open_as(bytes, options, Form::Stream)
 }
 
-pub(crate) fn open_parquet(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open_parquet(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     open_as(bytes, options, Form::Parquet)
 }
 
-fn open_as(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader, ConvertError> {
+fn open_as(bytes: Bytes, options: &ReadOptions, form: Form) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
     check_magic(&mut source, form)?;
     match form {
@@ -71,7 +72,7 @@ enum Form {
     Parquet,
 }
 
-fn check_magic(source: &mut Source, form: Form) -> Result<(), ConvertError> {
+fn check_magic(source: &mut Source, form: Form) -> Result<()> {
     let magic: &[u8] = match form {
         Form::File => b"ARROW1",
         Form::Parquet => b"PAR1",
@@ -82,16 +83,12 @@ fn check_magic(source: &mut Source, form: Form) -> Result<(), ConvertError> {
     let start = source.read(0, size.min(source.len()), "the magic")?;
     let show = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
     if start != magic {
-        return Err(source
-            .input_error(Class::BadMagic, Place::Byte(0), expected, show(&start))
-            .into());
+        return Err(source.input_error(Class::BadMagic, Place::Byte(0), expected, show(&start)));
     }
     let at = source.len() - size;
     let end = source.read(at, size, "the magic at the end")?;
     if end != magic {
-        return Err(source
-            .input_error(Class::Truncated, Place::Byte(at), expected, show(&end))
-            .into());
+        return Err(source.input_error(Class::Truncated, Place::Byte(at), expected, show(&end)));
     }
     Ok(())
 }
@@ -118,7 +115,7 @@ enum FileBytes {
 type BatchIter = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
 impl Batches {
-    fn open(source: Source, form: Form, batch_rows: usize) -> Result<Self, ConvertError> {
+    fn open(source: Source, form: Form, batch_rows: usize) -> Result<Self> {
         let format = source.format();
         let bytes = match source.into_parts() {
             Ok(file) => FileBytes::File(file),
@@ -160,14 +157,14 @@ impl Batches {
     }
 
     /// Returns an error of the file.
-    fn input_error(&self, place: &str, error: impl std::fmt::Display) -> ConvertError {
+    fn input_error(&self, place: &str, error: impl std::fmt::Display) -> Error {
         input_error(self.format, place, error)
     }
 
-    fn open_parquet(&self) -> Result<ParquetBuilder, ConvertError> {
+    fn open_parquet(&self) -> Result<ParquetBuilder> {
         let builder = match &self.bytes {
             FileBytes::File(file) => {
-                let file = file.try_clone().map_err(ConvertError::Read)?;
+                let file = file.try_clone().map_err(read_failed)?;
                 let builder =
                     isolate::catch_panic(|| ParquetRecordBatchReaderBuilder::try_new(file));
                 builder.map(|builder| builder.map(ParquetBuilder::File))
@@ -184,14 +181,11 @@ impl Batches {
             .map_err(|error| self.input_error("the footer", error))
     }
 
-    fn open_ipc(
-        &self,
-        columns: Option<Vec<usize>>,
-    ) -> Result<(BatchIter, SchemaRef), ConvertError> {
+    fn open_ipc(&self, columns: Option<Vec<usize>>) -> Result<(BatchIter, SchemaRef)> {
         let stream: Box<dyn ReadSeek> = match &self.bytes {
             FileBytes::File(file) => {
-                let mut file = file.try_clone().map_err(ConvertError::Read)?;
-                file.rewind().map_err(ConvertError::Read)?;
+                let mut file = file.try_clone().map_err(read_failed)?;
+                file.rewind().map_err(read_failed)?;
                 Box::new(std::io::BufReader::new(file))
             }
             FileBytes::Memory(memory) => Box::new(Cursor::new(memory.clone())),
@@ -213,7 +207,7 @@ impl Batches {
     }
 
     /// Reads the batches of these columns.
-    fn read(&self, columns: &[usize]) -> Result<BatchIter, ConvertError> {
+    fn read(&self, columns: &[usize]) -> Result<BatchIter> {
         let rows = self.batch_rows;
         let batches: BatchIter = match self.form {
             Form::Parquet => {
@@ -239,10 +233,10 @@ fn has_valid_counts(metadata: &parquet::file::metadata::ParquetMetaData) -> bool
     total.is_none_or(|total| total.is_some_and(|total| i64::try_from(total).is_ok()))
 }
 
-fn input_error(format: &'static str, place: &str, error: impl std::fmt::Display) -> ConvertError {
-    let place = Place::Named(place.to_owned());
+fn input_error(format: &'static str, place: &str, error: impl std::fmt::Display) -> Error {
+    let place = place;
     let found = error.to_string();
-    crate::BadInput::new(Class::Codec, format, place, "what the format says", found).into()
+    crate::error::bad_input(Class::Codec, format, place, "what the format says", found)
 }
 
 trait ReadSeek: Read + Seek + Send {}

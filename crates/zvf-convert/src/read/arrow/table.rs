@@ -7,6 +7,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field as ArrowField};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -14,8 +15,7 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 use super::cells::{read_cell, stored_type};
 use super::{BatchIter, Batches, input_error};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 use crate::read::features::{Cell, Columns};
 use crate::read::roles::{
     AXES, OBJECT, PART, POSITIONS, check_position_type, default_axes, describe_owner_ids,
@@ -24,7 +24,7 @@ use crate::read::roles::{
 use crate::read::values::{batch_error, new_column};
 use crate::read::{Header, Notes, Piece, ReadOptions, Reader};
 
-pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(super) fn open(batches: Batches, options: &ReadOptions) -> Result<Reader> {
     let format = batches.format;
     let kind = point_kind(options, format)?;
     let (mut table, names, left_out) = Table::choose_columns(&batches, options, kind)?;
@@ -95,14 +95,14 @@ impl Table {
         batches: &Batches,
         options: &ReadOptions,
         kind: Kind,
-    ) -> Result<(Self, Vec<String>, Vec<String>), ConvertError> {
+    ) -> Result<(Self, Vec<String>, Vec<String>)> {
         let fields = batches.schema.fields();
         let find = |name: &str| fields.iter().position(|field| field.name() == name);
         let fault = |class, expected: String| {
             let names: Vec<String> =
                 fields.iter().take(12).map(|field| format!("{:?}", field.name())).collect();
-            let place = Place::Named("the columns".to_owned());
-            BadInput::new(class, batches.format, place, expected, names.join(", "))
+            let place = "the columns";
+            bad_input(class, batches.format, place, expected, names.join(", "))
         };
         let find_required = |name: &String| {
             find(name).ok_or_else(|| fault(Class::InvalidArgument, format!("a column {name:?}")))
@@ -168,7 +168,7 @@ impl Table {
         &mut self,
         fields: &arrow_schema::Fields,
         options: &ReadOptions,
-    ) -> Result<Vec<String>, ConvertError> {
+    ) -> Result<Vec<String>> {
         let mut left_out = Vec::new();
         for (at, field) in fields.iter().enumerate() {
             let has_role =
@@ -197,7 +197,7 @@ impl Table {
     }
 
     /// Reads the columns of text and those that may have missing values once, to infer their types.
-    fn infer_types(&mut self, batches: &Batches) -> Result<(), ConvertError> {
+    fn infer_types(&mut self, batches: &Batches) -> Result<()> {
         let (mut inferred, mut complete) = (Vec::new(), Vec::new());
         for attribute in &mut self.attributes {
             let AttributeSource::Inferred(at) = attribute.source else { continue };
@@ -247,7 +247,7 @@ impl Table {
     }
 
     /// Converts a record batch to a batch of vertices.
-    fn make_batch(&mut self, rows: &RecordBatch) -> Result<Batch, ConvertError> {
+    fn make_batch(&mut self, rows: &RecordBatch) -> Result<Batch> {
         let selected = self.selected_columns();
         let array = |column: usize| {
             let at = selected.iter().position(|selected_column| *selected_column == column);
@@ -275,9 +275,9 @@ impl Table {
         for (row, owner) in owners.into_iter().enumerate() {
             let part = parts.as_ref().map(|parts| as_integer(&read_cell(parts, row)));
             let owner = owner.ok_or_else(|| {
-                let place = Place::Named(format!("the objects, row {row}"));
+                let place = format!("the objects, row {row}");
                 let expected = describe_owner_ids(self.kind);
-                BadInput::new(Class::Encoding, self.format, place, expected, "none")
+                bad_input(Class::Encoding, self.format, place, expected, "none")
             })?;
             if last != Some((owner, part)) {
                 offsets.push(row);
@@ -300,13 +300,13 @@ impl Table {
         &self,
         objects: Option<&ArrayRef>,
         rows: usize,
-    ) -> Result<Vec<Option<ObjectId>>, ConvertError> {
+    ) -> Result<Vec<Option<ObjectId>>> {
         let Some(objects) = objects else { return Ok(vec![Some(ObjectId(0)); rows]) };
         let owner = |row: usize| match read_cell(objects, row) {
             Cell::UInt(id) => i64::try_from(id).map(|id| Some(ObjectId(id))).map_err(|_overflow| {
-                let place = Place::Named("the objects".to_owned());
+                let place = "the objects";
                 let expected = "a number below 2^63";
-                BadInput::new(Class::Overflow, self.format, place, expected, id.to_string()).into()
+                bad_input(Class::Overflow, self.format, place, expected, id.to_string())
             }),
             Cell::Int(id) => Ok(Some(ObjectId(id)).filter(|_| id != -1 || self.kind.is_chain())),
             _ => Ok(None),
@@ -314,16 +314,11 @@ impl Table {
         (0..rows).map(owner).collect()
     }
 
-    fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column, ConvertError> {
+    fn make_positions(&self, arrays: &[ArrayRef], rows: usize) -> Result<Column> {
         if arrays.iter().any(has_nulls) {
-            let place = Place::Named("the positions".to_owned());
-            let bad = BadInput::new(
-                Class::BadShape,
-                self.format,
-                place,
-                "a place for every row",
-                "nulls",
-            );
+            let place = "the positions";
+            let bad =
+                bad_input(Class::BadShape, self.format, place, "a place for every row", "nulls");
             return Err(bad.into());
         }
         if let [only] = arrays {
@@ -342,22 +337,13 @@ impl Table {
         new_column(self.dtype, self.width, bytes)
     }
 
-    fn number_bytes(
-        &self,
-        array: &ArrayRef,
-        dtype: Dtype,
-        width: u32,
-    ) -> Result<Vec<u8>, ConvertError> {
+    fn number_bytes(&self, array: &ArrayRef, dtype: Dtype, width: u32) -> Result<Vec<u8>> {
         let too_short = || input_error(self.format, "a row group", "a column that is too short");
         number_bytes(array, dtype, width).ok_or_else(too_short)
     }
 
     /// Returns the attributes of `rows` rows, in the order of `self.attributes`. `arrays` is empty for no rows.
-    fn make_attributes(
-        &mut self,
-        arrays: &[ArrayRef],
-        rows: usize,
-    ) -> Result<Vec<Field>, ConvertError> {
+    fn make_attributes(&mut self, arrays: &[ArrayRef], rows: usize) -> Result<Vec<Field>> {
         for (attribute, array) in self.attributes.iter().zip(arrays) {
             if let AttributeSource::Inferred(at) = attribute.source {
                 (0..rows).for_each(|row| self.columns.push(at, row, &read_cell(array, row)));
@@ -473,7 +459,7 @@ struct Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let format = self.table.format;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::{Float32Type, Int16Type};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
+use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Categories, Column, Field, Kind, ObjectId, Parts, Value};
 

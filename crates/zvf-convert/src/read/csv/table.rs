@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use zvf_error::Result;
+
 use super::{Record, Records, is_missing};
-use crate::ConvertError;
 use crate::read::lines::Lines;
 use crate::read::{Format, Input};
 
@@ -31,7 +32,7 @@ pub struct TextRow {
 /// # Errors
 ///
 /// When it cannot be read, is empty, or is no table.
-pub fn read_table(path: &Path) -> Result<TextTable, ConvertError> {
+pub fn read_table(path: &Path) -> Result<TextTable> {
     let mut bytes = Input::path(path).begin()?;
     let format = Format::from_extension(path).filter(|format| *format == Format::Tsv);
     let delimiter = if format.is_some() { b'\t' } else { b',' };

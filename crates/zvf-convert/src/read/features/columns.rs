@@ -9,13 +9,13 @@
 
 use std::collections::HashMap;
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 use crate::read::values::{is_exact_float64, new_column};
 
 /// The value of an attribute of a feature.
@@ -104,16 +104,14 @@ impl Columns {
     }
 
     /// Returns the index of the column `name`, and adds the column if there is none.
-    pub(crate) fn find_or_add(&mut self, name: &str) -> Result<usize, ConvertError> {
+    pub(crate) fn find_or_add(&mut self, name: &str) -> Result<usize> {
         if let Some(at) = self.by_name.get(name) {
             return Ok(*at);
         }
         if self.columns.len() >= MAX_COLUMNS {
-            let place = Place::Named("the attributes".to_owned());
+            let place = "the attributes";
             let expected = format!("at most {MAX_COLUMNS}");
-            return Err(
-                BadInput::new(Class::LimitExceeded, self.format, place, expected, "more").into()
-            );
+            return Err(bad_input(Class::LimitExceeded, self.format, place, expected, "more"));
         }
         let at = self.columns.len();
         self.columns.push(AttributeBuilder {
@@ -139,16 +137,12 @@ impl Columns {
 
     /// Adds the column `name` and returns its index. Its declared type is boolean or a number; `None` for text. Two columns of
     /// one name are refused: only the values of one would be kept.
-    pub(crate) fn declare(
-        &mut self,
-        name: &str,
-        dtype: Option<Dtype>,
-    ) -> Result<usize, ConvertError> {
+    pub(crate) fn declare(&mut self, name: &str, dtype: Option<Dtype>) -> Result<usize> {
         if self.contains(name) {
-            let place = Place::Named("the attributes".to_owned());
+            let place = "the attributes";
             let expected = "another name for each of them";
             let found = format!("{name:?} twice");
-            return Err(BadInput::new(Class::Duplicate, self.format, place, expected, found).into());
+            return Err(bad_input(Class::Duplicate, self.format, place, expected, found));
         }
         let at = self.find_or_add(name)?;
         if let Some(builder) = self.columns.get_mut(at) {
@@ -158,7 +152,7 @@ impl Columns {
     }
 
     /// Records the form of a value, in the first pass.
-    pub(crate) fn record_form(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
+    pub(crate) fn record_form(&mut self, at: usize, cell: &Cell<'_>) -> Result<()> {
         let Some(builder) = self.columns.get_mut(at) else { return Ok(()) };
         builder.rows += 1;
         let forms = &mut builder.forms;
@@ -237,7 +231,7 @@ impl Columns {
     }
 
     /// Adds the label of a value, if its column is of text.
-    pub(crate) fn relabel(&mut self, at: usize, cell: &Cell<'_>) -> Result<(), ConvertError> {
+    pub(crate) fn relabel(&mut self, at: usize, cell: &Cell<'_>) -> Result<()> {
         let storage = self.columns.get(at).and_then(|builder| builder.storage);
         if storage != Some(StorageType::Labels) {
             return Ok(());
@@ -256,14 +250,14 @@ impl Columns {
     }
 
     /// Takes the rows so far as fields, filled up to `rows` with missing values.
-    pub(crate) fn take(&mut self, rows: usize) -> Result<Vec<Field>, ConvertError> {
+    pub(crate) fn take(&mut self, rows: usize) -> Result<Vec<Field>> {
         if let Some((name, found)) =
             self.columns.iter().find_map(|builder| Some((&builder.name, builder.rounded.clone()?)))
         {
-            let place = Place::Named(format!("the attribute {name:?}"));
+            let place = format!("the attribute {name:?}");
             let expected =
                 "whole numbers that float64 holds exactly, since some are missing or not whole";
-            let bad = BadInput::new(Class::Encoding, self.format, place, expected, found);
+            let bad = bad_input(Class::Encoding, self.format, place, expected, found);
             return Err(bad
                 .with_hint("fill in the missing values, or leave out the attribute")
                 .into());
@@ -272,23 +266,23 @@ impl Columns {
     }
 
     /// Adds a label to column `at`, if it is new.
-    fn add_label(&mut self, at: usize, text: &str) -> Result<(), ConvertError> {
+    fn add_label(&mut self, at: usize, text: &str) -> Result<()> {
         if let Some(bytes) = self.columns[at].add_label(text) {
             return self.charge_memory(bytes);
         }
-        let place = Place::Named(format!("the attribute {:?}", self.columns[at].name));
+        let place = format!("the attribute {:?}", self.columns[at].name);
         let (expected, found) = ("fewer than 2^31 different texts", "more");
-        Err(BadInput::new(Class::LimitExceeded, self.format, place, expected, found).into())
+        Err(bad_input(Class::LimitExceeded, self.format, place, expected, found))
     }
 
-    fn charge_memory(&mut self, bytes: usize) -> Result<(), ConvertError> {
+    fn charge_memory(&mut self, bytes: usize) -> Result<()> {
         self.bytes += to_u64(bytes);
         if self.bytes <= self.max_bytes {
             return Ok(());
         }
-        let place = Place::Named("the attributes".to_owned());
+        let place = "the attributes";
         let expected = format!("different texts of at most {} bytes", self.max_bytes);
-        let bad = BadInput::new(Class::LimitExceeded, self.format, place, expected, "more");
+        let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
         Err(bad.with_hint("raise --memory-limit, or choose fewer attributes").into())
     }
 }
@@ -385,7 +379,7 @@ impl AttributeBuilder {
         }
     }
 
-    fn take(&mut self, rows: usize) -> Result<Field, ConvertError> {
+    fn take(&mut self, rows: usize) -> Result<Field> {
         self.fill_missing(rows);
         self.rows = 0;
         let bytes = std::mem::take(&mut self.bytes);

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use zvf_error::Result;
 use zvf_format::num::index_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Kind, ObjectId, Parts};
 
 use super::{Columns, PartKind, Shape};
-use crate::ConvertError;
 use crate::read::Piece;
 use crate::read::values::{batch_error, new_column};
 
@@ -52,7 +52,7 @@ impl FeatureBatcher {
     }
 
     /// Adds a feature whose values were pushed to the columns. Parts of another kind than the one read are skipped.
-    pub(crate) fn push(&mut self, shape: &Shape) -> Result<(), ConvertError> {
+    pub(crate) fn push(&mut self, shape: &Shape) -> Result<()> {
         let id = ObjectId(self.next_id);
         self.next_id += 1;
         let mut rest = shape.positions.as_slice();
@@ -85,7 +85,7 @@ impl FeatureBatcher {
     }
 
     /// Ends the batch and makes its pieces.
-    pub(crate) fn end_batch(&mut self) -> Result<(), ConvertError> {
+    pub(crate) fn end_batch(&mut self) -> Result<()> {
         let axes = index_u32(self.axes);
         let rows = std::mem::take(&mut self.vertices);
         let positions = new_column(FLOAT64, axes, std::mem::take(&mut self.positions))?;

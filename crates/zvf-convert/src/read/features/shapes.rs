@@ -1,11 +1,11 @@
 //! The geometry of a feature, and a summary of the geometries of a file.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 use crate::read::{Polygons, ReadOptions};
 
 /// The kind of a part of a geometry.
@@ -88,11 +88,11 @@ impl GeometrySummary {
         &self,
         options: &ReadOptions,
         format: &'static str,
-    ) -> Result<(Kind, Vec<Kind>), ConvertError> {
+    ) -> Result<(Kind, Vec<Kind>)> {
         let input_error = |expected: &str, found: String, hint| {
-            let place = Place::Named("the geometry".to_owned());
-            let bad = BadInput::new(Class::Unsupported, format, place, expected, found);
-            ConvertError::from(bad.with_hint(hint))
+            let place = "the geometry";
+            let bad = bad_input(Class::Unsupported, format, place, expected, found);
+            bad.with_hint(hint)
         };
         if self.rings && options.polygons != Polygons::Rings {
             let hint = "ask for the rings of polygons as closed polylines with --rings";

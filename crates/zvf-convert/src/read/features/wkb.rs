@@ -11,6 +11,7 @@
 //! Nested geometries are parsed with a stack of bounded depth instead of recursion. Counts are checked against the bytes
 //! left. A point of NaNs is empty. Measures are left out.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 

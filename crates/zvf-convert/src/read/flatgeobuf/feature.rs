@@ -1,5 +1,6 @@
 //! Parser of a feature: its geometry and its attributes.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};

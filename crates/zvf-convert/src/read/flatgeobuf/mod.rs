@@ -15,6 +15,7 @@ pub(crate) mod buffer;
 mod feature;
 
 use serde_json::{Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, to_u64};
 
@@ -28,10 +29,9 @@ use super::roles::default_axes;
 use super::source::{Numbers, Source};
 use super::values::new_column;
 use super::{Bounds, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
 use crate::error::Place;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
     let file_header = FgbHeader::read(&mut source)?;
     let offsets = match &options.bounds {
@@ -91,28 +91,37 @@ struct FgbHeader {
 }
 
 impl FgbHeader {
-    fn read(source: &mut Source) -> Result<Self, ConvertError> {
+    fn read(source: &mut Source) -> Result<Self> {
         let magic = source.read(0, source.len().min(8), "the magic")?;
         let show = || format!("{magic:02x?}");
         match magic.as_slice() {
             [b'f', b'g', b'b', 3, b'f', b'g', b'b', _] => {}
             [b'f', b'g', b'b', 0..=31, b'f', b'g', b'b', _] => {
-                return Err(source
-                    .input_error(Class::UnsupportedVersion, Place::Byte(3), "version 3", show())
-                    .into());
+                return Err(source.input_error(
+                    Class::UnsupportedVersion,
+                    Place::Byte(3),
+                    "version 3",
+                    show(),
+                ));
             }
             _ => {
-                return Err(source
-                    .input_error(Class::BadMagic, Place::Byte(0), "fgb, 3, fgb", show())
-                    .into());
+                return Err(source.input_error(
+                    Class::BadMagic,
+                    Place::Byte(0),
+                    "fgb, 3, fgb",
+                    show(),
+                ));
             }
         }
         let size = u64::from(Numbers(&source.read(8, 4, "the size of the header")?).u32(0));
         if size > MAX_HEADER_BYTES {
             let expected = format!("a header of at most {MAX_HEADER_BYTES} bytes");
-            return Err(source
-                .input_error(Class::LimitExceeded, Place::Byte(8), expected, size.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::LimitExceeded,
+                Place::Byte(8),
+                expected,
+                size.to_string(),
+            ));
         }
         let raw = source.read(12, size, "the header")?;
         let header = Self::parse(&raw).map_err(|bad| convert_error(source, 12, bad))?;
@@ -158,9 +167,9 @@ impl FgbHeader {
     }
 
     /// Sets the offsets of the tree, which is `at`, and of the features.
-    fn locate_features(self, source: &Source, at: u64) -> Result<Self, ConvertError> {
+    fn locate_features(self, source: &Source, at: u64) -> Result<Self> {
         let input_error = |class, expected: String, found: String| {
-            Err(source.input_error(class, Place::Byte(12), expected, found).into())
+            Err(source.input_error(class, Place::Byte(12), expected, found))
         };
         if self.node_width == 1 {
             return input_error(
@@ -207,7 +216,7 @@ impl FgbHeader {
     }
 
     /// Searches the tree, which must exist, for features that intersect the box. Returns their offsets in order.
-    fn search_tree(&self, source: &mut Source, bounds: &Bounds) -> Result<Vec<u64>, ConvertError> {
+    fn search_tree(&self, source: &mut Source, bounds: &Bounds) -> Result<Vec<u64>> {
         let levels = self.levels();
         let mut starts = vec![0; levels.len()]; // first node of each level; the root is node 0
         let mut start = 0;
@@ -250,9 +259,12 @@ impl FgbHeader {
                 let first = to.checked_sub(starts[level - 1]).filter(|first| *first < nodes);
                 let Some(first) = first else {
                     let expected = "a node of the next level";
-                    return Err(source
-                        .input_error(Class::OutOfBounds, place(), expected, to.to_string())
-                        .into());
+                    return Err(source.input_error(
+                        Class::OutOfBounds,
+                        place(),
+                        expected,
+                        to.to_string(),
+                    ));
                 };
                 if open.len() > MAX_OPEN_NODES {
                     let bad = source.input_error(
@@ -282,9 +294,9 @@ impl FgbHeader {
     }
 }
 
-fn convert_error(source: &Source, at: u64, bad: BadFeature) -> ConvertError {
+fn convert_error(source: &Source, at: u64, bad: BadFeature) -> Error {
     let place = Place::Byte(at + to_u64(bad.at));
-    source.input_error(bad.class, place, bad.expected, bad.found).into()
+    source.input_error(bad.class, place, bad.expected, bad.found)
 }
 
 /// A cursor over the features of a file.
@@ -298,11 +310,7 @@ struct FeatureCursor {
 
 impl FeatureCursor {
     /// Reads the next feature: its offset and its bytes.
-    fn next(
-        &mut self,
-        source: &mut Source,
-        header: &FgbHeader,
-    ) -> Result<Option<(u64, Vec<u8>)>, ConvertError> {
+    fn next(&mut self, source: &mut Source, header: &FgbHeader) -> Result<Option<(u64, Vec<u8>)>> {
         if let Some(offsets) = &mut self.offsets {
             match offsets.next() {
                 Some(at) => self.at = at,
@@ -312,16 +320,22 @@ impl FeatureCursor {
             if header.count != 0 && self.number != header.count {
                 let expected = format!("{} features", header.count);
                 let found = self.number.to_string();
-                return Err(source
-                    .input_error(Class::Truncated, Place::Byte(self.at), expected, found)
-                    .into());
+                return Err(source.input_error(
+                    Class::Truncated,
+                    Place::Byte(self.at),
+                    expected,
+                    found,
+                ));
             }
             return Ok(None);
         } else if header.count != 0 && self.number == header.count {
             let expected = format!("the end after {} features", header.count);
-            return Err(source
-                .input_error(Class::Trailing, Place::Byte(self.at), expected, "more")
-                .into());
+            return Err(source.input_error(
+                Class::Trailing,
+                Place::Byte(self.at),
+                expected,
+                "more",
+            ));
         }
         let size = u64::from(Numbers(&source.read(self.at, 4, "the size of a feature")?).u32(0));
         let at = self.at + 4;
@@ -346,7 +360,7 @@ fn run_first_pass(
     header: &FgbHeader,
     mut cursor: FeatureCursor,
     options: &ReadOptions,
-) -> Result<(FirstPass, Vec<String>, Vec<String>), ConvertError> {
+) -> Result<(FirstPass, Vec<String>, Vec<String>)> {
     let mut columns = Columns::new(options.memory, NAME);
     let (mut column_indices, mut left_out) = (Vec::new(), Vec::new());
     for column in &header.columns {
@@ -375,9 +389,12 @@ fn run_first_pass(
         }
         if !summary.add(&shape) {
             let expected = format!("positions of {} numbers, as before", summary.axes);
-            return Err(source
-                .input_error(Class::BadShape, Place::Byte(at), expected, shape.axes.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::BadShape,
+                Place::Byte(at),
+                expected,
+                shape.axes.to_string(),
+            ));
         }
         empty_features += u64::from(shape.parts.is_empty());
         let mut noted = Ok(());
@@ -423,7 +440,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn step(&mut self) -> Result<Option<Piece>> {
         loop {
             if let Some(piece) = self.rows.pop() {
                 return Ok(Some(piece));

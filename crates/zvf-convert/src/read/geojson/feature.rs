@@ -1,10 +1,9 @@
 //! Parser of a feature: its geometry, its attributes, its id.
 
+use zvf_error::Result;
 use zvf_format::Class;
 
 use super::json::{NAME, Text, nested_text};
-use crate::ConvertError;
-use crate::error::BadInput;
 use crate::read::features::{Cell, PartKind, Shape};
 
 /// The members of a feature, as parts of its text.
@@ -17,7 +16,7 @@ pub(super) struct Feature<'a> {
 
 impl<'a> Feature<'a> {
     /// Parses an object, which is a feature or a geometry.
-    pub(super) fn parse(mut text: Text<'a>) -> Result<Self, ConvertError> {
+    pub(super) fn parse(mut text: Text<'a>) -> Result<Self> {
         let object = text;
         let (mut feature, mut kind) = (Self::default(), None);
         text.read_members(|key, text| {
@@ -55,17 +54,13 @@ impl<'a> Feature<'a> {
             found => {
                 let found = found.map_or_else(|| "none".to_owned(), |kind| format!("{kind:?}"));
                 let expected = "the type Feature, FeatureCollection or a geometry";
-                Err(object.input_error(Class::BadTag, expected, found).into())
+                Err(object.input_error(Class::BadTag, expected, found))
             }
         }
     }
 
     /// Reads the geometry into `shape`. Sets `has_extra_numbers` if a position has more than three numbers.
-    pub(super) fn read_shape(
-        &self,
-        shape: &mut Shape,
-        has_extra_numbers: &mut bool,
-    ) -> Result<(), ConvertError> {
+    pub(super) fn read_shape(&self, shape: &mut Shape, has_extra_numbers: &mut bool) -> Result<()> {
         shape.clear();
         let Some(text) = self.geometry else { return Ok(()) };
         let mut waiting = vec![text];
@@ -82,8 +77,8 @@ impl<'a> Feature<'a> {
     /// Calls `cell` with the name, the value and the text of each attribute.
     pub(super) fn visit_cells(
         &self,
-        mut cell: impl FnMut(&str, Cell<'a>, Text<'a>) -> Result<(), ConvertError>,
-    ) -> Result<(), ConvertError> {
+        mut cell: impl FnMut(&str, Cell<'a>, Text<'a>) -> Result<()>,
+    ) -> Result<()> {
         if let Some(mut id) = self.id {
             let start = id;
             cell("id", read_cell(&mut id)?, start)?;
@@ -123,7 +118,7 @@ fn read_geometry<'a>(
     mut text: Text<'a>,
     shape: &mut Shape,
     has_extra_numbers: &mut bool,
-) -> Result<Vec<Text<'a>>, ConvertError> {
+) -> Result<Vec<Text<'a>>> {
     let (mut kind, mut coordinates, mut inner) = (None, None, Vec::new());
     let object = text;
     text.read_members(|key, text| {
@@ -154,7 +149,7 @@ fn read_geometry<'a>(
     };
     let Some(mut coordinates) = coordinates else {
         let expected = format!("the coordinates of a {kind}");
-        return Err(object.input_error(Class::NotFound, expected, "none").into());
+        return Err(object.input_error(Class::NotFound, expected, "none"));
     };
     read_positions(&mut coordinates, part, depth, shape, has_extra_numbers)?;
     Ok(Vec::new())
@@ -167,7 +162,7 @@ fn read_positions(
     depth: usize,
     shape: &mut Shape,
     has_extra_numbers: &mut bool,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     match (depth, part) {
         (0, _) => {
             let len = usize::from(read_position(text, shape, has_extra_numbers)?);
@@ -178,9 +173,7 @@ fn read_positions(
             let mut len = 0;
             text.read_items(|text| {
                 if !read_position(text, shape, has_extra_numbers)? {
-                    return Err(text
-                        .input_error(Class::BadShape, "a position", "an empty one")
-                        .into());
+                    return Err(text.input_error(Class::BadShape, "a position", "an empty one"));
                 }
                 len += 1;
                 Ok(())
@@ -199,24 +192,24 @@ fn read_position(
     text: &mut Text<'_>,
     shape: &mut Shape,
     has_extra_numbers: &mut bool,
-) -> Result<bool, ConvertError> {
+) -> Result<bool> {
     let start = *text;
     let mut numbers = 0;
     if text.peek() != b'[' {
-        return Err(text
-            .input_error(Class::BadShape, "a position: an array of numbers", "another value")
-            .into());
+        return Err(text.input_error(
+            Class::BadShape,
+            "a position: an array of numbers",
+            "another value",
+        ));
     }
     text.read_items(|text| {
         let place = *text;
         if !matches!(text.peek(), b'-' | b'0'..=b'9') {
-            return Err(place.input_error(Class::BadShape, "a number", "another value").into());
+            return Err(place.input_error(Class::BadShape, "a number", "another value"));
         }
         let number: Option<f64> = text.read_number()?.parse().ok().filter(|x: &f64| x.is_finite());
         let Some(number) = number else {
-            return Err(place
-                .input_error(Class::Overflow, "a number of float64", "a larger one")
-                .into());
+            return Err(place.input_error(Class::Overflow, "a number of float64", "a larger one"));
         };
         numbers += 1;
         if numbers <= 3 {
@@ -235,14 +228,14 @@ fn read_position(
             0 => "positions of 2 or 3 numbers".to_owned(),
             axes => format!("positions of {axes} numbers, as before"),
         };
-        return Err(start.input_error(Class::BadShape, expected, numbers.to_string()).into());
+        return Err(start.input_error(Class::BadShape, expected, numbers.to_string()));
     }
     shape.axes = axes;
     Ok(true)
 }
 
 /// Reads the value of an attribute.
-fn read_cell<'a>(text: &mut Text<'a>) -> Result<Cell<'a>, BadInput> {
+fn read_cell<'a>(text: &mut Text<'a>) -> Result<Cell<'a>> {
     Ok(match text.peek() {
         b'"' => Cell::Text(text.read_string()?),
         b'{' | b'[' => Cell::Text(nested_text(text.read_value()?).into()),

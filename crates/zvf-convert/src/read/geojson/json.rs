@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{Place, bad_input};
 use crate::read::source::Sequence;
 
 /// Moves the bytes of the next value to `into`, at most `max_bytes`.
@@ -17,15 +17,13 @@ pub(super) fn take_value(
     from: &mut Sequence<'_>,
     into: &mut Vec<u8>,
     max_bytes: u64,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     into.clear();
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     loop {
         let shown = from.peek()?;
         if shown.is_empty() {
-            return Err(from
-                .input_error(Class::Truncated, "the rest of a value", "the end")
-                .into());
+            return Err(from.input_error(Class::Truncated, "the rest of a value", "the end"));
         }
         let mut taken = 0;
         let mut ended = false;
@@ -67,7 +65,7 @@ pub(super) fn take_value(
         from.take(taken);
         if depth > MAX_DEPTH {
             let expected = format!("values at most {MAX_DEPTH} deep");
-            return Err(from.input_error(Class::LimitExceeded, expected, "deeper ones").into());
+            return Err(from.input_error(Class::LimitExceeded, expected, "deeper ones"));
         }
         if u64::try_from(into.len()).is_ok_and(|len| len > max_bytes) {
             let expected = format!("a value of at most {max_bytes} bytes");
@@ -81,7 +79,7 @@ pub(super) fn take_value(
 }
 
 /// Skips white space and returns the next byte, without taking it.
-pub(super) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>, ConvertError> {
+pub(super) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>> {
     loop {
         let shown = from.peek()?;
         if shown.is_empty() {
@@ -98,7 +96,7 @@ pub(super) fn next_byte(from: &mut Sequence<'_>) -> Result<Option<u8>, ConvertEr
 }
 
 /// Takes the next byte, which must be `byte`.
-pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<(), ConvertError> {
+pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<()> {
     let expected = format!("{:?}", char::from(byte));
     match next_byte(from)? {
         Some(next) if next == byte => {
@@ -107,9 +105,9 @@ pub(super) fn take_byte(from: &mut Sequence<'_>, byte: u8) -> Result<(), Convert
         }
         Some(next) => {
             let found = format!("{:?}", char::from(next));
-            Err(from.input_error(Class::Encoding, expected, found).into())
+            Err(from.input_error(Class::Encoding, expected, found))
         }
-        None => Err(from.input_error(Class::Truncated, expected, "the end").into()),
+        None => Err(from.input_error(Class::Truncated, expected, "the end")),
     }
 }
 
@@ -123,12 +121,12 @@ pub(super) struct Text<'a> {
 
 impl<'a> Text<'a> {
     /// Creates a parser of the bytes of a value at offset `at` of the file.
-    pub(super) fn new(bytes: &'a [u8], at: u64) -> Result<Self, BadInput> {
+    pub(super) fn new(bytes: &'a [u8], at: u64) -> Result<Self> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self { text, used: 0, at }),
             Err(error) => {
                 let at = at + to_u64(error.valid_up_to());
-                Err(BadInput::new(
+                Err(bad_input(
                     Class::Encoding,
                     NAME,
                     Place::Byte(at),
@@ -143,11 +141,11 @@ impl<'a> Text<'a> {
     pub(super) fn input_error(
         &self,
         class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         let at = self.at + to_u64(self.used);
-        BadInput::new(class, NAME, Place::Byte(at), expected, found)
+        bad_input(class, NAME, Place::Byte(at), expected, found)
     }
 
     /// Skips white space and returns the next byte, or 0 at the end. No token begins with 0.
@@ -167,7 +165,7 @@ impl<'a> Text<'a> {
     }
 
     /// Takes the next byte, which must be `byte`.
-    pub(super) fn expect_byte(&mut self, byte: u8) -> Result<(), BadInput> {
+    pub(super) fn expect_byte(&mut self, byte: u8) -> Result<()> {
         if self.take_if(byte) {
             return Ok(());
         }
@@ -176,7 +174,7 @@ impl<'a> Text<'a> {
     }
 
     /// Checks that nothing follows.
-    pub(super) fn expect_end(&mut self) -> Result<(), BadInput> {
+    pub(super) fn expect_end(&mut self) -> Result<()> {
         self.peek();
         if self.used == self.text.len() {
             return Ok(());
@@ -191,7 +189,7 @@ impl<'a> Text<'a> {
     }
 
     /// Reads a string.
-    pub(super) fn read_string(&mut self) -> Result<Cow<'a, str>, BadInput> {
+    pub(super) fn read_string(&mut self) -> Result<Cow<'a, str>> {
         self.expect_byte(b'"')?;
         let rest = &self.text[self.used..];
         let mut escaped = false;
@@ -224,7 +222,7 @@ impl<'a> Text<'a> {
     }
 
     /// Reads a number and returns its text.
-    pub(super) fn read_number(&mut self) -> Result<&'a str, BadInput> {
+    pub(super) fn read_number(&mut self) -> Result<&'a str> {
         self.peek();
         let rest = &self.text[self.used..];
         let end = rest
@@ -250,7 +248,7 @@ impl<'a> Text<'a> {
     }
 
     /// Reads a value of any type and returns its text.
-    pub(super) fn read_value(&mut self) -> Result<&'a str, BadInput> {
+    pub(super) fn read_value(&mut self) -> Result<&'a str> {
         self.peek();
         let start = self.used;
         let mut open: Vec<u8> = Vec::new();
@@ -295,7 +293,7 @@ impl<'a> Text<'a> {
     }
 
     /// Reads the name of a member and its colon.
-    pub(super) fn read_key(&mut self) -> Result<Cow<'a, str>, BadInput> {
+    pub(super) fn read_key(&mut self) -> Result<Cow<'a, str>> {
         let key = self.read_string()?;
         self.expect_byte(b':')?;
         Ok(key)
@@ -304,8 +302,8 @@ impl<'a> Text<'a> {
     /// Reads an object. Calls `member` with each name; it must read the value.
     pub(super) fn read_members(
         &mut self,
-        mut member: impl FnMut(Cow<'a, str>, &mut Self) -> Result<(), ConvertError>,
-    ) -> Result<(), ConvertError> {
+        mut member: impl FnMut(Cow<'a, str>, &mut Self) -> Result<()>,
+    ) -> Result<()> {
         self.expect_byte(b'{')?;
         if self.take_if(b'}') {
             return Ok(());
@@ -322,8 +320,8 @@ impl<'a> Text<'a> {
     /// Reads an array. Calls `item` for each item; it must read the item.
     pub(super) fn read_items(
         &mut self,
-        mut item: impl FnMut(&mut Self) -> Result<(), ConvertError>,
-    ) -> Result<(), ConvertError> {
+        mut item: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
         self.expect_byte(b'[')?;
         if self.take_if(b']') {
             return Ok(());

@@ -15,6 +15,7 @@ mod feature;
 mod json;
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::index_u32;
 
@@ -27,9 +28,9 @@ use super::roles::default_axes;
 use super::source::{Sequence, Source};
 use super::values::new_column;
 use super::{Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
+use crate::error::unknown_format;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
     let mut first = FirstPass::new(options);
     let info = visit_features(&mut source, 0, options.memory, &mut |feature| first.add(&feature))?;
@@ -124,14 +125,14 @@ impl FirstPass {
         }
     }
 
-    fn add(&mut self, feature: &Feature<'_>) -> Result<(), ConvertError> {
+    fn add(&mut self, feature: &Feature<'_>) -> Result<()> {
         feature.read_shape(&mut self.shape, &mut self.has_extra_numbers)?;
         if !self.summary.add(&self.shape) {
             let expected = format!("positions of {} numbers, as before", self.summary.axes);
             let found = self.shape.axes.to_string();
             let bad =
                 feature.geometry.map(|text| text.input_error(Class::BadShape, expected, found));
-            return Err(bad.map_or_else(|| ConvertError::NoFormat { path: None }, Into::into));
+            return Err(bad.unwrap_or_else(|| unknown_format(None)));
         }
         if self.shape.parts.is_empty() {
             self.empty_features += 1;
@@ -142,7 +143,7 @@ impl FirstPass {
             let at = columns.find_or_add(name)?;
             if set_columns.contains(&at) {
                 let found = format!("{name:?} twice");
-                return Err(text.input_error(Class::Duplicate, "each member once", found).into());
+                return Err(text.input_error(Class::Duplicate, "each member once", found));
             }
             set_columns.push(at);
             columns.record_form(at, &cell)
@@ -151,7 +152,7 @@ impl FirstPass {
         Ok(())
     }
 
-    fn relabel(&mut self, feature: &Feature<'_>) -> Result<(), ConvertError> {
+    fn relabel(&mut self, feature: &Feature<'_>) -> Result<()> {
         let columns = &mut self.columns;
         feature.visit_cells(|name, cell, _| {
             let at = columns.find_or_add(name)?;
@@ -189,12 +190,7 @@ impl FeatureCursor {
     }
 
     /// Reads the next feature into `raw` and returns its offset. Returns `None` at the end.
-    fn next(
-        &mut self,
-        source: &mut Source,
-        raw: &mut Vec<u8>,
-        memory: u64,
-    ) -> Result<Option<u64>, ConvertError> {
+    fn next(&mut self, source: &mut Source, raw: &mut Vec<u8>, memory: u64) -> Result<Option<u64>> {
         let mut from = Sequence::new(source, self.at);
         let feature = self.step(&mut from, raw, memory);
         self.at = from.position();
@@ -206,7 +202,7 @@ impl FeatureCursor {
         from: &mut Sequence<'_>,
         raw: &mut Vec<u8>,
         memory: u64,
-    ) -> Result<Option<u64>, ConvertError> {
+    ) -> Result<Option<u64>> {
         loop {
             if self.in_list {
                 match next_byte(from)? {
@@ -220,14 +216,18 @@ impl FeatureCursor {
                     Some(_) if !self.has_item => {}
                     Some(byte) => {
                         let found = format!("{:?}", char::from(byte));
-                        return Err(from
-                            .input_error(Class::Encoding, "a comma or the end of the list", found)
-                            .into());
+                        return Err(from.input_error(
+                            Class::Encoding,
+                            "a comma or the end of the list",
+                            found,
+                        ));
                     }
                     None => {
-                        return Err(from
-                            .input_error(Class::Truncated, "the rest of the features", "the end")
-                            .into());
+                        return Err(from.input_error(
+                            Class::Truncated,
+                            "the rest of the features",
+                            "the end",
+                        ));
                     }
                 }
                 self.has_item = true;
@@ -248,7 +248,7 @@ impl FeatureCursor {
                 }
                 Some(byte) => {
                     let found = format!("{:?}", char::from(byte));
-                    return Err(from.input_error(Class::Encoding, "an object", found).into());
+                    return Err(from.input_error(Class::Encoding, "an object", found));
                 }
             }
         }
@@ -260,12 +260,12 @@ impl FeatureCursor {
         from: &mut Sequence<'_>,
         raw: &mut Vec<u8>,
         memory: u64,
-    ) -> Result<Option<u64>, ConvertError> {
+    ) -> Result<Option<u64>> {
         let start = from.position();
         take_byte(from, b'{')?;
         (self.kind, self.has_list) = (None, false);
         if next_byte(from)? == Some(b'}') {
-            return Err(from.input_error(Class::NotFound, "a type", "an empty object").into());
+            return Err(from.input_error(Class::NotFound, "a type", "an empty object"));
         }
         loop {
             let at = from.position();
@@ -274,9 +274,7 @@ impl FeatureCursor {
             take_byte(from, b':')?;
             if key == "features" && next_byte(from)? == Some(b'[') {
                 if std::mem::replace(&mut self.has_list, true) {
-                    return Err(from
-                        .input_error(Class::Duplicate, "one list of features", "two")
-                        .into());
+                    return Err(from.input_error(Class::Duplicate, "one list of features", "two"));
                 }
                 from.take(1);
                 (self.in_list, self.has_item) = (true, false);
@@ -304,7 +302,7 @@ impl FeatureCursor {
         from: &mut Sequence<'_>,
         raw: &mut Vec<u8>,
         memory: u64,
-    ) -> Result<bool, ConvertError> {
+    ) -> Result<bool> {
         if matches!(key, "geometry" | "properties" | "coordinates" | "geometries") {
             return Ok(false);
         }
@@ -320,9 +318,7 @@ impl FeatureCursor {
                     && !feature::is_geometry(&kind);
                 if is_unknown {
                     let expected = "the type Feature, FeatureCollection or a geometry";
-                    return Err(from
-                        .input_error(Class::BadTag, expected, format!("{kind:?}"))
-                        .into());
+                    return Err(from.input_error(Class::BadTag, expected, format!("{kind:?}")));
                 }
                 self.kind = Some(kind);
                 return Ok(is_collection);
@@ -351,7 +347,7 @@ impl FeatureCursor {
         from: &mut Sequence<'_>,
         raw: &mut Vec<u8>,
         memory: u64,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         while next_byte(from)? == Some(b',') {
             from.take(1);
             next_byte(from)?;
@@ -361,7 +357,7 @@ impl FeatureCursor {
             take_byte(from, b':')?;
             if key == "features" || !self.read_member(&key, from, raw, memory)? {
                 let expected = "the other members of a FeatureCollection";
-                return Err(from.input_error(Class::BadTag, expected, format!("{key:?}")).into());
+                return Err(from.input_error(Class::BadTag, expected, format!("{key:?}")));
             }
         }
         take_byte(from, b'}')?;
@@ -369,12 +365,12 @@ impl FeatureCursor {
     }
 
     /// Checks that the object that ends is a collection with a list of features.
-    fn end_object(&self, from: &Sequence<'_>) -> Result<(), ConvertError> {
+    fn end_object(&self, from: &Sequence<'_>) -> Result<()> {
         if self.kind.as_deref() == Some("FeatureCollection") && self.has_list {
             return Ok(());
         }
         let found = if self.has_list { "features without that type" } else { "no features" };
-        Err(from.input_error(Class::BadTag, "a FeatureCollection with features", found).into())
+        Err(from.input_error(Class::BadTag, "a FeatureCollection with features", found))
     }
 
     /// Reads the object at `start` into `raw`.
@@ -384,7 +380,7 @@ impl FeatureCursor {
         raw: &mut Vec<u8>,
         memory: u64,
         start: u64,
-    ) -> Result<Option<u64>, ConvertError> {
+    ) -> Result<Option<u64>> {
         from.seek_to(start);
         take_value(from, raw, memory)?;
         Ok(Some(start))
@@ -396,8 +392,8 @@ fn visit_features(
     source: &mut Source,
     at: u64,
     memory: u64,
-    visit: &mut dyn FnMut(Feature<'_>) -> Result<(), ConvertError>,
-) -> Result<CollectionInfo, ConvertError> {
+    visit: &mut dyn FnMut(Feature<'_>) -> Result<()>,
+) -> Result<CollectionInfo> {
     let mut cursor = FeatureCursor::new(at);
     let mut raw = Vec::new();
     while let Some(at) = cursor.next(source, &mut raw, memory)? {
@@ -417,7 +413,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn step(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn step(&mut self) -> Result<Option<Piece>> {
         loop {
             if let Some(piece) = self.rows.pop() {
                 return Ok(Some(piece));

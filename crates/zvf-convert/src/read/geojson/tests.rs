@@ -1,5 +1,6 @@
 //! Tests: valid and broken files, by GDAL and handwritten.
 
+use zvf_error::Result;
 use zvf_model::Kind;
 
 use super::super::stock_files::{check_broken, check_features, folder, read_all};

@@ -1,12 +1,12 @@
 //! A glTF document and its binary data: buffers, views, accessors.
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Column;
 
-use crate::ConvertError;
 use crate::read::ReadOptions;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, open_companion};
 use crate::read::packed::decode_base64;
@@ -38,7 +38,7 @@ impl DracoMesh {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn parse(file: &'a WholeFile, options: &ReadOptions) -> Result<Self, ConvertError> {
+    pub(super) fn parse(file: &'a WholeFile, options: &ReadOptions) -> Result<Self> {
         let (text, binary) = match file.bytes.starts_with(b"{") || is_text(&file.bytes) {
             true => (file.bytes.as_slice(), None),
             false => split_glb(file)?,
@@ -86,7 +86,7 @@ impl<'a> Document<'a> {
         at: usize,
         binary: Option<&[u8]>,
         options: &ReadOptions,
-    ) -> Result<Vec<u8>, ConvertError> {
+    ) -> Result<Vec<u8>> {
         let place = || format!("buffers[{at}]");
         let Some(buffer) = self.array("buffers").get(at) else { return Ok(Vec::new()) };
         let length = buffer["byteLength"].as_u64().and_then(|length| usize::try_from(length).ok());
@@ -120,7 +120,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the bytes of a view and their stride.
-    fn view(&self, index: &Json, place: &str) -> Result<(&[u8], Option<usize>), ConvertError> {
+    fn view(&self, index: &Json, place: &str) -> Result<(&[u8], Option<usize>)> {
         let views = self.array("bufferViews");
         let view = as_index(index).and_then(|at| views.get(at));
         let Some(view) = view else {
@@ -159,7 +159,7 @@ impl<'a> Document<'a> {
     }
 
     /// Reads the values of an accessor.
-    pub(super) fn read_accessor(&self, index: &Json, place: &str) -> Result<Column, ConvertError> {
+    pub(super) fn read_accessor(&self, index: &Json, place: &str) -> Result<Column> {
         let accessors = self.array("accessors");
         let accessor = as_index(index).and_then(|at| accessors.get(at));
         let Some(accessor) = accessor else {
@@ -221,7 +221,7 @@ impl<'a> Document<'a> {
         count: usize,
         size: usize,
         place: &str,
-    ) -> Result<Vec<u8>, ConvertError> {
+    ) -> Result<Vec<u8>> {
         let (bytes, stride) = self.view(view, place)?;
         let stride = stride.unwrap_or(size);
         let Some(start) = member(accessor, "byteOffset").map_or(Some(0), as_index) else {
@@ -256,7 +256,7 @@ impl<'a> Document<'a> {
         bytes: &mut [u8],
         size: usize,
         place: &str,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let input_error = |class, expected: &str, found: String| {
             self.file.input_error_in(class, format!("{place}.sparse"), expected, found)
         };
@@ -289,7 +289,7 @@ impl<'a> Document<'a> {
     }
 
     /// Reads vertex indices. The largest value of the type, the primitive restart of WebGL, is refused.
-    pub(super) fn read_indices(&self, index: &Json, place: &str) -> Result<Vec<u32>, ConvertError> {
+    pub(super) fn read_indices(&self, index: &Json, place: &str) -> Result<Vec<u32>> {
         let values = self.read_accessor(index, place)?;
         let input_error = |class, expected: &str, found: String| {
             self.file.input_error_in(class, format!("accessors[{index}]"), expected, found)
@@ -313,11 +313,7 @@ impl<'a> Document<'a> {
     }
 
     /// Decodes the Draco stream of a primitive. Its attributes get the names of the primitive.
-    pub(super) fn decode_draco(
-        &self,
-        extension: &Json,
-        place: &str,
-    ) -> Result<DracoMesh, ConvertError> {
+    pub(super) fn decode_draco(&self, extension: &Json, place: &str) -> Result<DracoMesh> {
         let (bytes, _) = self.view(&extension["bufferView"], place)?;
         let limits = crate::draco::Limits::from_memory(self.max_draco_bytes);
         let stream = crate::draco::decode(bytes, &limits).map_err(|fault| {
@@ -354,7 +350,7 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// Splits a GLB file into its JSON and its binary chunk.
-fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
+fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>)> {
     let bytes = file.bytes.as_slice();
     let word = |at: usize| {
         bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_le_bytes)
@@ -402,7 +398,7 @@ fn split_glb(file: &WholeFile) -> Result<(&[u8], Option<&[u8]>), ConvertError> {
     Ok((json, binary))
 }
 
-fn check_extensions(file: &WholeFile, json: &Json) -> Result<(), ConvertError> {
+fn check_extensions(file: &WholeFile, json: &Json) -> Result<()> {
     for name in json["extensionsRequired"].as_array().into_iter().flatten() {
         let name = name.as_str().unwrap_or_default();
         let harmless = ["KHR_materials_", "KHR_texture_", "KHR_lights_"];

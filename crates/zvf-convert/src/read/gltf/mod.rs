@@ -16,6 +16,7 @@ mod accessor;
 mod scene;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -27,9 +28,8 @@ use super::geometry::{FLOAT64, Geometry, VertexOwners, WholeFile, number_column,
 use super::input::Bytes;
 use super::values::new_column;
 use super::{Format, ReadOptions, Reader};
-use crate::ConvertError;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
     let document = Document::parse(&file, options)?;
     let nodes = scene::list_mesh_nodes(&document)?;
@@ -63,7 +63,7 @@ fn read_primitive(
     mesh: usize,
     at: usize,
     primitive: &Json,
-) -> Result<Primitive, ConvertError> {
+) -> Result<Primitive> {
     let place = || format!("meshes[{mesh}].primitives[{at}]");
     let input_error = |class, expected: &str, found: String| {
         document.file.input_error_in(class, place(), expected, found)
@@ -185,7 +185,7 @@ fn build_geometry(
     document: &Document<'_>,
     nodes: &[MeshNode],
     options: &ReadOptions,
-) -> Result<Geometry, ConvertError> {
+) -> Result<Geometry> {
     let meshes = document.array("meshes");
     let mut read: Vec<Option<Vec<Primitive>>> = meshes.iter().map(|_| None).collect();
     for node in nodes {
@@ -249,7 +249,7 @@ fn assign_ids(instances: &mut [Instance<'_>]) {
 }
 
 /// Returns a field for the name and for each key of the extras whose values are numbers or text in all nodes.
-fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>, ConvertError> {
+fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>> {
     let names: Vec<String> = instances.iter().map(|instance| instance.name.clone()).collect();
     let mut fields = vec![text_field("name", &names)?];
     let first = instances.first().and_then(|instance| instance.extras.as_object());
@@ -298,7 +298,7 @@ fn join_instances(
     instances: &[Instance<'_>],
     kind: Kind,
     options: &ReadOptions,
-) -> Result<Geometry, ConvertError> {
+) -> Result<Geometry> {
     let keeps_bytes = instances.iter().all(|instance| {
         instance.matrix == IDENTITY && instance.primitive.positions.dtype() == Dtype::FLOAT32
     });
@@ -361,10 +361,7 @@ fn join_instances(
 
 /// Joins the attributes of all instances. An instance without an attribute gets NaN, or 0 if it is no float; a note
 /// counts them.
-fn join_attributes(
-    instances: &[Instance<'_>],
-    geometry: &mut Geometry,
-) -> Result<(), ConvertError> {
+fn join_attributes(instances: &[Instance<'_>], geometry: &mut Geometry) -> Result<()> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in instances.iter().flat_map(|instance| &instance.primitive.attributes) {
         if !names.contains(&name.as_str()) {

@@ -1,10 +1,10 @@
 //! The node tree of a glTF scene: matrices, and an iterative depth-first walk.
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::Class;
 
 use super::accessor::{Document, as_index, member};
-use crate::ConvertError;
 
 /// A 4x4 matrix, row by row.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -109,7 +109,7 @@ impl Document<'_> {
 }
 
 /// Lists the nodes with a mesh of the default scene, or of the first, depth first.
-pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>, ConvertError> {
+pub(super) fn list_mesh_nodes(document: &Document<'_>) -> Result<Vec<MeshNode>> {
     let nodes = document.array("nodes");
     let scene = member(&document.json, "scene").map_or(Some(0), as_index);
     let scenes = document.array("scenes");

@@ -12,17 +12,17 @@
 
 use std::path::{Path, PathBuf};
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 use super::{Attribute, Graph, ValueKind};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{Place, bad_input};
 use crate::read::geometry::{WholeFile, open_companion};
 use crate::read::input::Bytes;
 use crate::read::values::parse_f64;
 use crate::read::{Format, ReadOptions, Reader};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let nodes = find_node_table(bytes.path(), options)?;
     let file = WholeFile::read(bytes, options)?;
     let nodes = match nodes {
@@ -37,10 +37,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     graph.into_geometry(&rows, options, "edge list")?.into_reader(Format::Edgelist, options)
 }
 
-fn find_node_table(
-    path: Option<&Path>,
-    options: &ReadOptions,
-) -> Result<Option<PathBuf>, ConvertError> {
+fn find_node_table(path: Option<&Path>, options: &ReadOptions) -> Result<Option<PathBuf>> {
     if let Some(path) = &options.nodes {
         return Ok(Some(path.clone()));
     }
@@ -52,10 +49,7 @@ fn find_node_table(
 }
 
 /// Parses an edge list. Returns the graph, and two node rows for each edge.
-pub(super) fn parse(
-    file: &WholeFile,
-    nodes: Option<&WholeFile>,
-) -> Result<(Graph, Vec<i64>), ConvertError> {
+pub(super) fn parse(file: &WholeFile, nodes: Option<&WholeFile>) -> Result<(Graph, Vec<i64>)> {
     let mut graph = Graph::default();
     if let Some(nodes) = nodes {
         read_nodes(nodes, &mut graph)?;
@@ -87,8 +81,8 @@ pub(super) fn parse(
     Ok((graph, rows))
 }
 
-fn input_error(class: Class, line: u64, expected: &str, found: impl Into<String>) -> ConvertError {
-    BadInput::new(class, "edge list", Place::Line(line), expected, found).into()
+fn input_error(class: Class, line: u64, expected: &str, found: impl std::fmt::Display) -> Error {
+    bad_input(class, "edge list", Place::Line(line), expected, found)
 }
 
 fn strip_comment(line: &str) -> &str {
@@ -149,11 +143,7 @@ impl TextTable {
     }
 }
 
-fn read_list(
-    file: &WholeFile,
-    graph: &mut Graph,
-    lines: &mut Vec<u64>,
-) -> Result<(), ConvertError> {
+fn read_list(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Result<()> {
     let mut table = TextTable::new(Vec::new());
     let mut first: Option<(usize, bool)> = None;
     for (line, number) in file.text()?.lines().zip(1_u64..) {
@@ -281,11 +271,7 @@ fn take_literal(text: &str, end: char) -> Option<(Option<String>, &str)> {
     None
 }
 
-fn read_csv_edges(
-    file: &WholeFile,
-    graph: &mut Graph,
-    lines: &mut Vec<u64>,
-) -> Result<(), ConvertError> {
+fn read_csv_edges(file: &WholeFile, graph: &mut Graph, lines: &mut Vec<u64>) -> Result<()> {
     let rows = read_csv(file)?;
     let Some((header, rows)) = rows.split_first() else { return Ok(()) };
     let find = |name: &str| header.1.iter().position(|column_name| column_name == name);
@@ -313,7 +299,7 @@ fn read_csv_edges(
     Ok(())
 }
 
-fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<(), ConvertError> {
+fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<()> {
     let rows = read_csv(file)?;
     let Some((header, rows)) = rows.split_first() else { return Ok(()) };
     let id = ["node_id", "id"].iter().find_map(|name| header.1.iter().position(|h| h == name));
@@ -349,7 +335,7 @@ fn read_nodes(file: &WholeFile, graph: &mut Graph) -> Result<(), ConvertError> {
 }
 
 /// Reads the rows of a CSV file with their line numbers. All rows have as many cells as the first.
-fn read_csv(file: &WholeFile) -> Result<Vec<(u64, Vec<String>)>, ConvertError> {
+fn read_csv(file: &WholeFile) -> Result<Vec<(u64, Vec<String>)>> {
     let mut rows: Vec<(u64, Vec<String>)> = Vec::new();
     let mut text = String::new();
     let mut start = 1;

@@ -10,10 +10,10 @@
 //! whether it is directed, go to the header record `graph`.
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
 use super::{Attribute, Graph, ValueKind};
-use crate::ConvertError;
 use crate::read::geometry::{Geometry, WholeFile, text_field};
 use crate::read::input::Bytes;
 use crate::read::values::new_column;
@@ -22,7 +22,7 @@ use crate::read::{Format, ReadOptions, Reader};
 use zvf_metadata::DtypeKind;
 use zvf_model::Field;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
     parse(&file)?.into_geometry(&file, options)?.into_reader(Format::Graphml, options)
 }
@@ -56,7 +56,7 @@ enum Owner {
     Graph,
 }
 
-pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument, ConvertError> {
+pub(super) fn parse(file: &WholeFile) -> Result<GraphDocument> {
     let mut document = GraphDocument::default();
     let mut xml = Xml::new(file, file.text()?);
     let (mut is_inside, mut graph_count) = (false, 0);
@@ -109,7 +109,7 @@ fn local_name(name: &str) -> &str {
 }
 
 impl GraphDocument {
-    fn read_key(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
+    fn read_key(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
         let Some(id) = element.get("id").map(str::to_owned) else {
             return Err(xml.input_error(Class::NotFound, "the id of a key", "none"));
         };
@@ -158,7 +158,7 @@ impl GraphDocument {
         Ok(())
     }
 
-    fn read_node(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
+    fn read_node(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
         let Some(id) = element.get("id") else {
             return Err(xml.input_error(Class::NotFound, "the id of a node", "none"));
         };
@@ -174,7 +174,7 @@ impl GraphDocument {
         self.graph.nodes.end_row().map_err(|value| bad_value(xml, value))
     }
 
-    fn read_edge(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<(), ConvertError> {
+    fn read_edge(&mut self, xml: &mut Xml<'_>, element: &Element) -> Result<()> {
         let (Some(source), Some(target)) = (element.get("source"), element.get("target")) else {
             return Err(xml.input_error(
                 Class::NotFound,
@@ -202,12 +202,7 @@ impl GraphDocument {
     }
 
     /// Reads the data of a node or an edge up to its end.
-    fn read_data(
-        &mut self,
-        xml: &mut Xml<'_>,
-        name: &str,
-        owner: Owner,
-    ) -> Result<(), ConvertError> {
+    fn read_data(&mut self, xml: &mut Xml<'_>, name: &str, owner: Owner) -> Result<()> {
         loop {
             match xml.next()? {
                 Node::Start(inner) => match local_name(&inner.name) {
@@ -229,12 +224,7 @@ impl GraphDocument {
         }
     }
 
-    fn read_value(
-        &mut self,
-        xml: &mut Xml<'_>,
-        element: &Element,
-        owner: Owner,
-    ) -> Result<(), ConvertError> {
+    fn read_value(&mut self, xml: &mut Xml<'_>, element: &Element, owner: Owner) -> Result<()> {
         let Some(id) = element.get("key") else {
             return Err(xml.input_error(Class::NotFound, "the key of data", "none"));
         };
@@ -265,11 +255,7 @@ impl GraphDocument {
         Ok(())
     }
 
-    fn into_geometry(
-        mut self,
-        file: &WholeFile,
-        options: &ReadOptions,
-    ) -> Result<Geometry, ConvertError> {
+    fn into_geometry(mut self, file: &WholeFile, options: &ReadOptions) -> Result<Geometry> {
         let rows = self.resolve_edges(file)?;
         let mut geometry =
             std::mem::take(&mut self.graph).into_geometry(&rows, options, "GraphML")?;
@@ -289,7 +275,7 @@ impl GraphDocument {
         Ok(geometry)
     }
 
-    pub(super) fn resolve_edges(&self, file: &WholeFile) -> Result<Vec<i64>, ConvertError> {
+    pub(super) fn resolve_edges(&self, file: &WholeFile) -> Result<Vec<i64>> {
         self.graph.resolve_edges().map_err(|(edge, name)| {
             let shown: String = name.chars().take(60).collect();
             let place = format!("edge {edge}");
@@ -303,7 +289,7 @@ impl GraphDocument {
     }
 }
 
-fn bad_value(xml: &Xml<'_>, (name, kind, text): (String, ValueKind, String)) -> ConvertError {
+fn bad_value(xml: &Xml<'_>, (name, kind, text): (String, ValueKind, String)) -> Error {
     let shown: String = text.chars().take(40).collect();
     let expected = format!("{} for {name:?}", kind.dtype());
     xml.input_error(Class::Encoding, expected, format!("{shown:?}"))

@@ -11,6 +11,7 @@ pub(crate) mod graphml;
 
 use std::collections::HashMap;
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -19,9 +20,8 @@ use zvf_model::{Column, Field, Kind};
 use super::ReadOptions;
 use super::geometry::{FLOAT64, Geometry, dtype, number_column, text_field};
 use super::values::{Values, narrow_column, new_column, survives_float32};
-use crate::ConvertError;
 use crate::elements::row_number;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 
 /// Builder of a graph: nodes, edges and their attributes.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ impl Attribute {
     }
 
     /// Takes the numbers, with the type of positions that is stated for `float` of a file.
-    fn take_numbers(&mut self, stated: Option<Dtype>) -> Result<Column, ConvertError> {
+    fn take_numbers(&mut self, stated: Option<Dtype>) -> Result<Column> {
         let column = self.numbers.take()?;
         let is_wide = stated.map_or(self.needs_float64, |dtype| dtype == FLOAT64);
         if self.kind == ValueKind::Float32 && !is_wide {
@@ -127,7 +127,7 @@ impl Attribute {
         !self.present.contains(&1)
     }
 
-    fn into_fields(mut self, stated: Option<Dtype>) -> Result<Vec<Field>, ConvertError> {
+    fn into_fields(mut self, stated: Option<Dtype>) -> Result<Vec<Field>> {
         let is_partial = self.is_partial();
         let field = match self.kind {
             ValueKind::Text => return Ok(vec![text_field(&self.name, &self.texts)?]),
@@ -153,7 +153,7 @@ impl Table {
         Ok(())
     }
 
-    fn into_fields(self, stated: Option<Dtype>) -> Result<Vec<Field>, ConvertError> {
+    fn into_fields(self, stated: Option<Dtype>) -> Result<Vec<Field>> {
         let used = self.columns.into_iter().filter(|attribute| !attribute.is_unused());
         let fields = used.map(|attribute| attribute.into_fields(stated));
         let fields: Vec<Vec<Field>> = fields.collect::<Result<_, _>>()?;
@@ -203,7 +203,7 @@ impl Graph {
         rows: &[i64],
         options: &ReadOptions,
         format: &'static str,
-    ) -> Result<Geometry, ConvertError> {
+    ) -> Result<Geometry> {
         let (axes, positions) = self.take_positions(options, format)?;
         let mut geometry = Geometry::new(Kind::Graph, positions);
         geometry.axes = axes;
@@ -229,7 +229,7 @@ impl Graph {
         &mut self,
         options: &ReadOptions,
         format: &'static str,
-    ) -> Result<(Vec<String>, Column), ConvertError> {
+    ) -> Result<(Vec<String>, Column)> {
         let requested = &options.columns.positions;
         let names: Vec<String> = match requested.is_empty() {
             true => ["x", "y", "z"].map(str::to_owned).to_vec(),
@@ -275,29 +275,29 @@ impl Graph {
         Ok((names, new_column(position_dtype, width, bytes)?))
     }
 
-    fn missing_position(&self, name: &str, format: &'static str) -> ConvertError {
+    fn missing_position(&self, name: &str, format: &'static str) -> Error {
         let attribute_names: Vec<&str> =
             self.nodes.columns.iter().map(|attribute| attribute.name.as_str()).collect();
         let found = match attribute_names.is_empty() {
             true => "nodes without attributes".to_owned(),
             false => format!("the attributes {}", attribute_names.join(", ")),
         };
-        let place = Place::Named("the nodes".to_owned());
+        let place = "the nodes";
         let expected = format!("a position {name:?}");
-        let bad = BadInput::new(Class::InvalidArgument, format, place, expected, found);
+        let bad = bad_input(Class::InvalidArgument, format, place, expected, found);
         bad.with_hint("name the attributes that are positions, or give a table of nodes").into()
     }
 
-    fn bad_position(&self, name: &str, format: &'static str) -> ConvertError {
-        let place = Place::Named("the nodes".to_owned());
+    fn bad_position(&self, name: &str, format: &'static str) -> Error {
+        let place = "the nodes";
         let expected = format!("a number {name:?} for each node");
         let found = "nodes without one".to_owned();
-        BadInput::new(Class::Encoding, format, place, expected, found).into()
+        bad_input(Class::Encoding, format, place, expected, found)
     }
 }
 
 /// Returns a field of int64 if all names are canonical integers, of text otherwise.
-fn name_field(name: &str, names: &[String]) -> Result<Field, ConvertError> {
+fn name_field(name: &str, names: &[String]) -> Result<Field> {
     let parse_canonical = |text: &String| {
         let number = text.parse::<i64>().ok()?;
         (number.to_string() == *text).then_some(number)

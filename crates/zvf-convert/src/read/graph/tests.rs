@@ -1,13 +1,14 @@
 //! Tests of graphs read from `GraphML` and lists of edges.
 
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 
 use super::*;
 use crate::read::geometry::WholeFile;
 use crate::read::golden::{self, Gathered};
 use crate::read::{Bytes, Format};
 
-fn read_file(path: &std::path::Path, format: Format) -> Result<WholeFile, ConvertError> {
+fn read_file(path: &std::path::Path, format: Format) -> Result<WholeFile> {
     let mut bytes = Bytes::open(path)?;
     bytes.set_format(format);
     WholeFile::read(bytes, &ReadOptions::default())
@@ -49,8 +50,7 @@ fn reads_golden_files_of_graphml() {
     };
     for (name, facts) in expected["files"].as_object().unwrap() {
         let path = golden::folder("graphml").join(name);
-        let (graph, rows) =
-            read(&path).unwrap_or_else(|error: ConvertError| panic!("{name}: {error}"));
+        let (graph, rows) = read(&path).unwrap_or_else(|error: Error| panic!("{name}: {error}"));
         compare(name, graph, &rows, facts);
         if facts["vertices"].is_object() {
             let read = golden::Collected::read(&path, &ReadOptions::default()).unwrap();

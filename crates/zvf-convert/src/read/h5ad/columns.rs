@@ -9,12 +9,12 @@
 //! ```
 
 use hdf5_pure::DType;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
 use super::file::{H5, Node};
-use crate::ConvertError;
 use crate::read::features::{Cell, Columns};
 use crate::read::values::new_column;
 
@@ -25,7 +25,7 @@ pub(super) fn read_column(
     name: &str,
     rows: usize,
     memory: &mut u64,
-) -> Result<Option<(Field, Option<String>)>, ConvertError> {
+) -> Result<Option<(Field, Option<String>)>> {
     match file.find_node(path)? {
         Node::Missing => Err(file.input_error(
             Class::NotFound,
@@ -49,7 +49,7 @@ pub(super) fn read_column(
     }
 }
 
-fn check_rows(file: &H5, path: &str, rows: usize) -> Result<(), ConvertError> {
+fn check_rows(file: &H5, path: &str, rows: usize) -> Result<()> {
     let shape = file.shape(path)?;
     if let [row_count] = shape.as_slice()
         && usize::try_from(*row_count) == Ok(rows)
@@ -66,7 +66,7 @@ fn read_array(
     name: &str,
     rows: usize,
     memory: &mut u64,
-) -> Result<Option<(Field, Option<String>)>, ConvertError> {
+) -> Result<Option<(Field, Option<String>)>> {
     check_rows(file, path, rows)?;
     if let Some(dtype) = file.number_type(path)? {
         let field = Field::new(name, new_column(dtype, 1, file.read_bytes(path, dtype, memory)?)?);
@@ -87,7 +87,7 @@ fn build_field<'a>(
     cells: impl Iterator<Item = Cell<'a>> + Clone,
     dtype: Option<Dtype>,
     memory: &mut u64,
-) -> Result<(Field, Option<String>), ConvertError> {
+) -> Result<(Field, Option<String>)> {
     let mut columns = Columns::new(*memory, super::NAME);
     let at = columns.declare(name, dtype)?;
     let mut rows = 0;
@@ -109,7 +109,7 @@ fn read_categories(
     name: &str,
     rows: usize,
     memory: &mut u64,
-) -> Result<Field, ConvertError> {
+) -> Result<Field> {
     let (codes, categories) = (format!("{path}/codes"), format!("{path}/categories"));
     check_rows(file, &codes, rows)?;
     let is_integer = |dtype: &Dtype| matches!(dtype.kind, DtypeKind::Int | DtypeKind::UInt);
@@ -150,7 +150,7 @@ fn read_nullable(
     name: &str,
     rows: usize,
     memory: &mut u64,
-) -> Result<(Field, Option<String>), ConvertError> {
+) -> Result<(Field, Option<String>)> {
     let (values, mask) = (format!("{path}/values"), format!("{path}/mask"));
     check_rows(file, &values, rows)?;
     check_rows(file, &mask, rows)?;

@@ -4,16 +4,17 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use hdf5_pure::{AttrValue, DType, File, VlenStringReadOptions};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::NAME;
-use crate::error::{BadInput, Place};
+use crate::error::{Place, bad_input, read_failed};
+use crate::isolate;
 use crate::read::input::Bytes;
 use crate::read::source::{Numbers, Source};
 use crate::read::values::new_column;
-use crate::{ConvertError, isolate};
 
 /// An open HDF5 file.
 pub(super) struct H5 {
@@ -29,12 +30,12 @@ pub(super) enum Node {
     Dataset,
 }
 
-fn input_error(class: Class, path: &str, expected: &str, found: impl Into<String>) -> ConvertError {
-    BadInput::new(class, NAME, Place::Named(path.to_owned()), expected, found).into()
+fn input_error(class: Class, path: &str, expected: &str, found: impl std::fmt::Display) -> Error {
+    bad_input(class, NAME, path, expected, found)
 }
 
 impl H5 {
-    pub(super) fn open(bytes: Bytes, memory: u64) -> Result<Self, ConvertError> {
+    pub(super) fn open(bytes: Bytes, memory: u64) -> Result<Self> {
         let path = bytes.path().map(std::path::Path::to_owned);
         let own_path = path.clone();
         let mut source = Source::open(bytes, memory)?;
@@ -56,15 +57,15 @@ impl H5 {
 
     /// Returns the target file of the external link `name`. The library reports external links as missing objects, so
     /// the bytes of the file are searched to explain the error.
-    pub(super) fn find_external_link(&self, name: &str) -> Result<Option<String>, ConvertError> {
+    pub(super) fn find_external_link(&self, name: &str) -> Result<Option<String>> {
         let Some(path) = &self.path else { return Ok(find_link(self.file.as_bytes(), name)) };
-        let mut file = std::fs::File::open(path).map_err(ConvertError::Read)?;
+        let mut file = std::fs::File::open(path).map_err(read_failed)?;
         let mut window = Vec::new();
         loop {
             let drop_bytes = window.len().saturating_sub(MAX_LINK_BYTES);
             window.drain(..drop_bytes);
             let read = (&mut file).take(WINDOW_BYTES).read_to_end(&mut window);
-            let read = read.map_err(ConvertError::Read)?;
+            let read = read.map_err(read_failed)?;
             let found = find_link(&window, name);
             if found.is_some() || read == 0 {
                 return Ok(found);
@@ -78,7 +79,7 @@ impl H5 {
         path: &str,
         expected: &str,
         found: String,
-    ) -> ConvertError {
+    ) -> Error {
         input_error(class, path, expected, found)
     }
 
@@ -87,7 +88,7 @@ impl H5 {
         &self,
         path: &str,
         read: impl FnOnce(&File) -> Result<T, hdf5_pure::Error>,
-    ) -> Result<T, ConvertError> {
+    ) -> Result<T> {
         let file = &self.file;
         let result = isolate::catch_panic(|| read(file))
             .map_err(|panic| input_error(Class::Codec, path, "HDF5", panic))?;
@@ -98,7 +99,7 @@ impl H5 {
     }
 
     /// Lists the groups and arrays under a path in order of name.
-    pub(super) fn members(&self, path: &str) -> Result<Vec<String>, ConvertError> {
+    pub(super) fn members(&self, path: &str) -> Result<Vec<String>> {
         if self.find_node(path)? != Node::Group {
             return Ok(Vec::new());
         }
@@ -114,7 +115,7 @@ impl H5 {
     }
 
     /// Returns the type of the object under a path. Any error but a missing object is returned.
-    pub(super) fn find_node(&self, path: &str) -> Result<Node, ConvertError> {
+    pub(super) fn find_node(&self, path: &str) -> Result<Node> {
         let file = &self.file;
         let found = isolate::catch_panic(|| {
             if file.dataset(path).is_ok() {
@@ -135,16 +136,16 @@ impl H5 {
         }
     }
 
-    pub(super) fn shape(&self, path: &str) -> Result<Vec<u64>, ConvertError> {
+    pub(super) fn shape(&self, path: &str) -> Result<Vec<u64>> {
         self.catch_faults(path, |file| file.dataset(path)?.shape())
     }
 
-    pub(super) fn dtype(&self, path: &str) -> Result<DType, ConvertError> {
+    pub(super) fn dtype(&self, path: &str) -> Result<DType> {
         self.catch_faults(path, |file| file.dataset(path)?.dtype())
     }
 
     /// Returns the type of an array of numbers or booleans, `None` for other types.
-    pub(super) fn number_type(&self, path: &str) -> Result<Option<Dtype>, ConvertError> {
+    pub(super) fn number_type(&self, path: &str) -> Result<Option<Dtype>> {
         let number = |kind, size| Some(Dtype { kind, size, big_endian: false });
         Ok(match self.dtype(path)? {
             DType::F32 => number(DtypeKind::Float, 4),
@@ -163,12 +164,7 @@ impl H5 {
     }
 
     /// Reads the numbers of an array, little-endian, within the remaining `memory`.
-    pub(super) fn read_bytes(
-        &self,
-        path: &str,
-        dtype: Dtype,
-        memory: &mut u64,
-    ) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read_bytes(&self, path: &str, dtype: Dtype, memory: &mut u64) -> Result<Vec<u8>> {
         let count = self.reserve_memory(path, dtype.size, memory)?;
         let bytes = match (dtype.kind, dtype.size) {
             // The file may be of either byte order; the typed reads convert it.
@@ -226,11 +222,7 @@ impl H5 {
     }
 
     /// Reads the texts of an array, within the remaining `memory`. Numbers are formatted.
-    pub(super) fn read_texts(
-        &self,
-        path: &str,
-        memory: &mut u64,
-    ) -> Result<Vec<String>, ConvertError> {
+    pub(super) fn read_texts(&self, path: &str, memory: &mut u64) -> Result<Vec<String>> {
         self.reserve_memory(path, to_u64(size_of::<String>()), memory)?;
         match self.dtype(path)? {
             DType::VariableLengthString => {
@@ -261,7 +253,7 @@ impl H5 {
     }
 
     /// Reserves `size` bytes for each value of an array, and returns the count of its values.
-    fn reserve_memory(&self, path: &str, size: u64, memory: &mut u64) -> Result<u64, ConvertError> {
+    fn reserve_memory(&self, path: &str, size: u64, memory: &mut u64) -> Result<u64> {
         let shape = self.shape(path)?;
         let count = shape.iter().try_fold(1_u64, |product, n| product.checked_mul(*n));
         let bytes = count.and_then(|count| count.checked_mul(size));
@@ -280,22 +272,14 @@ impl H5 {
     }
 
     /// Returns a text attribute of a group.
-    pub(super) fn text_attribute(
-        &self,
-        path: &str,
-        name: &str,
-    ) -> Result<Option<String>, ConvertError> {
+    pub(super) fn text_attribute(&self, path: &str, name: &str) -> Result<Option<String>> {
         let found =
             self.catch_faults(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
         Ok(found.as_ref().and_then(|value| value.as_str()).map(str::to_owned))
     }
 
     /// Returns an attribute of a group that is a list of texts; a missing one is empty.
-    pub(super) fn list_attribute(
-        &self,
-        path: &str,
-        name: &str,
-    ) -> Result<Vec<String>, ConvertError> {
+    pub(super) fn list_attribute(&self, path: &str, name: &str) -> Result<Vec<String>> {
         let found =
             self.catch_faults(path, |file| Ok(file.group(path)?.attrs()?.get(name).cloned()))?;
         let Some(value) = found else { return Ok(Vec::new()) };
@@ -365,14 +349,17 @@ fn classify_error(text: &str) -> Class {
 }
 
 /// Checks the signature, and the end-of-file address against the length of the file.
-fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
+fn check_superblock(source: &mut Source) -> Result<()> {
     let len = source.len();
     let superblock = source.read(0, len.min(56), "the superblock")?;
     if !superblock.starts_with(b"\x89HDF\r\n\x1a\n") {
         let found = format!("{:02x?}", superblock.get(..8).unwrap_or(&superblock));
-        return Err(source
-            .input_error(Class::BadMagic, Place::Byte(0), "the signature of HDF5", found)
-            .into());
+        return Err(source.input_error(
+            Class::BadMagic,
+            Place::Byte(0),
+            "the signature of HDF5",
+            found,
+        ));
     }
     let n = Numbers(&superblock);
     let (offset_bytes, at) = match n.u8(8) {
@@ -384,9 +371,12 @@ fn check_superblock(source: &mut Source) -> Result<(), ConvertError> {
         let end = n.u64(at);
         if end > len {
             let expected = format!("{end} bytes, as the superblock says");
-            return Err(source
-                .input_error(Class::Truncated, Place::Byte(at as u64), expected, len.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::Truncated,
+                Place::Byte(at as u64),
+                expected,
+                len.to_string(),
+            ));
         }
     }
     Ok(())

@@ -18,6 +18,7 @@ mod columns;
 mod file;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -29,9 +30,8 @@ use super::input::Bytes;
 use super::roles::{MAX_AXES, default_axes, point_kind};
 use super::values::{batch_error, new_column};
 use super::{Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = H5::open(bytes, options.memory)?;
     let kind = point_kind(options, NAME)?;
     if kind != Kind::PointCloud {
@@ -100,7 +100,7 @@ struct Obs {
 }
 
 impl Obs {
-    fn read(file: &H5, memory: &mut u64) -> Result<Self, ConvertError> {
+    fn read(file: &H5, memory: &mut u64) -> Result<Self> {
         match file.find_node("obs")? {
             Node::Group => {}
             Node::Dataset => {
@@ -141,7 +141,7 @@ fn read_positions(
     rows: usize,
     options: &ReadOptions,
     memory: &mut u64,
-) -> Result<(Column, String), ConvertError> {
+) -> Result<(Column, String)> {
     let keys = file.members("obsm")?;
     let requested = options.columns.positions.first();
     let names: Vec<&str> = match requested {
@@ -215,12 +215,7 @@ fn read_positions(
 }
 
 /// Reads positions from a data frame with a column for each axis.
-fn read_frame(
-    file: &H5,
-    path: &str,
-    rows: usize,
-    memory: &mut u64,
-) -> Result<Column, ConvertError> {
+fn read_frame(file: &H5, path: &str, rows: usize, memory: &mut u64) -> Result<Column> {
     let names = file.list_attribute(path, "column-order")?;
     let mut columns = Vec::new();
     for name in &names {
@@ -282,8 +277,8 @@ fn count_nan_rows(positions: &Column) -> usize {
 fn describe_left_out(
     path: &str,
     what: &str,
-    node: Result<Node, ConvertError>,
-    members: impl FnOnce() -> Result<Vec<String>, ConvertError>,
+    node: Result<Node>,
+    members: impl FnOnce() -> Result<Vec<String>>,
 ) -> Option<String> {
     let fault = match node {
         Ok(Node::Missing) => return None,
@@ -302,10 +297,7 @@ fn describe_left_out(
 }
 
 /// Returns a note about the positions with other keys than `key`, if there are any.
-fn describe_other_positions(
-    members: Result<Vec<String>, ConvertError>,
-    key: &str,
-) -> Option<String> {
+fn describe_other_positions(members: Result<Vec<String>>, key: &str) -> Option<String> {
     match members {
         Ok(mut members) => {
             members.retain(|member| member != key);
@@ -324,7 +316,7 @@ struct Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let end = self.row.saturating_add(self.batch_rows).min(self.positions.len()); // a saturated sum is no limit

@@ -73,7 +73,7 @@ fn refuses_a_cut_file() {
 #[test]
 fn notes_unreadable_data_as_left_out() {
     use super::{Node, describe_left_out, describe_other_positions};
-    let fault = || crate::ConvertError::Read(std::io::Error::other("the end of the disk"));
+    let fault = || crate::error::read_failed(std::io::Error::other("the end of the disk"));
     let note = |node, members| describe_left_out("uns", "unstructured data", node, || members);
     let note_of_data = Some("uns: unstructured data".to_owned());
     assert_eq!(note(Ok(Node::Missing), Ok(Vec::new())), None);

@@ -15,11 +15,11 @@ use laz::laszip::{ChunkTable, LazItem, LazItemType, LazVlr};
 use laz::record::{
     LayeredPointRecordDecompressor, RecordDecompressor, SequentialPointRecordDecompressor,
 };
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
 use super::header::LasHeader;
-use crate::ConvertError;
 use crate::error::Place;
 use crate::isolate;
 use crate::read::source::{Numbers, Source, slice_len};
@@ -42,13 +42,16 @@ pub(super) struct Compression {
 
 impl Compression {
     /// Reads and checks the `LASzip` VLR.
-    pub(super) fn read(header: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
-        let place = || Place::Named("VLR laszip encoded 22204".to_owned());
+    pub(super) fn read(header: &LasHeader, source: &mut Source) -> Result<Self> {
+        let place = || "VLR laszip encoded 22204";
         let Some(record) = header.record("laszip encoded", 22204) else {
             let found = "compressed points without it";
-            return Err(source
-                .input_error(Class::NotFound, place(), "how points are compressed", found)
-                .into());
+            return Err(source.input_error(
+                Class::NotFound,
+                place(),
+                "how points are compressed",
+                found,
+            ));
         };
         let (at, len) = (record.at, record.len);
         let raw = source.read(at, len, "the record of LASzip")?;
@@ -56,7 +59,7 @@ impl Compression {
         if slice_len(&raw) != items * 6 + 34 {
             let expected = format!("{items} items of 6 bytes after 34");
             let found = format!("{} bytes", raw.len());
-            return Err(source.input_error(Class::CountMismatch, place(), expected, found).into());
+            return Err(source.input_error(Class::CountMismatch, place(), expected, found));
         }
         let input_error =
             |found: String| source.input_error(Class::Codec, place(), "a known compression", found);
@@ -68,9 +71,12 @@ impl Compression {
             || vlr.items().iter().any(|item| item_size(item) != usize::from(item.size()))
         {
             let expected = format!("items of {record_bytes} bytes together");
-            return Err(source
-                .input_error(Class::CountMismatch, place(), expected, sizes.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::CountMismatch,
+                place(),
+                expected,
+                sizes.to_string(),
+            ));
         }
         let is_layered = vlr.items().iter().any(|item| item.version() > 2);
         let has_chunk_size = kind == 1 || vlr.chunk_size() > 0;
@@ -78,7 +84,7 @@ impl Compression {
         if vlr.items().is_empty() || !is_known || !has_chunk_size {
             let found =
                 format!("compressor {kind}, chunks of {}, {:?}", vlr.chunk_size(), vlr.items());
-            return Err(input_error(found).into());
+            return Err(input_error(found));
         }
         Ok(Self { vlr, kind, record_bytes })
     }
@@ -88,7 +94,7 @@ impl Compression {
         &self,
         header: &LasHeader,
         source: &mut Source,
-    ) -> Result<Vec<Chunk>, ConvertError> {
+    ) -> Result<Vec<Chunk>> {
         let start = header.points_at;
         let end = source.len();
         if header.count == 0 {
@@ -99,9 +105,12 @@ impl Compression {
             let expected =
                 format!("at most {MAX_POINTS_PER_BYTE} points for each byte of the file");
             let found = header.count.to_string();
-            return Err(source
-                .input_error(Class::LimitExceeded, Place::Byte(107), expected, found)
-                .into());
+            return Err(source.input_error(
+                Class::LimitExceeded,
+                Place::Byte(107),
+                expected,
+                found,
+            ));
         }
         if self.kind == 1 {
             let bytes = end - start; // the header was checked: points begin in the file
@@ -118,9 +127,12 @@ impl Compression {
             u64::try_from(table_at).ok().filter(|at| (first..=end - 8).contains(at));
         let Some(table_at) = table_at_inside else {
             let expected = format!("a chunk table from byte {first} to {end}");
-            return Err(source
-                .input_error(Class::Truncated, Place::Byte(start), expected, table_at.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::Truncated,
+                Place::Byte(start),
+                expected,
+                table_at.to_string(),
+            ));
         };
         self.read_table(header, source, first, table_at)
     }
@@ -131,7 +143,7 @@ impl Compression {
         source: &mut Source,
         first: u64,
         table_at: u64,
-    ) -> Result<Vec<Chunk>, ConvertError> {
+    ) -> Result<Vec<Chunk>> {
         let raw = source.read(table_at, 8, "the chunk table")?;
         let count = u64::from(Numbers(&raw).u32(4));
         let data = table_at - first;
@@ -139,9 +151,12 @@ impl Compression {
         let min_chunk_bytes = u64::from(header.record_bytes).max(1);
         if count > data / min_chunk_bytes {
             let expected = format!("chunks in {data} bytes");
-            return Err(source
-                .input_error(Class::CountMismatch, place, expected, count.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::CountMismatch,
+                place,
+                expected,
+                count.to_string(),
+            ));
         }
         let remaining_bytes = source.len() - table_at;
         let size = (count * 16 + 64).min(remaining_bytes);
@@ -150,7 +165,7 @@ impl Compression {
         let table = isolate::catch_panic(|| ChunkTable::read(&mut Cursor::new(raw), is_variable));
         let table = table.and_then(|table| table.map_err(|error| error.to_string()));
         let input_error = |class, expected: &str, found: String| {
-            ConvertError::from(source.input_error(class, Place::Byte(table_at), expected, found))
+            source.input_error(class, Place::Byte(table_at), expected, found)
         };
         let table = table.map_err(|found| input_error(Class::Codec, "a chunk table", found))?;
         let mut chunks = Vec::new();
@@ -199,11 +214,7 @@ impl Compression {
     }
 
     /// Reads a chunk, and opens a decoder of it.
-    pub(super) fn open_chunk(
-        &self,
-        source: &mut Source,
-        chunk: Chunk,
-    ) -> Result<ChunkDecoder, ConvertError> {
+    pub(super) fn open_chunk(&self, source: &mut Source, chunk: Chunk) -> Result<ChunkDecoder> {
         let raw = source.read(chunk.at, chunk.bytes, "compressed points")?;
         if self.kind == 3 && chunk.points > 0 {
             self.check_layers(source, chunk, Numbers(&raw))?;
@@ -226,14 +237,9 @@ impl Compression {
         Ok(ChunkDecoder { decoder, at, remaining, record_bytes })
     }
 
-    fn check_layers(
-        &self,
-        source: &Source,
-        chunk: Chunk,
-        n: Numbers<'_>,
-    ) -> Result<(), ConvertError> {
+    fn check_layers(&self, source: &Source, chunk: Chunk, n: Numbers<'_>) -> Result<()> {
         let input_error = |class, expected: String, found: String| {
-            Err(source.input_error(class, Place::Byte(chunk.at), expected, found).into())
+            Err(source.input_error(class, Place::Byte(chunk.at), expected, found))
         };
         let count = u64::from(n.u32(self.record_bytes));
         if count != chunk.points {
@@ -268,11 +274,7 @@ pub(super) struct ChunkDecoder {
 
 impl ChunkDecoder {
     /// Decodes the next records, at most `rows`.
-    pub(super) fn read_records(
-        &mut self,
-        source: &Source,
-        rows: usize,
-    ) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read_records(&mut self, source: &Source, rows: usize) -> Result<Vec<u8>> {
         let rows = saturating_usize(self.remaining).min(rows);
         let mut points = vec![0; rows * self.record_bytes];
         let decoder = &mut self.decoder;

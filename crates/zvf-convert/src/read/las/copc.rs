@@ -11,19 +11,19 @@
 use std::collections::HashSet;
 
 use serde_json::json;
+use zvf_error::Result;
 use zvf_format::Class;
 
 use super::chunks::{Chunk, Compression};
 use super::header::LasHeader;
 use super::points::PointReader;
 use super::{BoundsFilter, LasFile};
-use crate::ConvertError;
 use crate::error::Place;
 use crate::read::input::Bytes;
 use crate::read::source::{Numbers, Source};
 use crate::read::{Bounds, ReadOptions, Reader};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
     let las = LasHeader::read(&mut source)?;
     let octree = Octree::read(&las, &mut source)?;
@@ -32,11 +32,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let reads_all = options.bounds.is_none() && options.resolution.is_none();
     let sum = nodes.iter().map(|node| node.points).sum::<u64>();
     if reads_all && sum != las.count {
-        let place = Place::Named("EVLR copc 1000".to_owned());
+        let place = "EVLR copc 1000";
         let expected = format!("nodes of {} points, as the header counts", las.count);
-        return Err(source
-            .input_error(Class::CountMismatch, place, expected, sum.to_string())
-            .into());
+        return Err(source.input_error(Class::CountMismatch, place, expected, sum.to_string()));
     }
     let points = PointReader::from_chunks(compression, nodes);
     let file = LasFile::new(las, source, points, options)?;
@@ -58,8 +56,8 @@ struct Octree {
 type CellKey = [i32; 4];
 
 impl Octree {
-    fn read(las: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
-        let place = || Place::Named("VLR copc 1".to_owned());
+    fn read(las: &LasHeader, source: &mut Source) -> Result<Self> {
+        let place = || "VLR copc 1";
         let first = las.records.first().filter(|record| record.user == "copc" && record.id == 1);
         let Some((at, len)) = first.map(|record| (record.at, record.len)) else {
             let hint = "read it as LAZ";
@@ -69,9 +67,7 @@ impl Octree {
         };
         if len < INFO_BYTES {
             let expected = format!("{INFO_BYTES} bytes");
-            return Err(source
-                .input_error(Class::Truncated, place(), expected, len.to_string())
-                .into());
+            return Err(source.input_error(Class::Truncated, place(), expected, len.to_string()));
         }
         let raw = source.read(at, INFO_BYTES, "the record of COPC")?;
         let n = Numbers(&raw);
@@ -79,9 +75,12 @@ impl Octree {
         let is_cube = centre.iter().all(|x| x.is_finite()) && half.is_finite() && half > 0.0;
         if !is_cube || !spacing.is_finite() || spacing <= 0.0 {
             let found = format!("centre {centre:?}, half side {half}, spacing {spacing}");
-            return Err(source
-                .input_error(Class::OutOfBounds, place(), "a cube and a spacing", found)
-                .into());
+            return Err(source.input_error(
+                Class::OutOfBounds,
+                place(),
+                "a cube and a spacing",
+                found,
+            ));
         }
         let corner = centre.map(|x| x - half);
         Ok(Self { corner, side: half * 2.0, spacing, root: (n.u64(40), n.u64(48)) })
@@ -112,11 +111,7 @@ impl Octree {
     }
 
     /// Reads the pages, and returns the selected nodes in file order.
-    fn read_nodes(
-        &self,
-        source: &mut Source,
-        options: &ReadOptions,
-    ) -> Result<Vec<Chunk>, ConvertError> {
+    fn read_nodes(&self, source: &mut Source, options: &ReadOptions) -> Result<Vec<Chunk>> {
         let mut pages = vec![self.root];
         let (mut visited_pages, mut keys) = (HashSet::new(), HashSet::new());
         let mut nodes = Vec::new();
@@ -124,7 +119,7 @@ impl Octree {
         let bounds = options.bounds.as_ref();
         while let Some((at, len)) = pages.pop() {
             let input_error = |class, expected: String, found: String| {
-                ConvertError::from(source.input_error(class, Place::Byte(at), expected, found))
+                source.input_error(class, Place::Byte(at), expected, found)
             };
             if !visited_pages.insert(at) {
                 return Err(input_error(
@@ -157,9 +152,12 @@ impl Octree {
                 let bytes = entry.check(source, &place)?;
                 if entry.points >= 0 && !keys.insert(entry.key) {
                     let found = format!("{} twice", entry.name());
-                    return Err(source
-                        .input_error(Class::Duplicate, place, "each key once", found)
-                        .into());
+                    return Err(source.input_error(
+                        Class::Duplicate,
+                        place,
+                        "each key once",
+                        found,
+                    ));
                 }
                 if !self.is_selected(entry.key, deepest, bounds) {
                     continue;
@@ -192,9 +190,9 @@ impl PageEntry {
     }
 
     /// Checks the entry, and returns the bytes of its chunk or page; 0 for an empty node, which has none.
-    fn check(&self, source: &Source, place: &Place) -> Result<u64, ConvertError> {
+    fn check(&self, source: &Source, place: &Place) -> Result<u64> {
         let input_error = |class, expected: &str, found: String| {
-            Err(source.input_error(class, place.clone(), expected, found).into())
+            Err(source.input_error(class, place.clone(), expected, found))
         };
         let [level, cells @ ..] = self.key;
         let side = if (0..=MAX_LEVEL).contains(&level) { 1_i64 << level } else { 0 };

@@ -17,9 +17,9 @@
 //! 247     8     1.4: points
 //! ```
 
+use zvf_error::Result;
 use zvf_format::Class;
 
-use crate::ConvertError;
 use crate::error::Place;
 use crate::read::source::{Numbers, Source};
 
@@ -53,11 +53,11 @@ pub(crate) struct Record {
 }
 
 impl LasHeader {
-    pub(crate) fn read(source: &mut Source) -> Result<Self, ConvertError> {
+    pub(crate) fn read(source: &mut Source) -> Result<Self> {
         let start = source.read(0, source.len().min(4), "the magic")?;
         if start != MAGIC {
             let found = format!("{start:02x?}");
-            return Err(source.input_error(Class::BadMagic, Place::Byte(0), "LASF", found).into());
+            return Err(source.input_error(Class::BadMagic, Place::Byte(0), "LASF", found));
         }
         let raw = source.read(0, MIN_HEADER_BYTES, "the header")?;
         let (major, minor) = (Numbers(&raw).u8(24), Numbers(&raw).u8(25));
@@ -79,9 +79,12 @@ impl LasHeader {
         let size = u64::from(Numbers(&raw).u16(94));
         if size < needed {
             let expected = format!("a header of {needed} bytes or more");
-            return Err(source
-                .input_error(Class::BadShape, Place::Byte(94), expected, size.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::BadShape,
+                Place::Byte(94),
+                expected,
+                size.to_string(),
+            ));
         }
         let raw = source.read(0, size, "the header")?;
         let n = Numbers(&raw);
@@ -113,48 +116,45 @@ impl LasHeader {
         self.records.iter().find(|record| record.user == user && record.id == id)
     }
 
-    fn check_points_at(&self, source: &Source, size: u64) -> Result<(), ConvertError> {
+    fn check_points_at(&self, source: &Source, size: u64) -> Result<()> {
         if (size..=source.len()).contains(&self.points_at) {
             return Ok(());
         }
         let expected = format!("points from byte {size} to {}", source.len());
         let found = self.points_at.to_string();
-        Err(source.input_error(Class::OutOfBounds, Place::Byte(96), expected, found).into())
+        Err(source.input_error(Class::OutOfBounds, Place::Byte(96), expected, found))
     }
 
-    fn check_format(&self, source: &Source) -> Result<(), ConvertError> {
+    fn check_format(&self, source: &Source) -> Result<()> {
         let Some(size) = RECORD_BYTES.get(usize::from(self.point_format)) else {
             let found = self.point_format.to_string();
-            return Err(source
-                .input_error(Class::Unsupported, Place::Byte(104), "point format 0 to 10", found)
-                .into());
+            return Err(source.input_error(
+                Class::Unsupported,
+                Place::Byte(104),
+                "point format 0 to 10",
+                found,
+            ));
         };
         if self.point_format > 5 && self.minor < 4 {
             let found = format!("format {} in version 1.{}", self.point_format, self.minor);
             let expected = "point formats 6 to 10 in version 1.4 only";
-            return Err(source
-                .input_error(Class::Unsupported, Place::Byte(104), expected, found)
-                .into());
+            return Err(source.input_error(Class::Unsupported, Place::Byte(104), expected, found));
         }
         if self.record_bytes < *size {
             let expected =
                 format!("points of {size} bytes or more in format {}", self.point_format);
             let found = self.record_bytes.to_string();
-            return Err(source
-                .input_error(Class::BadShape, Place::Byte(105), expected, found)
-                .into());
+            return Err(source.input_error(Class::BadShape, Place::Byte(105), expected, found));
         }
         Ok(())
     }
 
-    fn check_scales(&self, source: &Source) -> Result<(), ConvertError> {
+    fn check_scales(&self, source: &Source) -> Result<()> {
         let is_valid = |scale: &f64| scale.is_finite() && *scale != 0.0;
         if !self.scales.iter().all(is_valid) {
             let found = format!("{:?}", self.scales);
             let expected = "finite scales other than 0";
-            return Err(source
-                .input_error(Class::OutOfBounds, Place::Byte(131), expected, found)
-                .into());
+            return Err(source.input_error(Class::OutOfBounds, Place::Byte(131), expected, found));
         }
         if !self.offsets.iter().all(|offset| offset.is_finite()) {
             let found = format!("{:?}", self.offsets);
@@ -166,7 +166,7 @@ impl LasHeader {
     }
 
     /// Sets the count of points from the 64-bit count of version 1.4, and checks it against the length of the file.
-    fn resolve_count(&mut self, source: &Source, n: Numbers<'_>) -> Result<(), ConvertError> {
+    fn resolve_count(&mut self, source: &Source, n: Numbers<'_>) -> Result<()> {
         if self.minor == 4 {
             let legacy_count = std::mem::replace(&mut self.count, n.u64(247));
             if legacy_count != 0 && legacy_count != self.count {
@@ -186,19 +186,12 @@ impl LasHeader {
             let at = if self.minor == 4 { 247 } else { 107 };
             let expected = format!("{} points of {} bytes", self.count, self.record_bytes);
             let found = format!("{remaining_bytes} bytes from byte {}", self.points_at);
-            return Err(source
-                .input_error(Class::Truncated, Place::Byte(at), expected, found)
-                .into());
+            return Err(source.input_error(Class::Truncated, Place::Byte(at), expected, found));
         }
         Ok(())
     }
 
-    fn read_vlrs(
-        &mut self,
-        source: &mut Source,
-        mut at: u64,
-        count: u32,
-    ) -> Result<(), ConvertError> {
+    fn read_vlrs(&mut self, source: &mut Source, mut at: u64, count: u32) -> Result<()> {
         let available_bytes = self.points_at - at; // `check_points_at`
         if u64::from(count) > available_bytes / VLR_BYTES {
             let expected = format!("records in {available_bytes} bytes before the points");
@@ -226,20 +219,18 @@ impl LasHeader {
         Ok(())
     }
 
-    fn read_evlrs(
-        &mut self,
-        source: &mut Source,
-        mut at: u64,
-        count: u32,
-    ) -> Result<(), ConvertError> {
+    fn read_evlrs(&mut self, source: &mut Source, mut at: u64, count: u32) -> Result<()> {
         if count == 0 {
             return Ok(());
         }
         if at < self.points_at || at > source.len() {
             let expected = format!("EVLRs from byte {} to {}", self.points_at, source.len());
-            return Err(source
-                .input_error(Class::OutOfBounds, Place::Byte(235), expected, at.to_string())
-                .into());
+            return Err(source.input_error(
+                Class::OutOfBounds,
+                Place::Byte(235),
+                expected,
+                at.to_string(),
+            ));
         }
         let available_bytes = source.len() - at;
         if u64::from(count) > available_bytes / EVLR_BYTES {
@@ -270,21 +261,13 @@ impl LasHeader {
     }
 
     /// Adds `record`, which must end by `end`, and returns the offset of the next one.
-    fn push_record(
-        &mut self,
-        source: &Source,
-        at: u64,
-        record: Record,
-        end: u64,
-    ) -> Result<u64, ConvertError> {
+    fn push_record(&mut self, source: &Source, at: u64, record: Record, end: u64) -> Result<u64> {
         let next = record.at.checked_add(record.len);
         let Some(next) = next.filter(|next| *next <= end) else {
             let expected =
                 format!("a record {:?} {} that ends by byte {end}", record.user, record.id);
             let found = format!("{} bytes from {}", record.len, record.at);
-            return Err(source
-                .input_error(Class::Truncated, Place::Byte(at), expected, found)
-                .into());
+            return Err(source.input_error(Class::Truncated, Place::Byte(at), expected, found));
         };
         self.records.push(record);
         Ok(next)

@@ -14,13 +14,12 @@
 //!
 //! Extra bytes, which a VLR describes, follow the standard fields. Names are those of laspy.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{LasHeader, RECORD_BYTES};
-use crate::ConvertError;
-use crate::error::Place;
 use crate::read::source::{Numbers, Source};
 
 /// An attribute of a point.
@@ -131,7 +130,7 @@ const fn has_waves(format: u8) -> bool {
 pub(crate) fn read_fields(
     header: &LasHeader,
     source: &mut Source,
-) -> Result<(Vec<LasField>, Vec<String>), ConvertError> {
+) -> Result<(Vec<LasField>, Vec<String>)> {
     let mut notes = Vec::new();
     let mut fields = standard_fields(header.point_format);
     // The header was checked: the format is known, and its records are long enough.
@@ -139,13 +138,13 @@ pub(crate) fn read_fields(
     let end = usize::from(header.record_bytes);
     let mut at = usize::from(standard);
     if let Some(record) = header.record("LASF_Spec", 4) {
-        let place = || Place::Named("VLR LASF_Spec 4".to_owned());
+        let place = || "VLR LASF_Spec 4";
         let (start, len) = (record.at, record.len);
         let raw = source.read(start, len, "the extra bytes")?;
         if raw.len() % EXTRA_BYTES != 0 {
             let expected = format!("descriptions of {EXTRA_BYTES} bytes");
             let found = format!("{} bytes", raw.len());
-            return Err(source.input_error(Class::Misaligned, place(), expected, found).into());
+            return Err(source.input_error(Class::Misaligned, place(), expected, found));
         }
         for description in raw.chunks_exact(EXTRA_BYTES).map(Numbers) {
             let Some(field) = parse_extra_field(description, at) else {
@@ -159,9 +158,7 @@ pub(crate) fn read_fields(
             if at > end {
                 let expected = format!("extra bytes that fit a point of {end} bytes");
                 let found = format!("{:?} up to byte {at}", field.name);
-                return Err(source
-                    .input_error(Class::CountMismatch, place(), expected, found)
-                    .into());
+                return Err(source.input_error(Class::CountMismatch, place(), expected, found));
             }
             if field.size() > 0 {
                 fields.push(field);

@@ -21,6 +21,7 @@ pub(crate) mod layout;
 mod points;
 pub(crate) mod record;
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::DtypeKind;
 use zvf_model::Kind;
@@ -36,10 +37,8 @@ use super::roles::{OBJECT, default_axes, point_kind};
 use super::source::{Numbers, Source};
 use super::values::new_column;
 use super::{Bounds, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::Place;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut source = Source::open(bytes, options.memory)?;
     let las = LasHeader::read(&mut source)?;
     let points = PointReader::open(&las, &mut source)?;
@@ -62,7 +61,7 @@ impl LasFile {
         mut source: Source,
         points: PointReader,
         options: &ReadOptions,
-    ) -> Result<Self, ConvertError> {
+    ) -> Result<Self> {
         let (fields, notes) = read_fields(&las, &mut source)?;
         let schema = choose_columns(&las, fields, &source, options)?;
         let header = build_header(&las, &schema, &mut source, notes)?;
@@ -104,11 +103,11 @@ fn choose_columns(
     fields: Vec<LasField>,
     source: &Source,
     options: &ReadOptions,
-) -> Result<PointSchema, ConvertError> {
+) -> Result<PointSchema> {
     let find = |name: &String| {
         let names = || fields.iter().map(|field| format!("{:?}", field.name)).collect::<Vec<_>>();
         let missing = || {
-            let place = Place::Named("the attributes of a point".to_owned());
+            let place = "the attributes of a point";
             source.input_error(
                 Class::InvalidArgument,
                 place,
@@ -136,7 +135,7 @@ fn choose_columns(
     };
     let kind = point_kind(options, source.format())?;
     if kind != Kind::PointCloud {
-        let place = Place::Named("the file".to_owned());
+        let place = "the file";
         let bad = source.input_error(Class::Unsupported, place, "a point_cloud", kind.to_string());
         return Err(bad.into());
     }
@@ -156,12 +155,12 @@ fn build_header(
     schema: &PointSchema,
     source: &mut Source,
     notes: Vec<String>,
-) -> Result<Header, ConvertError> {
+) -> Result<Header> {
     let fields = schema.fields.iter().map(|field| {
         let empty = new_column(field.dtype(), field.width, Vec::new())?;
         Ok(field_with_description(field, empty))
     });
-    let fields = fields.collect::<Result<_, ConvertError>>()?;
+    let fields = fields.collect::<Result<_>>()?;
     let mut left_out = Vec::new();
     if matches!(las.point_format, 4 | 5 | 9 | 10) {
         left_out.push("wave forms: points keep where theirs is".to_owned());
@@ -183,16 +182,13 @@ fn build_header(
 }
 
 /// Reads the coordinate reference system: WKT, or the EPSG code of the `GeoTIFF` keys.
-fn find_crs(
-    las: &LasHeader,
-    source: &mut Source,
-) -> Result<Option<serde_json::Value>, ConvertError> {
+fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::Value>> {
     if let Some((at, len)) =
         las.record("LASF_Projection", 2112).map(|record| (record.at, record.len))
     {
         let raw = source.read(at, len.min(MAX_CRS_BYTES), "the WKT")?;
         if len > MAX_CRS_BYTES && !raw.contains(&0) {
-            let place = Place::Named("VLR LASF_Projection 2112".to_owned());
+            let place = "VLR LASF_Projection 2112";
             let expected = format!("at most {MAX_CRS_BYTES} bytes of WKT");
             let bad = source.input_error(Class::LimitExceeded, place, expected, len.to_string());
             return Err(bad.into());
@@ -231,7 +227,7 @@ struct Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.points.read_records(&mut self.source, self.batch_rows) {

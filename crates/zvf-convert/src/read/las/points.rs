@@ -1,5 +1,6 @@
 //! Point records, read in blocks and decoded into columns.
 
+use zvf_error::Result;
 use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
@@ -7,7 +8,6 @@ use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 use super::chunks::{Chunk, ChunkDecoder, Compression};
 use super::header::LasHeader;
 use super::layout::{FLOAT64, Form, LasField};
-use crate::ConvertError;
 use crate::read::roles::owner_at;
 use crate::read::source::{Numbers, Source};
 use crate::read::values::{batch_error, new_column};
@@ -26,7 +26,7 @@ pub(super) enum PointReader {
 
 impl PointReader {
     /// Opens all points of a file.
-    pub(super) fn open(header: &LasHeader, source: &mut Source) -> Result<Self, ConvertError> {
+    pub(super) fn open(header: &LasHeader, source: &mut Source) -> Result<Self> {
         if !header.compressed {
             let record_bytes = u64::from(header.record_bytes);
             let (at, remaining) = (header.points_at, header.count);
@@ -42,11 +42,7 @@ impl PointReader {
     }
 
     /// Reads the next records, at most `rows`. Returns none at the end.
-    pub(super) fn read_records(
-        &mut self,
-        source: &mut Source,
-        rows: usize,
-    ) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read_records(&mut self, source: &mut Source, rows: usize) -> Result<Vec<u8>> {
         match self {
             Self::Plain { at, remaining, record_bytes } => {
                 let rows = to_u64(rows).min(*remaining);
@@ -83,7 +79,7 @@ pub(super) struct PointSchema {
 
 impl PointSchema {
     /// Decodes whole records into a batch.
-    pub(super) fn decode_batch(&self, records: &[u8]) -> Result<Batch, ConvertError> {
+    pub(super) fn decode_batch(&self, records: &[u8]) -> Result<Batch> {
         let mut batch =
             Batch::new(self.kind, new_column(FLOAT64, 3, self.decode_positions(records))?);
         for field in &self.fields {
@@ -115,7 +111,7 @@ impl PointSchema {
         bytes
     }
 
-    fn decode_field(&self, field: &LasField, records: &[u8]) -> Result<Field, ConvertError> {
+    fn decode_field(&self, field: &LasField, records: &[u8]) -> Result<Field> {
         let records = records.chunks_exact(self.record_bytes);
         let (at, size) = (field.offset, field.size());
         let slots = records.map(|record| &record[at..at + size]); // `read_fields` checked the ends

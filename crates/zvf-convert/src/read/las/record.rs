@@ -1,9 +1,9 @@
 //! The header record `headers/las`: the metadata of a LAS file, so that it can be written back.
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::Result;
 
 use super::header::LasHeader;
-use crate::ConvertError;
 use crate::read::Header;
 use crate::read::source::Source;
 
@@ -12,7 +12,7 @@ pub(super) fn read_record(
     las: &LasHeader,
     source: &mut Source,
     left_out: &mut Vec<String>,
-) -> Result<Json, ConvertError> {
+) -> Result<Json> {
     let mut vlrs = Vec::new();
     let mut budget_bytes = MAX_RECORD_BYTES;
     for record in &las.records {

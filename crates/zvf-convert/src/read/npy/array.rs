@@ -1,11 +1,11 @@
 //! Rows of an NPY array, read block by block.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 
 use super::header::ArrayHeader;
-use crate::ConvertError;
-use crate::error::Place;
+use crate::error::{Place, read_failed};
 use crate::read::input::Bytes;
 use crate::read::roles::{RecordField, record_bytes};
 
@@ -19,7 +19,7 @@ pub(in crate::read) struct Array {
 }
 
 /// Opens the bytes of an array again, at an offset.
-pub(in crate::read) type Reopen<'a> = dyn Fn(u64) -> Result<Bytes, ConvertError> + 'a;
+pub(in crate::read) type Reopen<'a> = dyn Fn(u64) -> Result<Bytes> + 'a;
 
 enum RowSource {
     /// C order: one stream.
@@ -31,14 +31,11 @@ enum RowSource {
 impl Array {
     /// Opens the array at the start of `bytes`. A numeric array of one axis has rows of one value, one of
     /// two axes has rows as wide as its second axis. `reopen` is needed for Fortran order only.
-    pub(in crate::read) fn open(
-        mut bytes: Bytes,
-        reopen: Option<&Reopen<'_>>,
-    ) -> Result<Self, ConvertError> {
+    pub(in crate::read) fn open(mut bytes: Bytes, reopen: Option<&Reopen<'_>>) -> Result<Self> {
         let header = ArrayHeader::read(&mut bytes)?;
         let start = bytes.position();
         let input_error = |class, expected: &str, found: String| {
-            bytes.input_error(class, Place::Named("shape".to_owned()), expected, found)
+            bytes.input_error(class, "shape", expected, found)
         };
         let is_plain = matches!(header.fields.as_slice(), [only] if only.name.is_empty());
         let (rows, width) = match header.shape.as_slice() {
@@ -59,16 +56,14 @@ impl Array {
         let stride = record_bytes(&fields);
         let Some(width) = width.filter(|_| (1..=MAX_ROW_BYTES).contains(&stride)) else {
             let expected = "rows of 1 byte to 1 MiB";
-            return Err(
-                input_error(Class::BadShape, expected, format!("{:?}", header.shape)).into()
-            );
+            return Err(input_error(Class::BadShape, expected, format!("{:?}", header.shape)));
         };
         let claimed = header
             .element_count()
             .and_then(|_| rows.checked_mul(to_u64(stride))?.checked_add(start));
         let Some(claimed) = claimed else {
             let found = format!("{:?}", header.shape);
-            return Err(input_error(Class::Overflow, "fewer than 2^64 bytes", found).into());
+            return Err(input_error(Class::Overflow, "fewer than 2^64 bytes", found));
         };
         check_length(&bytes, claimed)?;
         let source = match header.fortran_order && width > 1 && rows > 1 {
@@ -95,10 +90,7 @@ impl Array {
 
     /// Reads the next rows, at most `max_rows`. Returns `None` after the last row, where it checks that
     /// the file ends.
-    pub(in crate::read) fn read_rows(
-        &mut self,
-        max_rows: usize,
-    ) -> Result<Option<Vec<u8>>, ConvertError> {
+    pub(in crate::read) fn read_rows(&mut self, max_rows: usize) -> Result<Option<Vec<u8>>> {
         let rows = saturating_usize(self.remaining_rows).min(max_rows.max(1));
         if rows == 0 {
             self.source.check_end()?;
@@ -117,11 +109,7 @@ impl Array {
     }
 
     /// Skips `blocks` blocks of `rows` rows, or the remaining rows.
-    pub(in crate::read) fn seek_past(
-        &mut self,
-        blocks: usize,
-        rows: usize,
-    ) -> Result<(), ConvertError> {
+    pub(in crate::read) fn seek_past(&mut self, blocks: usize, rows: usize) -> Result<()> {
         // A saturated product exceeds the rows of any array.
         let skipped_rows = to_u64(blocks).saturating_mul(to_u64(rows.max(1)));
         let rows = skipped_rows.min(self.remaining_rows);
@@ -146,15 +134,15 @@ impl RowSource {
         rows: u64,
         width: usize,
         stride: usize,
-    ) -> Result<Self, ConvertError> {
+    ) -> Result<Self> {
         let Some(reopen) = reopen else {
-            let place = Place::Named("fortran_order".to_owned());
+            let place = "fortran_order";
             let bad = bytes.input_error(Class::Unsupported, place, "False in a stream", "True");
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
             return Err(bad.with_hint(hint).into());
         };
         if width > MAX_COLUMNS {
-            let place = Place::Named("shape".to_owned());
+            let place = "shape";
             let expected = format!("at most {MAX_COLUMNS} columns in Fortran order");
             let hint = "write it with np.ascontiguousarray()";
             let bad = bytes.input_error(Class::LimitExceeded, place, expected, width.to_string());
@@ -171,7 +159,7 @@ impl RowSource {
     }
 
     /// Checks that nothing follows the last row.
-    fn check_end(&mut self) -> Result<(), ConvertError> {
+    fn check_end(&mut self) -> Result<()> {
         let last = match self {
             Self::Rows(bytes) => bytes,
             Self::Columns(columns, _) => match columns.last_mut() {
@@ -191,20 +179,20 @@ impl RowSource {
 }
 
 /// Checks the length of a file against its header. The length of a stream is unknown.
-fn check_length(bytes: &Bytes, claimed: u64) -> Result<(), ConvertError> {
+fn check_length(bytes: &Bytes, claimed: u64) -> Result<()> {
     let Some(path) = bytes.path() else { return Ok(()) };
-    let metadata = std::fs::metadata(path).map_err(ConvertError::Read)?;
+    let metadata = std::fs::metadata(path).map_err(read_failed)?;
     if metadata.is_file() && metadata.len() < claimed {
-        let place = Place::Named("shape".to_owned());
+        let place = "shape";
         let expected = format!("a file of {claimed} bytes");
         let found = metadata.len().to_string();
-        return Err(bytes.input_error(Class::Truncated, place, expected, found).into());
+        return Err(bytes.input_error(Class::Truncated, place, expected, found));
     }
     Ok(())
 }
 
 /// Reads `rows` rows whose values are `size` bytes, one value from each of `columns`.
-fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>, ConvertError> {
+fn interleave(columns: &mut [Bytes], size: usize, rows: usize) -> Result<Vec<u8>> {
     let stride = size * columns.len();
     let mut block = vec![0; stride * rows];
     let mut column = vec![0; size * rows];

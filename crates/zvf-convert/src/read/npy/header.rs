@@ -8,11 +8,11 @@
 //! 10 or 12 n       the header: a dictionary as Python writes it, with `descr`, `fortran_order`, `shape`
 //! ```
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_metadata::Dtype;
 
-use crate::ConvertError;
 use crate::error::Place;
 use crate::read::input::Bytes;
 use crate::read::roles::RecordField;
@@ -30,15 +30,13 @@ pub(in crate::read) struct ArrayHeader {
 
 impl ArrayHeader {
     /// Reads the header at the start of `bytes`.
-    pub(in crate::read) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
+    pub(in crate::read) fn read(bytes: &mut Bytes) -> Result<Self> {
         let start = bytes.position();
         let magic: [u8; 8] = bytes.read_array("the magic and version")?;
         let [b @ .., major, minor] = magic;
         if b != *b"\x93NUMPY" {
             let found = format!("{b:02x?}");
-            return Err(bytes
-                .input_error(Class::BadMagic, Place::Byte(start), "93 NUMPY", found)
-                .into());
+            return Err(bytes.input_error(Class::BadMagic, Place::Byte(start), "93 NUMPY", found));
         }
         let length = match (major, minor) {
             (1, 0) => u16::from_le_bytes(bytes.read_array("the length of the header")?).into(),
@@ -47,14 +45,12 @@ impl ArrayHeader {
                 let place = Place::Byte(start + 6);
                 let found = format!("{major}.{minor}");
                 let expected = "version 1.0, 2.0 or 3.0";
-                return Err(bytes
-                    .input_error(Class::UnsupportedVersion, place, expected, found)
-                    .into());
+                return Err(bytes.input_error(Class::UnsupportedVersion, place, expected, found));
             }
         };
         let at = bytes.position();
         let input_error = |class, expected: &str, found: String| {
-            ConvertError::from(bytes.input_error(class, Place::Byte(at), expected, found))
+            bytes.input_error(class, Place::Byte(at), expected, found)
         };
         let length = usize::try_from(length).ok().filter(|length| *length <= MAX_HEADER_BYTES);
         let Some(length) = length else {

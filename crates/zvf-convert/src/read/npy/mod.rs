@@ -15,13 +15,14 @@ use std::path::Path;
 
 pub(super) use array::Array;
 
+use zvf_error::Result;
+
 use super::input::Bytes;
 use super::record::block_rows;
 use super::roles::{RecordTable, point_kind};
 use super::{Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let path = bytes.path().map(Path::to_owned);
     let array = match path.as_deref() {
         Some(path) => Array::open(bytes, Some(&|at| Bytes::open_at(path, at)))?,
@@ -42,7 +43,7 @@ struct Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.array.read_rows(self.piece_rows) {

@@ -14,6 +14,7 @@
 //! [`ColumnRoles`](super::ColumnRoles) selects other names. All arrays are read in step, block by block,
 //! so memory use does not depend on their length.
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
@@ -28,10 +29,9 @@ use super::roles::{
 use super::values::{NamedValues, Values, new_column};
 use super::zip::Archive;
 use super::{ElementHeader, Format, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::bad_input;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
         let hint = "give the file itself";
         let bad = input_error(Class::Unsupported, "the archive", "a file", "a stream");
@@ -57,9 +57,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             let expected = format!("{rows} rows, as many as there are positions");
             let found = named.array.rows().to_string();
             let hint = "say which arrays are wanted";
-            return Err(input_error(Class::CountMismatch, &named.name, expected, found)
-                .with_hint(hint)
-                .into());
+            return Err(
+                input_error(Class::CountMismatch, &named.name, expected, found).with_hint(hint)
+            );
         }
     }
     // A saturated width is refused as too wide.
@@ -69,20 +69,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         if named.field.dtype != dtype {
             let (expected, found) = (dtype.to_string(), named.field.dtype.to_string());
             let hint = "convert the arrays with astype() first";
-            return Err(input_error(Class::Unsupported, &named.name, expected, found)
-                .with_hint(hint)
-                .into());
+            return Err(
+                input_error(Class::Unsupported, &named.name, expected, found).with_hint(hint)
+            );
         }
     }
     for named in object.iter().chain(&elements) {
         if !matches!(named.field.dtype.kind, DtypeKind::Int | DtypeKind::UInt) {
             let found = named.field.dtype.to_string();
-            return Err(input_error(Class::Unsupported, &named.name, "whole numbers", found).into());
+            return Err(input_error(Class::Unsupported, &named.name, "whole numbers", found));
         }
     }
     if let Some(named) = object.as_ref().filter(|named| named.field.width != 1) {
         let (expected, found) = ("one number a vertex", named.field.width.to_string());
-        return Err(input_error(Class::BadShape, &named.name, expected, found).into());
+        return Err(input_error(Class::BadShape, &named.name, expected, found));
     }
     let axes = match positions.as_slice() {
         [_] => default_axes(width),
@@ -105,20 +105,20 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
 }
 
 /// Returns the kind of the options, or infers it from the width of the elements.
-fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<Kind, ConvertError> {
+fn choose_kind(options: &ReadOptions, elements: Option<&NamedArray>) -> Result<Kind> {
     let inferred = match elements.map(|named| (&named.name, named.field.width)) {
         None => Kind::PointCloud,
         Some((_, 2)) => Kind::Graph,
         Some((_, 3..=MAX_CORNERS)) => Kind::Mesh,
         Some((name, width)) => {
             let expected = format!("from 2 to {MAX_CORNERS} vertices a row");
-            return Err(input_error(Class::BadShape, name, expected, width.to_string()).into());
+            return Err(input_error(Class::BadShape, name, expected, width.to_string()));
         }
     };
     let kind = options.kind.unwrap_or(inferred);
     if kind.has_links() && elements.is_none() {
         let expected = format!("an array of edges or faces of a {kind}");
-        return Err(input_error(Class::InvalidArgument, "the archive", expected, "none").into());
+        return Err(input_error(Class::InvalidArgument, "the archive", expected, "none"));
     }
     Ok(kind)
 }
@@ -144,7 +144,7 @@ impl<'a> MemberArrays<'a> {
         Self { archive, names: archive.members.iter().map(|member| stem(&member.name)).collect() }
     }
 
-    fn open_array(&self, name: &String) -> Result<NamedArray, ConvertError> {
+    fn open_array(&self, name: &String) -> Result<NamedArray> {
         let index = self.names.iter().position(|stored| stored == name);
         match index.and_then(|index| self.archive.members.get(index)) {
             Some(member) => {
@@ -160,7 +160,7 @@ impl<'a> MemberArrays<'a> {
                     }
                     _ => {
                         let found = "records with fields";
-                        Err(input_error(Class::Unsupported, name, "plain values", found).into())
+                        Err(input_error(Class::Unsupported, name, "plain values", found))
                     }
                 }
             }
@@ -168,13 +168,12 @@ impl<'a> MemberArrays<'a> {
                 let listed: Vec<String> =
                     self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
                 let expected = format!("an array {name:?}");
-                Err(input_error(Class::InvalidArgument, "the archive", expected, listed.join(", "))
-                    .into())
+                Err(input_error(Class::InvalidArgument, "the archive", expected, listed.join(", ")))
             }
         }
     }
 
-    fn choose_roles(&self, options: &ReadOptions) -> Result<Roles, ConvertError> {
+    fn choose_roles(&self, options: &ReadOptions) -> Result<Roles> {
         let find_name = |name: &str| self.names.iter().find(|stored| *stored == name).cloned();
         let positions = match options.columns.positions.as_slice() {
             [] => match POSITIONS.into_iter().find_map(find_name) {
@@ -231,7 +230,7 @@ struct Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Piece, ConvertError>;
+    type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.read_vertices() {
@@ -242,7 +241,7 @@ impl Iterator for Pieces {
 }
 
 impl Pieces {
-    fn read_vertices(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn read_vertices(&mut self) -> Result<Option<Piece>> {
         let strides = self.positions.iter().chain(&self.fields).map(|named| named.array.stride());
         // A saturated stride makes blocks of one row.
         let rows = block_rows(strides.fold(0, usize::saturating_add), self.batch_rows);
@@ -281,7 +280,7 @@ impl Pieces {
         self.vertices.take().map(Some)
     }
 
-    fn read_elements(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn read_elements(&mut self) -> Result<Option<Piece>> {
         let Some(named) = &mut self.elements else { return Ok(None) };
         let field = &named.field;
         let rows = block_rows(named.array.stride(), self.batch_rows);
@@ -313,10 +312,10 @@ impl Pieces {
 fn input_error(
     class: Class,
     name: &str,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-) -> BadInput {
-    BadInput::new(class, "npz", Place::Named(name.to_owned()), expected, found)
+    expected: impl std::fmt::Display,
+    found: impl std::fmt::Display,
+) -> Error {
+    bad_input(class, "npz", name, expected, found)
 }
 
 /// The names of arrays of edges and faces, in the order in which they are looked up.

@@ -175,7 +175,7 @@ fn refuses_broken_archives() {
             "InvalidArgument in npz, the archive: expected an array \"positions\", or \"x\", \"y\", \"z\", \
              found ; say which arrays are positions",
         ),
-        (damaged, "cannot read: the checksum of label.npy is another"),
+        (damaged, "Checksum, cannot read: the checksum of label.npy is another"),
         (
             with("label.npy", array("|u1", "(3,)", &[0; 3])),
             "CountMismatch in npz, label: expected 4 rows, as many as there are positions, found 3; say \

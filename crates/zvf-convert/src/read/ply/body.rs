@@ -1,12 +1,12 @@
 //! The body of a PLY file: values as text, or as bytes in either byte order.
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
 use super::header::{Encoding, PlyElement, Property};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::Place;
 use crate::read::input::Bytes;
 use crate::read::values::push_text;
 
@@ -27,11 +27,7 @@ impl Body {
     }
 
     /// Reads `rows` records of the scalar properties of `element`, and skips its lists.
-    pub(super) fn read_records(
-        &mut self,
-        element: &PlyElement,
-        rows: usize,
-    ) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read_records(&mut self, element: &PlyElement, rows: usize) -> Result<Vec<u8>> {
         let mut block = Vec::new();
         if self.encoding != Encoding::Text
             && element.properties.iter().all(|property| property.list.is_none())
@@ -53,11 +49,7 @@ impl Body {
     }
 
     /// Reads the next value, of `property`, and appends it to `to`.
-    pub(super) fn read_value(
-        &mut self,
-        property: &Property,
-        to: &mut Vec<u8>,
-    ) -> Result<(), ConvertError> {
+    pub(super) fn read_value(&mut self, property: &Property, to: &mut Vec<u8>) -> Result<()> {
         self.start = self.bytes.position();
         if self.encoding != Encoding::Text {
             let end = to.len();
@@ -69,18 +61,16 @@ impl Body {
             return Ok(());
         }
         let found = format!("{:?}", self.word);
-        Err(self
-            .input_error(Class::Encoding, &property.name, property.dtype.to_string(), found)
-            .into())
+        Err(self.input_error(Class::Encoding, &property.name, property.dtype.to_string(), found))
     }
 
     /// Reads the next value, of the integer type `dtype`.
-    pub(super) fn read_integer(&mut self, dtype: Dtype, name: &str) -> Result<i64, ConvertError> {
+    pub(super) fn read_integer(&mut self, dtype: Dtype, name: &str) -> Result<i64> {
         if self.encoding == Encoding::Text {
             self.read_word(name)?;
             return self.word.parse().map_err(|_no_number| {
                 let found = format!("{:?}", self.word);
-                self.input_error(Class::Encoding, name, "a whole number", found).into()
+                self.input_error(Class::Encoding, name, "a whole number", found)
             });
         }
         self.start = self.bytes.position();
@@ -99,11 +89,10 @@ impl Body {
     }
 
     /// Reads the length of the next list.
-    pub(super) fn read_length(&mut self, count: Dtype, name: &str) -> Result<u64, ConvertError> {
+    pub(super) fn read_length(&mut self, count: Dtype, name: &str) -> Result<u64> {
         let length = self.read_integer(count, name)?;
         u64::try_from(length).map_err(|_negative| {
             self.input_error(Class::Negative, name, "a length of 0 or more", length.to_string())
-                .into()
         })
     }
 
@@ -113,7 +102,7 @@ impl Body {
         &mut self,
         list: &Property,
         mut add: impl FnMut([i64; 3]) -> bool,
-    ) -> Result<u64, ConvertError> {
+    ) -> Result<u64> {
         let has_fast_path = self.encoding == Encoding::LittleEndian
             && list.list.is_some_and(|count| count.size == 1)
             && list.dtype.size == 4;
@@ -139,7 +128,7 @@ impl Body {
     }
 
     /// Skips a value or a list.
-    pub(super) fn skip(&mut self, property: &Property) -> Result<(), ConvertError> {
+    pub(super) fn skip(&mut self, property: &Property) -> Result<()> {
         let values = match property.list {
             Some(count) => self.read_length(count, &property.name)?,
             None => 1,
@@ -158,7 +147,7 @@ impl Body {
     }
 
     /// Checks that nothing but white space follows.
-    pub(super) fn check_end(&mut self) -> Result<(), ConvertError> {
+    pub(super) fn check_end(&mut self) -> Result<()> {
         loop {
             let buffer = self.bytes.peek()?;
             if buffer.is_empty() {
@@ -168,7 +157,7 @@ impl Body {
             if blanks == 0 {
                 self.start = self.bytes.position();
                 let expected = "the end after the last element";
-                return Err(self.input_error(Class::Trailing, "the end", expected, "more").into());
+                return Err(self.input_error(Class::Trailing, "the end", expected, "more"));
             }
             self.bytes.take(blanks);
         }
@@ -179,9 +168,9 @@ impl Body {
         &self,
         class: Class,
         property: &str,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> BadInput {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         let place = match self.encoding {
             Encoding::Text => Place::Column { line: self.line, column: property.to_owned() },
             Encoding::LittleEndian | Encoding::BigEndian => Place::Byte(self.start),
@@ -190,7 +179,7 @@ impl Body {
     }
 
     /// Reads the next word into [`Self::word`].
-    fn read_word(&mut self, property: &str) -> Result<(), ConvertError> {
+    fn read_word(&mut self, property: &str) -> Result<()> {
         self.word.clear();
         loop {
             let buffer = self.bytes.peek()?;

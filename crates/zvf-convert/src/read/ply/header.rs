@@ -10,11 +10,10 @@
 //! end_header
 //! ```
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::{Dtype, DtypeKind};
 
-use crate::ConvertError;
-use crate::error::BadInput;
 use crate::read::lines::Lines;
 
 /// A parsed PLY header.
@@ -52,15 +51,15 @@ pub(super) struct Property {
 
 impl PlyHeader {
     /// Reads and parses the header.
-    pub(super) fn read(lines: &mut Lines) -> Result<Self, ConvertError> {
+    pub(super) fn read(lines: &mut Lines) -> Result<Self> {
         let mut encoding = None;
         let mut elements: Vec<PlyElement> = Vec::new();
         if lines.next()?.map(str::trim_end) != Some("ply") {
-            return Err(lines.input_error(Class::BadMagic, "ply", "another first line").into());
+            return Err(lines.input_error(Class::BadMagic, "ply", "another first line"));
         }
         loop {
             let Some(line) = lines.next()? else {
-                return Err(lines.input_error(Class::Truncated, "end_header", "the end").into());
+                return Err(lines.input_error(Class::Truncated, "end_header", "the end"));
             };
             let line = line.to_owned();
             let words: Vec<&str> = line.split_ascii_whitespace().take(MAX_WORDS).collect();
@@ -74,9 +73,7 @@ impl PlyHeader {
                         "binary_big_endian" => Encoding::BigEndian,
                         _ => {
                             let expected = "ascii, binary_little_endian or binary_big_endian";
-                            return Err(
-                                input_error(lines, Class::Unsupported, expected, word).into()
-                            );
+                            return Err(input_error(lines, Class::Unsupported, expected, word));
                         }
                     });
                 }
@@ -86,8 +83,7 @@ impl PlyHeader {
                         Class::UnsupportedVersion,
                         "version 1.0",
                         version,
-                    )
-                    .into());
+                    ));
                 }
                 ["element", name, count] => {
                     let count = count.parse().ok();
@@ -100,8 +96,7 @@ impl PlyHeader {
                             Class::LimitExceeded,
                             "at most 256 elements",
                             name,
-                        )
-                        .into());
+                        ));
                     }
                     let name = (*name).to_owned();
                     elements.push(PlyElement { name, count, properties: Vec::new() });
@@ -111,15 +106,11 @@ impl PlyHeader {
                     let property = parse_property(lines, &words, &line, big_endian)?;
                     let properties = elements.last_mut().map(|element| &mut element.properties);
                     let Some(properties) = properties else {
-                        return Err(
-                            input_error(lines, Class::Encoding, "an element first", &line).into()
-                        );
+                        return Err(input_error(lines, Class::Encoding, "an element first", &line));
                     };
                     if properties.iter().any(|existing| existing.name == property.name) {
                         let expected = "another name for each property";
-                        return Err(
-                            input_error(lines, Class::Duplicate, expected, &property.name).into()
-                        );
+                        return Err(input_error(lines, Class::Duplicate, expected, &property.name));
                     }
                     if properties.len() >= MAX_HEADER_ITEMS {
                         let expected = "at most 256 properties of an element";
@@ -128,14 +119,13 @@ impl PlyHeader {
                             Class::LimitExceeded,
                             expected,
                             &property.name,
-                        )
-                        .into());
+                        ));
                     }
                     properties.push(property);
                 }
                 _ => {
                     let expected = "format, element, property, comment or end_header";
-                    return Err(input_error(lines, Class::BadTag, expected, &line).into());
+                    return Err(input_error(lines, Class::BadTag, expected, &line));
                 }
             }
         }
@@ -144,22 +134,13 @@ impl PlyHeader {
     }
 }
 
-fn parse_property(
-    lines: &Lines,
-    words: &[&str],
-    line: &str,
-    big_endian: bool,
-) -> Result<Property, ConvertError> {
+fn parse_property(lines: &Lines, words: &[&str], line: &str, big_endian: bool) -> Result<Property> {
     let dtype = |word: &str| {
         let entry = TYPES.iter().find(|(names, ..)| names.contains(&word));
         let (_, kind, size) = entry.ok_or_else(|| {
             input_error(lines, Class::BadTag, "a type such as float or uchar", word)
         })?;
-        Ok::<_, ConvertError>(Dtype {
-            kind: *kind,
-            size: *size,
-            big_endian: big_endian && *size > 1,
-        })
+        Ok::<_, Error>(Dtype { kind: *kind, size: *size, big_endian: big_endian && *size > 1 })
     };
     match words {
         ["property", "list", count, item, name] => {
@@ -170,19 +151,18 @@ fn parse_property(
                     Class::BadTag,
                     "a whole number to count with",
                     line,
-                )
-                .into());
+                ));
             }
             Ok(Property { name: (*name).to_owned(), dtype: dtype(item)?, list: Some(count) })
         }
         ["property", kind, name] if *kind != "list" => {
             Ok(Property { name: (*name).to_owned(), dtype: dtype(kind)?, list: None })
         }
-        _ => Err(input_error(lines, Class::Encoding, "a type and a name", line).into()),
+        _ => Err(input_error(lines, Class::Encoding, "a type and a name", line)),
     }
 }
 
-fn input_error(lines: &Lines, class: Class, expected: &str, found: &str) -> BadInput {
+fn input_error(lines: &Lines, class: Class, expected: &str, found: &str) -> Error {
     let found: String = found.chars().take(MAX_SHOWN_CHARS).collect();
     lines.input_error(class, expected, format!("{found:?}"))
 }

@@ -8,6 +8,7 @@
 mod body;
 mod header;
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::DtypeKind;
@@ -22,15 +23,13 @@ use super::record::block_rows;
 use super::roles::{MAX_CORNERS, RecordField, RecordTable};
 use super::values::{NamedValues, empty_fields};
 use super::{ElementHeader, Header, Piece, Polygons, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::Place;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let path = bytes.path().map(std::path::Path::to_owned);
     let mut lines = Lines::new_lossy(bytes);
     let PlyHeader { encoding, elements } = PlyHeader::read(&mut lines)?;
     let header_error = |class, expected: &str, found: &str| {
-        let place = Place::Named("header".to_owned());
+        let place = "header";
         lines.bytes().input_error(class, place, expected, found)
     };
     let find_element = |name: &str| elements.iter().position(|element| element.name == name);
@@ -186,7 +185,7 @@ impl Connectivity {
         options: &ReadOptions,
         path: Option<&std::path::Path>,
         first: Option<FirstFace>,
-    ) -> Result<Option<u32>, ConvertError> {
+    ) -> Result<Option<u32>> {
         match (self.corners, options.polygons, path) {
             (CornerProperties::Pair(_), ..) => Ok(Some(2)),
             (CornerProperties::List(_), Polygons::Triangles, _) => Ok(Some(3)),
@@ -253,7 +252,7 @@ impl FirstFace {
 }
 
 /// Reads up to the first elements, and returns their width.
-pub(super) fn read_first_width(reader: Reader) -> Result<Option<u32>, ConvertError> {
+pub(super) fn read_first_width(reader: Reader) -> Result<Option<u32>> {
     for piece in reader {
         if let Piece::Elements { rows, .. } = piece? {
             return Ok(Some(rows.width()));
@@ -276,7 +275,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn read_next(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn read_next(&mut self) -> Result<Option<Piece>> {
         while let Some(element) = self.elements.get(self.element_index) {
             let remaining = element.count - self.rows_read;
             if remaining == 0 {
@@ -308,14 +307,11 @@ impl Pieces {
     }
 
     /// Reads at most a batch of the `remaining` faces or edges.
-    fn read_elements(&mut self, mut remaining: u64) -> Result<Piece, ConvertError> {
+    fn read_elements(&mut self, mut remaining: u64) -> Result<Piece> {
         let (Some(element), Some(connectivity)) =
             (self.elements.get(self.element_index), &mut self.connectivity)
         else {
-            return Err(self
-                .body
-                .input_error(Class::BadTag, "header", "an element", "none")
-                .into());
+            return Err(self.body.input_error(Class::BadTag, "header", "an element", "none"));
         };
         let body = &mut self.body;
         let mut values: Vec<u8> = Vec::new(); // of the fields of one element

@@ -5,7 +5,7 @@ use zvf_model::{Batch, Column, Elements, Kind};
 
 use crate::read::tests::{dump, dump_file};
 use crate::read::{Format, Polygons, ReadOptions};
-use crate::write_ply;
+use crate::write::ply::tests::write_one;
 
 const QUAD: &str = "element vertex 4\ncomment caf\u{e9}\nproperty short y\nproperty short x\nproperty uchar c\n\
     obj_info by hand\nelement face 2\nproperty list uchar int vertex_indices\nproperty ushort w\nend_header\n";
@@ -91,7 +91,7 @@ fn reads_back_written_files() {
     let faces = Elements::new(3, vec![0, 1, 2, 2, 1, 0]).unwrap();
     let batch = Batch::new(Kind::Mesh, positions).with_elements(faces).unwrap();
     let mut file = Vec::new();
-    write_ply(&batch, &[], &mut file).unwrap();
+    write_one(&batch, &[], &mut file).unwrap();
     assert_eq!(
         dump_file(Format::Ply, &file, &ReadOptions::default()).unwrap(),
         "mesh of float32, elements of Some(3)\nx,y,z\n0,1,2\n3,4,5\n6,7,8\nv0,v1,v2\n0,1,2\n2,1,0\n"

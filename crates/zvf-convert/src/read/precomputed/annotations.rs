@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{index_u32, nearest_f32};
 use zvf_metadata::Dtype;
@@ -22,7 +23,6 @@ use super::folder::{Folder, input_error};
 use super::properties::parse_property_type;
 use super::shards::{Sharding, u64_at};
 use super::{Objects, push_record, read_id, u32_at};
-use crate::ConvertError;
 use crate::read::values::{batch_error, new_column};
 use crate::read::{Group, Header, Piece, ReadOptions, Reader};
 
@@ -63,7 +63,7 @@ pub(super) fn open(
     root: &Folder,
     info: &Map<String, Json>,
     options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+) -> Result<Reader> {
     let (layout, axes, units) = parse_layout(info)?;
     let by_id = info.get("by_id").filter(|value| !value.is_null());
     let spatial = info.get("spatial").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
@@ -82,9 +82,7 @@ pub(super) fn open(
         if !spatial.is_empty() && cells.len() != annotations.len() {
             let expected = format!("{} annotations, as by_id has", annotations.len());
             let found = cells.len().to_string();
-            return Err(
-                input_error(Class::CountMismatch, "the spatial index", expected, found).into()
-            );
+            return Err(input_error(Class::CountMismatch, "the spatial index", expected, found));
         }
     }
     if annotations.is_empty() {
@@ -100,9 +98,7 @@ pub(super) fn open(
         ) => Kind::PointCloud,
         (_, Some(kind)) => {
             let expected = "the kind of the annotations";
-            return Err(
-                input_error(Class::Unsupported, "the folder", expected, kind.to_string()).into()
-            );
+            return Err(input_error(Class::Unsupported, "the folder", expected, kind.to_string()));
         }
     };
     let mut header =
@@ -125,20 +121,18 @@ fn rank(layout: &Layout) -> u32 {
 /// The layout, the names of the axes and their units.
 type LayoutAndAxes = (Layout, Vec<String>, Vec<Option<String>>);
 
-fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError> {
+fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes> {
     let dimensions = info.get("dimensions").and_then(Json::as_object);
     let Some(dimensions) = dimensions.filter(|all| !all.is_empty() && all.len() <= 16) else {
         let expected = "1 to 16 axes with scale and unit";
-        return Err(input_error(Class::BadShape, "info dimensions", expected, "others").into());
+        return Err(input_error(Class::BadShape, "info dimensions", expected, "others"));
     };
     let (mut axes, mut units, mut scales) = (Vec::new(), Vec::new(), Vec::new());
     for (name, json) in dimensions {
         let place = format!("info dimensions.{name}");
         let scale = json.get(0).and_then(Json::as_f64).filter(|s| s.is_finite() && *s > 0.0);
         let (Some(scale), Some(unit)) = (scale, json.get(1).and_then(Json::as_str)) else {
-            return Err(
-                input_error(Class::BadShape, &place, "[scale, unit]", json.to_string()).into()
-            );
+            return Err(input_error(Class::BadShape, &place, "[scale, unit]", json.to_string()));
         };
         let (factor, unit) = match unit {
             "m" => (1e9, Some("nanometer")),
@@ -150,8 +144,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
                     &place,
                     "m, s or none",
                     format!("{unit:?}"),
-                )
-                .into());
+                ));
             }
         };
         let scale = scale * factor;
@@ -172,7 +165,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
         _ => {
             let expected = "point, line, axis_aligned_bounding_box, ellipsoid or polyline";
             let found = format!("{type_name:?}");
-            return Err(input_error(Class::BadTag, "info annotation_type", expected, found).into());
+            return Err(input_error(Class::BadTag, "info annotation_type", expected, found));
         }
     };
     let mut properties: Vec<Property> = Vec::new();
@@ -183,9 +176,7 @@ fn parse_layout(info: &Map<String, Json>) -> Result<LayoutAndAxes, ConvertError>
         let type_name = json.get("type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, width)) = parse_property_type(type_name) else {
             let expected = "rgb, rgba, uint8 to int32, or float32";
-            return Err(
-                input_error(Class::BadTag, &place, expected, format!("{type_name:?}")).into()
-            );
+            return Err(input_error(Class::BadTag, &place, expected, format!("{type_name:?}")));
         };
         super::check_new_name(
             &place,
@@ -220,9 +211,9 @@ fn open_index<'a>(
     root: &Folder,
     json: &'a Json,
     place: &str,
-) -> Result<(&'a str, Folder, Option<Sharding>), ConvertError> {
+) -> Result<(&'a str, Folder, Option<Sharding>)> {
     let Some(key) = json.get("key").and_then(Json::as_str) else {
-        return Err(input_error(Class::NotFound, &format!("{place}.key"), "a key", "none").into());
+        return Err(input_error(Class::NotFound, &format!("{place}.key"), "a key", "none"));
     };
     Ok((key, root.subfolder(key)?, Sharding::parse(json.get("sharding"), place)?))
 }
@@ -234,9 +225,9 @@ fn read_level(
     place: &str,
     layout: &Layout,
     to: &mut BTreeMap<u64, Annotation>,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let (key, folder, sharding) = open_index(root, json, place)?;
-    let mut add_cell = |name: &str, bytes: &[u8]| -> Result<(), ConvertError> {
+    let mut add_cell = |name: &str, bytes: &[u8]| -> Result<()> {
         for (id, annotation) in layout.parse_list(name, bytes)? {
             to.entry(id).or_insert(annotation);
         }
@@ -271,15 +262,10 @@ impl Layout {
     }
 
     /// Parses the record at the start of `bytes`. Returns it with its length.
-    fn parse_record(&self, place: &str, bytes: &[u8]) -> Result<(Annotation, usize), ConvertError> {
+    fn parse_record(&self, place: &str, bytes: &[u8]) -> Result<(Annotation, usize)> {
         let too_short = |min_bytes: usize| {
             let expected = format!("a record of at least {min_bytes} bytes");
-            ConvertError::from(input_error(
-                Class::Truncated,
-                place,
-                expected,
-                bytes.len().to_string(),
-            ))
+            input_error(Class::Truncated, place, expected, bytes.len().to_string())
         };
         let (start, number_count) = match self.geometry {
             AnnotationType::Polyline => {
@@ -319,8 +305,7 @@ impl Layout {
                 place,
                 "zeros after the properties",
                 found,
-            )
-            .into());
+            ));
         }
         let annotation = Annotation {
             positions: positions.to_vec(),
@@ -332,7 +317,7 @@ impl Layout {
     }
 
     /// Parses a record of the index by id, with its relationships.
-    fn parse_single(&self, place: &str, bytes: &[u8]) -> Result<Annotation, ConvertError> {
+    fn parse_single(&self, place: &str, bytes: &[u8]) -> Result<Annotation> {
         let (mut annotation, mut at) = self.parse_record(place, bytes)?;
         for name in &self.relationships {
             let place = format!("{place}, relationship {name:?}");
@@ -347,40 +332,33 @@ impl Layout {
                     &place,
                     expected,
                     format!("{} bytes", rest.len()),
-                )
-                .into());
+                ));
             }
             annotation.related.push((0..count).map(|n| u64_at(rest, n * 8)).collect());
             at += 4 + count * 8;
         }
         if at != bytes.len() {
             let found = format!("{} bytes more", bytes.len() - at);
-            return Err(input_error(Class::Trailing, place, "the end of the file", found).into());
+            return Err(input_error(Class::Trailing, place, "the end of the file", found));
         }
         Ok(annotation)
     }
 
     /// Parses a cell of the spatial index: a count, the records, then their ids.
-    fn parse_list(
-        &self,
-        place: &str,
-        bytes: &[u8],
-    ) -> Result<Vec<(u64, Annotation)>, ConvertError> {
+    fn parse_list(&self, place: &str, bytes: &[u8]) -> Result<Vec<(u64, Annotation)>> {
         if bytes.len() < 8 {
             let found = bytes.len().to_string();
-            return Err(input_error(Class::Truncated, place, "a count of 64 bits", found).into());
+            return Err(input_error(Class::Truncated, place, "a count of 64 bits", found));
         }
         let (count, rest) = (u64_at(bytes, 0), &bytes[8..]);
         let min_bytes = self.geometry_len() * 4 + 8; // of a record with its id
         let max_count = rest.len() / min_bytes;
         let Some(count) = usize::try_from(count).ok().filter(|n| *n <= max_count) else {
             let expected = format!("at most {max_count} annotations in {} bytes", rest.len());
-            return Err(
-                input_error(Class::CountMismatch, place, expected, count.to_string()).into()
-            );
+            return Err(input_error(Class::CountMismatch, place, expected, count.to_string()));
         };
         let Some(records_len) = rest.len().checked_sub(count * 8) else {
-            return Err(input_error(Class::Truncated, place, "an id for each", "fewer").into());
+            return Err(input_error(Class::Truncated, place, "an id for each", "fewer"));
         };
         let (mut records, ids) = rest.split_at(records_len);
         let mut annotations = Vec::with_capacity(count);
@@ -397,8 +375,7 @@ impl Layout {
                 place,
                 expected,
                 bytes.len().to_string(),
-            )
-            .into());
+            ));
         }
         Ok(annotations)
     }
@@ -412,7 +389,7 @@ impl Layout {
         &self,
         annotations: &BTreeMap<u64, Annotation>,
         header: &mut Header,
-    ) -> Result<(Piece, Option<Piece>), ConvertError> {
+    ) -> Result<(Piece, Option<Piece>)> {
         let ids: Vec<u8> = annotations.keys().flat_map(|id| id.to_le_bytes()).collect();
         let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
         let mut fields = vec![Field::new("annotation_id", new_column(unsigned, 1, ids)?)];
@@ -456,7 +433,7 @@ impl Layout {
         annotations: &BTreeMap<u64, Annotation>,
         fields: &mut Vec<Field>,
         header: &mut Header,
-    ) -> Result<Vec<Group>, ConvertError> {
+    ) -> Result<Vec<Group>> {
         let mut groups = Vec::new();
         for (at, name) in self.relationships.iter().enumerate() {
             let related =
@@ -493,7 +470,7 @@ impl Layout {
         kind: Kind,
         annotations: &BTreeMap<u64, Annotation>,
         batch_rows: usize,
-    ) -> Result<Vec<Piece>, ConvertError> {
+    ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
         let annotations: Vec<&Annotation> = annotations.values().collect();
         let mut ids = (0..).map(ObjectId);

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value as Json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{bad_input, read_failed};
 
 /// A folder, the root of its keys.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Folder {
     }
 
     /// Returns the folder under a key.
-    pub(super) fn subfolder(&self, key: &str) -> Result<Self, ConvertError> {
+    pub(super) fn subfolder(&self, key: &str) -> Result<Self> {
         Ok(Self { root: self.path(key)?, memory: self.memory })
     }
 
@@ -43,7 +43,7 @@ impl Folder {
         self.memory
     }
 
-    fn path(&self, key: &str) -> Result<PathBuf, ConvertError> {
+    fn path(&self, key: &str) -> Result<PathBuf> {
         let parts = || key.split('/');
         let is_below = !key.is_empty()
             && !key.starts_with('/')
@@ -51,19 +51,17 @@ impl Folder {
             && parts().all(|part| part != ".." && part != "." && !part.is_empty());
         if !is_below {
             let expected = "a key below the folder";
-            return Err(
-                input_error(Class::InvalidKey, "a key", expected, format!("{key:?}")).into()
-            );
+            return Err(input_error(Class::InvalidKey, "a key", expected, format!("{key:?}")));
         }
         Ok(parts().fold(self.root.clone(), |path, part| path.join(part)))
     }
 
     /// Reads a file. Returns `None` if it does not exist.
-    pub(super) fn read(&self, key: &str) -> Result<Option<Vec<u8>>, ConvertError> {
+    pub(super) fn read(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let Some(OpenFile { mut file, len, is_gzip }) = self.open(key)? else { return Ok(None) };
         self.check_memory(key, len)?;
         let mut bytes = Vec::new();
-        (&mut file).take(self.memory).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
+        (&mut file).take(self.memory).read_to_end(&mut bytes).map_err(read_failed)?;
         if is_gzip {
             bytes = gunzip(&bytes, self.memory, &format!("{key}.gz"))?;
         }
@@ -71,14 +69,9 @@ impl Folder {
     }
 
     /// Reads a byte range of a file, which must exist and not be compressed.
-    pub(super) fn read_range(
-        &self,
-        key: &str,
-        start: u64,
-        size: u64,
-    ) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read_range(&self, key: &str, start: u64, size: u64) -> Result<Vec<u8>> {
         let Some(OpenFile { mut file, len, is_gzip }) = self.open(key)? else {
-            return Err(input_error(Class::NotFound, key, "a file", "none").into());
+            return Err(input_error(Class::NotFound, key, "a file", "none"));
         };
         if is_gzip {
             let found = "a compressed one";
@@ -87,48 +80,47 @@ impl Folder {
                 key,
                 "a file that is read in parts",
                 found,
-            )
-            .into());
+            ));
         }
         if start.checked_add(size).is_none_or(|end| end > len) {
             let found = format!("{size} bytes at {start}");
             let expected = format!("a range within {len} bytes");
-            return Err(input_error(Class::OutOfBounds, key, expected, found).into());
+            return Err(input_error(Class::OutOfBounds, key, expected, found));
         }
         self.check_memory(key, size)?;
-        file.seek(SeekFrom::Start(start)).map_err(ConvertError::Read)?;
+        file.seek(SeekFrom::Start(start)).map_err(read_failed)?;
         let mut bytes = Vec::new();
-        (&mut file).take(size).read_to_end(&mut bytes).map_err(ConvertError::Read)?;
+        (&mut file).take(size).read_to_end(&mut bytes).map_err(read_failed)?;
         Ok(bytes)
     }
 
     /// Returns the length of a file, or `None` if it does not exist.
-    pub(super) fn size(&self, key: &str) -> Result<Option<u64>, ConvertError> {
+    pub(super) fn size(&self, key: &str) -> Result<Option<u64>> {
         Ok(self.open(key)?.map(|file| file.len))
     }
 
-    fn open(&self, key: &str) -> Result<Option<OpenFile>, ConvertError> {
+    fn open(&self, key: &str) -> Result<Option<OpenFile>> {
         let file = self.open_as(key, false)?;
         if file.is_some() { Ok(file) } else { self.open_as(&format!("{key}.gz"), true) }
     }
 
-    fn open_as(&self, key: &str, is_gzip: bool) -> Result<Option<OpenFile>, ConvertError> {
+    fn open_as(&self, key: &str, is_gzip: bool) -> Result<Option<OpenFile>> {
         let path = self.path(key)?;
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(ConvertError::Read(error)),
+            Err(error) => return Err(read_failed(error)),
             Ok(metadata) if !metadata.is_file() => {
                 let found = "a link or a folder";
-                return Err(input_error(Class::Unsupported, key, "a file", found).into());
+                return Err(input_error(Class::Unsupported, key, "a file", found));
             }
             Ok(_) => {}
         }
-        let file = File::open(path).map_err(ConvertError::Read)?;
-        let len = file.metadata().map_err(ConvertError::Read)?.len();
+        let file = File::open(path).map_err(read_failed)?;
+        let len = file.metadata().map_err(read_failed)?.len();
         Ok(Some(OpenFile { file, len, is_gzip }))
     }
 
-    fn check_memory(&self, key: &str, bytes: u64) -> Result<(), ConvertError> {
+    fn check_memory(&self, key: &str, bytes: u64) -> Result<()> {
         if bytes <= self.memory {
             return Ok(());
         }
@@ -138,14 +130,14 @@ impl Folder {
     }
 
     /// Lists the file names in order, without the suffix `.gz`.
-    pub(super) fn list(&self) -> Result<Vec<String>, ConvertError> {
+    pub(super) fn list(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(&self.root) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(ConvertError::Read)?,
+            entries => entries.map_err(read_failed)?,
         };
         let mut names = Vec::new();
         for entry in entries {
-            let entry = entry.map_err(ConvertError::Read)?;
+            let entry = entry.map_err(read_failed)?;
             let Ok(name) = entry.file_name().into_string() else { continue };
             if name.ends_with(".br") || name.ends_with(".zstd") {
                 let expected = "files as they are, or compressed with gzip";
@@ -154,8 +146,7 @@ impl Folder {
                     &name,
                     expected,
                     "another compression",
-                )
-                .into());
+                ));
             }
             names.push(name.strip_suffix(".gz").map(str::to_owned).unwrap_or(name));
         }
@@ -165,7 +156,7 @@ impl Folder {
     }
 
     /// Lists the ids of the files named `ID` + `suffix`, ascending.
-    pub(super) fn list_ids(&self, suffix: &str) -> Result<Vec<u64>, ConvertError> {
+    pub(super) fn list_ids(&self, suffix: &str) -> Result<Vec<u64>> {
         let names = self.list()?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(suffix).and_then(parse_id));
         let mut ids: Vec<u64> = ids.collect();
@@ -174,12 +165,12 @@ impl Folder {
     }
 
     /// Reads a file as a JSON object. Returns `None` if it does not exist.
-    pub(super) fn read_json(&self, key: &str) -> Result<Option<Map<String, Json>>, ConvertError> {
+    pub(super) fn read_json(&self, key: &str) -> Result<Option<Map<String, Json>>> {
         let Some(bytes) = self.read(key)? else { return Ok(None) };
         let json = serde_json::from_slice(&bytes).map_err(|error| {
-            let place = Place::Named(format!("{key}, line {}", error.line()));
+            let place = format!("{key}, line {}", error.line());
             let found = error.to_string();
-            BadInput::new(Class::Encoding, NAME, place, "a JSON object", found)
+            bad_input(Class::Encoding, NAME, place, "a JSON object", found)
         })?;
         Ok(Some(json))
     }
@@ -193,7 +184,7 @@ pub(super) fn parse_id(text: &str) -> Option<u64> {
 }
 
 /// Decompresses a gzip stream, and refuses more than `max_bytes`.
-pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>, ConvertError> {
+pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>> {
     let mut inflated = Vec::new();
     let limit = max_bytes.saturating_add(1); // one more shows that there are too many
     let mut decoder = MultiGzDecoder::new(bytes).take(limit);
@@ -202,7 +193,7 @@ pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>,
         .map_err(|error| input_error(Class::Codec, key, "a gzip stream", error.to_string()))?;
     if inflated.len() as u64 > max_bytes {
         let expected = format!("at most {max_bytes} bytes");
-        return Err(input_error(Class::LimitExceeded, key, expected, "more").into());
+        return Err(input_error(Class::LimitExceeded, key, expected, "more"));
     }
     Ok(inflated)
 }
@@ -210,10 +201,10 @@ pub(super) fn gunzip(bytes: &[u8], max_bytes: u64, key: &str) -> Result<Vec<u8>,
 pub(super) fn input_error(
     class: Class,
     place: &str,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-) -> BadInput {
-    BadInput::new(class, NAME, Place::Named(place.to_owned()), expected, found)
+    expected: impl std::fmt::Display,
+    found: impl std::fmt::Display,
+) -> Error {
+    bad_input(class, NAME, place, expected, found)
 }
 
 const NAME: &str = "precomputed";

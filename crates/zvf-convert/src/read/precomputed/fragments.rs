@@ -1,11 +1,11 @@
 //! Reader of meshes in fragments: each fragment yields its vertices, then its faces.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Kind, ObjectId};
 
 use super::folder::input_error;
-use crate::ConvertError;
 use crate::read::values::{batch_error, new_column};
 use crate::read::{Header, Piece, Reader};
 
@@ -15,10 +15,10 @@ pub(super) trait Fragments: Send + 'static {
     type Fragment: Send + 'static;
 
     /// Lists the fragments of an object in order. Returns `None` after the last object.
-    fn list(&self, object: usize) -> Result<Option<Vec<Self::Fragment>>, ConvertError>;
+    fn list(&self, object: usize) -> Result<Option<Vec<Self::Fragment>>>;
 
     /// Reads a fragment.
-    fn read(&self, fragment: &Self::Fragment) -> Result<Fragment, ConvertError>;
+    fn read(&self, fragment: &Self::Fragment) -> Result<Fragment>;
 }
 
 /// The mesh of a fragment.
@@ -56,7 +56,7 @@ struct Pieces<F: Fragments> {
 }
 
 impl<F: Fragments> Pieces<F> {
-    fn read_next(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn read_next(&mut self) -> Result<Option<Piece>> {
         if let Some(faces) = self.faces.take() {
             return Ok(Some(faces));
         }
@@ -73,7 +73,7 @@ impl<F: Fragments> Pieces<F> {
     }
 
     /// Returns the vertices of a fragment, and stores its faces for the next call of `read_next`.
-    fn split_fragment(&mut self, fragment: Fragment) -> Result<Piece, ConvertError> {
+    fn split_fragment(&mut self, fragment: Fragment) -> Result<Piece> {
         let Fragment { name, positions, corners } = fragment;
         let vertices = positions.len();
         let mut rows = Vec::with_capacity(corners.len() * 8);
@@ -81,9 +81,7 @@ impl<F: Fragments> Pieces<F> {
             if corner as usize >= vertices {
                 let place = format!("{name}, face {}", at / 3);
                 let expected = format!("a vertex below {vertices}");
-                return Err(
-                    input_error(Class::OutOfBounds, &place, expected, corner.to_string()).into()
-                );
+                return Err(input_error(Class::OutOfBounds, &place, expected, corner.to_string()));
             }
             rows.extend_from_slice(&(u64::from(corner) + self.vertex_count).to_le_bytes());
         }

@@ -6,6 +6,7 @@
 //! ```
 
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::Kind;
@@ -13,7 +14,6 @@ use zvf_model::Kind;
 use super::folder::{Folder, input_error};
 use super::fragments::{Fragment, Fragments, read_all};
 use super::{check_segments, describe_objects, push_record, u32_at};
-use crate::ConvertError;
 use crate::read::roles::default_axes;
 use crate::read::values::new_column;
 use crate::read::{ElementHeader, Header, ReadOptions, Reader};
@@ -23,7 +23,7 @@ pub(super) fn open(
     info: Option<&Map<String, Json>>,
     properties: Option<&Map<String, Json>>,
     options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+) -> Result<Reader> {
     let mut ids = folder.list_ids(":0")?;
     if ids.is_empty() && info.is_none() {
         return Err(input_error(
@@ -31,11 +31,10 @@ pub(super) fn open(
             "the folder",
             "a file info, or files ID:0",
             "neither",
-        )
-        .into());
+        ));
     }
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
+        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()));
     }
     if let Some(segments) = &options.segments {
         check_segments(segments, &ids)?;
@@ -59,46 +58,41 @@ struct Legacy {
 impl Fragments for Legacy {
     type Fragment = String;
 
-    fn list(&self, object: usize) -> Result<Option<Vec<String>>, ConvertError> {
+    fn list(&self, object: usize) -> Result<Option<Vec<String>>> {
         let Some(id) = self.ids.get(object) else { return Ok(None) };
         let key = format!("{id}:0");
         let Some(list) = self.folder.read_json(&key)? else {
             let expected = "the file that was listed";
-            return Err(input_error(Class::NotFound, &key, expected, "none").into());
+            return Err(input_error(Class::NotFound, &key, expected, "none"));
         };
         let names = list.get("fragments").and_then(Json::as_array);
         let names: Option<Vec<String>> = names
             .and_then(|names| names.iter().map(|name| Some(name.as_str()?.to_owned())).collect());
         if names.is_none() {
             let expected = "fragments, a list of names";
-            return Err(input_error(Class::BadTag, &key, expected, "something else").into());
+            return Err(input_error(Class::BadTag, &key, expected, "something else"));
         }
         Ok(names)
     }
 
-    fn read(&self, name: &String) -> Result<Fragment, ConvertError> {
+    fn read(&self, name: &String) -> Result<Fragment> {
         let Some(bytes) = self.folder.read(name)? else {
             return Err(input_error(
                 Class::NotFound,
                 name,
                 "a fragment that the list names",
                 "no file",
-            )
-            .into());
+            ));
         };
         let vertices = u64::from(u32_at(&bytes, 0));
         let min_bytes = vertices * 12 + 4;
         let Some(rest) = (bytes.len() as u64).checked_sub(min_bytes) else {
             let expected = format!("{min_bytes} bytes for {vertices} vertices");
-            return Err(
-                input_error(Class::Truncated, name, expected, bytes.len().to_string()).into()
-            );
+            return Err(input_error(Class::Truncated, name, expected, bytes.len().to_string()));
         };
         if rest % 12 != 0 {
             let expected = "triangles of 12 bytes after the positions";
-            return Err(
-                input_error(Class::Misaligned, name, expected, format!("{rest} bytes")).into()
-            );
+            return Err(input_error(Class::Misaligned, name, expected, format!("{rest} bytes")));
         }
         let (positions, faces) = bytes[4..].split_at(vertices as usize * 12);
         let positions = new_column(Dtype::FLOAT32, 3, positions.to_vec())?;

@@ -22,6 +22,7 @@ pub(crate) mod shards;
 mod skeletons;
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 use zvf_model::{Field, ObjectId};
@@ -30,17 +31,15 @@ use self::folder::{Folder, input_error};
 use self::shards::{ShardEntry, Sharding};
 use super::values::new_column;
 use super::{Bytes, Header, Piece, ReadOptions, Reader};
-use crate::ConvertError;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path().filter(|_| bytes.is_folder()) else {
         return Err(input_error(
             Class::Unsupported,
             "the input",
             "a folder with a file info",
             "a file",
-        )
-        .into());
+        ));
     };
     let root = Folder::new(path.to_owned(), options.memory);
     let Some(info) = root.read_json("info")? else {
@@ -50,7 +49,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     match text("@type") {
         Some("neuroglancer_annotations_v1") if options.segments.is_some() => {
             let found = "annotations";
-            Err(input_error(Class::Unsupported, "segments", "skeletons or meshes", found).into())
+            Err(input_error(Class::Unsupported, "segments", "skeletons or meshes", found))
         }
         Some("neuroglancer_annotations_v1") => annotations::open(&root, &info, options),
         Some("neuroglancer_skeletons") => {
@@ -69,7 +68,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
         Some(kind) => {
             let expected = "annotations_v1, skeletons, legacy_mesh, multilod_draco or \
                             multiscale_volume of neuroglancer";
-            Err(input_error(Class::BadTag, "info @type", expected, format!("{kind:?}")).into())
+            Err(input_error(Class::BadTag, "info @type", expected, format!("{kind:?}")))
         }
     }
 }
@@ -78,7 +77,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
 fn read_segment_properties(
     root: &Folder,
     info: &Map<String, Json>,
-) -> Result<Option<Map<String, Json>>, ConvertError> {
+) -> Result<Option<Map<String, Json>>> {
     match info.get("segment_properties").and_then(Json::as_str) {
         Some(key) => root.subfolder(key)?.read_json("info"),
         None => Ok(None),
@@ -86,26 +85,20 @@ fn read_segment_properties(
 }
 
 /// Opens the skeletons or meshes of a volume.
-fn open_volume(
-    root: &Folder,
-    volume: &Map<String, Json>,
-    options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+fn open_volume(root: &Folder, volume: &Map<String, Json>, options: &ReadOptions) -> Result<Reader> {
     let text = |key: &str| volume.get(key).and_then(Json::as_str);
     let volume_properties = read_segment_properties(root, volume)?;
     let find_properties = |folder: &Folder, info: Option<&Map<String, Json>>| match info {
         Some(info) => {
             Ok(read_segment_properties(folder, info)?.or_else(|| volume_properties.clone()))
         }
-        None => Ok::<_, ConvertError>(volume_properties.clone()),
+        None => Ok::<_, Error>(volume_properties.clone()),
     };
     let wants_mesh = options.kind == Some(zvf_model::Kind::Mesh);
     if let Some(key) = text("skeletons").filter(|_| !wants_mesh || text("mesh").is_none()) {
         let folder = root.subfolder(key)?;
         let Some(info) = folder.read_json("info")? else {
-            return Err(
-                input_error(Class::NotFound, &format!("{key}/info"), "a file", "none").into()
-            );
+            return Err(input_error(Class::NotFound, &format!("{key}/info"), "a file", "none"));
         };
         let properties = find_properties(&folder, Some(&info))?;
         return skeletons::open(&folder, &info, properties.as_ref(), options);
@@ -126,12 +119,12 @@ fn open_volume(
             (Some(kind), _) => {
                 let expected = "neuroglancer_legacy_mesh or neuroglancer_multilod_draco";
                 let place = format!("{key}/info @type");
-                Err(input_error(Class::BadTag, &place, expected, format!("{kind:?}")).into())
+                Err(input_error(Class::BadTag, &place, expected, format!("{kind:?}")))
             }
         };
     }
     let expected = "@type, or a key \"skeletons\" or \"mesh\"";
-    Err(input_error(Class::NotFound, "info", expected, "neither").into())
+    Err(input_error(Class::NotFound, "info", expected, "neither"))
 }
 
 /// The location of an object.
@@ -150,7 +143,7 @@ struct Objects {
 }
 
 impl Objects {
-    fn list(folder: &Folder, sharding: Option<Sharding>) -> Result<Self, ConvertError> {
+    fn list(folder: &Folder, sharding: Option<Sharding>) -> Result<Self> {
         let locations = match &sharding {
             Some(sharding) => {
                 let entries = sharding.list(folder)?.into_iter();
@@ -165,7 +158,7 @@ impl Objects {
     }
 
     /// Selects the objects with these ids, which must exist. `None` selects all.
-    fn select(self, ids: Option<&[u64]>) -> Result<Self, ConvertError> {
+    fn select(self, ids: Option<&[u64]>) -> Result<Self> {
         let Some(ids) = ids else { return Ok(self) };
         let folder_ids: Vec<u64> = self.ids().collect();
         check_segments(ids, &folder_ids)?;
@@ -174,7 +167,7 @@ impl Objects {
     }
 
     /// Reads an object. Returns its id, its name for errors and its bytes.
-    fn read(&self, at: usize) -> Result<Option<(u64, String, Vec<u8>)>, ConvertError> {
+    fn read(&self, at: usize) -> Result<Option<(u64, String, Vec<u8>)>> {
         let Some((id, location)) = self.locations.get(at) else { return Ok(None) };
         let (name, bytes) = match (location, &self.sharding) {
             (Location::File(key), _) => {
@@ -197,11 +190,11 @@ impl Objects {
 }
 
 /// Checks that each id is the id of a segment.
-fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<(), ConvertError> {
+fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<()> {
     match ids.iter().find(|id| folder_ids.binary_search(id).is_err()) {
         Some(id) => {
             let expected = format!("one of the {} segments of the folder", folder_ids.len());
-            Err(input_error(Class::NotFound, "segments", expected, id.to_string()).into())
+            Err(input_error(Class::NotFound, "segments", expected, id.to_string()))
         }
         None => Ok(()),
     }
@@ -212,10 +205,10 @@ fn check_new_name<'a>(
     place: &str,
     name: &str,
     mut before: impl Iterator<Item = &'a str>,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     if before.any(|other| other == name) {
         let found = format!("{name:?}");
-        return Err(input_error(Class::Duplicate, place, "each name once", found).into());
+        return Err(input_error(Class::Duplicate, place, "each name once", found));
     }
     Ok(())
 }
@@ -226,7 +219,7 @@ fn describe_objects(
     ids: &[u64],
     properties: Option<&Map<String, Json>>,
     header: &mut Header,
-) -> Result<Piece, ConvertError> {
+) -> Result<Piece> {
     let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
     let unsigned = Dtype { kind: zvf_metadata::DtypeKind::UInt, ..Dtype::INT64 };
     let mut fields = vec![Field::new(name, new_column(unsigned, 1, bytes)?)];
@@ -241,9 +234,9 @@ fn describe_objects(
 }
 
 /// Returns the id of a property, an attribute or a relationship, which is its name.
-fn read_id<'a>(json: &'a Json, place: &str) -> Result<&'a str, ConvertError> {
+fn read_id<'a>(json: &'a Json, place: &str) -> Result<&'a str> {
     json.get("id").and_then(Json::as_str).ok_or_else(|| {
-        input_error(Class::BadTag, place, "an id that is a text", show_member(json, "id")).into()
+        input_error(Class::BadTag, place, "an id that is a text", show_member(json, "id"))
     })
 }
 

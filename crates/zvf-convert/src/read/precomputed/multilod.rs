@@ -14,6 +14,7 @@ use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{nearest_f32, usize_from_u32};
 use zvf_metadata::Dtype;
@@ -23,7 +24,6 @@ use super::folder::{Folder, input_error};
 use super::fragments::{Fragment, Fragments, read_all};
 use super::shards::Sharding;
 use super::{Location, Objects, describe_objects, push_record, skeletons, u32_at};
-use crate::ConvertError;
 use crate::draco::{Limits, Meaning, decode};
 use crate::read::roles::default_axes;
 use crate::read::values::new_column;
@@ -34,9 +34,9 @@ pub(super) fn open(
     info: &Map<String, Json>,
     properties: Option<&Map<String, Json>>,
     options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+) -> Result<Reader> {
     if let Some(kind) = options.kind.filter(|kind| *kind != Kind::Mesh) {
-        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()).into());
+        return Err(input_error(Class::Unsupported, "the folder", "mesh", kind.to_string()));
     }
     let bits = info.get("vertex_quantization_bits");
     let steps = match bits.and_then(Json::as_u64) {
@@ -45,7 +45,7 @@ pub(super) fn open(
         _ => {
             let place = "info vertex_quantization_bits";
             let found = bits.map_or_else(|| "none".to_owned(), Json::to_string);
-            return Err(input_error(Class::OutOfBounds, place, "10 or 16", found).into());
+            return Err(input_error(Class::OutOfBounds, place, "10 or 16", found));
         }
     };
     let transform = skeletons::parse_transform(info)?.unwrap_or(skeletons::IDENTITY);
@@ -92,19 +92,14 @@ struct Manifest {
 }
 
 impl Manifest {
-    fn parse(name: &str, bytes: &[u8], lod: u32) -> Result<Self, ConvertError> {
+    fn parse(name: &str, bytes: &[u8], lod: u32) -> Result<Self> {
         let float = |at: usize| f64::from(f32::from_bits(u32_at(bytes, at)));
         let triple = |at: usize| [float(at), float(at + 4), float(at + 8)];
         let lods = u32_at(bytes, 24);
         let head = 28 + u128::from(lods) * 20;
         let too_short = |min_bytes: u128| {
             let expected = format!("at least {min_bytes} bytes");
-            ConvertError::from(input_error(
-                Class::Truncated,
-                name,
-                expected,
-                bytes.len().to_string(),
-            ))
+            input_error(Class::Truncated, name, expected, bytes.len().to_string())
         };
         if bytes.len() < 28 || head > bytes.len() as u128 {
             return Err(too_short(head.max(28)));
@@ -134,9 +129,7 @@ impl Manifest {
         }
         if at != bytes.len() {
             let expected = format!("{at} bytes");
-            return Err(
-                input_error(Class::Trailing, name, expected, bytes.len().to_string()).into()
-            );
+            return Err(input_error(Class::Trailing, name, expected, bytes.len().to_string()));
         }
         let scale: f64 = std::iter::repeat_n(2.0, selected).product();
         let (chunk_shape, mut origin) = (triple(0).map(|side| side * scale), triple(12));
@@ -170,7 +163,7 @@ struct MultiLod {
 impl Fragments for MultiLod {
     type Fragment = FragmentRange;
 
-    fn list(&self, object: usize) -> Result<Option<Vec<FragmentRange>>, ConvertError> {
+    fn list(&self, object: usize) -> Result<Option<Vec<FragmentRange>>> {
         let Some((id, name, bytes)) = self.objects.read(object)? else { return Ok(None) };
         let manifest = Manifest::parse(&name, &bytes, self.lod)?;
         if manifest.lod < usize_from_u32(self.lod) && !self.has_note.swap(true, Relaxed) {
@@ -183,7 +176,7 @@ impl Fragments for MultiLod {
                 let Some(start) = start else {
                     let expected = format!("{} bytes before the manifest", manifest.data_size);
                     let found = entry.start.to_string();
-                    return Err(input_error(Class::OutOfBounds, &name, expected, found).into());
+                    return Err(input_error(Class::OutOfBounds, &name, expected, found));
                 };
                 (entry.key.clone(), start)
             }
@@ -192,7 +185,7 @@ impl Fragments for MultiLod {
         let size = self.objects.folder.size(&key)?.unwrap_or(0); // a missing file counts as empty
         if start.checked_add(manifest.data_size).is_none_or(|end| end > size) {
             let expected = format!("{} bytes of fragments", manifest.data_size);
-            return Err(input_error(Class::Truncated, &key, expected, size.to_string()).into());
+            return Err(input_error(Class::Truncated, &key, expected, size.to_string()));
         }
         start += manifest.finer_bytes;
         let mut fragments = Vec::new();
@@ -209,7 +202,7 @@ impl Fragments for MultiLod {
         Ok(Some(fragments))
     }
 
-    fn read(&self, range: &FragmentRange) -> Result<Fragment, ConvertError> {
+    fn read(&self, range: &FragmentRange) -> Result<Fragment> {
         let FragmentRange { key, start, size, origin, shape } = range;
         let name = format!("{key}, fragment at byte {start}");
         let bytes = self.objects.folder.read_range(key, *start, *size)?;
@@ -220,14 +213,12 @@ impl Fragments for MultiLod {
         })?;
         let mut attributes = stream.attributes.into_iter();
         let Some(positions) = attributes.find(|a| a.meaning == Meaning::Position) else {
-            return Err(input_error(Class::NotFound, &name, "positions", "none").into());
+            return Err(input_error(Class::NotFound, &name, "positions", "none"));
         };
         let values = positions.values;
         if values.width() != 3 {
             let found = values.width().to_string();
-            return Err(
-                input_error(Class::BadShape, &name, "positions of three numbers", found).into()
-            );
+            return Err(input_error(Class::BadShape, &name, "positions of three numbers", found));
         }
         let mut bytes = Vec::with_capacity(values.len() * 12);
         for row in 0..values.len() {
@@ -242,7 +233,7 @@ impl Fragments for MultiLod {
         }
         let positions = new_column(Dtype::FLOAT32, 3, bytes)?;
         let Some(faces) = stream.faces else {
-            return Err(input_error(Class::NotFound, &name, "faces", "a point cloud").into());
+            return Err(input_error(Class::NotFound, &name, "faces", "a point cloud"));
         };
         let corners = faces.into_iter().flatten().collect();
         Ok(Fragment { name, positions, corners })

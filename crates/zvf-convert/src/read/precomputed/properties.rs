@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
 use zvf_format::{Class, num};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
 use super::folder::{input_error, parse_id};
 use super::read_id;
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::values::new_column;
 
@@ -18,7 +19,7 @@ pub(super) fn build_segment_fields(
     ids: &[u64],
     info: &Map<String, Json>,
     header: &mut Header,
-) -> Result<Vec<Field>, ConvertError> {
+) -> Result<Vec<Field>> {
     let place = "segment_properties/info";
     let Some(inline) = info.get("inline") else {
         header.left_out.push("segment properties that are not inline".to_owned());
@@ -29,7 +30,7 @@ pub(super) fn build_segment_fields(
     for (row, id) in property_ids.iter().enumerate() {
         let Some(id) = id.as_str().and_then(parse_id) else {
             let expected = "ids as decimal texts";
-            return Err(input_error(Class::Encoding, place, expected, id.to_string()).into());
+            return Err(input_error(Class::Encoding, place, expected, id.to_string()));
         };
         row_of.insert(id, row);
     }
@@ -48,8 +49,7 @@ pub(super) fn build_segment_fields(
                 &place,
                 expected,
                 values.len().to_string(),
-            )
-            .into());
+            ));
         }
         let value = |row: &Option<usize>| row.and_then(|row| values.get(row));
         match text("type") {
@@ -60,7 +60,7 @@ pub(super) fn build_segment_fields(
                     Some(other) => {
                         let found = other.to_string();
                         let bad = input_error(Class::BadTag, &place, "texts as values", found);
-                        Err(ConvertError::from(bad))
+                        Err(bad)
                     }
                 });
                 let texts: Vec<Option<&str>> = texts.collect::<Result<_, _>>()?;
@@ -75,9 +75,7 @@ pub(super) fn build_segment_fields(
                 for (number, tag) in tags.iter().enumerate() {
                     let Some(tag) = tag.as_str() else {
                         let found = tag.to_string();
-                        return Err(
-                            input_error(Class::BadTag, &place, "texts as tags", found).into()
-                        );
+                        return Err(input_error(Class::BadTag, &place, "texts as tags", found));
                     };
                     let name = format!("{id}:{tag}");
                     let has = |list: Option<&Json>| {
@@ -93,9 +91,7 @@ pub(super) fn build_segment_fields(
             }
             kind => {
                 let expected = "label, description, string, tags or number";
-                return Err(
-                    input_error(Class::BadTag, &place, expected, format!("{kind:?}")).into()
-                );
+                return Err(input_error(Class::BadTag, &place, expected, format!("{kind:?}")));
             }
         }
     }
@@ -103,7 +99,7 @@ pub(super) fn build_segment_fields(
 }
 
 /// Builds a categorical field of texts; -1 is the code of a missing one.
-fn text_field(name: &str, texts: &[Option<&str>]) -> Result<Field, ConvertError> {
+fn text_field(name: &str, texts: &[Option<&str>]) -> Result<Field> {
     let mut codes_by_text: HashMap<&str, usize> = HashMap::new();
     let mut codes: Vec<u8> = Vec::new();
     let mut values = Vec::new();
@@ -117,7 +113,7 @@ fn text_field(name: &str, texts: &[Option<&str>]) -> Result<Field, ConvertError>
         let code = code.map_or(Ok(-1), i32::try_from).map_err(|_too_many| {
             let what = format!("{} different texts", values.len());
             let advice = "leave it out";
-            ConvertError::NoType { format: "a column of categories", what, advice }
+            cannot_hold("a column of categories", what, advice)
         })?;
         codes.extend(code.to_le_bytes());
     }
@@ -131,11 +127,11 @@ fn number_field<'a>(
     property: &Json,
     values: impl Iterator<Item = Option<&'a Json>>,
     place: &str,
-) -> Result<Field, ConvertError> {
+) -> Result<Field> {
     let data_type = property.get("data_type").and_then(Json::as_str).unwrap_or_default();
     let Some(dtype) = parse_property_type(data_type).map(|(dtype, _)| dtype) else {
         let expected = "uint8 to int32, or float32";
-        return Err(input_error(Class::BadTag, place, expected, format!("{data_type:?}")).into());
+        return Err(input_error(Class::BadTag, place, expected, format!("{data_type:?}")));
     };
     let mut bytes = Vec::new();
     for value in values {

@@ -10,11 +10,11 @@
 //! find it.
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 
 use super::folder::{Folder, gunzip, input_error};
-use crate::ConvertError;
 
 /// The mapping of ids to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Sharding {
     }
 
     /// Parses the JSON of `info`. Returns `None` if it is null or missing.
-    pub(super) fn parse(value: Option<&Json>, place: &str) -> Result<Option<Self>, ConvertError> {
+    pub(super) fn parse(value: Option<&Json>, place: &str) -> Result<Option<Self>> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
         let place = format!("{place}.sharding");
         let text = |key: &str| value.get(key).and_then(Json::as_str);
@@ -73,19 +73,14 @@ impl Sharding {
             bits.filter(|bits| *bits <= 64).and_then(|bits| u32::try_from(bits).ok()).ok_or_else(
                 || {
                     let found = value.get(key).map_or_else(|| "none".to_owned(), Json::to_string);
-                    ConvertError::from(input_error(
-                        Class::OutOfBounds,
-                        &format!("{place}.{key}"),
-                        "0 to 64",
-                        found,
-                    ))
+                    input_error(Class::OutOfBounds, &format!("{place}.{key}"), "0 to 64", found)
                 },
             )
         };
         if text("@type") != Some("neuroglancer_uint64_sharded_v1") {
             let found = value.get("@type").map_or_else(|| "none".to_owned(), Json::to_string);
             let expected = "neuroglancer_uint64_sharded_v1";
-            return Err(input_error(Class::BadTag, &place, expected, found).into());
+            return Err(input_error(Class::BadTag, &place, expected, found));
         }
         let is_hashed = match text("hash") {
             Some("identity") => false,
@@ -93,9 +88,7 @@ impl Sharding {
             hash => {
                 let expected = "identity or murmurhash3_x86_128";
                 let found = format!("{hash:?}");
-                return Err(
-                    input_error(Class::BadTag, &format!("{place}.hash"), expected, found).into()
-                );
+                return Err(input_error(Class::BadTag, &format!("{place}.hash"), expected, found));
             }
         };
         let is_gzip = |key: &str| match text(key) {
@@ -103,12 +96,7 @@ impl Sharding {
             Some("gzip") => Ok(true),
             Some(encoding) => {
                 let place = format!("{place}.{key}");
-                Err(ConvertError::from(input_error(
-                    Class::BadTag,
-                    &place,
-                    "raw or gzip",
-                    format!("{encoding:?}"),
-                )))
+                Err(input_error(Class::BadTag, &place, "raw or gzip", format!("{encoding:?}")))
             }
         };
         let sharding = Self {
@@ -122,7 +110,7 @@ impl Sharding {
         if sharding.minishard_bits > 32 || sharding.minishard_bits + sharding.shard_bits > 64 {
             let expected = "at most 32 bits for minishards, and 64 with those of shards";
             let found = format!("{} and {}", sharding.minishard_bits, sharding.shard_bits);
-            return Err(input_error(Class::OutOfBounds, &place, expected, found).into());
+            return Err(input_error(Class::OutOfBounds, &place, expected, found));
         }
         Ok(Some(sharding))
     }
@@ -148,14 +136,14 @@ impl Sharding {
     }
 
     /// Lists the objects in the shards of `folder` in order of id.
-    pub(super) fn list(&self, folder: &Folder) -> Result<Vec<ShardEntry>, ConvertError> {
+    pub(super) fn list(&self, folder: &Folder) -> Result<Vec<ShardEntry>> {
         let mut entries = Vec::new();
         for name in folder.list()? {
             let Some(hex) = name.strip_suffix(".shard") else { continue };
             let Ok(shard) = u64::from_str_radix(hex, 16) else { continue };
             if self.file_name(shard) != name {
                 let expected = "a name in the digits of shard_bits";
-                return Err(input_error(Class::InvalidKey, &name, expected, "another").into());
+                return Err(input_error(Class::InvalidKey, &name, expected, "another"));
             }
             self.list_shard(folder, &name, shard, &mut entries)?;
         }
@@ -166,8 +154,7 @@ impl Sharding {
                 &entry.key,
                 "each id once",
                 entry.id.to_string(),
-            )
-            .into());
+            ));
         }
         Ok(entries)
     }
@@ -178,12 +165,12 @@ impl Sharding {
         name: &str,
         shard: u64,
         to: &mut Vec<ShardEntry>,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let size = folder.size(name)?.unwrap_or(0); // a missing file counts as empty
         let table_size = 16_u64 << self.minishard_bits;
         if table_size > size {
             let expected = format!("a table of {table_size} bytes");
-            return Err(input_error(Class::Truncated, name, expected, size.to_string()).into());
+            return Err(input_error(Class::Truncated, name, expected, size.to_string()));
         }
         let table = folder.read_range(name, 0, table_size)?;
         for (minishard, pair) in (0_u64..).zip(table.chunks_exact(16)) {
@@ -202,8 +189,7 @@ impl Sharding {
                     &place,
                     expected,
                     format!("{start} to {end}"),
-                )
-                .into());
+                ));
             };
             let mut index = folder.read_range(name, at, len)?;
             if self.index_is_gzip {
@@ -211,9 +197,7 @@ impl Sharding {
             }
             if index.len() % 24 != 0 {
                 let found = format!("{} bytes", index.len());
-                return Err(
-                    input_error(Class::Truncated, &place, "three u64 for each id", found).into()
-                );
+                return Err(input_error(Class::Truncated, &place, "three u64 for each id", found));
             }
             let n = index.len() / 24;
             let (mut id, mut next) = (0_u64, table_size);
@@ -225,15 +209,13 @@ impl Sharding {
                 let (Some(begin), Some(end)) = (begin, end) else {
                     let expected = format!("data within {size} bytes");
                     let found = format!("{len} bytes of id {id}");
-                    return Err(input_error(Class::OutOfBounds, &place, expected, found).into());
+                    return Err(input_error(Class::OutOfBounds, &place, expected, found));
                 };
                 next = end;
                 if self.locate(id) != (shard, minishard) {
                     let (shard, minishard) = self.locate(id);
                     let expected = format!("ids of it; {id} is of {shard}, minishard {minishard}");
-                    return Err(
-                        input_error(Class::InvalidKey, &place, expected, id.to_string()).into()
-                    );
+                    return Err(input_error(Class::InvalidKey, &place, expected, id.to_string()));
                 }
                 to.push(ShardEntry { id, key: name.to_owned(), start: begin, size: len });
             }
@@ -242,11 +224,7 @@ impl Sharding {
     }
 
     /// Reads the bytes of an object.
-    pub(super) fn read(
-        &self,
-        folder: &Folder,
-        entry: &ShardEntry,
-    ) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn read(&self, folder: &Folder, entry: &ShardEntry) -> Result<Vec<u8>> {
         let bytes = folder.read_range(&entry.key, entry.start, entry.size)?;
         if !self.data_is_gzip {
             return Ok(bytes);

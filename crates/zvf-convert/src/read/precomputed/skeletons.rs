@@ -8,6 +8,7 @@
 //! the first is yielded. Edges of trees are oriented from child to parent; the first vertex is the root.
 
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::nearest_f32;
 use zvf_metadata::Dtype;
@@ -17,7 +18,6 @@ use super::folder::{Folder, input_error};
 use super::properties::parse_property_type;
 use super::shards::Sharding;
 use super::{Objects, describe_objects, push_record, read_id, show_member, u32_at};
-use crate::ConvertError;
 use crate::read::roles::default_axes;
 use crate::read::values::{batch_error, new_column};
 use crate::read::{ElementHeader, Header, Piece, ReadOptions, Reader, Space};
@@ -35,12 +35,10 @@ pub(super) fn open(
     info: &Map<String, Json>,
     properties: Option<&Map<String, Json>>,
     options: &ReadOptions,
-) -> Result<Reader, ConvertError> {
+) -> Result<Reader> {
     if info.contains_key("annotation_type") {
         let found = "that of skeletons beside an annotation_type";
-        return Err(
-            input_error(Class::BadTag, "info @type", "neuroglancer_annotations_v1", found).into()
-        );
+        return Err(input_error(Class::BadTag, "info @type", "neuroglancer_annotations_v1", found));
     }
     let attributes = parse_attributes(info)?;
     let transform = parse_transform(info)?;
@@ -54,9 +52,7 @@ pub(super) fn open(
         Some(kind @ (Kind::Graph | Kind::Skeleton | Kind::PointCloud)) => kind,
         Some(kind) => {
             let expected = "skeleton, graph or point_cloud";
-            return Err(
-                input_error(Class::Unsupported, "the folder", expected, kind.to_string()).into()
-            );
+            return Err(input_error(Class::Unsupported, "the folder", expected, kind.to_string()));
         }
         None => layout.infer_kind(&objects)?,
     };
@@ -68,7 +64,7 @@ pub(super) fn open(
         let empty = new_column(attribute.dtype, attribute.width, Vec::new())?;
         Ok(Field::new(attribute.name.as_str(), empty))
     });
-    header.fields = fields.collect::<Result<_, ConvertError>>()?;
+    header.fields = fields.collect::<Result<_>>()?;
     header.elements =
         kind.has_links().then(|| ElementHeader { width: Some(2), fields: Vec::new() });
     if transform.is_none() {
@@ -86,7 +82,7 @@ pub(super) fn open(
     Ok(Reader::from_steps(header, move || pieces.read_next()))
 }
 
-fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertError> {
+fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>> {
     let mut attributes: Vec<Attribute> = Vec::new();
     let list = info.get("vertex_attributes").and_then(Json::as_array);
     for (at, json) in list.into_iter().flatten().enumerate() {
@@ -95,16 +91,14 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertE
         let type_name = json.get("data_type").and_then(Json::as_str).unwrap_or_default();
         let Some((dtype, 1)) = parse_property_type(type_name) else {
             let expected = "float32, or a whole number of at most 32 bits";
-            return Err(
-                input_error(Class::BadTag, &place, expected, format!("{type_name:?}")).into()
-            );
+            return Err(input_error(Class::BadTag, &place, expected, format!("{type_name:?}")));
         };
         let width = json.get("num_components").and_then(Json::as_u64);
         let width = width.and_then(|width| u32::try_from(width).ok());
         let Some(width) = width.filter(|width| (1..=MAX_COMPONENTS).contains(width)) else {
             let expected = format!("1 to {MAX_COMPONENTS} components");
             let found = show_member(json, "num_components");
-            return Err(input_error(Class::LimitExceeded, &place, expected, found).into());
+            return Err(input_error(Class::LimitExceeded, &place, expected, found));
         };
         super::check_new_name(
             &place,
@@ -117,9 +111,7 @@ fn parse_attributes(info: &Map<String, Json>) -> Result<Vec<Attribute>, ConvertE
 }
 
 /// Parses the transform from stored positions to nanometres.
-pub(super) fn parse_transform(
-    info: &Map<String, Json>,
-) -> Result<Option<[[f64; 4]; 3]>, ConvertError> {
+pub(super) fn parse_transform(info: &Map<String, Json>) -> Result<Option<[[f64; 4]; 3]>> {
     let Some(json) = info.get("transform").filter(|json| !json.is_null()) else { return Ok(None) };
     let numbers: Option<Vec<f64>> =
         json.as_array().and_then(|list| list.iter().map(Json::as_f64).collect());
@@ -128,7 +120,7 @@ pub(super) fn parse_transform(
     let rows = rows.and_then(|numbers| <[[f64; 4]; 3]>::try_from(numbers.as_chunks::<4>().0).ok());
     rows.map(Some).ok_or_else(|| {
         let found: String = json.to_string().chars().take(60).collect();
-        input_error(Class::BadShape, "info transform", "12 numbers", found).into()
+        input_error(Class::BadShape, "info transform", "12 numbers", found)
     })
 }
 
@@ -148,12 +140,10 @@ struct Skeleton<'a> {
 
 impl SkeletonLayout {
     /// Parses a skeleton, whose length must be exact.
-    fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>, ConvertError> {
+    fn parse<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<Skeleton<'a>> {
         if bytes.len() < 8 {
             let expected = "two counts of 32 bits";
-            return Err(
-                input_error(Class::Truncated, name, expected, bytes.len().to_string()).into()
-            );
+            return Err(input_error(Class::Truncated, name, expected, bytes.len().to_string()));
         }
         let (vertices, edges) = (u64::from(u32_at(bytes, 0)), u64::from(u32_at(bytes, 4)));
         let strides = self.attributes.iter().map(|a| u64::from(a.width) * a.dtype.size);
@@ -162,7 +152,7 @@ impl SkeletonLayout {
         if len != bytes.len() as u128 {
             let class = if len > bytes.len() as u128 { Class::Truncated } else { Class::Trailing };
             let expected = format!("{len} bytes for {vertices} vertices and {edges} edges");
-            return Err(input_error(class, name, expected, bytes.len().to_string()).into());
+            return Err(input_error(class, name, expected, bytes.len().to_string()));
         }
         let (vertices, edges) = (vertices as usize, edges as usize);
         let (positions, rest) = bytes[8..].split_at(vertices * 12);
@@ -173,9 +163,7 @@ impl SkeletonLayout {
             if let Some(beyond) = pair.iter().find(|end| **end >= vertices) {
                 let place = format!("{name}, edge {at}");
                 let expected = format!("a vertex below {vertices}");
-                return Err(
-                    input_error(Class::OutOfBounds, &place, expected, beyond.to_string()).into()
-                );
+                return Err(input_error(Class::OutOfBounds, &place, expected, beyond.to_string()));
             }
             pairs.push(pair);
         }
@@ -189,7 +177,7 @@ impl SkeletonLayout {
     }
 
     /// Returns `Skeleton` if every object is one tree, `Graph` otherwise.
-    fn infer_kind(&self, objects: &Objects) -> Result<Kind, ConvertError> {
+    fn infer_kind(&self, objects: &Objects) -> Result<Kind> {
         for at in 0..objects.locations.len() {
             let Some((_, name, bytes)) = objects.read(at)? else { break };
             let skeleton = self.parse(&name, &bytes)?;
@@ -266,7 +254,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn read_next(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn read_next(&mut self) -> Result<Option<Piece>> {
         let (mut positions, mut rows, mut owners) = (Vec::new(), Vec::new(), Vec::new());
         let mut values: Vec<Vec<u8>> = vec![Vec::new(); self.layout.attributes.len()];
         while owners.len() < self.batch_rows {

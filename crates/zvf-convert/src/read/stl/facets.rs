@@ -1,9 +1,9 @@
 //! Parser of the triangles of an STL file.
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-use crate::ConvertError;
 use crate::error::Place;
 use crate::read::input::Bytes;
 use crate::read::lines::Lines;
@@ -41,7 +41,7 @@ pub(super) enum Facets {
 
 impl Facets {
     /// Opens `bytes`, whose number is `length`.
-    pub(super) fn open(mut bytes: Bytes, length: u64) -> Result<Self, ConvertError> {
+    pub(super) fn open(mut bytes: Bytes, length: u64) -> Result<Self> {
         let start = bytes.peek()?;
         let count = start.get(80..84).and_then(|count| count.try_into().ok());
         let count = count.map(u32::from_le_bytes);
@@ -55,9 +55,7 @@ impl Facets {
         let Some(count) = count else {
             let expected = "84 bytes of header and count, or the word solid";
             let found = length.to_string();
-            return Err(bytes
-                .input_error(Class::Truncated, Place::Byte(length), expected, found)
-                .into());
+            return Err(bytes.input_error(Class::Truncated, Place::Byte(length), expected, found));
         };
         if !is_binary {
             // A file that is not stored, as in /proc, can have more bytes than its length.
@@ -68,7 +66,7 @@ impl Facets {
             };
             let expected = format!("{} bytes of {count} triangles", u64::from(count) * FACET_BYTES);
             let found = format!("{available} bytes");
-            return Err(bytes.input_error(class, Place::Byte(80), expected, found).into());
+            return Err(bytes.input_error(class, Place::Byte(80), expected, found));
         }
         let mut header = [0; 84];
         bytes.read(&mut header, "the header")?;
@@ -77,7 +75,7 @@ impl Facets {
         Ok(Self::Binary { bytes, remaining: count, name })
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<Facet>, ConvertError> {
+    pub(super) fn next(&mut self) -> Result<Option<Facet>> {
         match self {
             Self::Text(text) => text.next(),
             Self::Binary { remaining: 0, .. } => Ok(None),
@@ -97,7 +95,7 @@ impl Facets {
     }
 }
 
-fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
+fn read_facet(bytes: &mut Bytes) -> Result<Facet> {
     let start = bytes.position();
     let record: [u8; 50] = match bytes.peek()?.first_chunk() {
         Some(record) => {
@@ -116,9 +114,7 @@ fn read_facet(bytes: &mut Bytes) -> Result<Facet, ConvertError> {
         let at = to_u64(at) * 4;
         let found = "NaN or infinity";
         let place = Place::Byte(start + 12 + at);
-        return Err(bytes
-            .input_error(Class::OutOfBounds, place, "a finite coordinate", found)
-            .into());
+        return Err(bytes.input_error(Class::OutOfBounds, place, "a finite coordinate", found));
     }
     Ok(Facet { normal, corners, attribute: u16::from_le_bytes([record[48], record[49]]), solid: 0 })
 }
@@ -143,7 +139,7 @@ impl TextFacets {
         Self { lines, line: String::new(), at: 0, names: Vec::new(), solid: -1, in_solid: false }
     }
 
-    fn next(&mut self) -> Result<Option<Facet>, ConvertError> {
+    fn next(&mut self) -> Result<Option<Facet>> {
         loop {
             if !self.in_solid {
                 if !self.advance()? {
@@ -164,7 +160,7 @@ impl TextFacets {
         }
     }
 
-    fn parse_facet(&mut self) -> Result<Facet, ConvertError> {
+    fn parse_facet(&mut self) -> Result<Facet> {
         self.expect_word("facet", Class::Encoding)?;
         self.expect_word("normal", Class::Encoding)?;
         let mut normal = [f32::NAN; 3];
@@ -187,7 +183,7 @@ impl TextFacets {
         Ok(Facet { normal, corners, attribute: 0, solid: self.solid })
     }
 
-    fn parse_coordinate(&mut self) -> Result<f32, ConvertError> {
+    fn parse_coordinate(&mut self) -> Result<f32> {
         let word = self.next_word()?;
         let word = &self.line[word];
         let (class, found) = match word.parse::<f32>() {
@@ -195,11 +191,11 @@ impl TextFacets {
             Ok(_) => (Class::OutOfBounds, format!("{word:?}")),
             Err(_) => (Class::Encoding, quote_start(word)),
         };
-        Err(self.lines.input_error(class, "a finite coordinate", found).into())
+        Err(self.lines.input_error(class, "a finite coordinate", found))
     }
 
     /// Takes the word `expected`, in any case, or fails with an error of `class`.
-    fn expect_word(&mut self, expected: &str, class: Class) -> Result<(), ConvertError> {
+    fn expect_word(&mut self, expected: &str, class: Class) -> Result<()> {
         let word = self.next_word()?;
         let word = &self.line[word];
         if word.eq_ignore_ascii_case(expected) {
@@ -211,11 +207,11 @@ impl TextFacets {
         if is_prefix && !self.advance()? {
             return Err(self.truncated_error());
         }
-        Err(self.lines.input_error(class, format!("the word {expected}"), found).into())
+        Err(self.lines.input_error(class, format!("the word {expected}"), found))
     }
 
     /// Takes the next word where it is `expected`, and returns whether it was.
-    fn take_word(&mut self, expected: &str) -> Result<bool, ConvertError> {
+    fn take_word(&mut self, expected: &str) -> Result<bool> {
         if !self.advance()? {
             return Err(self.truncated_error());
         }
@@ -229,7 +225,7 @@ impl TextFacets {
     }
 
     /// Takes the next word, and returns its range in the line.
-    fn next_word(&mut self) -> Result<std::ops::Range<usize>, ConvertError> {
+    fn next_word(&mut self) -> Result<std::ops::Range<usize>> {
         if !self.advance()? {
             return Err(self.truncated_error());
         }
@@ -247,7 +243,7 @@ impl TextFacets {
     }
 
     /// Skips to the next word, and returns whether there is one.
-    fn advance(&mut self) -> Result<bool, ConvertError> {
+    fn advance(&mut self) -> Result<bool> {
         loop {
             let rest = &self.line[self.at..];
             let white = rest.len() - rest.trim_ascii_start().len();
@@ -262,10 +258,8 @@ impl TextFacets {
         }
     }
 
-    fn truncated_error(&self) -> ConvertError {
-        self.lines
-            .input_error(Class::Truncated, "the end of the solid", "the end of the file")
-            .into()
+    fn truncated_error(&self) -> Error {
+        self.lines.input_error(Class::Truncated, "the end of the solid", "the end of the file")
     }
 }
 

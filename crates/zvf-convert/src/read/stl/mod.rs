@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::Dtype;
@@ -30,13 +31,12 @@ use super::record::Vertices;
 use super::roles::default_axes;
 use super::values::{NamedValues, Values, empty_fields};
 use super::{ElementHeader, Format, Header, Piece, Polygons, ReadOptions, Reader};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{bad_input, read_failed};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let kind = options.kind.unwrap_or(Kind::Mesh);
     if !matches!(kind, Kind::Mesh | Kind::PointCloud) {
-        let place = Place::Named("the file".to_owned());
+        let place = "the file";
         let found = kind.to_string();
         let bad = bytes.input_error(Class::InvalidArgument, place, "mesh or point_cloud", found);
         return Err(bad.into());
@@ -87,17 +87,17 @@ enum Source {
 }
 
 impl Source {
-    fn new(bytes: Bytes, options: &ReadOptions) -> Result<Self, ConvertError> {
+    fn new(bytes: Bytes, options: &ReadOptions) -> Result<Self> {
         Ok(match bytes.path() {
             Some(path) if path.is_file() => Self::Path(path.to_owned()),
             _ => Self::Memory(WholeFile::read(bytes, options)?.bytes.into()),
         })
     }
 
-    fn open(&self) -> Result<Facets, ConvertError> {
+    fn open(&self) -> Result<Facets> {
         let (mut bytes, length) = match self {
             Self::Path(path) => {
-                let length = std::fs::metadata(path).map_err(ConvertError::Read)?.len();
+                let length = std::fs::metadata(path).map_err(read_failed)?.len();
                 (Bytes::open(path)?, length)
             }
             Self::Memory(all) => {
@@ -119,7 +119,7 @@ struct FileSummary {
 }
 
 impl FileSummary {
-    fn scan(mut facets: Facets) -> Result<Self, ConvertError> {
+    fn scan(mut facets: Facets) -> Result<Self> {
         let mut summary = Self::default();
         while let Some(facet) = facets.next()? {
             summary.has_attributes |= facet.attribute != 0;
@@ -162,7 +162,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn next_piece(&mut self) -> Result<Option<Piece>> {
         while !self.is_at_end
             && self.vertices.rows() < self.batch_rows
             && self.corners.rows() < self.batch_rows
@@ -183,7 +183,7 @@ impl Pieces {
         Ok(Some(Piece::Objects { ids: ids.collect(), fields: vec![names] }))
     }
 
-    fn push_facet(&mut self, facet: &Facet) -> Result<(), ConvertError> {
+    fn push_facet(&mut self, facet: &Facet) -> Result<()> {
         if facet.solid != self.solid {
             self.solid = facet.solid;
             self.last_facet = [NO_VERTEX; 3];
@@ -203,7 +203,7 @@ impl Pieces {
     }
 
     /// Returns the vertex at `corner`, and adds a new one where there is none.
-    fn find_vertex(&mut self, corner: [f32; 3]) -> Result<KeyedVertex, ConvertError> {
+    fn find_vertex(&mut self, corner: [f32; 3]) -> Result<KeyedVertex> {
         let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
         if let Some(vertex_by_bits) = &mut self.vertex_by_bits {
             if let Some(vertex) = self.last_facet.iter().find(|(known_bits, _)| *known_bits == bits)
@@ -215,9 +215,8 @@ impl Pieces {
             }
             if vertex_by_bits.len() >= self.max_vertices {
                 let expected = format!("at most {} vertices in a solid", self.max_vertices);
-                let place = Place::Named(format!("solid {}", self.solid));
-                let bad =
-                    BadInput::new(Class::LimitExceeded, "STL", place, expected, "more of them");
+                let place = format!("solid {}", self.solid);
+                let bad = bad_input(Class::LimitExceeded, "STL", place, expected, "more of them");
                 let hint = "allow more memory, or do not weld vertices";
                 return Err(bad.with_hint(hint).into());
             }

@@ -13,19 +13,19 @@
 //! inside, and its values.
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Field, Value};
 
 use super::{SurfaceFile, SurfaceValues, find_no_vertex, join_files, list_folder};
-use crate::ConvertError;
 use crate::read::geometry::{FLOAT64, INT32, UINT8, WholeFile, dtype, number_column};
 use crate::read::input::Bytes;
 use crate::read::values::{Values, new_column, parse_f64};
 use crate::read::{Format, ReadOptions, Reader};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut files = Vec::new();
     match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
         Some(folder) => {
@@ -51,7 +51,7 @@ pub(crate) fn is_member(name: &str) -> bool {
             .any(|end| name.ends_with(end))
 }
 
-pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+pub(super) fn parse(file: &WholeFile) -> Result<SurfaceFile> {
     let name = file.path.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("");
     let bytes = &file.bytes;
     // A file of values can have the extension annot or label, too; its magic number distinguishes it.
@@ -105,7 +105,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn take(&mut self, size: usize, what: &str) -> Result<&'a [u8], ConvertError> {
+    fn take(&mut self, size: usize, what: &str) -> Result<&'a [u8]> {
         let rest = self.remaining_bytes();
         match rest.get(..size) {
             Some(bytes) => {
@@ -124,13 +124,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn read_int(&mut self, what: &str) -> Result<i32, ConvertError> {
+    fn read_int(&mut self, what: &str) -> Result<i32> {
         let four = self.take(4, what)?;
         Ok(i32::from_be_bytes([four[0], four[1], four[2], four[3]]))
     }
 
     /// Reads a count, and refuses a negative one.
-    fn read_count(&mut self, what: &str) -> Result<usize, ConvertError> {
+    fn read_count(&mut self, what: &str) -> Result<usize> {
         let start = self.at;
         let count = self.read_int(what)?;
         usize::try_from(count).map_err(|_negative| {
@@ -140,18 +140,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes `count` items of `size` bytes.
-    fn take_items(
-        &mut self,
-        count: usize,
-        size: usize,
-        what: &str,
-    ) -> Result<&'a [u8], ConvertError> {
+    fn take_items(&mut self, count: usize, size: usize, what: &str) -> Result<&'a [u8]> {
         let total = count.saturating_mul(size); // a product that saturates is refused by `take`
         self.take(total, what)
     }
 
     /// Reads a text with its length before it and zeros at its end.
-    fn read_text(&mut self, what: &str) -> Result<String, ConvertError> {
+    fn read_text(&mut self, what: &str) -> Result<String> {
         let length = self.read_count(what)?;
         let bytes = self.take(length, what)?;
         let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -163,7 +158,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn read_surface(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+fn read_surface(file: &WholeFile) -> Result<SurfaceFile> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
     let head = bytes.remaining_bytes();
@@ -200,7 +195,7 @@ fn check_corners(
     vertices: usize,
     start: usize,
     size: usize,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let Some((at, found)) = find_no_vertex(corners, vertices) else { return Ok(()) };
     let class = if found < 0 { Class::Negative } else { Class::OutOfBounds };
     let expected = format!("a vertex below {vertices}");
@@ -235,7 +230,7 @@ fn read_volume(rest: &[u8]) -> Option<Map<String, Json>> {
     Some(volume)
 }
 
-fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
@@ -261,7 +256,7 @@ fn read_quadrangles(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     Ok(surface)
 }
 
-fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+fn read_values(file: &WholeFile) -> Result<SurfaceFile> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 3 };
     let vertices = bytes.read_count("vertices")?;
@@ -288,7 +283,7 @@ fn read_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
 }
 
 /// Reads values as hundredths, without a magic number.
-fn read_old_values(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+fn read_old_values(file: &WholeFile) -> Result<SurfaceFile> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 0 };
     let vertices = usize_from_be24(bytes.take(3, "vertices")?);
@@ -325,7 +320,7 @@ impl Colour {
     }
 }
 
-fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+fn read_annotation(file: &WholeFile) -> Result<SurfaceFile> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut bytes = Cursor { file, at: 0 };
     let vertices = bytes.read_count("vertices")?;
@@ -376,7 +371,7 @@ fn read_annotation(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
     Ok(surface)
 }
 
-fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
+fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>> {
     let start = bytes.at;
     let version = bytes.read_int("the version of the table")?;
     let (entries, has_numbers) = match version {
@@ -415,12 +410,12 @@ fn read_colours(bytes: &mut Cursor<'_>) -> Result<Vec<Colour>, ConvertError> {
     Ok(table)
 }
 
-fn read_label(file: &WholeFile) -> Result<SurfaceFile, ConvertError> {
+fn read_label(file: &WholeFile) -> Result<SurfaceFile> {
     let mut surface = SurfaceFile::from_file_name(file.path.as_deref());
     let mut lines = file.text()?.lines().zip(1..).skip(1);
-    let input_error = |class, line: u64, expected: &str, found: String| -> ConvertError {
+    let input_error = |class, line: u64, expected: &str, found: String| -> Error {
         let place = crate::error::Place::Line(line);
-        crate::error::BadInput::new(class, "FreeSurfer", place, expected, found).into()
+        crate::error::bad_input(class, "FreeSurfer", place, expected, found)
     };
     let count = lines.next();
     let Some(count) = count.and_then(|(line, _)| line.trim().parse::<usize>().ok()) else {

@@ -9,13 +9,14 @@
 //! an external file is plain, in the same folder. `NODE_INDEX` has the vertices of the other arrays.
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Categories, Column, Field, Value};
 
 use super::{SurfaceFile, SurfaceValues, join_files, list_folder};
-use crate::ConvertError;
+use crate::error::read_failed;
 use crate::read::geometry::{
     FLOAT64, INT32, UINT8, WholeFile, dtype, number_column, open_companion,
 };
@@ -25,7 +26,7 @@ use crate::read::values::{Values, new_column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 use crate::read::{Format, ReadOptions, Reader};
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let mut files = Vec::new();
     match bytes.path().filter(|_| bytes.is_folder()).map(std::path::Path::to_owned) {
         Some(folder) => {
@@ -70,7 +71,7 @@ struct Label {
     rgba: [Option<f64>; 4],
 }
 
-pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile, ConvertError> {
+pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile> {
     let mut all = GiftiFile {
         arrays: Vec::new(),
         meta: Map::new(),
@@ -103,7 +104,7 @@ pub(crate) fn parse(file: &WholeFile) -> Result<GiftiFile, ConvertError> {
     }
 }
 
-fn read_meta(xml: &mut Xml<'_>) -> Result<Map<String, Json>, ConvertError> {
+fn read_meta(xml: &mut Xml<'_>) -> Result<Map<String, Json>> {
     let mut all = Map::new();
     let mut name = String::new();
     loop {
@@ -120,7 +121,7 @@ fn read_meta(xml: &mut Xml<'_>) -> Result<Map<String, Json>, ConvertError> {
     }
 }
 
-fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>, ConvertError> {
+fn read_labels(xml: &mut Xml<'_>) -> Result<Vec<Label>> {
     let mut labels = Vec::new();
     loop {
         match xml.next()? {
@@ -153,7 +154,7 @@ fn read_array(
     xml: &mut Xml<'_>,
     element: &Element,
     number: usize,
-) -> Result<GiftiArray, ConvertError> {
+) -> Result<GiftiArray> {
     let shape = Shape::new(file, element, number)?;
     let intent = element.get("Intent").unwrap_or("NIFTI_INTENT_NONE");
     let intent = intent.strip_prefix("NIFTI_INTENT_").unwrap_or(intent).to_owned();
@@ -180,7 +181,7 @@ fn read_array(
     Ok(GiftiArray { intent, values, meta, matrices })
 }
 
-fn read_matrix(xml: &mut Xml<'_>) -> Result<Json, ConvertError> {
+fn read_matrix(xml: &mut Xml<'_>) -> Result<Json> {
     let mut matrix = Map::new();
     loop {
         match xml.next()? {
@@ -223,7 +224,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self, ConvertError> {
+    fn new(file: &WholeFile, element: &Element, number: usize) -> Result<Self> {
         let input_error = |class, part: &str, expected: &str, found: String| {
             file.input_error_in(class, format!("DataArray {number} {part}"), expected, found)
         };
@@ -264,12 +265,7 @@ impl Shape {
         Ok(Self { number, dtype: *dtype, dims, size, by_columns })
     }
 
-    fn read(
-        &self,
-        file: &WholeFile,
-        element: &Element,
-        text: &str,
-    ) -> Result<Column, ConvertError> {
+    fn read(&self, file: &WholeFile, element: &Element, text: &str) -> Result<Column> {
         let part = || format!("DataArray {} Data", self.number);
         let fault = |fault: PackedFault| {
             file.input_error_in(fault.class, part(), fault.expected, fault.found)
@@ -303,7 +299,7 @@ impl Shape {
         self.build_column(bytes, dtype)
     }
 
-    fn check_size(&self, file: &WholeFile, found: usize) -> Result<(), ConvertError> {
+    fn check_size(&self, file: &WholeFile, found: usize) -> Result<()> {
         if found == self.size {
             return Ok(());
         }
@@ -312,7 +308,7 @@ impl Shape {
         Err(file.input_error_in(Class::CountMismatch, place, expected, format!("{found} bytes")))
     }
 
-    fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>, ConvertError> {
+    fn read_text(&self, file: &WholeFile, text: &str) -> Result<Vec<u8>> {
         let mut values = Values::new(self.dtype, 1);
         for (count, word) in text.split_ascii_whitespace().enumerate() {
             let is_valid = match self.dtype.kind {
@@ -338,7 +334,7 @@ impl Shape {
         Ok(bytes)
     }
 
-    fn read_external(&self, file: &WholeFile, element: &Element) -> Result<Vec<u8>, ConvertError> {
+    fn read_external(&self, file: &WholeFile, element: &Element) -> Result<Vec<u8>> {
         let name = element.get("ExternalFileName").unwrap_or_default();
         let path = open_companion("GIFTI", file.path.as_deref(), name)?;
         let place = || format!("DataArray {} ExternalFileOffset", self.number);
@@ -351,7 +347,7 @@ impl Shape {
                 quote_start(offset),
             )
         })?;
-        let length = std::fs::metadata(&path).map_err(ConvertError::Read)?.len();
+        let length = std::fs::metadata(&path).map_err(read_failed)?.len();
         let size = to_u64(self.size);
         let end = offset.checked_add(size);
         let Some(start) = end.filter(|end| *end <= length).map(|end| end - size) else {
@@ -372,7 +368,7 @@ impl Shape {
     }
 
     /// Builds a column with the rows of the first dimension, from bytes in the order of the file.
-    fn build_column(&self, mut bytes: Vec<u8>, dtype: Dtype) -> Result<Column, ConvertError> {
+    fn build_column(&self, mut bytes: Vec<u8>, dtype: Dtype) -> Result<Column> {
         if self.size == 0 {
             return new_column(Dtype { big_endian: false, ..dtype }, 1, Vec::new());
         }
@@ -412,7 +408,7 @@ fn to_row_major(bytes: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
 
 impl GiftiFile {
     /// Sorts the arrays into points, faces and values.
-    fn into_surface(self) -> Result<SurfaceFile, ConvertError> {
+    fn into_surface(self) -> Result<SurfaceFile> {
         let mut surface = self.surface;
         let mut nodes: Option<Vec<i64>> = None;
         let mut arrays = Vec::new();
@@ -495,14 +491,13 @@ impl GiftiFile {
 fn input_error(
     class: Class,
     place: String,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-) -> ConvertError {
-    crate::error::BadInput::new(class, "GIFTI", crate::error::Place::Named(place), expected, found)
-        .into()
+    expected: impl std::fmt::Display,
+    found: impl std::fmt::Display,
+) -> Error {
+    crate::error::bad_input(class, "GIFTI", place, expected, found)
 }
 
-fn check_points(number: usize, values: Column) -> Result<Column, ConvertError> {
+fn check_points(number: usize, values: Column) -> Result<Column> {
     let is_float = values.dtype() == Dtype::FLOAT32 || values.dtype() == FLOAT64;
     if is_float && (values.width() == 3 || values.is_empty()) {
         return if values.is_empty() {
@@ -516,7 +511,7 @@ fn check_points(number: usize, values: Column) -> Result<Column, ConvertError> {
     Err(input_error(Class::BadShape, place, "three floats a vertex", found))
 }
 
-fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, ConvertError> {
+fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>> {
     let place = || format!("DataArray {number}");
     if values.width() != width && !values.is_empty() {
         let found = values.width().to_string();
@@ -547,7 +542,7 @@ fn to_vertices(number: usize, values: &Column, width: u32) -> Result<Vec<i64>, C
 }
 
 /// Converts labels to categories, or returns plain keys where one of them has no label.
-fn label_column(name: &str, values: Column, labels: &[Label]) -> Result<Field, ConvertError> {
+fn label_column(name: &str, values: Column, labels: &[Label]) -> Result<Field> {
     let keys = to_vertices(0, &values, values.width())?;
     let places: std::collections::HashMap<i64, i32> =
         labels.iter().zip(0..).map(|(label, at)| (label.key, at)).collect();

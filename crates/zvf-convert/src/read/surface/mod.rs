@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -30,8 +31,7 @@ use zvf_model::{Column, Field, Kind, ObjectId};
 
 use super::Group;
 use super::geometry::{Geometry, VertexOwners, number_column};
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{bad_input, cannot_hold, read_failed};
 
 /// The contents of one file.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ const BASE_SURFACES: [&str; 4] = ["white", "midthickness", "pial", "orig"];
 pub(super) fn join_files(
     files: Vec<(Option<PathBuf>, SurfaceFile)>,
     format: &'static str,
-) -> Result<Geometry, ConvertError> {
+) -> Result<Geometry> {
     let (mut surfaces, values): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|(_, file)| file.is_surface());
     if surfaces.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn join_files(
 fn join_value_files(
     files: Vec<(Option<PathBuf>, SurfaceFile)>,
     format: &'static str,
-) -> Result<Geometry, ConvertError> {
+) -> Result<Geometry> {
     let mut rows: Option<Vec<i64>> = None;
     let (mut fields, mut record, mut left_out) = (Vec::new(), Map::new(), Vec::new());
     let is_single = files.len() == 1;
@@ -149,10 +149,10 @@ fn join_value_files(
                 None => (0..).take(values.field.column.len()).collect(),
             };
             if let Some(rows) = rows.as_ref().filter(|rows| **rows != value_rows) {
-                let place = Place::Named(file_place(path.as_deref()));
+                let place = file_place(path.as_deref());
                 let expected = format!("{} values", rows.len());
                 let found = format!("{} of {}", value_rows.len(), values.field.name);
-                let bad = BadInput::new(Class::CountMismatch, format, place, expected, found);
+                let bad = bad_input(Class::CountMismatch, format, place, expected, found);
                 return Err(bad.into());
             }
             rows = Some(value_rows);
@@ -211,7 +211,7 @@ struct Hemisphere {
 }
 
 impl Hemisphere {
-    fn new(mut file: SurfaceFile, format: &'static str, place: &str) -> Result<Self, ConvertError> {
+    fn new(mut file: SurfaceFile, format: &'static str, place: &str) -> Result<Self> {
         let (_, positions) = file.point_sets.remove(0);
         let faces = file.faces.take().unwrap_or_default();
         let mut hemisphere = Self {
@@ -234,26 +234,21 @@ impl Hemisphere {
         mut file: SurfaceFile,
         format: &'static str,
         place: &str,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         if file.faces.take().is_some_and(|faces| faces != self.faces) {
             let expected = format!("the faces of {}", self.name);
-            let place = Place::Named(place.to_owned());
-            let bad = BadInput::new(Class::CountMismatch, format, place, expected, "others");
+            let place = place;
+            let bad = bad_input(Class::CountMismatch, format, place, expected, "others");
             return Err(bad.with_hint("convert each surface by itself").into());
         }
         self.join_values(file, format, place)
     }
 
-    fn join_values(
-        &mut self,
-        file: SurfaceFile,
-        format: &'static str,
-        place: &str,
-    ) -> Result<(), ConvertError> {
+    fn join_values(&mut self, file: SurfaceFile, format: &'static str, place: &str) -> Result<()> {
         let vertices = self.positions.len();
-        let mismatch = |expected: String, found: String| -> ConvertError {
-            let place = Place::Named(place.to_owned());
-            BadInput::new(Class::CountMismatch, format, place, expected, found).into()
+        let mismatch = |expected: String, found: String| -> Error {
+            let place = place;
+            bad_input(Class::CountMismatch, format, place, expected, found)
         };
         for (name, points) in file.point_sets {
             if points.len() != vertices {
@@ -267,17 +262,10 @@ impl Hemisphere {
             match nodes {
                 Some(nodes) => {
                     if let Some((_, node)) = find_no_vertex(&nodes, vertices) {
-                        let place = Place::Named(place.to_owned());
+                        let place = place;
                         let expected = format!("vertices below {vertices}");
                         let found = node.to_string();
-                        return Err(BadInput::new(
-                            Class::OutOfBounds,
-                            format,
-                            place,
-                            expected,
-                            found,
-                        )
-                        .into());
+                        return Err(bad_input(Class::OutOfBounds, format, place, expected, found));
                     }
                     for field in spread_to_all_vertices(&field, &nodes, vertices)? {
                         self.push_field(field);
@@ -316,12 +304,12 @@ pub(super) fn check_faces(
     vertices: usize,
     format: &'static str,
     place: &str,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let Some((at, vertex)) = find_no_vertex(faces, vertices) else { return Ok(()) };
     let class = if vertex < 0 { Class::Negative } else { Class::OutOfBounds };
-    let place = Place::Named(format!("{place}, face {}", at / 3));
+    let place = format!("{place}, face {}", at / 3);
     let expected = format!("vertices below {vertices}");
-    Err(BadInput::new(class, format, place, expected, vertex.to_string()).into())
+    Err(bad_input(class, format, place, expected, vertex.to_string()))
 }
 
 /// Returns the first number that is not that of a vertex, and its place.
@@ -331,11 +319,7 @@ pub(super) fn find_no_vertex(numbers: &[i64], vertices: usize) -> Option<(usize,
 }
 
 /// Extends values of some vertices to all vertices: the others are NaN, or marked as not present.
-fn spread_to_all_vertices(
-    field: &Field,
-    nodes: &[i64],
-    vertices: usize,
-) -> Result<Vec<Field>, ConvertError> {
+fn spread_to_all_vertices(field: &Field, nodes: &[i64], vertices: usize) -> Result<Vec<Field>> {
     let dtype = field.column.dtype();
     let stride = field.column.stride();
     let missing = match (dtype.kind, dtype.size) {
@@ -361,10 +345,7 @@ fn spread_to_all_vertices(
 }
 
 /// Joins the hemispheres to one mesh with an object for each.
-fn join_hemispheres(
-    hemispheres: BTreeMap<u32, Hemisphere>,
-    is_single: bool,
-) -> Result<Geometry, ConvertError> {
+fn join_hemispheres(hemispheres: BTreeMap<u32, Hemisphere>, is_single: bool) -> Result<Geometry> {
     let mut record = Map::new();
     let mut names = Vec::new();
     let count = hemispheres.len();
@@ -385,7 +366,7 @@ fn join_hemispheres(
         if dtype.is_some_and(|dtype| dtype != position_dtype) {
             let advice = "convert each hemisphere by itself";
             let what = "positions of two types".to_owned();
-            return Err(ConvertError::NoType { format: "a surface", what, advice });
+            return Err(cannot_hold("a surface", what, advice));
         }
         dtype = Some(position_dtype);
         positions.extend_from_slice(hemisphere.positions.bytes());
@@ -436,7 +417,7 @@ fn join_fields(
     mut all: Vec<Vec<Field>>,
     count: usize,
     left_out: &mut Vec<String>,
-) -> Result<Vec<Field>, ConvertError> {
+) -> Result<Vec<Field>> {
     if count == 1 {
         return Ok(all.pop().unwrap_or_default());
     }
@@ -474,14 +455,11 @@ pub(crate) fn has_gifti(folder: &Path) -> bool {
 }
 
 /// Lists the files of a folder whose names satisfy `is_wanted`, in order.
-pub(super) fn list_folder(
-    folder: &Path,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<PathBuf>, ConvertError> {
+pub(super) fn list_folder(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(ConvertError::Read)? {
-        let entry = entry.map_err(ConvertError::Read)?;
-        let is_file = entry.file_type().map_err(ConvertError::Read)?.is_file();
+    for entry in std::fs::read_dir(folder).map_err(read_failed)? {
+        let entry = entry.map_err(read_failed)?;
+        let is_file = entry.file_type().map_err(read_failed)?.is_file();
         if is_file && entry.file_name().to_str().is_some_and(&is_wanted) {
             paths.push(entry.path());
         }
@@ -499,7 +477,7 @@ mod tests {
     use crate::read::golden::{self, Gathered};
     use crate::read::{Bytes, Format, ReadOptions};
 
-    fn read_file(path: &Path, format: Format) -> Result<WholeFile, ConvertError> {
+    fn read_file(path: &Path, format: Format) -> Result<WholeFile> {
         let mut bytes = Bytes::open(path)?;
         bytes.set_format(format);
         WholeFile::read(bytes, &ReadOptions::default())

@@ -10,10 +10,10 @@
 //!
 //! Keys come in any order, and some repeat.
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 
-use crate::ConvertError;
 use crate::error::Place;
 use crate::read::Bytes;
 
@@ -34,11 +34,11 @@ pub(super) struct TckHeader {
 
 impl TckHeader {
     /// Reads the header up to the line `END`.
-    pub(super) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
+    pub(super) fn read(bytes: &mut Bytes) -> Result<Self> {
         let first = read_line(bytes, 1)?;
         if first.trim_end() != MAGIC {
             let found = format!("{:?}", shorten(&first));
-            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found).into());
+            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found));
         }
         let (mut datatype, mut file, mut count) = (None, None, None);
         let (mut keys, mut odd_lines) = (Vec::new(), 0);
@@ -74,13 +74,11 @@ impl TckHeader {
 }
 
 /// Parses the offset in the key `file`, which must be in the same file and after the header.
-fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, ConvertError> {
+fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64> {
     let end = bytes.position();
     let Some((line, value)) = file else {
-        let place = Place::Named("the header".to_owned());
-        return Err(bytes
-            .input_error(Class::NotFound, place, "a line \"file: . N\"", "none")
-            .into());
+        let place = "the header";
+        return Err(bytes.input_error(Class::NotFound, place, "a line \"file: . N\"", "none"));
     };
     let place = || Place::Column { line, column: "file".to_owned() };
     let expected = "\". N\" with N a byte after the header";
@@ -91,7 +89,7 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, Conver
         return Err(bad.with_hint("tracks in another file are not followed").into());
     }
     let Ok(offset) = offset.trim().parse::<u64>() else {
-        return Err(bytes.input_error(Class::Encoding, place(), expected, found()).into());
+        return Err(bytes.input_error(Class::Encoding, place(), expected, found()));
     };
     if offset < end || bytes.len().is_some_and(|len| offset > len) {
         let expected = match bytes.len() {
@@ -99,13 +97,13 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64, Conver
             None => format!("a byte from {end} on"),
         };
         let class = Class::OutOfBounds;
-        return Err(bytes.input_error(class, place(), expected, offset.to_string()).into());
+        return Err(bytes.input_error(class, place(), expected, offset.to_string()));
     }
     Ok(offset)
 }
 
 /// Reads a line of the header without its end. Invalid UTF-8 is replaced.
-fn read_line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
+fn read_line(bytes: &mut Bytes, number: u64) -> Result<String> {
     let mut text = Vec::new();
     loop {
         let at = bytes.position();
@@ -115,7 +113,7 @@ fn read_line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
             let found = if is_end { "the end of the file" } else { "a longer header" };
             let expected = if number == 1 { MAGIC } else { "a line END" };
             let class = if number == 1 { Class::BadMagic } else { Class::Truncated };
-            return Err(bytes.input_error(class, Place::Line(number), expected, found).into());
+            return Err(bytes.input_error(class, Place::Line(number), expected, found));
         }
         let end = buffered.iter().position(|byte| *byte == b'\n');
         let line_bytes = end.map_or(buffered.len(), |end| end + 1);
@@ -126,7 +124,7 @@ fn read_line(bytes: &mut Bytes, number: u64) -> Result<String, ConvertError> {
         }
         if number == 1 && text.len() > MAGIC.len() + 2 {
             let found = "a longer line";
-            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found).into());
+            return Err(bytes.input_error(Class::BadMagic, Place::Line(1), MAGIC, found));
         }
     }
     Ok(String::from_utf8_lossy(&text).trim_end_matches(['\r', '\n']).to_owned())

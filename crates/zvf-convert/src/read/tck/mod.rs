@@ -15,6 +15,7 @@
 mod header;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_metadata::Dtype;
@@ -25,18 +26,15 @@ use super::record::{Vertices, block_rows};
 use super::roles::default_axes;
 use super::values::Values;
 use super::{Bytes, Notes, Piece, ReadOptions, Reader};
-use crate::ConvertError;
 use crate::error::Place;
 
-pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let tck_header = TckHeader::read(&mut bytes)?;
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
-        let place = Place::Named("the file".to_owned());
+        let place = "the file";
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes
-            .input_error(Class::Unsupported, place, expected, kind.to_string())
-            .into());
+        return Err(bytes.input_error(Class::Unsupported, place, expected, kind.to_string()));
     }
     let at = bytes.position();
     bytes.read_past(tck_header.start - at)?;
@@ -79,7 +77,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn next_piece(&mut self) -> Result<Option<Piece>> {
         while !self.is_at_end
             && self.vertices.rows() < self.batch_rows
             && self.ids.len() < self.batch_rows
@@ -96,7 +94,7 @@ impl Pieces {
     }
 
     /// Parses a block of triplets.
-    fn read_block(&mut self) -> Result<(), ConvertError> {
+    fn read_block(&mut self) -> Result<()> {
         let size = saturating_usize(self.dtype.size); // 4 or 8
         let stride = size * 3;
         let room = self.batch_rows - self.vertices.rows().min(self.batch_rows - 1);
@@ -182,14 +180,11 @@ impl Pieces {
     }
 
     /// Ends the file at the mark at byte `at`, after which `more` bytes were read already.
-    fn end_file(&mut self, at: u64, more: usize) -> Result<(), ConvertError> {
+    fn end_file(&mut self, at: u64, more: usize) -> Result<()> {
         if more > 0 || !self.bytes.peek()?.is_empty() {
             let place = Place::Byte(at);
             let expected = "the end of the file after three infinities";
-            return Err(self
-                .bytes
-                .input_error(Class::Trailing, place, expected, "more bytes")
-                .into());
+            return Err(self.bytes.input_error(Class::Trailing, place, expected, "more bytes"));
         }
         if self.vertices.has_open_run(ObjectId(self.current)) {
             self.ids.push(ObjectId(self.current)); // the infinities end a streamline, too

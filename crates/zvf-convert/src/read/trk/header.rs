@@ -20,10 +20,9 @@
 //! otherwise it has one value.
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::Class;
 
-use crate::ConvertError;
-use crate::error::Place;
 use crate::read::input::Bytes;
 
 /// The header of a file.
@@ -44,15 +43,10 @@ pub(super) struct TrkHeader {
 }
 
 impl TrkHeader {
-    pub(super) fn read(bytes: &mut Bytes) -> Result<Self, ConvertError> {
+    pub(super) fn read(bytes: &mut Bytes) -> Result<Self> {
         let raw: [u8; HEADER_BYTES] = bytes.read_array("the header")?;
         let input_error = |class, name: &str, expected: &str, found: String| {
-            ConvertError::from(bytes.input_error(
-                class,
-                Place::Named(name.to_owned()),
-                expected,
-                found,
-            ))
+            bytes.input_error(class, name, expected, found)
         };
         if !raw.starts_with(b"TRACK") {
             let found = format!("{:02x?}", &raw[..6]);

@@ -13,6 +13,7 @@
 mod header;
 pub(crate) mod world;
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::Dtype;
@@ -25,23 +26,20 @@ use super::record::{Vertices, block_rows};
 use super::roles::default_axes;
 use super::values::{NamedValues, Values, empty_fields, take_fields};
 use super::{Header, Piece, ReadOptions, Reader, Space};
-use crate::ConvertError;
 use crate::error::Place;
 
-pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(mut bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let trk_header = TrkHeader::read(&mut bytes)?;
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if kind.has_links() || kind == Kind::Line {
-        let place = Place::Named("the file".to_owned());
+        let place = "the file";
         let expected = "streamline, polyline or point_cloud";
-        return Err(bytes
-            .input_error(Class::Unsupported, place, expected, kind.to_string())
-            .into());
+        return Err(bytes.input_error(Class::Unsupported, place, expected, kind.to_string()));
     }
     let Some(world) = World::from_header(&trk_header) else {
-        let place = Place::Named("vox_to_ras".to_owned());
+        let place = "vox_to_ras";
         let expected = "a matrix with three directions";
-        return Err(bytes.input_error(Class::BadShape, place, expected, "a flat one").into());
+        return Err(bytes.input_error(Class::BadShape, place, expected, "a flat one"));
     };
     let float32 = Dtype { big_endian: trk_header.big_endian, ..Dtype::FLOAT32 };
     let named_values = |names: &[(String, u32)]| {
@@ -107,7 +105,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn next_piece(&mut self) -> Result<Option<Piece>> {
         while !self.is_at_end
             && self.vertices.rows() < self.batch_rows
             && self.ids.len() < self.batch_rows
@@ -129,11 +127,11 @@ impl Pieces {
     }
 
     /// Begins a streamline, or ends the file.
-    fn begin_streamline(&mut self) -> Result<(), ConvertError> {
+    fn begin_streamline(&mut self) -> Result<()> {
         let at = self.bytes.position();
         let is_empty = self.bytes.peek()?.is_empty();
         let input_error = |class, expected: String, found: &str| {
-            Err(self.bytes.input_error(class, Place::Byte(at), expected, found).into())
+            Err(self.bytes.input_error(class, Place::Byte(at), expected, found))
         };
         match self.count {
             Some(count) if self.current >= count => {
@@ -164,10 +162,12 @@ impl Pieces {
         let number = i32::from_le_bytes(number);
         let Ok(points) = u64::try_from(number) else {
             let expected = "0 points or more".to_owned();
-            return Err(self
-                .bytes
-                .input_error(Class::Negative, Place::Byte(at), expected, number.to_string())
-                .into());
+            return Err(self.bytes.input_error(
+                Class::Negative,
+                Place::Byte(at),
+                expected,
+                number.to_string(),
+            ));
         };
         self.remaining_points = Some(points);
         Ok(())
@@ -178,7 +178,7 @@ impl Pieces {
         ObjectId(self.current.cast_signed())
     }
 
-    fn read_points(&mut self, remaining: u64) -> Result<(), ConvertError> {
+    fn read_points(&mut self, remaining: u64) -> Result<()> {
         let room = self.batch_rows - self.vertices.rows(); // more than 0, as the caller checked
         let max_rows = block_rows(self.stride, room);
         let rows = saturating_usize(remaining).min(max_rows);
@@ -212,7 +212,7 @@ impl Pieces {
     }
 
     /// Ends a streamline with its properties.
-    fn end_streamline(&mut self) -> Result<(), ConvertError> {
+    fn end_streamline(&mut self) -> Result<()> {
         let mut values = vec![0; self.property_bytes];
         self.bytes.read(&mut values, "the properties of a streamline")?;
         let mut rest = values.as_slice();

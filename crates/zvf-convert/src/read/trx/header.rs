@@ -1,11 +1,10 @@
 //! Parser of `header.json`: the counts and the image of a TRX.
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::Class;
 
 use super::members::{HEADER, Members, input_error};
-use crate::ConvertError;
-use crate::error::Place;
 
 /// The contents of `header.json`.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,22 +19,16 @@ pub(super) struct TrxHeader {
 }
 
 impl TrxHeader {
-    pub(super) fn read(members: &Members) -> Result<Self, ConvertError> {
-        let place = |field: &str| Place::Named(format!("{HEADER}, {field}"));
+    pub(super) fn read(members: &Members) -> Result<Self> {
+        let place = |field: &str| format!("{HEADER}, {field}");
         let Some(mut bytes) = members.read(HEADER)? else {
             let expected = "a member header.json";
-            return Err(input_error(
-                Class::NotFound,
-                Place::Named("the file".into()),
-                expected,
-                "none",
-            )
-            .into());
+            return Err(input_error(Class::NotFound, "the file", expected, "none"));
         };
         let text = bytes.read_all(MAX_HEADER_BYTES)?;
         let json: Result<serde_json::Map<String, Json>, _> = serde_json::from_slice(&text);
         let json = json.map_err(|error| {
-            let at = Place::Named(format!("{HEADER}, line {}", error.line()));
+            let at = format!("{HEADER}, line {}", error.line());
             input_error(Class::Encoding, at, "a JSON object", error.to_string())
         })?;
         let (mut header, mut has_counts) = (
@@ -58,8 +51,7 @@ impl TrxHeader {
                             place(&key),
                             expected,
                             value.to_string(),
-                        )
-                        .into());
+                        ));
                     };
                     let index = usize::from(key == "NB_STREAMLINES");
                     has_counts[index] = true;
@@ -69,9 +61,7 @@ impl TrxHeader {
                     let Some(matrix) = parse_matrix(&value) else {
                         let expected = "4 x 4 numbers";
                         let found: String = value.to_string().chars().take(60).collect();
-                        return Err(
-                            input_error(Class::BadShape, place(&key), expected, found).into()
-                        );
+                        return Err(input_error(Class::BadShape, place(&key), expected, found));
                     };
                     header.affine = Some(matrix);
                 }
@@ -82,7 +72,7 @@ impl TrxHeader {
         if let Some(missing) =
             ["NB_VERTICES", "NB_STREAMLINES"].iter().zip(has_counts).find(|(_, has)| !has)
         {
-            return Err(input_error(Class::NotFound, place(missing.0), "a count", "none").into());
+            return Err(input_error(Class::NotFound, place(missing.0), "a count", "none"));
         }
         Ok(header)
     }

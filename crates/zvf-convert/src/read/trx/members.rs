@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::Dtype;
 
-use crate::ConvertError;
-use crate::error::{BadInput, Place};
+use crate::error::{bad_input, read_failed};
 use crate::read::zip::Archive;
 use crate::read::{Bytes, Format};
 
@@ -47,20 +47,20 @@ impl ArrayMember {
 }
 
 impl Members {
-    pub(super) fn open(path: &Path, is_folder: bool) -> Result<Self, ConvertError> {
+    pub(super) fn open(path: &Path, is_folder: bool) -> Result<Self> {
         if !is_folder {
             return Ok(Self::Zip(Archive::open(path, Format::Trx)?));
         }
         let mut files = Vec::new();
         let mut open = vec![(path.to_owned(), String::new(), 0)];
         while let Some((folder, prefix, depth)) = open.pop() {
-            for entry in fs::read_dir(folder).map_err(ConvertError::Read)? {
-                let entry = entry.map_err(ConvertError::Read)?;
+            for entry in fs::read_dir(folder).map_err(read_failed)? {
+                let entry = entry.map_err(read_failed)?;
                 let name = entry.file_name().into_string().map_err(|name| {
-                    let place = Place::Named(name.to_string_lossy().into_owned());
+                    let place = name.to_string_lossy().into_owned();
                     input_error(Class::Encoding, place, "a name of UTF-8", "other bytes")
                 })?;
-                let metadata = entry.metadata().map_err(ConvertError::Read)?; // of a link itself
+                let metadata = entry.metadata().map_err(read_failed)?; // of a link itself
                 let path = format!("{prefix}{name}");
                 if metadata.is_dir() && depth < MAX_DEPTH {
                     open.push((entry.path(), format!("{path}/"), depth + 1));
@@ -69,13 +69,7 @@ impl Members {
                 } else {
                     let expected = "a file, or a folder of files";
                     let found = "a link, or something else";
-                    return Err(input_error(
-                        Class::Unsupported,
-                        Place::Named(path),
-                        expected,
-                        found,
-                    )
-                    .into());
+                    return Err(input_error(Class::Unsupported, path, expected, found));
                 }
             }
         }
@@ -95,16 +89,14 @@ impl Members {
     }
 
     /// Returns all arrays, and the names of the other members.
-    pub(super) fn arrays(&self) -> Result<(Vec<ArrayMember>, Vec<String>), ConvertError> {
+    pub(super) fn arrays(&self) -> Result<(Vec<ArrayMember>, Vec<String>)> {
         let (mut arrays, mut others): (Vec<ArrayMember>, Vec<String>) = (Vec::new(), Vec::new());
         for (path, size) in self.list() {
-            let place = || Place::Named(path.clone());
+            let place = || path.clone();
             let is_escape = path.split('/').any(|part| part == ".." || part == ".");
             if is_escape || path.starts_with('/') || path.contains(['\\', '\0']) {
                 let expected = "a name below the folder";
-                return Err(
-                    input_error(Class::InvalidKey, place(), expected, format!("{path:?}")).into()
-                );
+                return Err(input_error(Class::InvalidKey, place(), expected, format!("{path:?}")));
             }
             if path == HEADER || path.ends_with('/') {
                 continue;
@@ -132,9 +124,7 @@ impl Members {
             let dtype = dtype.and_then(|name| name.parse::<Dtype>().ok());
             let (Some(width), Some(dtype), false) = (width, dtype, name.is_empty()) else {
                 let expected = "NAME.TYPE or NAME.WIDTH.TYPE, of a type of numbers";
-                return Err(
-                    input_error(Class::BadTag, place(), expected, format!("{path:?}")).into()
-                );
+                return Err(input_error(Class::BadTag, place(), expected, format!("{path:?}")));
             };
             let array = ArrayMember {
                 folder: folder.to_owned(),
@@ -154,8 +144,7 @@ impl Members {
                     place(),
                     expected,
                     format!("also {}", duplicate.path),
-                )
-                .into());
+                ));
             }
             let is_folder = matches!(self, Self::Folder(..));
             arrays.push(if is_folder { array.without_padding() } else { array });
@@ -164,7 +153,7 @@ impl Members {
     }
 
     /// Opens a member by its full name; `None` where it does not exist.
-    pub(super) fn read(&self, path: &str) -> Result<Option<Bytes>, ConvertError> {
+    pub(super) fn read(&self, path: &str) -> Result<Option<Bytes>> {
         match self {
             Self::Zip(archive) => {
                 let member = archive.members.iter().find(|member| member.name == path);
@@ -184,11 +173,11 @@ impl Members {
 
 pub(super) fn input_error(
     class: Class,
-    place: Place,
-    expected: impl Into<String>,
-    found: impl Into<String>,
-) -> BadInput {
-    BadInput::new(class, "TRX", place, expected, found)
+    place: impl std::fmt::Display,
+    expected: impl std::fmt::Display,
+    found: impl std::fmt::Display,
+) -> Error {
+    bad_input(class, "TRX", place, expected, found)
 }
 
 pub(super) const HEADER: &str = "header.json";

@@ -16,6 +16,7 @@
 mod header;
 mod members;
 
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -26,21 +27,19 @@ use self::members::{ArrayMember, HEADER, Members, input_error};
 use super::roles::default_axes;
 use super::values::{batch_error, new_column};
 use super::{Bytes, Group, Header, Notes, Piece, ReadOptions, Reader, Space};
-use crate::ConvertError;
 use crate::elements::row_number;
-use crate::error::Place;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
-        let place = Place::Named("the input".into());
+        let place = "the input";
         let bad = input_error(Class::Unsupported, place, "a file or a folder", "a stream");
         return Err(bad.with_hint("a zip is not read from front to back").into());
     };
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if !kind.is_chain() || kind == Kind::Line {
-        let place = Place::Named("the file".to_owned());
+        let place = "the file";
         let expected = "streamline or polyline";
-        return Err(input_error(Class::Unsupported, place, expected, kind.to_string()).into());
+        return Err(input_error(Class::Unsupported, place, expected, kind.to_string()));
     }
     let members = Members::open(path, bytes.is_folder())?;
     let trx_header = TrxHeader::read(&members)?;
@@ -51,21 +50,17 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
     let positions = match find("positions") {
         Some(array) => {
             if array.width != 3 || array.dtype.kind != DtypeKind::Float {
-                let place = Place::Named(array.path.clone());
+                let place = array.path.clone();
                 let expected = "positions.3.float16, float32 or float64";
-                return Err(
-                    input_error(Class::BadShape, place, expected, array.path.clone()).into()
-                );
+                return Err(input_error(Class::BadShape, place, expected, array.path.clone()));
             }
             check_rows(array, trx_header.vertices, "NB_VERTICES")?;
             array.clone()
         }
         None if trx_header.vertices == 0 => empty_member("positions", Dtype::FLOAT32, 3),
         None => {
-            let place = Place::Named("the file".to_owned());
-            return Err(
-                input_error(Class::NotFound, place, "a member positions.3.TYPE", "none").into()
-            );
+            let place = "the file";
+            return Err(input_error(Class::NotFound, place, "a member positions.3.TYPE", "none"));
         }
     };
     let offsets = read_offsets(&members, find("offsets"), &trx_header, options.memory, &notes)?;
@@ -104,7 +99,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
             header.left_out.push(format!("the member {}", array.path));
         }
     }
-    let streams = |arrays: Vec<ArrayMember>| -> Result<Vec<Stream>, ConvertError> {
+    let streams = |arrays: Vec<ArrayMember>| -> Result<Vec<Stream>> {
         arrays.into_iter().map(|array| Stream::open(&members, array)).collect()
     };
     let mut pieces = Pieces {
@@ -123,14 +118,14 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, Conver
 }
 
 /// Refuses an array whose size differs from the counts of the header.
-fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<(), ConvertError> {
+fn check_rows(array: &ArrayMember, rows: u64, count: &str) -> Result<()> {
     let size = u128::from(rows) * u128::from(array.width) * u128::from(array.dtype.size);
     if size == u128::from(array.size) {
         return Ok(());
     }
-    let place = Place::Named(array.path.clone());
+    let place = array.path.clone();
     let expected = format!("{size} bytes, as {count} of {HEADER} is {rows}");
-    Err(input_error(Class::CountMismatch, place, expected, array.size.to_string()).into())
+    Err(input_error(Class::CountMismatch, place, expected, array.size.to_string()))
 }
 
 fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
@@ -138,7 +133,7 @@ fn empty_member(name: &str, dtype: Dtype, width: u32) -> ArrayMember {
     ArrayMember { path, folder, name, dtype, width, size: 0 }
 }
 
-fn empty_fields(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
+fn empty_fields(arrays: &[ArrayMember]) -> Result<Vec<Field>> {
     let fields = arrays.iter().map(|array| {
         Ok(Field::new(array.name.as_str(), new_column(array.dtype, array.width, Vec::new())?))
     });
@@ -146,12 +141,8 @@ fn empty_fields(arrays: &[ArrayMember]) -> Result<Vec<Field>, ConvertError> {
 }
 
 /// Reads all bytes of a small array.
-fn read_member(
-    members: &Members,
-    array: &ArrayMember,
-    memory: u64,
-) -> Result<Vec<u8>, ConvertError> {
-    let place = || Place::Named(array.path.clone());
+fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u8>> {
+    let place = || array.path.clone();
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
         let bad = input_error(Class::LimitExceeded, place(), expected, array.size.to_string());
@@ -164,37 +155,29 @@ fn read_member(
     let found = bytes.read_all(array.size)?;
     if found.len() as u64 != array.size {
         let expected = format!("{} bytes", array.size);
-        return Err(
-            input_error(Class::Truncated, place(), expected, found.len().to_string()).into()
-        );
+        return Err(input_error(Class::Truncated, place(), expected, found.len().to_string()));
     }
     Ok(found)
 }
 
 /// Reads the integers of an array of one column.
-fn read_integers(
-    members: &Members,
-    array: &ArrayMember,
-    memory: u64,
-) -> Result<Vec<u64>, ConvertError> {
-    let place = || Place::Named(array.path.clone());
+fn read_integers(members: &Members, array: &ArrayMember, memory: u64) -> Result<Vec<u64>> {
+    let place = || array.path.clone();
     let is_integer = matches!(array.dtype.kind, DtypeKind::Int | DtypeKind::UInt);
     if !is_integer || array.width != 1 {
         let expected = "one column of whole numbers";
-        return Err(input_error(Class::BadShape, place(), expected, array.path.clone()).into());
+        return Err(input_error(Class::BadShape, place(), expected, array.path.clone()));
     }
     if array.rows().is_none() {
         let expected = format!("a multiple of {} bytes", array.dtype.size);
-        return Err(
-            input_error(Class::Misaligned, place(), expected, array.size.to_string()).into()
-        );
+        return Err(input_error(Class::Misaligned, place(), expected, array.size.to_string()));
     }
     let column = new_column(array.dtype, 1, read_member(members, array, memory)?)?;
     let number = |row| match column.value(row, 0) {
         zvf_model::Value::UInt(n) => Ok(n),
         zvf_model::Value::Int(n) => u64::try_from(n).map_err(|_negative| {
-            let place = Place::Named(format!("{}, value {row}", array.path));
-            input_error(Class::Negative, place, "0 or more", n.to_string()).into()
+            let place = format!("{}, value {row}", array.path);
+            input_error(Class::Negative, place, "0 or more", n.to_string())
         }),
         _ => Ok(0),
     };
@@ -208,15 +191,15 @@ fn read_offsets(
     header: &TrxHeader,
     memory: u64,
     notes: &Notes,
-) -> Result<Vec<u64>, ConvertError> {
+) -> Result<Vec<u64>> {
     let Some(array) = array else {
         if header.streamlines == 0 && header.vertices == 0 {
             return Ok(vec![0]);
         }
-        let place = Place::Named("the file".to_owned());
-        return Err(input_error(Class::NotFound, place, "a member offsets.uint32", "none").into());
+        let place = "the file";
+        return Err(input_error(Class::NotFound, place, "a member offsets.uint32", "none"));
     };
-    let place = |row: usize| Place::Named(format!("{}, value {row}", array.path));
+    let place = |row: usize| format!("{}, value {row}", array.path);
     let mut offsets = read_integers(members, array, memory)?;
     let found = offsets.len() as u64;
     if found == header.streamlines && found > 0 {
@@ -226,15 +209,15 @@ fn read_offsets(
         && !(found == 0 && header.streamlines == 0)
     {
         let expected = format!("one value more than NB_STREAMLINES, {}", header.streamlines);
-        let named = Place::Named(array.path.clone());
-        return Err(input_error(Class::CountMismatch, named, expected, found.to_string()).into());
+        let named = array.path.clone();
+        return Err(input_error(Class::CountMismatch, named, expected, found.to_string()));
     }
     if offsets.is_empty() {
         offsets.push(0);
     }
     if offsets.first() != Some(&0) {
         let found = offsets.first().map_or_else(String::new, u64::to_string);
-        return Err(input_error(Class::OutOfBounds, place(0), "0", found).into());
+        return Err(input_error(Class::OutOfBounds, place(0), "0", found));
     }
     for (row, pair) in offsets.windows(2).enumerate() {
         if pair[1] > header.vertices {
@@ -244,8 +227,7 @@ fn read_offsets(
                 place(row + 1),
                 expected,
                 pair[1].to_string(),
-            )
-            .into());
+            ));
         }
         if pair[0] > pair[1] {
             let expected = format!("at least {}", pair[0]);
@@ -254,15 +236,14 @@ fn read_offsets(
                 place(row + 1),
                 expected,
                 pair[1].to_string(),
-            )
-            .into());
+            ));
         }
     }
     let last = offsets.len() - 1;
     if offsets[last] != header.vertices {
         let expected = format!("NB_VERTICES, {}", header.vertices);
         let found = offsets[last].to_string();
-        return Err(input_error(Class::CountMismatch, place(last), expected, found).into());
+        return Err(input_error(Class::CountMismatch, place(last), expected, found));
     }
     Ok(offsets)
 }
@@ -274,18 +255,16 @@ fn read_groups(
     arrays: &[ArrayMember],
     header: &TrxHeader,
     memory: u64,
-) -> Result<(Vec<Group>, Vec<Field>, Vec<serde_json::Value>), ConvertError> {
+) -> Result<(Vec<Group>, Vec<Field>, Vec<serde_json::Value>)> {
     let mut groups = Vec::new();
     for array in arrays.iter().filter(|array| array.folder == "groups") {
         let mut ids = Vec::new();
         for (row, member) in read_integers(members, array, memory)?.into_iter().enumerate() {
             let id = i64::try_from(member).ok().filter(|_| member < header.streamlines);
             let Some(id) = id else {
-                let place = Place::Named(format!("{}, value {row}", array.path));
+                let place = format!("{}, value {row}", array.path);
                 let expected = format!("a streamline below {}", header.streamlines);
-                return Err(
-                    input_error(Class::OutOfBounds, place, expected, member.to_string()).into()
-                );
+                return Err(input_error(Class::OutOfBounds, place, expected, member.to_string()));
             };
             ids.push(ObjectId(id));
         }
@@ -295,20 +274,18 @@ fn read_groups(
     let group_arrays = || arrays.iter().filter_map(|a| Some((a.folder.strip_prefix("dpg/")?, a)));
     for (group, array) in group_arrays() {
         if !groups.iter().any(|listed| listed.name.as_deref() == Some(group)) {
-            let place = Place::Named(array.path.clone());
+            let place = array.path.clone();
             let expected = format!("a member groups/{group}.uint32");
-            return Err(input_error(Class::NotFound, place, expected, "none").into());
+            return Err(input_error(Class::NotFound, place, expected, "none"));
         }
         check_rows(array, 1, "a group has one row; the count")?;
         match keys.iter().find(|key| key.name == array.name) {
             None => keys.push(array),
             Some(key) if (key.dtype, key.width) == (array.dtype, array.width) => {}
             Some(key) => {
-                let place = Place::Named(array.path.clone());
+                let place = array.path.clone();
                 let expected = format!("the type of {}", key.path);
-                return Err(
-                    input_error(Class::Unsupported, place, expected, array.path.clone()).into()
-                );
+                return Err(input_error(Class::Unsupported, place, expected, array.path.clone()));
             }
         }
     }
@@ -346,13 +323,13 @@ struct Stream {
 }
 
 impl Stream {
-    fn open(members: &Members, array: ArrayMember) -> Result<Self, ConvertError> {
+    fn open(members: &Members, array: ArrayMember) -> Result<Self> {
         let bytes = if array.size > 0 { members.read(&array.path)? } else { None };
         Ok(Self { array, bytes })
     }
 
     /// Reads the next rows.
-    fn take_column(&mut self, rows: u64) -> Result<zvf_model::Column, ConvertError> {
+    fn take_column(&mut self, rows: u64) -> Result<zvf_model::Column> {
         let stride = self.array.width as usize * self.array.dtype.size as usize;
         let mut buffer = vec![0; rows as usize * stride];
         if let Some(bytes) = self.bytes.as_mut().filter(|_| rows > 0) {
@@ -361,7 +338,7 @@ impl Stream {
         new_column(self.array.dtype, self.array.width, buffer)
     }
 
-    fn take_field(&mut self, rows: u64) -> Result<Field, ConvertError> {
+    fn take_field(&mut self, rows: u64) -> Result<Field> {
         let column = self.take_column(rows)?;
         Ok(Field::new(self.array.name.as_str(), column))
     }
@@ -382,7 +359,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn next_piece(&mut self) -> Result<Option<Piece>, ConvertError> {
+    fn next_piece(&mut self) -> Result<Option<Piece>> {
         let streamlines = self.offsets.len() - 1;
         if self.next_object < self.streamline {
             let ids = self.next_object..self.streamline;
@@ -401,7 +378,7 @@ impl Pieces {
     }
 
     /// Reads the vertices of the next streamlines, or a part of a long one.
-    fn read_vertices(&mut self) -> Result<Piece, ConvertError> {
+    fn read_vertices(&mut self) -> Result<Piece> {
         let start = self.vertex;
         let (mut ends, mut objects) = (vec![0], Vec::new());
         while let Some(end) = self.offsets.get(self.streamline + 1).copied() {

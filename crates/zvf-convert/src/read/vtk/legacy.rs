@@ -9,18 +9,18 @@
 //! ```
 
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{index_u32, saturating_usize};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
 use super::{Cells, PolyData, to_integers};
-use crate::ConvertError;
 use crate::read::geometry::{UINT8, WholeFile, dtype, text_field};
 use crate::read::percent_encoding::decode_percent;
 use crate::read::values::{Values, new_column, quote_start};
 
-pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
+pub(super) fn parse(file: &WholeFile) -> Result<PolyData> {
     let mut parser = Parser { file, at: 0, is_binary: false, version: 0, data: PolyData::new()? };
     parser.read_head()?;
     parser.read_sections()?;
@@ -47,9 +47,9 @@ impl<'a> Parser<'a> {
     fn input_error(
         &self,
         class: Class,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> ConvertError {
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Error {
         self.file.input_error_at(class, self.at, expected, found)
     }
 
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the words of the next line that has any; `None` at the end of the file.
-    fn read_words(&mut self) -> Result<Option<Vec<&'a str>>, ConvertError> {
+    fn read_words(&mut self) -> Result<Option<Vec<&'a str>>> {
         while let Some(line) = self.take_line() {
             if line.len() > MAX_LINE_BYTES {
                 let expected = format!("a line of at most {MAX_LINE_BYTES} bytes");
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    fn read_head(&mut self) -> Result<(), ConvertError> {
+    fn read_head(&mut self) -> Result<()> {
         let first = self.read_line().unwrap_or_default();
         let Some(version) = first.strip_prefix("# vtk DataFile Version ") else {
             let expected = "# vtk DataFile Version";
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn read_sections(&mut self) -> Result<(), ConvertError> {
+    fn read_sections(&mut self) -> Result<()> {
         let mut scope = Scope::Fields;
         let mut rows = 0;
         while let Some(words) = self.read_words()? {
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn parse_count(&self, word: &str) -> Result<usize, ConvertError> {
+    fn parse_count(&self, word: &str) -> Result<usize> {
         word.parse()
             .map_err(|_no_number| self.input_error(Class::Encoding, "a count", format!("{word:?}")))
     }
@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
         words: &[&str],
         scope: Scope,
         rows: usize,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let (name, values) = match (keyword, words) {
             ("SCALARS", [name, kind, width @ ..]) => {
                 let width = width.first().map_or(Ok(1), |width| self.parse_count(width))?;
@@ -259,7 +259,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn read_fields(&mut self, count: usize, scope: Scope) -> Result<(), ConvertError> {
+    fn read_fields(&mut self, count: usize, scope: Scope) -> Result<()> {
         let mut remaining = count;
         while remaining > 0 {
             let Some(words) = self.read_words()? else {
@@ -290,12 +290,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads `rows` rows of `width` numbers.
-    fn read_array(
-        &mut self,
-        rows: usize,
-        width: usize,
-        kind: &str,
-    ) -> Result<Column, ConvertError> {
+    fn read_array(&mut self, rows: usize, width: usize, kind: &str) -> Result<Column> {
         let lower = kind.to_ascii_lowercase();
         let Some((_, stored, target)) = TYPES.iter().find(|(name, ..)| *name == lower) else {
             return Err(self.input_error(Class::BadTag, "a type of numbers", format!("{kind:?}")));
@@ -329,7 +324,7 @@ impl<'a> Parser<'a> {
         new_column(*target, columns, widened.collect())
     }
 
-    fn take(&mut self, size: usize) -> Result<&'a [u8], ConvertError> {
+    fn take(&mut self, size: usize) -> Result<&'a [u8]> {
         let rest = self.remaining_bytes();
         let Some(bytes) = rest.get(..size) else {
             let expected = format!("{size} bytes of an array");
@@ -340,7 +335,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the next word of text.
-    fn read_word(&mut self) -> Result<&'a str, ConvertError> {
+    fn read_word(&mut self) -> Result<&'a str> {
         let rest = self.remaining_bytes();
         let white = rest.len() - rest.trim_ascii_start().len();
         let rest = &rest[white..];
@@ -356,7 +351,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn read_text(&mut self, values: usize, dtype: Dtype) -> Result<Vec<u8>, ConvertError> {
+    fn read_text(&mut self, values: usize, dtype: Dtype) -> Result<Vec<u8>> {
         let available = self.remaining_bytes().len();
         if values > available {
             let expected = format!("{values} numbers");
@@ -374,7 +369,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads colours: bytes, or fractions in text.
-    fn read_colours(&mut self, rows: usize, width: usize) -> Result<Column, ConvertError> {
+    fn read_colours(&mut self, rows: usize, width: usize) -> Result<Column> {
         if self.is_binary {
             return self.read_array(rows, width, "unsigned_char");
         }
@@ -384,7 +379,7 @@ impl<'a> Parser<'a> {
         new_column(UINT8, fractions.width(), values.map(byte).collect())
     }
 
-    fn read_strings(&mut self, name: &str, count: usize, scope: Scope) -> Result<(), ConvertError> {
+    fn read_strings(&mut self, name: &str, count: usize, scope: Scope) -> Result<()> {
         let mut texts = Vec::new();
         for _ in 0..count {
             if self.is_binary {
@@ -416,7 +411,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a length of 1, 2, 4 or 8 bytes, according to its two highest bits.
-    fn read_string_length(&mut self) -> Result<usize, ConvertError> {
+    fn read_string_length(&mut self) -> Result<usize> {
         let class = self.remaining_bytes().first().map_or(3, |first| first >> 6);
         let (size, bits) = match class {
             3 => (1, 6),
@@ -430,7 +425,7 @@ impl<'a> Parser<'a> {
         Ok(saturating_usize(value)) // a length that saturates is refused by `take`
     }
 
-    fn read_cells(&mut self, count: usize, size: usize) -> Result<Cells, ConvertError> {
+    fn read_cells(&mut self, count: usize, size: usize) -> Result<Cells> {
         if self.version < 5 {
             let values = self.read_array(size, 1, "int")?;
             return self.split_cells(count, &self.to_numbers(&values)?);
@@ -470,13 +465,13 @@ impl<'a> Parser<'a> {
         Ok(Cells { offsets: offsets.into_iter().skip(1).collect(), ids })
     }
 
-    fn to_numbers(&self, values: &Column) -> Result<Vec<i64>, ConvertError> {
+    fn to_numbers(&self, values: &Column) -> Result<Vec<i64>> {
         to_integers(values)
             .map_err(|found| self.input_error(Class::OutOfBounds, "numbers of points", found))
     }
 
     /// Divides numbers into cells, each a count and its points.
-    fn split_cells(&self, count: usize, values: &[i64]) -> Result<Cells, ConvertError> {
+    fn split_cells(&self, count: usize, values: &[i64]) -> Result<Cells> {
         let mut cells = Cells::default();
         let mut rest = values;
         for _ in 0..count {
@@ -551,7 +546,7 @@ const MAX_LINE_BYTES: usize = 1 << 16;
 mod tests {
     use super::*;
 
-    fn parse_text(sections: &str) -> Result<PolyData, ConvertError> {
+    fn parse_text(sections: &str) -> Result<PolyData> {
         let text = format!("# vtk DataFile Version 3.0\n\nASCII\nDATASET POLYDATA\n{sections}");
         parse(&WholeFile { bytes: text.into_bytes(), path: None, format: "VTK" })
     }

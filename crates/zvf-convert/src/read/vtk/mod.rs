@@ -15,6 +15,7 @@ mod legacy;
 mod vtp;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
@@ -25,14 +26,13 @@ use super::input::Bytes;
 use super::polygon::Corners;
 use super::values::batch_error;
 use super::{Format, Piece, ReadOptions, Reader};
-use crate::ConvertError;
 
-pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
     legacy::parse(&file)?.into_geometry(&file, options)?.into_reader(Format::Vtk, options)
 }
 
-pub(crate) fn open_xml(bytes: Bytes, options: &ReadOptions) -> Result<Reader, ConvertError> {
+pub(crate) fn open_xml(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let file = WholeFile::read(bytes, options)?;
     vtp::parse(&file)?.into_geometry(&file, options)?.into_reader(Format::Vtp, options)
 }
@@ -80,7 +80,7 @@ struct PolyData {
 }
 
 impl PolyData {
-    fn new() -> Result<Self, ConvertError> {
+    fn new() -> Result<Self> {
         Ok(Self {
             points: super::values::new_column(Dtype::FLOAT32, 3, Vec::new())?,
             verts: Cells::default(),
@@ -97,7 +97,7 @@ impl PolyData {
     }
 
     /// Checks that cells name existing points, and that data have a row for each point or cell.
-    fn check(&self, file: &WholeFile) -> Result<(), ConvertError> {
+    fn check(&self, file: &WholeFile) -> Result<()> {
         let points = self.points.len();
         let is_point = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < points);
         let sorts = [
@@ -166,11 +166,7 @@ impl PolyData {
         kinds
     }
 
-    fn into_geometry(
-        self,
-        file: &WholeFile,
-        options: &ReadOptions,
-    ) -> Result<Geometry, ConvertError> {
+    fn into_geometry(self, file: &WholeFile, options: &ReadOptions) -> Result<Geometry> {
         self.check(file)?;
         let mut kinds = self.kinds();
         let kind = options.kind.or(kinds.first().copied()).unwrap_or(Kind::PointCloud);
@@ -212,22 +208,18 @@ impl PolyData {
         geometry
     }
 
-    fn build_mesh(
-        &self,
-        file: &WholeFile,
-        options: &ReadOptions,
-    ) -> Result<Geometry, ConvertError> {
+    fn build_mesh(&self, file: &WholeFile, options: &ReadOptions) -> Result<Geometry> {
         let mut geometry = Geometry::new(Kind::Mesh, self.points.clone());
         geometry.fields.clone_from(&self.point_data);
         let first = self.verts.len() + self.lines.len();
         let mut corners = Corners::new(options.polygons);
         let mut sources = Vec::new(); // the row of cell data of each face
         let points = to_u64(self.points.len());
-        let mut add = |face: &[i64], row: usize| -> Result<(), ConvertError> {
+        let mut add = |face: &[i64], row: usize| -> Result<()> {
             let input_error = |class, expected: String| {
-                let place = crate::error::Place::Named(format!("cell {row}"));
+                let place = format!("cell {row}");
                 let found = format!("{} corners", face.len());
-                crate::error::BadInput::new(class, file.format, place, expected, found)
+                crate::error::bad_input(class, file.format, place, expected, found)
             };
             let count = to_u64(face.len());
             corners.check_face(count).map_err(|refusal| refusal.into_error(input_error))?;
@@ -263,7 +255,7 @@ impl PolyData {
         Ok(geometry)
     }
 
-    fn build_graph(&self, kind: Kind) -> Result<Geometry, ConvertError> {
+    fn build_graph(&self, kind: Kind) -> Result<Geometry> {
         let mut geometry = Geometry::new(kind, self.points.clone());
         geometry.fields.clone_from(&self.point_data);
         if let Some((at, ids)) = find_ids(&geometry.fields) {
@@ -283,7 +275,7 @@ impl PolyData {
         Ok(geometry)
     }
 
-    fn build_chains(&self, kind: Kind) -> Result<Geometry, ConvertError> {
+    fn build_chains(&self, kind: Kind) -> Result<Geometry> {
         let rows: Vec<usize> =
             self.lines.ids.iter().filter_map(|id| usize::try_from(*id).ok()).collect();
         let is_identity =

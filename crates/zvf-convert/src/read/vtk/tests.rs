@@ -1,12 +1,13 @@
 //! Tests of the VTK reader.
 
 use serde_json::Value as Json;
+use zvf_error::Result;
 
 use super::*;
 use crate::read::Polygons;
 use crate::read::golden::{self, Gathered};
 
-fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile), ConvertError> {
+fn parse(path: &std::path::Path) -> Result<(PolyData, WholeFile)> {
     let mut bytes = Bytes::open(path)?;
     let is_xml = path.extension().is_some_and(|extension| extension == "vtp");
     bytes.set_format(if is_xml { Format::Vtp } else { Format::Vtk });

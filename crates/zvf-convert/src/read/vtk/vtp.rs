@@ -10,19 +10,19 @@
 //! `AppendedData` need not be XML, so that only the part before it is parsed as XML.
 
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::{saturating_i64, saturating_usize, to_u64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, Field};
 
 use super::{PolyData, to_integers};
-use crate::ConvertError;
 use crate::read::geometry::{UINT8, UINT16, WholeFile, dtype, text_field};
 use crate::read::packed::{PackedFault, decode_base64, inflate, unpack_lz4, unpack_xz};
 use crate::read::values::{Values, new_column, quote_start};
 use crate::read::xml::{Element, Node, Xml};
 
-pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
+pub(super) fn parse(file: &WholeFile) -> Result<PolyData> {
     let (text, appended) = split_appended(file)?;
     let mut xml = Xml::new(file, text);
     let element = loop {
@@ -66,7 +66,7 @@ pub(super) fn parse(file: &WholeFile) -> Result<PolyData, ConvertError> {
 }
 
 /// Splits the file into the XML before the appended data, and the data after `_`.
-fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>), ConvertError> {
+fn split_appended(file: &WholeFile) -> Result<(&str, Option<Appended<'_>>)> {
     let mark = b"<AppendedData";
     let start = file.bytes.windows(mark.len()).position(|bytes| bytes == mark);
     let Some(start) = start else { return Ok((file.text()?, None)) };
@@ -112,11 +112,7 @@ enum Compressor {
 }
 
 impl<'a> ArrayDecoder<'a> {
-    fn new(
-        file: &'a WholeFile,
-        element: &Element,
-        appended: Option<Appended<'a>>,
-    ) -> Result<Self, ConvertError> {
+    fn new(file: &'a WholeFile, element: &Element, appended: Option<Appended<'a>>) -> Result<Self> {
         let input_error = |class, expected: &str, found: &str| {
             file.input_error_at(class, element.at, expected, format!("{found:?}"))
         };
@@ -144,22 +140,16 @@ impl<'a> ArrayDecoder<'a> {
         Ok(Self { file, appended, big_endian, count_bytes, compressor })
     }
 
-    fn input_error(
-        &self,
-        array: &Array,
-        class: Class,
-        expected: String,
-        found: String,
-    ) -> ConvertError {
+    fn input_error(&self, array: &Array, class: Class, expected: String, found: String) -> Error {
         self.file.input_error_in(class, array.place(), expected, found)
     }
 
-    fn packed_error(&self, array: &Array, fault: PackedFault) -> ConvertError {
+    fn packed_error(&self, array: &Array, fault: PackedFault) -> Error {
         self.file.input_error_in(fault.class, array.place(), fault.expected, fault.found)
     }
 
     /// Decodes the numbers of `array`, and checks that there are `rows` of them where the number is known.
-    fn read(&self, array: &Array, rows: Option<usize>) -> Result<Column, ConvertError> {
+    fn read(&self, array: &Array, rows: Option<usize>) -> Result<Column> {
         let kind = array.element.get("type").unwrap_or_default();
         let Some((_, dtype)) = TYPES.iter().find(|(name, _)| *name == kind) else {
             let expected = "a type of numbers".to_owned();
@@ -196,7 +186,7 @@ impl<'a> ArrayDecoder<'a> {
         found: usize,
         size: Option<usize>,
         stride: usize,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         if size.is_none_or(|size| size == found) && found.is_multiple_of(stride) {
             return Ok(());
         }
@@ -207,7 +197,7 @@ impl<'a> ArrayDecoder<'a> {
         Err(self.input_error(array, Class::CountMismatch, expected, format!("{found} bytes")))
     }
 
-    fn read_text(&self, array: &Array, dtype: Dtype) -> Result<Vec<u8>, ConvertError> {
+    fn read_text(&self, array: &Array, dtype: Dtype) -> Result<Vec<u8>> {
         let mut values = Values::new(dtype, 1);
         for word in array.text.split_ascii_whitespace() {
             if !values.push_text(word) {
@@ -222,7 +212,7 @@ impl<'a> ArrayDecoder<'a> {
         Ok(values.take()?.bytes().to_vec())
     }
 
-    fn read_bytes(&self, array: &Array, size: Option<usize>) -> Result<Vec<u8>, ConvertError> {
+    fn read_bytes(&self, array: &Array, size: Option<usize>) -> Result<Vec<u8>> {
         let inline: Vec<u8>;
         let mut packed = match array.element.get("format") {
             Some("binary") => {
@@ -248,7 +238,7 @@ impl<'a> ArrayDecoder<'a> {
         unpacked.map_err(|fault| self.packed_error(array, fault))
     }
 
-    fn find_appended(&self, array: &Array) -> Result<Packed<'a>, ConvertError> {
+    fn find_appended(&self, array: &Array) -> Result<Packed<'a>> {
         let offset = array.element.get("offset").and_then(|text| text.trim().parse::<usize>().ok());
         let Some(appended) = self.appended else {
             let expected = "appended data".to_owned();
@@ -348,7 +338,7 @@ impl<'a> ArrayDecoder<'a> {
         Ok(all)
     }
 
-    fn read_strings(&self, array: &Array) -> Result<Vec<String>, ConvertError> {
+    fn read_strings(&self, array: &Array) -> Result<Vec<String>> {
         let bytes = match array.element.get("format") {
             Some("ascii") => {
                 // Some programs write bytes as signed numbers.
@@ -374,7 +364,7 @@ impl<'a> ArrayDecoder<'a> {
         Ok(texts)
     }
 
-    fn push_field_data(&self, data: &mut PolyData, array: &Array) -> Result<(), ConvertError> {
+    fn push_field_data(&self, data: &mut PolyData, array: &Array) -> Result<()> {
         if array.element.get("type") == Some("String") {
             let texts = self.read_strings(array)?.into_iter().map(Json::String).collect();
             data.field_data.push((array.name(), Json::Array(texts)));
@@ -446,7 +436,7 @@ impl Array {
 }
 
 /// Reads all arrays up to the end of the element `name`.
-fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>, ConvertError> {
+fn read_arrays(xml: &mut Xml<'_>, name: &str) -> Result<Vec<Array>> {
     let mut all = Vec::new();
     loop {
         match xml.next()? {
@@ -467,12 +457,8 @@ struct Piece {
 }
 
 impl Piece {
-    fn read(
-        xml: &mut Xml<'_>,
-        decoder: &ArrayDecoder<'_>,
-        element: &Element,
-    ) -> Result<Self, ConvertError> {
-        let count = |name: &str| -> Result<usize, ConvertError> {
+    fn read(xml: &mut Xml<'_>, decoder: &ArrayDecoder<'_>, element: &Element) -> Result<Self> {
+        let count = |name: &str| -> Result<usize> {
             let text = element.get(name).unwrap_or("0");
             text.trim().parse().map_err(|_no_number| {
                 let place = format!("Piece {name}");
@@ -546,7 +532,7 @@ impl Piece {
     }
 
     /// Appends the piece to the pieces before.
-    fn join(self, file: &WholeFile, to: &mut PolyData, is_first: bool) -> Result<(), ConvertError> {
+    fn join(self, file: &WholeFile, to: &mut PolyData, is_first: bool) -> Result<()> {
         let new = self.data;
         if is_first {
             let field_data = std::mem::take(&mut to.field_data);
@@ -574,11 +560,7 @@ impl Piece {
     }
 }
 
-fn check_points(
-    decoder: &ArrayDecoder<'_>,
-    array: &Array,
-    points: &Column,
-) -> Result<(), ConvertError> {
+fn check_points(decoder: &ArrayDecoder<'_>, array: &Array, points: &Column) -> Result<()> {
     if points.width() == 3 && points.dtype().kind == DtypeKind::Float {
         return Ok(());
     }
@@ -586,11 +568,7 @@ fn check_points(
     Err(decoder.input_error(array, Class::BadShape, "three floats a point".to_owned(), found))
 }
 
-fn read_fields(
-    decoder: &ArrayDecoder<'_>,
-    arrays: &[Array],
-    rows: usize,
-) -> Result<Vec<Field>, ConvertError> {
+fn read_fields(decoder: &ArrayDecoder<'_>, arrays: &[Array], rows: usize) -> Result<Vec<Field>> {
     arrays
         .iter()
         .map(|array| match array.element.get("type") {
@@ -606,7 +584,7 @@ fn read_cells(
     sort: usize,
     arrays: &[Array],
     count: usize,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let find = |name: &str| arrays.iter().find(|array| array.name() == name);
     let (Some(offsets), Some(ids)) = (find("offsets"), find("connectivity")) else {
         return Ok(()); // the counts of cells are compared later
@@ -639,12 +617,7 @@ fn read_cells(
     Ok(())
 }
 
-fn join_rows(
-    file: &WholeFile,
-    place: &str,
-    old: &Column,
-    new: &Column,
-) -> Result<Column, ConvertError> {
+fn join_rows(file: &WholeFile, place: &str, old: &Column, new: &Column) -> Result<Column> {
     if (old.dtype(), old.width()) != (new.dtype(), new.width()) {
         let expected = format!("{} of {} as the first piece has", old.width(), old.dtype());
         let found = format!("{} of {}", new.width(), new.dtype());
@@ -660,7 +633,7 @@ fn join_cell_data(
     old_cells: [usize; 4],
     new: &Column,
     new_cells: [usize; 4],
-) -> Result<Column, ConvertError> {
+) -> Result<Column> {
     let (mut joined, mut a, mut b) = (old.slice(0..0), 0, 0);
     for (old_count, new_count) in old_cells.into_iter().zip(new_cells) {
         joined = join_rows(file, "CellData", &joined, &old.slice(a..a + old_count))?;
@@ -674,8 +647,8 @@ fn join_fields(
     file: &WholeFile,
     old: &[Field],
     new: &[Field],
-    join: impl Fn(&Column, &Column) -> Result<Column, ConvertError>,
-) -> Result<Vec<Field>, ConvertError> {
+    join: impl Fn(&Column, &Column) -> Result<Column>,
+) -> Result<Vec<Field>> {
     let names = |fields: &[Field]| fields.iter().map(|f| f.name.to_string()).collect::<Vec<_>>();
     if names(old) != names(new) {
         let (expected, found) = (format!("{:?}", names(old)), format!("{:?}", names(new)));

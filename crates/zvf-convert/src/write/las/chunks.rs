@@ -4,10 +4,11 @@ use laz::laszip::{ChunkTable, ChunkTableEntry, LazItemRecordBuilder, LazVlr, Laz
 use laz::record::{
     LayeredPointRecordCompressor, RecordCompressor, SequentialPointRecordCompressor,
 };
+use zvf_error::Result;
 
 use super::schema::{Schema, refuse};
+use crate::isolate;
 use crate::read::las::header::RECORD_BYTES;
-use crate::{ConvertError, isolate};
 use zvf_format::num::{to_u64, usize_from_u32};
 
 /// A LAZ compressor that cuts points into chunks.
@@ -22,7 +23,7 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Creates a compressor of chunks of the usual size, or of any size where `is_variable` is set.
-    pub(super) fn new(schema: &Schema, is_variable: bool) -> Result<Self, ConvertError> {
+    pub(super) fn new(schema: &Schema, is_variable: bool) -> Result<Self> {
         let extra = schema.record_bytes - RECORD_BYTES[usize::from(schema.point_format)];
         let items = LazItemRecordBuilder::default_for_point_format_id(schema.point_format, extra);
         let items = items.map_err(|error| refuse(error.to_string()))?;
@@ -43,14 +44,14 @@ impl Chunks {
     }
 
     /// Returns the data of the VLR that describes the compression.
-    pub(super) fn record(&self) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn record(&self) -> Result<Vec<u8>> {
         let mut data = Vec::new();
         self.vlr.write_to(&mut data)?;
         Ok(data)
     }
 
     /// Adds points, and returns the chunks that are now full.
-    pub(super) fn push(&mut self, records: &[u8]) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn push(&mut self, records: &[u8]) -> Result<Vec<u8>> {
         self.buffer.extend_from_slice(records);
         let mut full = Vec::new();
         while self.buffer.len() >= self.chunk_bytes {
@@ -62,7 +63,7 @@ impl Chunks {
     }
 
     /// Compresses all `records` to one chunk.
-    pub(super) fn compress(&mut self, records: &[u8]) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn compress(&mut self, records: &[u8]) -> Result<Vec<u8>> {
         let mut compressor: Box<dyn RecordCompressor<Vec<u8>>> = if self.layered {
             Box::new(LayeredPointRecordCompressor::new(Vec::new()))
         } else {
@@ -84,7 +85,7 @@ impl Chunks {
     }
 
     /// Returns the last chunk and the chunk table.
-    pub(super) fn finish(&mut self) -> Result<(Vec<u8>, Vec<u8>), ConvertError> {
+    pub(super) fn finish(&mut self) -> Result<(Vec<u8>, Vec<u8>)> {
         let rest = std::mem::take(&mut self.buffer);
         let last = if rest.is_empty() { Vec::new() } else { self.compress(&rest)? };
         let mut table = Vec::new();

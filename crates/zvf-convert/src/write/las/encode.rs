@@ -1,10 +1,11 @@
 //! Encoder of rows as point records, with a summary for the header.
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Column, Value};
 
 use super::schema::{Schema, Slot, put_bytes, refuse};
-use crate::ConvertError;
+use crate::error::{cannot_hold, other_columns};
 use crate::read::las::layout::Form;
 
 /// Scale and offset of each axis.
@@ -107,7 +108,7 @@ pub(super) fn encode(
     grid: &Grid,
     batch: &Batch,
     summary: &mut Summary,
-) -> Result<Vec<u8>, ConvertError> {
+) -> Result<Vec<u8>> {
     let size = usize::from(schema.record_bytes);
     let mut records = vec![0; batch.len() * size];
     let axes = usize_from_u32(batch.positions().width());
@@ -127,7 +128,7 @@ pub(super) fn encode(
     for slot in &schema.slots {
         let Some(field) = batch.fields().get(slot.column) else {
             let found = format!("{} attributes", batch.fields().len());
-            return Err(ConvertError::Columns { expected: slot.field.name.clone(), found });
+            return Err(other_columns(slot.field.name.clone(), found));
         };
         put_column(slot, &field.column, &mut records, size)?;
     }
@@ -147,11 +148,11 @@ pub(super) fn encode(
     }
     summary.count += to_u64(batch.len());
     if schema.minor < 4 && summary.count > u64::from(u32::MAX) {
-        return Err(ConvertError::NoType {
-            format: "LAS",
-            what: format!("more than {} points in version 1.{}", u32::MAX, schema.minor),
-            advice: "set las.version to 1.4",
-        });
+        return Err(cannot_hold(
+            "LAS",
+            format!("more than {} points in version 1.{}", u32::MAX, schema.minor),
+            "set las.version to 1.4",
+        ));
     }
     Ok(records)
 }
@@ -171,11 +172,11 @@ impl Summary {
     }
 }
 
-fn coordinate_overflow(grid: &Grid, axis: usize, value: f64) -> ConvertError {
+fn coordinate_overflow(grid: &Grid, axis: usize, value: f64) -> Error {
     let (scale, offset) = (grid.scales.get(axis), grid.offsets.get(axis));
     let what = format!("{value} on axis {axis} with scale {scale:?} and offset {offset:?}");
     let advice = "a coordinate is a finite number, 32 bits times the scale; choose another --scale";
-    ConvertError::NoType { format: "LAS", what, advice }
+    cannot_hold("LAS", what, advice)
 }
 
 /// Returns the object of each vertex, or -1.
@@ -191,12 +192,7 @@ fn owners(batch: &Batch) -> Vec<i64> {
 }
 
 /// Writes the values of a column to the field of its slot.
-fn put_column(
-    slot: &Slot,
-    column: &Column,
-    records: &mut [u8],
-    size: usize,
-) -> Result<(), ConvertError> {
+fn put_column(slot: &Slot, column: &Column, records: &mut [u8], size: usize) -> Result<()> {
     let field = &slot.field;
     let (value_bytes, stored_bytes) =
         (saturating_usize(column.dtype().size), saturating_usize(field.stored.size));
@@ -204,7 +200,7 @@ fn put_column(
     if usize_from_u32(column.width()) < slot.first + width {
         let expected = format!("{:?} of {} values or more", field.name, slot.first + width);
         let found = format!("{} values", column.width());
-        return Err(ConvertError::Columns { expected, found });
+        return Err(other_columns(expected, found));
     }
     let first = slot.first * value_bytes;
     let bits = match field.form {
@@ -244,7 +240,7 @@ fn put_integer(
     record: &mut [u8],
     place: usize,
     value: &Value,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let integer = match value {
         Value::Int(n) => i128::from(*n),
         Value::UInt(n) => i128::from(*n),

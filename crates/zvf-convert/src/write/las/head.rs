@@ -1,10 +1,11 @@
 //! Encoder of the LAS header and of variable-length records.
 
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 
 use super::encode::{Grid, Summary};
 use super::schema::{Schema, put_bytes, truncate_text};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 
 /// A variable-length record, before the points (VLR) or after them (EVLR).
 #[derive(Clone, Debug)]
@@ -25,14 +26,14 @@ impl OutRecord {
     /// # Errors
     ///
     /// When it has more.
-    pub(super) fn vlr(&self) -> Result<Vec<u8>, ConvertError> {
+    pub(super) fn vlr(&self) -> Result<Vec<u8>> {
         let mut raw = vec![0; 54];
         self.put_name(&mut raw);
         let data_bytes = u16::try_from(self.data.len()).map_err(|_too_long| {
             let (user, id, len) = (&self.user, self.id, self.data.len());
             let what = format!("a record {user:?} {id} of {len} bytes before the points");
             let advice = "leave columns out";
-            ConvertError::NoType { format: "LAS", what, advice }
+            cannot_hold("LAS", what, advice)
         })?;
         put_bytes(&mut raw, 20, &data_bytes.to_le_bytes());
         put_bytes(&mut raw, 22, truncate_text(&self.description, 32));

@@ -18,6 +18,7 @@ mod schema;
 use std::io::{Cursor, Seek as _, SeekFrom, Write};
 
 use serde_json::{Map, Value as Json};
+use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
 use zvf_model::Batch;
 
@@ -25,8 +26,8 @@ use self::chunks::Chunks;
 use self::encode::{Grid, Summary, encode};
 use self::head::{Head, OutRecord, header_bytes};
 use self::schema::{Schema, SchemaRequest, parse_u8, refuse};
-use super::{Loss, Opened, Report, SeekWrite, Target, WriteOptions, Writer, begin_once, count_u32};
-use crate::ConvertError;
+use super::{Loss, Opened, Report, SeekWrite, Sink, Target, WriteOptions, begin_once, count_u32};
+use crate::error::cannot_hold;
 use crate::read::las::record::{decode_hex, find_record};
 use crate::read::source::Numbers;
 use crate::read::{Header, Piece};
@@ -85,7 +86,7 @@ impl<'a> LasWriter<'a> {
         target: Target<'a>,
         options: &WriteOptions,
         variant: Variant,
-    ) -> Result<Box<dyn Writer + 'a>, ConvertError> {
+    ) -> Result<Box<dyn Sink + 'a>> {
         let mut target = target.into_file("LAS")?;
         let base = if target.can_seek() { target.stream_position()? } else { 0 };
         let buffer = (!target.can_seek()).then(|| Cursor::new(Vec::new()));
@@ -102,22 +103,22 @@ impl<'a> LasWriter<'a> {
     }
 
     /// Writes bytes, and refuses them where the buffer exceeds the memory limit.
-    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(buffer) = &self.buffer {
             let size = to_u64(buffer.get_ref().len());
             if size > self.options.memory {
-                return Err(ConvertError::NoType {
-                    format: "LAS",
-                    what: format!("more than {} bytes in a stream", self.options.memory),
-                    advice: "write a file: the header counts the points",
-                });
+                return Err(cannot_hold(
+                    "LAS",
+                    format!("more than {} bytes in a stream", self.options.memory),
+                    "write a file: the header counts the points",
+                ));
             }
         }
         Ok(self.output().write_all(bytes)?)
     }
 
     /// Reserves the header, and writes the records before the points.
-    fn write_start(&mut self, state: &mut State) -> Result<(), ConvertError> {
+    fn write_start(&mut self, state: &mut State) -> Result<()> {
         let records = state.vlrs.iter().map(OutRecord::vlr).collect::<Result<Vec<_>, _>>()?;
         let records = records.concat();
         let header = usize::from(header_bytes(state.schema.minor));
@@ -131,7 +132,7 @@ impl<'a> LasWriter<'a> {
     }
 
     /// Chooses the grid where there is none, and writes the pending batches.
-    fn write_pending(&mut self, state: &mut State) -> Result<(), ConvertError> {
+    fn write_pending(&mut self, state: &mut State) -> Result<()> {
         if state.grid.is_none() {
             let batches = &state.pending_batches;
             let axes = batches.first().map_or(3, |batch| batch.positions().width());
@@ -146,20 +147,20 @@ impl<'a> LasWriter<'a> {
         Ok(())
     }
 
-    fn write_batch(&mut self, state: &mut State, batch: &Batch) -> Result<(), ConvertError> {
+    fn write_batch(&mut self, state: &mut State, batch: &Batch) -> Result<()> {
         let Some(grid) = state.grid else { return Ok(()) };
         let records = encode(&state.schema, &grid, batch, &mut state.summary)?;
         if let Some(tree) = &mut state.tree {
             tree.extend_from_slice(&records);
             if to_u64(tree.len()) > self.options.memory {
-                return Err(ConvertError::NoType {
-                    format: "COPC",
-                    what: format!(
+                return Err(cannot_hold(
+                    "COPC",
+                    format!(
                         "more than {} bytes of points, all of which it sorts",
                         self.options.memory
                     ),
-                    advice: "raise --memory-limit, or write LAZ",
-                });
+                    "raise --memory-limit, or write LAZ",
+                ));
             }
             return Ok(());
         }
@@ -172,7 +173,7 @@ impl<'a> LasWriter<'a> {
         }
     }
 
-    fn end(&mut self, state: &mut State) -> Result<(), ConvertError> {
+    fn end(&mut self, state: &mut State) -> Result<()> {
         self.write_pending(state)?;
         self.write_octree(state)?;
         if let Some(chunks) = &mut state.chunks {
@@ -223,7 +224,7 @@ impl<'a> LasWriter<'a> {
     }
 
     /// Writes each node of the octree as a chunk, and adds the record of the hierarchy.
-    fn write_octree(&mut self, state: &mut State) -> Result<(), ConvertError> {
+    fn write_octree(&mut self, state: &mut State) -> Result<()> {
         let (Some(tree), Some(grid)) = (state.tree.take(), state.grid) else { return Ok(()) };
         let size = usize::from(state.schema.record_bytes);
         let cube = octree::Cube::from_bounds(state.summary.min, state.summary.max);
@@ -253,8 +254,8 @@ impl<'a> LasWriter<'a> {
     }
 }
 
-impl Writer for LasWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for LasWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "LAS")?;
         let mut state = State::new(header, &self.options, self.variant)?;
         if state.grid.is_some() {
@@ -264,7 +265,7 @@ impl Writer for LasWriter<'_> {
         Ok(())
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         let Piece::Vertices(batch) = piece else { return Ok(()) };
         let Some(mut state) = self.state.take() else { return Ok(()) };
         if state.grid.is_some() {
@@ -282,7 +283,7 @@ impl Writer for LasWriter<'_> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         let Some(mut state) = self.state.take() else {
             return Err(refuse("a file of nothing".to_owned()));
         };
@@ -300,11 +301,7 @@ impl Writer for LasWriter<'_> {
 }
 
 impl State {
-    fn new(
-        header: &Header,
-        options: &WriteOptions,
-        variant: Variant,
-    ) -> Result<Self, ConvertError> {
+    fn new(header: &Header, options: &WriteOptions, variant: Variant) -> Result<Self> {
         let record = find_record(header);
         let extra = &options.extra;
         let recorded = |name: &str| record.and_then(|record| record.get(name));
@@ -401,7 +398,7 @@ impl State {
 }
 
 /// Parses a record of the header of the input, and returns whether it is an EVLR.
-fn parse_record(json: &Json) -> Result<(OutRecord, bool), ConvertError> {
+fn parse_record(json: &Json) -> Result<(OutRecord, bool)> {
     let text = |name: &str| json.get(name).and_then(Json::as_str).unwrap_or_default();
     let id = json.get("record_id").and_then(Json::as_u64).and_then(|id| u16::try_from(id).ok());
     let id = id.ok_or_else(|| refuse("a record without an id of 16 bits".to_owned()))?;
@@ -417,11 +414,11 @@ fn read_option<T>(
     extra: &Map<String, Json>,
     name: &str,
     parse: impl FnOnce(&Json) -> Option<T>,
-) -> Result<Option<T>, ConvertError> {
+) -> Result<Option<T>> {
     let Some(value) = extra.get(name) else { return Ok(None) };
     parse(value).map(Some).ok_or_else(|| {
         let advice = "give a version from 1.2 to 1.4, a format from 0 to 10, a scale above 0";
-        ConvertError::NoType { format: "LAS", what: format!("{name} of {value}"), advice }
+        cannot_hold("LAS", format!("{name} of {value}"), advice)
     })
 }
 

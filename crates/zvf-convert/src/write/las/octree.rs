@@ -4,9 +4,10 @@
 //! that each level is an even sample. A node of at most [`LEAF_POINTS`] points keeps all of them, as does a node of the
 //! deepest level. All points are in memory.
 
+use zvf_error::Result;
+
 use super::encode::Grid;
 use super::schema::{put_bytes, refuse};
-use crate::ConvertError;
 use crate::read::source::Numbers;
 
 /// A node of the octree with its points.
@@ -130,12 +131,7 @@ pub(super) fn encode_info(cube: Cube, root: (u64, u64), times: (f64, f64)) -> Ve
 /// # Errors
 ///
 /// When it has more bytes or points than 31 bits count.
-pub(super) fn encode_entry(
-    key: [i32; 4],
-    at: u64,
-    bytes: usize,
-    points: usize,
-) -> Result<Vec<u8>, ConvertError> {
+pub(super) fn encode_entry(key: [i32; 4], at: u64, bytes: usize, points: usize) -> Result<Vec<u8>> {
     let mut raw: Vec<u8> = key.iter().flat_map(|n| n.to_le_bytes()).collect();
     raw.extend_from_slice(&at.to_le_bytes());
     for n in [bytes, points] {

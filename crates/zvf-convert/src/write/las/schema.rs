@@ -1,11 +1,12 @@
 //! Schema of a point record: the field of each attribute.
 
 use serde_json::Value as Json;
+use zvf_error::{Error, Result};
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::Field;
 
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::read::Header;
 use crate::read::las::header::RECORD_BYTES;
 use crate::read::las::layout::{EXTRA_TYPES, LasField, UINT8, has_colours, standard_fields};
@@ -45,7 +46,7 @@ pub(super) struct SchemaRequest {
 }
 
 impl Schema {
-    pub(super) fn new(header: &Header, request: SchemaRequest) -> Result<Self, ConvertError> {
+    pub(super) fn new(header: &Header, request: SchemaRequest) -> Result<Self> {
         let names: Vec<&str> = header.fields.iter().map(|field| &*field.name).collect();
         let point_format = choose_format(&names, request)?;
         let standard = standard_fields(point_format);
@@ -80,7 +81,7 @@ impl Schema {
     }
 
     /// Adds `bytes` to the record, and returns their offset.
-    fn extend_record(&mut self, bytes: usize) -> Result<usize, ConvertError> {
+    fn extend_record(&mut self, bytes: usize) -> Result<usize> {
         let offset = usize::from(self.record_bytes);
         self.record_bytes = u16::try_from(offset + bytes)
             .map_err(|_too_long| refuse(format!("points of more than {} bytes", u16::MAX)))?;
@@ -88,13 +89,13 @@ impl Schema {
     }
 
     /// Adds extra bytes for a column: one attribute of up to three values, otherwise one attribute a value.
-    fn add_extra(&mut self, column: usize, field: &Field) -> Result<(), ConvertError> {
+    fn add_extra(&mut self, column: usize, field: &Field) -> Result<()> {
         let Some((kind, stored)) = extra_type(field.column.dtype()) else {
             return Ok(()); // text: listed as a loss before
         };
         let width = field.column.width();
         let description = field.description.as_deref().unwrap_or_default();
-        let mut add = |name: &str, first: u32, width: u8| -> Result<(), ConvertError> {
+        let mut add = |name: &str, first: u32, width: u8| -> Result<()> {
             self.push_description(name, description, kind + (width - 1) * 10); // at most 30
             let mut extra_field = LasField::new(name, 0, stored);
             (extra_field.width, extra_field.extra) = (u32::from(width), true);
@@ -136,7 +137,7 @@ impl Schema {
 }
 
 /// Chooses the point format: the requested one, or the one that has the fields of the input.
-fn choose_format(names: &[&str], request: SchemaRequest) -> Result<u8, ConvertError> {
+fn choose_format(names: &[&str], request: SchemaRequest) -> Result<u8> {
     let has_field = |name: &str| names.contains(&name);
     let modern = if has_field("nir") {
         8
@@ -194,8 +195,8 @@ pub(super) fn put_bytes(raw: &mut [u8], at: usize, bytes: &[u8]) {
     raw[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-pub(super) fn refuse(what: String) -> ConvertError {
-    ConvertError::NoType { format: "LAS", what, advice: "leave columns out, or write Parquet" }
+pub(super) fn refuse(what: String) -> Error {
+    cannot_hold("LAS", what, "leave columns out, or write Parquet")
 }
 
 /// Returns a JSON number of at most 8 bits.

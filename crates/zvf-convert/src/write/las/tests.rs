@@ -1,13 +1,14 @@
 //! Tests of the LAS writer by round trips.
 
+use zvf_error::Result;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId};
 
 use super::encode::{Grid, Summary, encode};
 use super::schema::{Schema, SchemaRequest};
+use crate::Format;
 use crate::read::{Header, Input, Piece, ReadOptions, open};
 use crate::write::{self, Target, WriteOptions};
-use crate::{ConvertError, Format};
 
 fn folder() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/las")
@@ -29,7 +30,7 @@ fn rows(input: Input) -> (Header, Vec<Vec<u8>>) {
     (header, rows)
 }
 
-fn convert(input: Input, format: Format) -> Result<Vec<u8>, ConvertError> {
+fn convert(input: Input, format: Format) -> Result<Vec<u8>> {
     let reader = open(input, None, &ReadOptions::default())?;
     let mut file = std::io::Cursor::new(Vec::new());
     let writer = write::open(format, Target::file(&mut file), &WriteOptions::default())?;
@@ -108,10 +109,7 @@ fn cloud(points: &[[f64; 3]]) -> Batch {
     )
 }
 
-fn write_cloud(
-    batch: &Batch,
-    options: &WriteOptions,
-) -> Result<(Vec<u8>, Vec<String>), ConvertError> {
+fn write_cloud(batch: &Batch, options: &WriteOptions) -> Result<(Vec<u8>, Vec<String>)> {
     let empty = |field: &Field| field.with_column(field.column.slice(0..0));
     let header = Header {
         fields: batch.fields().iter().map(empty).collect(),
@@ -185,7 +183,7 @@ fn refuses_options_that_are_none() {
         let mut options = WriteOptions::default();
         options.extra.insert(name.into(), value);
         let error = write_cloud(&cloud(&[[0.0; 3]]), &options).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("LAS cannot hold {name} of ")), "{error}");
+        assert!(error.starts_with(&format!("Unsupported, LAS cannot hold {name} of ")), "{error}");
     }
     let mut options = WriteOptions::default();
     options.extra.insert("las.version".into(), "1.2".into());

@@ -6,138 +6,24 @@
 //! are faces, and their attributes are properties of those. PLY has no integer of 64 bits: such a column is written in
 //! 32 where every value fits, as `double` where every value is exact in it, and refused otherwise. Text is refused.
 //!
-//! The header has counts, so the pieces of a stream are spooled to files first ([`stream`]). A single batch is written
-//! directly; a test in [`stream`] checks that both write the same bytes.
+//! The header has counts, so pieces are spooled to files first ([`stream`]).
 
 mod stream;
 
 use std::io::Write;
 
-use zvf_format::num::to_u64;
+use zvf_error::{Error, Result};
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Value};
 
-use crate::ConvertError;
-use crate::elements::elements_as_rows;
-use crate::table::{Scalar, Source, Table};
+use crate::error::cannot_hold;
+use crate::table::{Scalar, Source};
 
 pub(crate) use stream::open;
 
-/// Writes one batch. `axes` are the names of the axes; those of the first three are fixed.
-///
-/// ```
-/// use zvf_convert::write_ply;
-/// use zvf_metadata::Dtype;
-/// use zvf_model::{Batch, Column, Kind};
-///
-/// let points = [1.5_f32, 2.0, 3.0].map(f32::to_le_bytes).concat();
-/// let batch = Batch::new(Kind::PointCloud, Column::new(Dtype::FLOAT32, 3, points.into())?);
-/// let mut file = Vec::new();
-/// write_ply(&batch, &[], &mut file)?;
-/// assert!(file.starts_with(b"ply\nformat binary_little_endian 1.0\n"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-///
-/// When writing fails, a code has no category, or a column has values that PLY cannot hold.
-pub fn write_ply(batch: &Batch, axes: &[String], out: &mut dyn Write) -> Result<(), ConvertError> {
-    let table = Table::new(batch, axes);
-    let columns: Vec<&Scalar<'_>> =
-        table.columns().iter().filter(|column| !matches!(column.source, Source::Part)).collect();
-    let properties: Vec<Property> = columns
-        .iter()
-        .map(|column| Property::infer(&table, column, batch.len()))
-        .collect::<Result<_, _>>()?;
-    let is_flat = batch.positions().width() == 2;
-    let edges = edges(batch);
-    let faces = batch.elements().filter(|elements| elements.width() > 2);
-    let corners = u8::try_from(faces.map_or(0, zvf_model::Elements::width)); // not written without faces
-    let corners = corners.map_err(|_too_wide| too_many_corners_error())?;
-    let rows = elements_as_rows(batch, 0)?;
-    let element_table = rows.as_ref().map(ElementTable::new).transpose()?;
-
-    writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {}", batch.len())?;
-    for (at, (column, property)) in columns.iter().zip(&properties).enumerate() {
-        writeln!(out, "property {} {}", property.name(), property_name(column, at)?)?;
-        if is_flat && at == 1 {
-            writeln!(out, "property {} z", property.name())?;
-        }
-    }
-    if let Some(faces) = faces {
-        writeln!(out, "element face {}", faces.len())?;
-        writeln!(out, "property list uchar int vertex_indices")?;
-        element_table.iter().try_for_each(|table| table.write_header(out))?;
-    }
-    if let Some(edges) = &edges {
-        writeln!(out, "element edge {}", edges.len())?;
-        writeln!(out, "property int vertex1\nproperty int vertex2")?;
-        element_table.iter().try_for_each(|table| table.write_header(out))?;
-    }
-    writeln!(out, "end_header")?;
-
-    for row in 0..batch.len() {
-        for (at, (column, property)) in columns.iter().zip(&properties).enumerate() {
-            property.write(&table.value(column, row)?, out)?;
-            if is_flat && at == 1 {
-                property.write(&Value::Int(0), out)?;
-            }
-        }
-    }
-    for (at, face) in faces.iter().flat_map(|faces| faces.iter()).enumerate() {
-        out.write_all(&[corners])?;
-        for row in face {
-            out.write_all(&encode_vertex(to_u64(*row))?)?;
-        }
-        element_table.iter().try_for_each(|table| table.write_row(at, out))?;
-    }
-    for (at, (from, to)) in edges.into_iter().flatten().enumerate() {
-        out.write_all(&encode_vertex(to_u64(from))?)?;
-        out.write_all(&encode_vertex(to_u64(to))?)?;
-        element_table.iter().try_for_each(|table| table.write_row(at, out))?;
-    }
-    Ok(())
-}
-
-fn too_many_corners_error() -> ConvertError {
+fn too_many_corners_error() -> Error {
     let what = "faces of more than 255 corners".to_owned();
-    ConvertError::NoType { format: "PLY", what, advice: "divide them into triangles" }
-}
-
-/// The attributes of edges or faces.
-struct ElementTable<'a> {
-    table: Table<'a>,
-    properties: Vec<Property>, // of the columns after those of the vertices
-    first: usize,              // the first of these columns
-}
-
-impl<'a> ElementTable<'a> {
-    /// Creates the table of the attributes of `rows`, whose positions are the vertices of elements.
-    fn new(rows: &'a Batch) -> Result<Self, ConvertError> {
-        let table = Table::new(rows, &[]);
-        let is_field = |column: &&Scalar<'_>| matches!(column.source, Source::Field(..));
-        let first = table.columns().iter().filter(|column| !is_field(column)).count();
-        let columns = table.columns().iter().filter(is_field);
-        let properties = columns.map(|column| Property::infer(&table, column, rows.len()));
-        let properties = properties.collect::<Result<_, _>>()?;
-        Ok(Self { table, properties, first })
-    }
-
-    fn columns(&self) -> impl Iterator<Item = (&Scalar<'a>, Property)> {
-        self.table.columns().iter().skip(self.first).zip(self.properties.iter().copied())
-    }
-
-    fn write_header(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
-        for (column, property) in self.columns() {
-            writeln!(out, "property {} {}", property.name(), property_name(column, NO_AXIS)?)?;
-        }
-        Ok(())
-    }
-
-    fn write_row(&self, row: usize, out: &mut dyn Write) -> Result<(), ConvertError> {
-        self.columns()
-            .try_for_each(|(column, property)| property.write(&self.table.value(column, row)?, out))
-    }
+    cannot_hold("PLY", what, "divide them into triangles")
 }
 
 /// Returns the edges of a batch: its elements of two vertices, or the neighbours in each part.
@@ -155,11 +41,9 @@ fn edges(batch: &Batch) -> Option<Vec<(usize, usize)>> {
     })
 }
 
-fn encode_vertex(row: u64) -> Result<[u8; 4], ConvertError> {
-    let number = i32::try_from(row).map_err(|_too_large| ConvertError::NoType {
-        format: "PLY",
-        what: format!("vertex number {row}"),
-        advice: "write it in parts, or as npy",
+fn encode_vertex(row: u64) -> Result<[u8; 4]> {
+    let number = i32::try_from(row).map_err(|_too_large| {
+        cannot_hold("PLY", format!("vertex number {row}"), "write it in parts, or as npy")
     })?;
     Ok(number.to_le_bytes())
 }
@@ -178,14 +62,6 @@ enum Property {
 }
 
 impl Property {
-    /// Returns the type that holds every value of a column.
-    fn infer(table: &Table<'_>, column: &Scalar<'_>, rows: usize) -> Result<Self, ConvertError> {
-        match Self::from_type(column) {
-            Some(property) => Ok(property),
-            None => Self::from_values(table, column, rows),
-        }
-    }
-
     /// Returns the type that holds every value of the type of a column; `None` where that depends on the values.
     fn from_type(column: &Scalar<'_>) -> Option<Self> {
         let dtype = match column.source {
@@ -204,20 +80,6 @@ impl Property {
             (DtypeKind::Float, _) => Self::Double,
             _ => return None,
         })
-    }
-
-    fn from_values(
-        table: &Table<'_>,
-        column: &Scalar<'_>,
-        rows: usize,
-    ) -> Result<Self, ConvertError> {
-        let mut property = Self::Int;
-        for row in 0..rows {
-            if i32::try_from(exact_integer(column, &table.value(column, row)?)?).is_err() {
-                property = Self::Double;
-            }
-        }
-        Ok(property)
     }
 
     /// Returns the bytes of a value.
@@ -245,7 +107,7 @@ impl Property {
 
     /// Writes a value that fits the type. A missing value is -1.
     #[expect(clippy::as_conversions, reason = "the column was chosen so that its values fit")]
-    fn write(self, value: &Value, out: &mut dyn Write) -> Result<(), ConvertError> {
+    fn write(self, value: &Value, out: &mut dyn Write) -> Result<()> {
         let (integer, real) = match value {
             Value::Bool(flag) => (i64::from(*flag), 0.0),
             Value::Int(n) => (*n, *n as f64),
@@ -265,7 +127,7 @@ impl Property {
 }
 
 /// Returns an integer that is exact in a double. A missing value is -1.
-fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError> {
+fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64> {
     let number = match value {
         Value::Int(n) => i128::from(*n),
         Value::UInt(n) => i128::from(*n),
@@ -274,7 +136,7 @@ fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError
         Value::Float(_) | Value::Text(_) => {
             let what = format!("the text of {:?}", column.name);
             let advice = "leave the column out, or write CSV or JSON lines";
-            return Err(ConvertError::NoType { format: "PLY", what, advice });
+            return Err(cannot_hold("PLY", what, advice));
         }
     };
     match i64::try_from(number) {
@@ -282,19 +144,19 @@ fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64, ConvertError
         _ => {
             let what = format!("{number} in {:?}", column.name);
             let advice = "leave the column out, or write npy";
-            Err(ConvertError::NoType { format: "PLY", what, advice })
+            Err(cannot_hold("PLY", what, advice))
         }
     }
 }
 
 /// Returns the name of a property: `x`, `y`, `z` for the first axes, as viewers expect, otherwise that of the column.
-fn property_name(column: &Scalar<'_>, at: usize) -> Result<String, ConvertError> {
+fn property_name(column: &Scalar<'_>, at: usize) -> Result<String> {
     let first = ["x", "y", "z"].get(at).filter(|_| matches!(column.source, Source::Axis(..)));
     let name = first.map_or(column.name.as_str(), |name| *name);
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_graphic()) {
         let what = format!("the name {name:?}");
         let advice = "leave the column out, or write CSV or JSON lines";
-        return Err(ConvertError::NoType { format: "PLY", what, advice });
+        return Err(cannot_hold("PLY", what, advice));
     }
     Ok(name.to_owned())
 }
@@ -304,19 +166,29 @@ const MAX_EXACT_IN_DOUBLE: u128 = 1 << 53;
 const NO_AXIS: usize = usize::MAX;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use zvf_metadata::Dtype;
     use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
 
     use super::*;
+    use crate::read::{Header, Piece};
+    use crate::write::{Target, WriteOptions};
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
         Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
     }
 
+    /// Writes one batch to `file`.
+    pub(crate) fn write_one(batch: &Batch, axes: &[String], file: &mut Vec<u8>) -> Result<()> {
+        let mut writer = open(Target::stream(file), &WriteOptions::default())?;
+        writer.begin(&Header::from_batch(batch, axes.to_vec()))?;
+        writer.write(Piece::Vertices(batch.clone()))?;
+        writer.finish().map(drop)
+    }
+
     fn write_batch(batch: &Batch) -> (String, Vec<u8>) {
         let mut file = Vec::new();
-        write_ply(batch, &[], &mut file).unwrap();
+        write_one(batch, &[], &mut file).unwrap();
         let end = file.windows(11).position(|bytes| bytes == b"end_header\n").unwrap() + 11;
         (String::from_utf8(file[..end].to_vec()).unwrap(), file[end..].to_vec())
     }
@@ -326,7 +198,7 @@ mod tests {
         let faces = |width: usize| {
             let batch = Batch::new(Kind::Mesh, column("int8", 3, &[1, 2, 3]));
             let batch = batch.with_elements(Elements::new(width, vec![0; width]).unwrap()).unwrap();
-            write_ply(&batch, &[], &mut Vec::new())
+            write_one(&batch, &[], &mut Vec::new())
         };
         faces(255).unwrap();
         let error = faces(256).unwrap_err().to_string();
@@ -398,12 +270,12 @@ mod tests {
         let with = |field: Field| {
             let batch =
                 Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
-            write_ply(&batch, &[], &mut Vec::new()).map_err(|error| error.to_string())
+            write_one(&batch, &[], &mut Vec::new()).map_err(|error| error.to_string())
         };
         let large = ((1_i64 << 53) + 1).to_le_bytes();
         assert_eq!(
             with(Field::new("n", column("int64", 1, &large))).unwrap_err(),
-            "PLY cannot hold 9007199254740993 in \"n\": leave the column out, or write npy"
+            "Unsupported, PLY cannot hold 9007199254740993 in \"n\": leave the column out, or write npy"
         );
         assert!(with(Field::new("n", column("int64", 1, &(1_i64 << 40).to_le_bytes()))).is_ok());
         assert!(with(Field::new("t", column("<U1", 1, &[0x61, 0, 0, 0]))).is_err());

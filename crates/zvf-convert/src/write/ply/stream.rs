@@ -10,17 +10,18 @@
 
 use std::io::{Read, Write};
 
+use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::{Batch, Value};
 
 use super::{NO_AXIS, Property, edges, encode_vertex, property_name};
-use crate::ConvertError;
 use crate::elements::{element_vertices, elements_as_rows};
+use crate::error::{cannot_hold, other_columns};
 use crate::read::{Header, Piece};
 use crate::table::{Scalar, Source, Table};
 use crate::write::collect::from_bad_batch;
 use crate::write::spool::Spool;
-use crate::write::{Opened, Report, Target, WriteOptions, Writer, begin_once};
+use crate::write::{Opened, Report, Sink, Target, WriteOptions, begin_once};
 
 pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a> {
     let out = target.into_file("PLY")?;
@@ -67,18 +68,18 @@ struct PlyColumn {
     decided_by: usize,
 }
 
-impl Writer for PlyWriter<'_> {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for PlyWriter<'_> {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         begin_once(&mut self.has_begun, "PLY")?;
         self.file = Some(PendingFile::new(header, &self.options)?);
         Ok(())
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         self.file.as_mut().map_or(Ok(()), |file| file.push(piece))
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(mut self: Box<Self>) -> Result<Report> {
         let Some(file) = self.file.take() else { return Ok(Report::default()) };
         let report = file.write_to(&mut self.out)?;
         self.out.flush()?;
@@ -87,7 +88,7 @@ impl Writer for PlyWriter<'_> {
 }
 
 impl PendingFile {
-    fn new(header: &Header, options: &WriteOptions) -> Result<Self, ConvertError> {
+    fn new(header: &Header, options: &WriteOptions) -> Result<Self> {
         let empty = header.empty_batch()?;
         let table = Table::new(&empty, &header.axes);
         let columns = infer_columns(vertex_columns(&table), empty.positions().width() == 2)?;
@@ -111,7 +112,7 @@ impl PendingFile {
         })
     }
 
-    fn push(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn push(&mut self, piece: Piece) -> Result<()> {
         match piece {
             Piece::Vertices(batch) => self.push_batch(&batch),
             Piece::Elements { rows, fields } => {
@@ -125,7 +126,7 @@ impl PendingFile {
         }
     }
 
-    fn push_batch(&mut self, batch: &Batch) -> Result<(), ConvertError> {
+    fn push_batch(&mut self, batch: &Batch) -> Result<()> {
         if batch.positions().width() != self.width {
             return Err(other_columns_error("positions"));
         }
@@ -145,12 +146,7 @@ impl PendingFile {
     }
 
     /// Adds the objects of vertices; vertices before the first batch with objects get none.
-    fn push_objects(
-        &mut self,
-        table: &Table<'_>,
-        before: u64,
-        len: usize,
-    ) -> Result<(), ConvertError> {
+    fn push_objects(&mut self, table: &Table<'_>, before: u64, len: usize) -> Result<()> {
         let objects = table.columns().iter().find(|column| matches!(column.source, Source::Object));
         let Some(object) = objects else {
             let nulls = if self.has_objects { to_u64(len) } else { 0 };
@@ -163,7 +159,7 @@ impl PendingFile {
     }
 
     /// Adds elements, whose vertices are the positions of `rows`.
-    fn push_elements(&mut self, rows: &Batch) -> Result<(), ConvertError> {
+    fn push_elements(&mut self, rows: &Batch) -> Result<()> {
         let corners = usize_from_u32(rows.positions().width());
         if self.corners != 0 && self.corners != corners {
             return Err(other_columns_error("elements of two widths"));
@@ -193,13 +189,13 @@ impl PendingFile {
         Ok(())
     }
 
-    fn write_to(mut self, out: &mut dyn Write) -> Result<Report, ConvertError> {
+    fn write_to(mut self, out: &mut dyn Write) -> Result<Report> {
         let missing = self.largest.filter(|row| *row >= self.vertices.count);
         if let Some(row) = missing {
             let what =
                 format!("an element of vertex {row}, where there are {}", self.vertices.count);
             let advice = "the input contradicts itself";
-            return Err(ConvertError::NoType { format: "PLY", what, advice });
+            return Err(cannot_hold("PLY", what, advice));
         }
         let vertices = self.vertices.count;
         writeln!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}")?;
@@ -241,7 +237,7 @@ impl Rows {
         columns: impl Iterator<Item = &'a Scalar<'b>> + Clone,
         is_flat: bool,
         len: usize,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let found = infer_columns(columns.clone(), is_flat)?;
         let same = |(spooled, column): (&PlyColumn, &PlyColumn)| {
             (&spooled.name, spooled.property) == (&column.name, column.property)
@@ -270,7 +266,7 @@ impl Rows {
         table: &Table<'_>,
         columns: impl Iterator<Item = &'a Scalar<'b>>,
         row: usize,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<()> {
         let mut width = 0;
         for column in columns {
             self.push_value(width, column, &table.value(column, row)?)?;
@@ -284,12 +280,7 @@ impl Rows {
         }
     }
 
-    fn push_value(
-        &mut self,
-        at: usize,
-        column: &Scalar<'_>,
-        value: &Value,
-    ) -> Result<(), ConvertError> {
+    fn push_value(&mut self, at: usize, column: &Scalar<'_>, value: &Value) -> Result<()> {
         let Some(ply_column) = self.columns.get_mut(at) else {
             return Err(other_columns_error("columns"));
         };
@@ -304,7 +295,7 @@ impl Rows {
     }
 
     /// Adds rows of one column without values.
-    fn push_nulls(&mut self, count: u64) -> Result<(), ConvertError> {
+    fn push_nulls(&mut self, count: u64) -> Result<()> {
         for _ in 0..count {
             self.spool.write_all(&(-1_i64).to_le_bytes())?;
         }
@@ -312,7 +303,7 @@ impl Rows {
         Ok(())
     }
 
-    fn write_header(&self, out: &mut dyn Write) -> Result<(), ConvertError> {
+    fn write_header(&self, out: &mut dyn Write) -> Result<()> {
         for column in &self.columns {
             writeln!(out, "property {} {}", self.final_property(column).name(), column.name)?;
         }
@@ -336,7 +327,7 @@ impl Rows {
     }
 
     /// Copies all rows, each with `head` bytes before its columns.
-    fn copy_to(&mut self, head: usize, out: &mut dyn Write) -> Result<(), ConvertError> {
+    fn copy_to(&mut self, head: usize, out: &mut dyn Write) -> Result<()> {
         let forms = self.forms();
         if forms.iter().all(|form| matches!(form, Form::Same(_))) {
             return Ok(self.spool.copy_to(out)?);
@@ -367,7 +358,7 @@ fn write_vertices(
     vertices: &mut Rows,
     objects: Option<&mut Rows>,
     out: &mut dyn Write,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let Some(objects) = objects else { return vertices.copy_to(0, out) };
     let (forms, object) = (vertices.forms(), objects.forms());
     let (mut from, mut beside) = (vertices.spool.reader()?, objects.spool.reader()?);
@@ -378,7 +369,7 @@ fn write_vertices(
     Ok(())
 }
 
-fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<(), ConvertError> {
+fn copy_row(forms: &[Form], from: &mut dyn Read, out: &mut dyn Write) -> Result<()> {
     let mut bytes = [0; 8];
     for form in forms {
         if let Form::Same(size) = form {
@@ -408,7 +399,7 @@ fn vertex_columns<'a, 'b>(
 fn infer_columns<'a, 'b: 'a>(
     columns: impl Iterator<Item = &'a Scalar<'b>>,
     is_flat: bool,
-) -> Result<Vec<PlyColumn>, ConvertError> {
+) -> Result<Vec<PlyColumn>> {
     let mut inferred: Vec<PlyColumn> = Vec::new();
     for (at, column) in columns.enumerate() {
         let axis = if matches!(column.source, Source::Axis(..)) { at } else { NO_AXIS };
@@ -422,9 +413,9 @@ fn infer_columns<'a, 'b: 'a>(
     Ok(inferred)
 }
 
-fn other_columns_error(what: &str) -> ConvertError {
+fn other_columns_error(what: &str) -> Error {
     let found = format!("{what} that the header does not name");
-    ConvertError::Columns { expected: "those of the header".to_owned(), found }
+    other_columns("those of the header".to_owned(), found)
 }
 
 #[cfg(test)]
@@ -435,7 +426,7 @@ mod tests {
     use super::*;
     use crate::read::ElementHeader;
     use crate::write::CollectedPieces;
-    use crate::write::ply::write_ply;
+    use crate::write::ply::tests::write_one;
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
         Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
@@ -461,7 +452,7 @@ mod tests {
         assert_eq!(report.vertices, batch.len() as u64);
         assert_eq!(report.elements, batch.elements().map_or(0, Elements::len) as u64);
         let mut single = Vec::new();
-        write_ply(&batch, &header.axes, &mut single).unwrap();
+        write_one(&batch, &header.axes, &mut single).unwrap();
         [stream, single]
     }
 

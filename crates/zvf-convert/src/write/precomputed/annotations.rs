@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
+use zvf_error::Result;
 use zvf_model::{Field, Kind, Value};
 use zvf_precomputed::encode::scatter;
 
 use super::sharded::Shards;
 use super::{Folder, Loss, Objects, property_type, push_value};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::read::precomputed::shards::Sharding;
 use crate::write::count_u32;
 
@@ -21,7 +22,7 @@ pub(super) fn write(
     sharding: Option<Sharding>,
     objects: &mut Objects,
     losses: &mut Vec<Loss>,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let extra = Extra::find(objects)?;
     let kind = match objects.header.kind {
         Kind::PointCloud => match &extra {
@@ -122,7 +123,7 @@ pub(super) fn write(
 }
 
 /// Checks that points have one vertex and lines two.
-fn check_lengths(objects: &Objects) -> Result<(), ConvertError> {
+fn check_lengths(objects: &Objects) -> Result<()> {
     let length = match objects.header.kind {
         Kind::PointCloud => 1,
         Kind::Line => 2,
@@ -134,7 +135,7 @@ fn check_lengths(objects: &Objects) -> Result<(), ConvertError> {
             let what = format!("an annotation of {} vertices, object {id}", rows.len());
             let advice =
                 "an annotation is a point or a line: leave objects out, or write polylines";
-            Err(ConvertError::NoType { format: "precomputed", what, advice })
+            Err(cannot_hold("precomputed", what, advice))
         }
     }
 }
@@ -146,7 +147,7 @@ struct Extra {
 }
 
 impl Extra {
-    fn find(objects: &Objects) -> Result<Option<Self>, ConvertError> {
+    fn find(objects: &Objects) -> Result<Option<Self>> {
         if objects.header.kind != Kind::PointCloud {
             return Ok(None);
         }
@@ -161,7 +162,7 @@ impl Extra {
         if let Some(id) = ids.find(|id| !objects.object_rows.contains_key(*id)) {
             let what = format!("object {id}, which has no {name}");
             let advice = "leave the object or the column out";
-            return Err(ConvertError::NoType { format: "precomputed", what, advice });
+            return Err(cannot_hold("precomputed", what, advice));
         }
         Ok(Some(Self { field, is_box: name == "upper_corner" }))
     }
@@ -383,7 +384,7 @@ impl Grid {
         &self,
         mut index: Index<'_>,
         records: &BTreeMap<u64, Vec<u8>>,
-    ) -> Result<(usize, Json), ConvertError> {
+    ) -> Result<(usize, Json)> {
         let mut limit = 1;
         for (cell, mut ids) in self.cells() {
             limit = limit.max(ids.len());
@@ -413,7 +414,7 @@ impl<'a> Index<'a> {
         Self { folder, key, shards: sharding.map(Shards::new), info }
     }
 
-    fn push(&mut self, number: u64, name: &str, bytes: Vec<u8>) -> Result<(), ConvertError> {
+    fn push(&mut self, number: u64, name: &str, bytes: Vec<u8>) -> Result<()> {
         match &mut self.shards {
             Some(shards) => {
                 shards.push(number, bytes);
@@ -424,7 +425,7 @@ impl<'a> Index<'a> {
     }
 
     /// Writes the shards, and returns the entry of the index in `info`.
-    fn finish(self) -> Result<Json, ConvertError> {
+    fn finish(self) -> Result<Json> {
         if let Some(shards) = self.shards {
             shards.write(self.folder, Some(self.key))?;
         }

@@ -27,13 +27,14 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
+use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_metadata::DtypeKind;
 use zvf_model::{Batch, Column, Field, Kind, ObjectId, Value};
 
 use super::chains::Millimeters;
-use super::{CollectedPieces, Loss, Opened, Report, Target, WriteOptions, Writer, begin_once};
-use crate::ConvertError;
+use super::{CollectedPieces, Loss, Opened, Report, Sink, Target, WriteOptions, begin_once};
+use crate::error::{bad_code, cannot_hold};
 use crate::read::precomputed::shards::Sharding;
 use crate::read::{Group, Header, Piece};
 
@@ -48,7 +49,7 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
         Some(_) => {
             let what = "a value of precomputed.mesh".to_owned();
             let advice = "give multilod, or legacy without shards";
-            return Err(ConvertError::NoType { format: "precomputed", what, advice });
+            return Err(cannot_hold("precomputed", what, advice));
         }
     };
     Ok(Box::new(PrecomputedWriter {
@@ -62,14 +63,14 @@ pub(crate) fn open<'a>(target: Target<'a>, options: &WriteOptions) -> Opened<'a>
 }
 
 /// Parses the options of shards; `None` without them.
-fn parse_sharding(options: &WriteOptions) -> Result<Option<Sharding>, ConvertError> {
-    let bits = |name: &str| -> Result<Option<u32>, ConvertError> {
+fn parse_sharding(options: &WriteOptions) -> Result<Option<Sharding>> {
+    let bits = |name: &str| -> Result<Option<u32>> {
         let Some(option) = options.extra.get(name) else { return Ok(None) };
         let bits = option.as_u64().and_then(|bits| u32::try_from(bits).ok());
         bits.filter(|bits| *bits <= MAX_SHARD_BITS).map(Some).ok_or_else(|| {
             let what = format!("{name} of {option}");
             let advice = "give a number of bits from 0 to 16";
-            ConvertError::NoType { format: "precomputed", what, advice }
+            cannot_hold("precomputed", what, advice)
         })
     };
     let shards = bits("precomputed.shard_bits")?;
@@ -99,7 +100,7 @@ struct PrecomputedWriter {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn write(&self, key: &str, bytes: &[u8]) -> Result<(), ConvertError> {
+    fn write(&self, key: &str, bytes: &[u8]) -> Result<()> {
         let path = self.0.join(key);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -109,7 +110,7 @@ impl Folder {
         Ok(file.sync_all()?)
     }
 
-    fn write_json(&self, key: &str, json: &Json) -> Result<(), ConvertError> {
+    fn write_json(&self, key: &str, json: &Json) -> Result<()> {
         self.write(key, json.to_string().as_bytes())
     }
 }
@@ -128,8 +129,8 @@ struct Objects {
     zero_values: u64,        // of attributes: written where a value is missing
 }
 
-impl Writer for PrecomputedWriter {
-    fn begin(&mut self, header: &Header) -> Result<(), ConvertError> {
+impl Sink for PrecomputedWriter {
+    fn begin(&mut self, header: &Header) -> Result<()> {
         let is_mesh = |collected: &CollectedPieces| collected.header.kind == Kind::Mesh;
         let is_next_level = self.is_multilod && header.kind == Kind::Mesh;
         if !is_next_level || !self.collected.iter().all(is_mesh) {
@@ -140,11 +141,11 @@ impl Writer for PrecomputedWriter {
         Ok(())
     }
 
-    fn write(&mut self, piece: Piece) -> Result<(), ConvertError> {
+    fn write(&mut self, piece: Piece) -> Result<()> {
         self.collected.last_mut().map_or(Ok(()), |collected| collected.push(piece))
     }
 
-    fn finish(self: Box<Self>) -> Result<Report, ConvertError> {
+    fn finish(self: Box<Self>) -> Result<Report> {
         let levels = self.collected.into_iter().map(Objects::new);
         let mut levels: Vec<Objects> = levels.collect::<Result<_, _>>()?;
         let (objects, coarser) = match levels.split_first_mut() {
@@ -192,7 +193,7 @@ impl Writer for PrecomputedWriter {
 }
 
 impl Objects {
-    fn new(mut collected: CollectedPieces) -> Result<Self, ConvertError> {
+    fn new(mut collected: CollectedPieces) -> Result<Self> {
         let fields = collected.take_object_fields();
         let batch = collected.take_batch()?;
         let CollectedPieces { header, objects, groups, .. } = collected;
@@ -210,14 +211,14 @@ impl Objects {
             if object_rows.insert(id, row).is_some() {
                 let what = format!("two objects of the id {id}");
                 let advice = "ids have to differ: leave the column of ids out";
-                return Err(ConvertError::NoType { format: "precomputed", what, advice });
+                return Err(cannot_hold("precomputed", what, advice));
             }
         }
         let mut rows: BTreeMap<u64, Vec<usize>> =
             object_rows.keys().map(|id| (*id, Vec::new())).collect();
         let is_chain = header.kind.is_chain();
         let points = header.kind == Kind::PointCloud && !header.objects;
-        let mut add = |object: ObjectId, row: usize| -> Result<(), ConvertError> {
+        let mut add = |object: ObjectId, row: usize| -> Result<()> {
             let id = match ids.get(&object) {
                 Some(id) => *id,
                 None => *ids.entry(object).or_insert(to_id(object.0)?),
@@ -301,10 +302,10 @@ impl Objects {
     }
 }
 
-fn to_id(id: i64) -> Result<u64, ConvertError> {
+fn to_id(id: i64) -> Result<u64> {
     u64::try_from(id).map_err(|_negative| {
         let advice = "ids are 0 or more: renumber the objects";
-        ConvertError::NoType { format: "precomputed", what: format!("the id {id}"), advice }
+        cannot_hold("precomputed", format!("the id {id}"), advice)
     })
 }
 
@@ -337,7 +338,7 @@ fn recorded_info(header: &Header) -> Option<&Json> {
 }
 
 /// Writes the segment properties to a folder of their own, and returns whether there are any.
-fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bool, ConvertError> {
+fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bool> {
     if objects.fields.is_empty() {
         return Ok(false);
     }
@@ -355,7 +356,7 @@ fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bo
             let values = values.collect::<Result<Vec<Option<Value>>, _>>();
             let values = values.map_err(|code| {
                 let column = field.name.to_string();
-                ConvertError::Category { column, code }
+                bad_code(&column, code)
             })?;
             let values = values.into_iter();
             properties.push(if field.categories.is_some() {

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::error::Error as _;
 
 use serde_json::json;
-use zvf_error::join_causes;
+use zvf_error::{Result, join_causes};
 use zvf_metadata::DtypeKind;
 use zvf_precomputed::encode::{LodMesh, encode_multilod};
 
 use super::sharded::Shards;
 use super::{Folder, Objects, property_type, push_value, write_segment_properties};
-use crate::ConvertError;
+use crate::error::cannot_hold;
 use crate::read::precomputed::shards::Sharding;
 use crate::write::count_u32;
 
@@ -18,7 +18,7 @@ pub(super) fn write_skeletons(
     folder: &Folder,
     sharding: Option<Sharding>,
     objects: &mut Objects,
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let mut fields = objects.batch.fields().to_vec();
     fields.retain(|field| field.column.dtype().kind != DtypeKind::Text);
     // Readers look for the radius first.
@@ -71,7 +71,7 @@ pub(super) fn write_skeletons(
     folder.write_json("info", &info)
 }
 
-pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<(), ConvertError> {
+pub(super) fn write_meshes(folder: &Folder, objects: &mut Objects) -> Result<()> {
     let mut info = json!({"@type": "neuroglancer_legacy_mesh"});
     if write_segment_properties(folder, objects)? {
         info["segment_properties"] = json!("segment_properties");
@@ -99,7 +99,7 @@ pub(super) fn write_multilod(
     sharding: Option<Sharding>,
     objects: &mut Objects,
     coarser: &[Objects],
-) -> Result<(), ConvertError> {
+) -> Result<()> {
     let mut info = json!({
         "@type": "neuroglancer_multilod_draco",
         "vertex_quantization_bits": 16,
@@ -114,15 +114,16 @@ pub(super) fn write_multilod(
     }
     let mut shards = sharding.map(Shards::new);
     let levels = std::iter::once(&*objects).chain(coarser);
-    let levels: Vec<(&Objects, HashMap<u64, Vec<u32>>)> = levels
-        .map(|level| Ok((level, elements_by_object(level)?)))
-        .collect::<Result<_, ConvertError>>()?;
+    let levels: Vec<(&Objects, HashMap<u64, Vec<u32>>)> =
+        levels.map(|level| Ok((level, elements_by_object(level)?))).collect::<Result<_>>()?;
     for id in objects.rows.keys() {
         let lods = collect_lods(*id, &levels);
-        let encoded = encode_multilod(&lods).map_err(|error| ConvertError::NoType {
-            format: "precomputed",
-            what: format!("the mesh of object {id}, {}", join_causes(&error, error.source())),
-            advice: "leave the object out, or write legacy meshes",
+        let encoded = encode_multilod(&lods).map_err(|error| {
+            cannot_hold(
+                "precomputed",
+                format!("the mesh of object {id}, {}", join_causes(&error, error.source())),
+                "leave the object out, or write legacy meshes",
+            )
         })?;
         match &mut shards {
             Some(shards) => shards.push_behind(*id, encoded.manifest, encoded.data),
@@ -167,7 +168,7 @@ fn triangulate_fan(face: &[u32]) -> Vec<[u32; 3]> {
 }
 
 /// Returns the edges or faces of each object, by the numbers of its own vertices.
-fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>, ConvertError> {
+fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>> {
     let mut places: Vec<Option<(u64, u32)>> = vec![None; objects.batch.len()];
     for (id, rows) in &objects.rows {
         for (at, row) in rows.iter().enumerate() {
@@ -181,13 +182,13 @@ fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>, Conve
         if ends.len() < element.len() || ends.iter().any(|end| end.0 != id) {
             let what = format!("an edge or face between object {id} and another");
             let advice = "give all its vertices to one object";
-            return Err(ConvertError::NoType { format: "precomputed", what, advice });
+            return Err(cannot_hold("precomputed", what, advice));
         }
         links.entry(id).or_default().extend(ends.into_iter().map(|(_, at)| at));
     }
     Ok(links)
 }
 
-fn count_vertices(n: usize) -> Result<u32, ConvertError> {
+fn count_vertices(n: usize) -> Result<u32> {
     count_u32(n, "precomputed", "vertices of an object")
 }

@@ -9,8 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use zvf_error::Result;
+
 use super::Folder;
-use crate::ConvertError;
 use crate::read::precomputed::shards::Sharding;
 
 /// The entries of a minishard: an id, its bytes, and the bytes before them that have no entry of their own.
@@ -40,7 +41,7 @@ impl Shards {
     }
 
     /// Writes all shards below a key of the folder, or directly below the folder.
-    pub(super) fn write(self, folder: &Folder, below: Option<&str>) -> Result<(), ConvertError> {
+    pub(super) fn write(self, folder: &Folder, below: Option<&str>) -> Result<()> {
         for (shard, minishards) in self.shards {
             let bytes = encode_shard(self.sharding.minishard_count(), minishards);
             let name = self.sharding.file_name(shard);
