@@ -43,15 +43,9 @@ impl Reader {
             return Ok(Vec::new());
         };
         let first_level = self.level(first).await?;
-        let kinds: Vec<Kind> = first_level
-            .kinds()
-            .first()
-            .copied()
-            .into_iter()
-            .chain(first_level.extra_kinds())
-            .collect();
         let mut found = Vec::new();
-        for kind in kinds {
+        let one = first_level.kinds().first().copied();
+        for kind in one.into_iter().chain(first_level.extra_kinds()) {
             let level = self.level_of_kind(first, kind).await?;
             let Some(index) = level.objects().await? else { continue };
             if let Ok(id) = text.parse().map(ObjectId)

@@ -16,6 +16,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::join;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_metadata::{GroupDoc, LayoutFamily, Node, Object};
@@ -162,7 +163,8 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
 pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing> {
     if shared.source.can_list() {
         // Chunks lie below arrays only: below a group, the same name is any name.
-        let node = shared.node(key).await?;
+        let (node, children) = join(shared.node(key), shared.source.children(key)).await;
+        let node = node?;
         let is_chunks = |name: &str| match node.as_deref() {
             Some(Node::Array(doc)) => match chunk_folder(doc.chunk_key_encoding) {
                 Some(folder) => name == folder,
@@ -170,8 +172,7 @@ pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing> {
             },
             Some(Node::Group(_)) | None => false,
         };
-        let children = shared.source.children(key).await?;
-        let nodes = children.into_iter().filter(|child| child.is_dir && !is_chunks(&child.name));
+        let nodes = children?.into_iter().filter(|child| child.is_dir && !is_chunks(&child.name));
         return Ok(Listing { names: nodes.map(|child| child.name).collect(), complete: true });
     }
     shared.notices.add(Notice::CannotEnumerate { key: key.clone() });

@@ -105,7 +105,8 @@ impl Context {
         let steps = self.mode != Mode::Crop;
         for (cell, (key, number), pieces) in found {
             let chain = Chain::new(&pieces, &loaded, self.cache.level.axes());
-            if if steps { chain.touches(region) } else { chain.has_vertex_in(region) } {
+            let is_hit = if steps { chain.touches(region) } else { chain.has_vertex_in(region) };
+            if is_hit {
                 hits.extend(owners[cell].fragment_owners(number));
             } else if steps {
                 ends.insert((key, number), [chain.end(false), chain.end(true)]);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use zvf_error::Result;
+use zvf_format::num::to_u64;
 use zvf_model::{Members, ObjectId, ObjectIndex};
 
 use super::Context;
@@ -79,9 +80,9 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
     for (id, row) in ids.iter().zip(index.find(&ids).await?) {
         found.extend(row.map(|row| (*id, row)));
     }
-    let mut start = 0;
-    while ranges && start < index.slots() {
-        let end = start.saturating_add(BATCH_IDS).min(index.slots()); // at most the slots
+    let slots = if ranges { index.slots() } else { 0 };
+    for start in (0..slots).step_by(BATCH_IDS) {
+        let end = start.saturating_add(to_u64(BATCH_IDS)).min(slots); // at most the slots
         for (id, row) in index.ids(start..end).await?.into_iter().zip(start..) {
             let in_range =
                 |group: &Members| matches!(group, Members::Range { .. }) && group.contains(id);
@@ -89,10 +90,9 @@ async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec
                 found.insert((id, row));
             }
         }
-        start = end;
     }
     Ok(found.into_iter().map(|(_, row)| row).collect())
 }
 
 /// Ids of the index that are read at a time.
-const BATCH_IDS: u64 = 1 << 16;
+const BATCH_IDS: usize = 1 << 16;

@@ -36,6 +36,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::join;
 use tokio::sync::OnceCell;
 use zvf_error::{Error, Result};
 use zvf_format::grid::{BoundingBox, ChunkRange};
@@ -48,7 +49,7 @@ use zvf_store::{Caching, KeyTable, Notice};
 use crate::answer::{Missing, Plan};
 use crate::level_cache::LevelCache;
 use crate::mode::Mode;
-use crate::query::Query;
+use crate::query::{Columns, Query};
 use crate::region::Region;
 use crate::select::candidates::{self, all_chunks, chunk_range_of_box, chunks_in_range};
 pub(crate) use levels::contexts;
@@ -57,7 +58,7 @@ pub use numbered::{NumberedAnswer, NumberedPart};
 pub(crate) use sinks::{collect_all, count};
 pub(crate) use statistics::statistics;
 pub(crate) use stream::stream;
-use work_units::work_units;
+use work_units::{INDEX_BATCH_CELLS, work_units};
 
 /// The state of a query on one level.
 #[derive(Debug)]
@@ -195,13 +196,27 @@ impl Context {
             Some((_, range)) => cache.level.chunks_in(range).await?,
             None => cache.level.chunks().await?,
         };
-        let first = match &reach {
-            Some((_, range)) => chunks_in_range(&chunks, range).first().copied(),
-            None => Some(0),
+        let mut places = match &reach {
+            Some((_, range)) => chunks_in_range(&chunks, range),
+            None => (0..index_u32(chunks.len().min(INDEX_BATCH_CELLS))).collect(),
         };
-        let near = first.and_then(|place| chunks.get(usize_from_u32(place)));
+        places.truncate(INDEX_BATCH_CELLS);
+        let keys = places.iter().filter_map(|place| chunks.get(usize_from_u32(*place)));
+        let mut keys: Vec<ChunkKey> = keys.collect();
+        let near = keys.first().copied();
         let near = near.as_ref();
-        let columns = columns::AnswerColumns::new(&query.columns, &cache, kind, near).await?;
+        // Opening columns takes round trips. Meanwhile fragments are read, where the answer needs those of all chunks.
+        if query.columns == Columns::None
+            || query.limit.is_some()
+            || query.filter.is_some()
+            || query.objects.is_some()
+            || query.groups.is_some()
+        {
+            keys.clear();
+        }
+        let columns = columns::AnswerColumns::new(&query.columns, &cache, kind, near);
+        let (columns, _) = join!(columns, cache.level.fragments(&keys));
+        let columns = columns?;
         let predicate = query.filter.as_ref();
         let conditions = conditions::Conditions::new(predicate, &cache, near).await?;
         if !conditions.links.is_empty() {

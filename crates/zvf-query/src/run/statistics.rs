@@ -93,13 +93,10 @@ async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics
         // Objects behind the end of the column have no value.
         let stored = slots.min(attribute.len());
         statistics.components.iter_mut().for_each(|summary| summary.nulls += slots - stored);
-        let mut start = 0;
-        while start < stored {
-            let end = stored.min(start + OBJECT_BATCH_ROWS);
-            let rows: Vec<u64> = (start..end).collect();
+        for start in (0..stored).step_by(OBJECT_BATCH_ROWS) {
+            let rows: Vec<u64> = (start..stored).take(OBJECT_BATCH_ROWS).collect();
             let values = attribute.rows(&rows).await?;
             statistics.add(0..rows.len(), |row, component| Ok(values.value(row, component)))?;
-            start = end;
         }
         all.push(statistics);
     }
@@ -193,7 +190,7 @@ impl Summary {
 }
 
 /// Rows of the object index whose values are held at once.
-const OBJECT_BATCH_ROWS: u64 = 1 << 16;
+const OBJECT_BATCH_ROWS: usize = 1 << 16;
 /// Link cells whose records are held at once.
 const LINK_BATCH_CELLS: usize = 64;
 

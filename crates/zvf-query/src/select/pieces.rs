@@ -257,9 +257,7 @@ fn fill(pieces: &[Piece], loaded: &[Rows<'_>], stride: usize, out: &mut [u8]) ->
     if out.len() > MIN_THREAD_BYTES && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
         let rows: usize = first.iter().map(|piece| usize_from_u32(piece.len)).sum();
-        let Some((left, right)) = out.split_at_mut_checked(rows * stride) else {
-            return Err(missing_row_error());
-        };
+        let (left, right) = out.split_at_mut(rows * stride);
         let (a, b) = rayon::join(
             || fill(first, loaded, stride, left),
             || fill(second, loaded, stride, right),

@@ -73,13 +73,10 @@ impl Context {
                 let stored = source.and_then(|(part, record)| {
                     Some((columns[usize_from_u32(part)].as_ref()?, record))
                 });
-                match stored {
-                    Some((column, record)) => values.push_row(column, usize_from_u32(record)),
-                    None => {
-                        if let Some(null) = null.bytes() {
-                            values.push_bytes(null);
-                        }
-                    }
+                match (stored, null.bytes()) {
+                    (Some((column, record)), _) => values.push_row(column, usize_from_u32(record)),
+                    (None, Some(null)) => values.push_bytes(null),
+                    (None, None) => {}
                 }
             }
             if values.len() == records.len() {

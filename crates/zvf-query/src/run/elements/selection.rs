@@ -121,7 +121,8 @@ impl Context {
                 // The child is the end that is the first row of a fragment. If both or neither are, it is the second end of
                 // a record across chunks, and the first end of one within a chunk.
                 let (first, second) = (is_first(a), is_first(b));
-                if if first == second { across } else { second } {
+                let is_swapped = if first == second { across } else { second };
+                if is_swapped {
                     std::mem::swap(a, b);
                 }
             }
@@ -240,7 +241,7 @@ impl ElementTest<'_> {
         let allowed = || ends.iter().all(|end| self.marks.has(*end, ALLOWED));
         let keep = match (self.mode, self.region) {
             (Mode::Touch, Some(region)) => {
-                allowed() && meets_element(region, self.load(ends)?.points(), self.axes)
+                allowed() && meets_element(region, &self.load(ends)?[..ends.len()], self.axes)
             }
             (Mode::Clip, Some(region)) => {
                 return if allowed() { self.clip(region, ends, record) } else { Ok(()) };
@@ -269,13 +270,14 @@ impl ElementTest<'_> {
             return Ok(false);
         }
         let Some(region) = self.region else { return Ok(true) };
-        Ok(region.contains(&self.load(&[end])?.points()[0][..self.axes]))
+        Ok(region.contains(&self.load(&[end])?[0][..self.axes]))
     }
 
     /// Clips an element at the region and keeps the pieces inside.
     fn clip(&mut self, region: &Region, ends: &[Place], record: Option<(u32, u32)>) -> Result<()> {
         let points = self.load(ends)?;
-        let points: Vec<&[f64]> = points.points().iter().map(|point| &point[..self.axes]).collect();
+        let points: Vec<&[f64]> =
+            points[..ends.len()].iter().map(|point| &point[..self.axes]).collect();
         if !meets_box(region, &points) {
             return Ok(());
         }
@@ -307,10 +309,10 @@ impl ElementTest<'_> {
         Ok(())
     }
 
-    /// Loads the positions of `ends`.
-    fn load(&self, ends: &[Place]) -> Result<Corners> {
-        let mut corners = Corners { points: [[0.0; Bounds::MAX_AXES]; MAX_ENDS], len: ends.len() };
-        for (end, point) in ends.iter().zip(&mut corners.points) {
+    /// Loads the positions of `ends`; behind them are zeros.
+    fn load(&self, ends: &[Place]) -> Result<[Point; MAX_ENDS]> {
+        let mut points = [[0.0; Bounds::MAX_AXES]; MAX_ENDS];
+        for (end, point) in ends.iter().zip(&mut points) {
             let loaded = self.positions[usize_from_u32(end.cell)].column(end.row);
             let (column, first) = loaded.ok_or_else(missing_row_error)?;
             let row = usize_from_u32(end.row - first);
@@ -319,25 +321,13 @@ impl ElementTest<'_> {
             }
             position(column, row, &mut point[..self.axes]);
         }
-        Ok(corners)
+        Ok(points)
     }
 }
 
 /// Returns the first run that names a row.
 fn find_run(cells: &[Cell], place: Place) -> Option<&Piece> {
     cells[usize_from_u32(place.cell)].find_run(place.row)
-}
-
-/// The positions of the ends of one element.
-struct Corners {
-    points: [Point; MAX_ENDS],
-    len: usize, // at most as many: no link has more ends
-}
-
-impl Corners {
-    fn points(&self) -> &[Point] {
-        &self.points[..self.len]
-    }
 }
 
 /// Maximum ends of an element.
