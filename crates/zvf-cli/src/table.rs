@@ -118,6 +118,20 @@ pub(crate) fn json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow
     Ok(writeln!(out)?)
 }
 
+/// Returns the JSON of a result after that of the place it is about.
+pub(crate) fn place_json(
+    key: &str,
+    place: &str,
+    result: &impl serde::Serialize,
+) -> anyhow::Result<serde_json::Map<String, serde_json::Value>> {
+    let mut all = serde_json::Map::new();
+    all.insert(key.to_owned(), place.into());
+    if let serde_json::Value::Object(fields) = serde_json::to_value(result)? {
+        all.extend(fields);
+    }
+    Ok(all)
+}
+
 /// Returns the number of items that a limit allows, where 0 stands for all.
 pub(crate) fn limit(n: u64) -> usize {
     // A limit above `usize` allows all items.

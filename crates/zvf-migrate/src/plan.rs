@@ -43,7 +43,7 @@ pub struct Plan {
 /// let change = Change { path: "0/groups", before: "data and offsets", after: "rows" };
 /// assert_eq!(change.path, "0/groups");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Change<'a> {
     /// The path below the root of the store; empty for the root itself.
     pub path: &'a str,

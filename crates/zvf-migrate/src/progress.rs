@@ -5,7 +5,7 @@
 /// ```
 /// assert_eq!(zvf_migrate::MigrationCounts::default().cells, 0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct MigrationCounts {
     /// Finished levels.
@@ -22,6 +22,7 @@ pub struct MigrationCounts {
     pub stored_bytes: u64,
     /// Whether the new store was read again and compared with the old one. One in an object store is not: it cannot be
     /// read before it is published.
+    #[serde(skip)]
     pub verified: bool,
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct KindPlan {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Step {
     /// Its number.
     pub level: u32,
@@ -79,14 +79,19 @@ pub struct Step {
     /// How many objects of the level below there are to each that is kept.
     pub sparsity: f64,
     /// Size of a chunk.
+    #[serde(rename = "chunk_shape")]
     pub chunk: Vec<f64>,
     /// Size of a bin.
+    #[serde(skip)]
     pub bin: Vec<f64>,
     /// Vertices of the level below.
+    #[serde(skip)]
     pub below: u64,
     /// About how many vertices it will have: a guess from the method alone.
+    #[serde(rename = "about_vertices")]
     pub vertices: u64,
     /// About how many bytes it will take, likewise.
+    #[serde(rename = "about_bytes")]
     pub bytes: u64,
 }
 

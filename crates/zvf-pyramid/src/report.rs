@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use zvf_model::Kind;
 
 use crate::size::Size;
@@ -97,7 +98,7 @@ impl fmt::Display for PyramidNotice {
 /// let report = LevelReport { level: 1, vertices: 12, objects: 3, error: Some(0.5), ..LevelReport::default() };
 /// assert_eq!(report.to_string(), "level 1: 12 vertices, 3 objects, within 0.5");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LevelReport {
     /// Its number.
     pub level: u32,
@@ -113,7 +114,12 @@ pub struct LevelReport {
     /// objects that it has.
     pub error: Option<f64>,
     /// Where there are several kinds, what the level has of each; above is what they are together.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "serialize_kinds")]
     pub kinds: Vec<(Kind, Self)>,
+}
+
+fn serialize_kinds<S: Serializer>(kinds: &[(Kind, LevelReport)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(kinds.iter().map(|(kind, report)| (kind, report)))
 }
 
 impl LevelReport {

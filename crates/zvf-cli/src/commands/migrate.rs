@@ -105,21 +105,18 @@ impl Migrate {
 
 /// Prints the changes.
 fn print(session: &Session, plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
-    if session.json() {
-        let change = |Change { path, before, after }| json!({"path": path, "before": before, "after": after});
-        let changes: Vec<_> = plan.changes().map(change).collect();
-        table::json(&json!({ "changes": changes }), out)?;
-        return Ok(());
-    }
-    for Change { path, before, after } in plan.changes() {
-        let path = if path.is_empty() { "format" } else { path };
-        if after == "the same" {
-            writeln!(out, "{path}: copied")?;
-        } else {
-            writeln!(out, "{path}: {before} -> {after}")?;
+    let changes: Vec<_> = plan.changes().collect();
+    session.print(out, &json!({ "changes": changes }), |out| {
+        for Change { path, before, after } in plan.changes() {
+            let path = if path.is_empty() { "format" } else { path };
+            if after == "the same" {
+                writeln!(out, "{path}: copied")?;
+            } else {
+                writeln!(out, "{path}: {before} -> {after}")?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Prints the totals of the migration.
@@ -129,20 +126,14 @@ fn report(
     done: &MigrationCounts,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let MigrationCounts { levels, cells, links, objects, copied, stored_bytes, .. } = *done;
-    if session.json() {
-        let done = json!({
-            "store": address, "levels": levels, "cells": cells, "links": links,
-            "objects": objects, "copied": copied, "stored_bytes": stored_bytes,
-        });
-        table::json(&done, out)?;
-        return Ok(());
-    }
-    let [cells, links, objects] = [cells, links, objects].map(table::count);
+    let MigrationCounts { levels, cells, links, objects, stored_bytes, .. } = *done;
+    session.print(out, &table::place_json("store", address, done)?, |out| {
+        let [cells, links, objects] = [cells, links, objects].map(table::count);
     let bytes = table::bytes(stored_bytes);
     writeln!(
         out,
         "{address}: {levels} levels, {cells} cells, {bytes}, {links} links, {objects} rows of objects"
     )?;
-    Ok(())
+        Ok(())
+    })
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
 use zvf::store::Build;
 use zvf::tensor::{AtomicTensorFile, Compression, PackCounts, PackOptions, UnpackCounts};
 
@@ -94,22 +93,15 @@ impl Pack {
         session.check_maps()?;
         new.publish().with_context(failed)?;
         drop(progress);
-        let done = PackTotals {
-            file: self.file.display().to_string(),
-            documents: packed.documents,
-            arrays: packed.arrays,
-            cells: packed.cells,
-            bytes: packed.bytes,
-        };
-        session.print(out, &done, |out| {
+        let file = self.file.display().to_string();
+        session.print(out, &table::place_json("file", &file, &packed)?, |out| {
             Ok(writeln!(
                 out,
-                "{}: {}, {} of {}, {}",
-                done.file,
-                table::format_count(done.documents, "document"),
-                table::format_count(done.cells, "cell"),
-                table::format_count(done.arrays, "array"),
-                table::bytes(done.bytes)
+                "{file}: {}, {} of {}, {}",
+                table::format_count(packed.documents, "document"),
+                table::format_count(packed.cells, "cell"),
+                table::format_count(packed.arrays, "array"),
+                table::bytes(packed.bytes)
             )?)
         })?;
         session.print_store_notices(out, &store)?;
@@ -134,13 +126,7 @@ impl Unpack {
         let done = zvf::tensor::unpack(&store, build, on_progress).await;
         let done = done.with_context(failed)?;
         drop(progress);
-        let done = UnpackTotals {
-            store: &self.new,
-            documents: done.documents,
-            chunks: done.chunks,
-            objects: done.objects,
-        };
-        session.print(out, &done, |out| {
+        session.print(out, &table::place_json("store", &self.new, &done)?, |out| {
             Ok(writeln!(
                 out,
                 "{}: {}, {} in {}",
@@ -153,25 +139,6 @@ impl Unpack {
         session.print_store_notices(out, &store)?;
         Ok(Outcome::Clean)
     }
-}
-
-/// The totals of packing.
-#[derive(Debug, Serialize)]
-struct PackTotals {
-    file: String,
-    documents: u64,
-    arrays: u64,
-    cells: u64,
-    bytes: u64,
-}
-
-/// The totals of unpacking.
-#[derive(Debug, Serialize)]
-struct UnpackTotals<'a> {
-    store: &'a str,
-    documents: u64,
-    chunks: u64,
-    objects: u64,
 }
 
 /// The size of the write buffer in bytes.

@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use zvf::metadata::CrossLevelStorage;
 use zvf::model::Kind;
 use zvf::pyramid::{
     Aggregation, KindOptions, LevelReport, Method, Options, PyramidEvent, PyramidPlan, RowsHook,
-    Step, Strategy, build_with_notices,
+    Strategy, build_with_notices,
 };
 use zvf::store::{Arrange, Build, BuildOptions, RearrangeCounts, Rearrangement};
 
@@ -321,8 +321,7 @@ impl Pyramid {
         drop(progress);
         let plan = plan.with_context(|| format!("cannot plan levels of {}", self.store))?;
         let steps = plan.steps();
-        let levels: Vec<Value> = steps.iter().map(step).collect();
-        let planned = json!({ "store": self.store, "vertices": plan.vertices(), "levels": levels });
+        let planned = json!({ "store": self.store, "vertices": plan.vertices(), "levels": steps });
         session.print(out, &planned, |out| {
             writeln!(out, "level 0: {} vertices", count(plan.vertices()))?;
             Ok(steps.iter().try_for_each(|step| writeln!(out, "{step}"))?)
@@ -398,8 +397,7 @@ fn print(
 ) -> anyhow::Result<()> {
     // A level that adds nothing is an ordinary level.
     let additive = options.additive && built.len() > 1;
-    let levels: Vec<Value> = built.iter().map(report).collect();
-    let made = json!({"store": store, "additive": additive, "levels": levels, "notices": notices});
+    let made = json!({"store": store, "additive": additive, "levels": built, "notices": notices});
     session.print(out, &made, |out| {
         for (at, report) in built.iter().enumerate() {
             let adds = additive && at + 1 < built.len();
@@ -417,38 +415,6 @@ fn print(
             }
         }
         Ok(session.print_notices(out, notices.iter().cloned())?)
-    })
-}
-
-fn report(report: &LevelReport) -> Value {
-    let mut settings = json!({
-        "level": report.level,
-        "vertices": report.vertices,
-        "objects": report.objects,
-        "elements": report.elements,
-        "bytes": report.bytes,
-        "error": report.error,
-    });
-    let kinds = report.kinds.iter();
-    let kinds: Map<String, Value> =
-        kinds.map(|(kind, kind_report)| (kind.to_string(), self::report(kind_report))).collect();
-    if let Some(fields) = settings.as_object_mut().filter(|_| !kinds.is_empty()) {
-        fields.insert("kinds".to_owned(), kinds.into());
-    }
-    settings
-}
-
-fn step(step: &Step) -> Value {
-    json!({
-        "level": step.level,
-        "kind": step.kind.map(|kind| kind.to_string()),
-        "method": step.method.to_string(),
-        "size": step.size,
-        "keep": step.keep,
-        "sparsity": step.sparsity,
-        "chunk_shape": step.chunk,
-        "about_vertices": step.vertices,
-        "about_bytes": step.bytes,
     })
 }
 

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
 use zvf::store::{Arrange, Build, RearrangeCounts, Rearrangement};
 
 use crate::commands::coding::{Coding, Shards, shards};
@@ -141,42 +140,20 @@ impl Paths {
         let handle = build.clone();
         let moved = plan.apply(&store, build, on_progress).await.with_context(failed)?;
         drop(progress);
-        let done = RewriteTotals {
-            store: self.new.as_deref().unwrap_or(&self.store),
-            arrays: moved.arrays,
-            cells: moved.cells,
-            objects: moved.objects,
-            stored_bytes: moved.stored_bytes,
-            copied: moved.copied,
-        };
-        session.print(out, &done, |out| Ok(done.print(out)?))?;
+        let new = self.new.as_deref().unwrap_or(&self.store);
+        session.print(out, &table::place_json("store", new, &moved)?, |out| {
+            let RearrangeCounts { arrays, cells, objects, stored_bytes, copied, .. } = moved;
+            let [cells, objects] = [cells, objects].map(table::count);
+            let bytes = table::bytes(stored_bytes);
+            Ok(writeln!(
+                out,
+                "{new}: {cells} cells of {arrays} arrays in {objects} objects, {bytes}; {copied} other objects as they were",
+            )?)
+        })?;
         session.print_store_notices(out, &store)?;
         session.print_notices(out, handle.notices().iter().map(ToString::to_string))?;
         drop(store);
         in_place.map_or(Ok(()), |in_place| in_place.finish(operation, session, out))?;
         Ok(Outcome::Clean)
-    }
-}
-
-/// The totals of the rewrite.
-#[derive(Debug, Serialize)]
-struct RewriteTotals<'a> {
-    store: &'a str,
-    arrays: u64,
-    cells: u64,
-    objects: u64,
-    stored_bytes: u64,
-    copied: u64,
-}
-
-impl RewriteTotals<'_> {
-    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let (cells, objects) = (table::count(self.cells), table::count(self.objects));
-        let bytes = table::bytes(self.stored_bytes);
-        writeln!(
-            out,
-            "{}: {cells} cells of {} arrays in {objects} objects, {bytes}; {} other objects as they were",
-            self.store, self.arrays, self.copied
-        )
     }
 }

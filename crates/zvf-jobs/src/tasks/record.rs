@@ -5,8 +5,8 @@
 //! runs/<run>/<n>      records, one a line, about 4 MiB a file; of a vacuum, bytes that zvf-edit reads
 //! ```
 //!
-//! The record is written last. It goes without saying what it names is complete: files are compared with it when they are
-//! read.
+//! The record is written last. That it exists proves nothing about the files that it names: they are compared with it when they
+//! are read.
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;

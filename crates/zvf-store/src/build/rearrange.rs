@@ -74,17 +74,17 @@ pub struct Rearrangement {
 /// ```
 /// assert_eq!(zvf_store::RearrangeCounts::default().cells, 0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct RearrangeCounts {
     /// Arrays that were rearranged.
     pub arrays: u64,
     /// Their cells.
     pub cells: u64,
-    /// Bytes of the objects their cells are in now.
-    pub stored_bytes: u64,
-    /// Those objects.
+    /// The objects their cells are in now.
     pub objects: u64,
+    /// Bytes of those objects.
+    pub stored_bytes: u64,
     /// Other objects, copied as they are.
     pub copied: u64,
 }

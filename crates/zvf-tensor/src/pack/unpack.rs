@@ -24,7 +24,7 @@ use crate::pause::pause;
 /// ```
 /// assert_eq!(zvf_tensor::UnpackCounts::default().chunks, 0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct UnpackCounts {
     /// Documents of groups and arrays.

@@ -24,7 +24,7 @@ use crate::tet::{Compression, TetWriter};
 /// ```
 /// assert_eq!(zvf_tensor::PackCounts::default().cells, 0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct PackCounts {
     /// Documents of groups and arrays.
