@@ -25,16 +25,13 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::stores::ServedStore;
 
-/// Returns the type of the body in `format`; `None` for formats that are not sent.
-const fn content_type(format: Format) -> Option<&'static str> {
-    match format {
-        Format::Arrows => Some("application/vnd.apache.arrow.stream"),
-        Format::Csv => Some("text/csv; charset=utf-8"),
-        Format::Jsonl => Some("application/x-ndjson"),
-        Format::Parquet => Some("application/vnd.apache.parquet"),
-        _ => None,
-    }
-}
+/// The formats that are sent, with the types of their bodies.
+const FORMATS: [(Format, &str); 4] = [
+    (Format::Arrows, "application/vnd.apache.arrow.stream"),
+    (Format::Csv, "text/csv; charset=utf-8"),
+    (Format::Jsonl, "application/x-ndjson"),
+    (Format::Parquet, "application/vnd.apache.parquet"),
+];
 
 type Pieces = mpsc::Sender<io::Result<Bytes>>;
 
@@ -46,8 +43,8 @@ pub(crate) async fn answer_query(
 ) -> Result<Answer, Refusal> {
     let parsed = parse_query(request.fields, state.limits.max_rows, &["format"])?;
     let name = parsed.other_fields.first().map_or("arrows", |(_, format)| format.as_str());
-    let format = Format::ALL.iter().find(|format| format.token() == name);
-    let Some((format, content_type)) = format.and_then(|f| Some((*f, content_type(*f)?))) else {
+    let found = FORMATS.iter().find(|(format, _)| format.token() == name);
+    let Some(&(format, content_type)) = found else {
         return Err(Refusal::bad_request("format: expected arrows, csv, jsonl or parquet"));
     };
     if request.is_head {

@@ -73,7 +73,7 @@ use std::path::PathBuf;
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value as Json};
 use zvf_error::Result;
-use zvf_model::flow::flow;
+use zvf_model::flow::{FlowError, flow};
 pub(crate) use zvf_model::flow::{Loss, Report, Sink};
 
 use crate::error::{cannot_hold, worded_error};
@@ -176,7 +176,8 @@ pub fn open<'a>(
 pub fn copy(mut reader: Reader, mut writer: Box<dyn Sink + '_>) -> Result<Report> {
     let go_on = &mut |_| ControlFlow::Continue(());
     let moved = flow(&mut reader, &mut *writer, go_on);
-    moved.now_or_never().expect("a file is read without waiting")?;
+    // A file is read without waiting.
+    moved.now_or_never().unwrap_or(Err(FlowError::Stopped))?;
     writer.finish()
 }
 

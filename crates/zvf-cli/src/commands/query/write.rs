@@ -5,6 +5,7 @@ use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::rc::Rc;
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use zvf::convert::elements_as_rows;
 use zvf::convert::write::{self, Target, WriteOptions};
@@ -66,9 +67,20 @@ impl Format {
     }
 
     /// Returns the format of the library.
-    fn to_format(self) -> zvf::convert::Format {
-        let name = self.to_possible_value().expect("no format is hidden");
-        zvf::convert::Format::from_token(name.get_name()).expect("each is a format of the library")
+    const fn to_format(self) -> zvf::convert::Format {
+        use zvf::convert::Format;
+        match self {
+            Self::Npy => Format::Npy,
+            Self::Csv => Format::Csv,
+            Self::Jsonl => Format::Jsonl,
+            Self::Ply => Format::Ply,
+            #[cfg(feature = "arrow")]
+            Self::Arrow => Format::Arrow,
+            #[cfg(feature = "arrow")]
+            Self::Arrows => Format::Arrows,
+            #[cfg(feature = "arrow")]
+            Self::Parquet => Format::Parquet,
+        }
     }
 
     /// Returns standard output, buffered as the format requires.
@@ -181,7 +193,7 @@ impl<'a> Table<'a> {
 
     fn finish(self) -> anyhow::Result<()> {
         self.sink.finish()?;
-        let out = Rc::into_inner(self.out.0).expect("the sink is gone");
+        let out = Rc::into_inner(self.out.0).context("the sink still has its target")?;
         out.into_inner().finish()
     }
 }
