@@ -29,7 +29,7 @@ use crate::precomputed::view_address;
 use crate::refusal::Refusal;
 use crate::service::answer_request;
 use crate::state::{AccessLog, State};
-use crate::stores::{ServedStore, list_stores_in, name_stores};
+use crate::stores::{ServedStore, list_stores, name_stores};
 use crate::stream::RequestStream;
 
 /// The configuration of a server.
@@ -141,7 +141,13 @@ impl Server {
     /// When a store cannot be opened, the address cannot be bound, or the server would be open to others without a
     /// request.
     pub fn start(mut config: Config) -> Result<Self, ServeError> {
-        config.addresses = list_stores_in(&config.addresses)?;
+        let listed = config.addresses.into_iter().map(|address| {
+            list_stores(&address).map_err(|error| ServeError::Store {
+                address,
+                source: zvf::Error::io("list", error),
+            })
+        });
+        config.addresses = listed.collect::<Result<Vec<_>, _>>()?.concat();
         if config.addresses.is_empty() {
             return Err(ServeError::NoStore);
         }

@@ -14,7 +14,6 @@ use crate::data::Bytestore;
 use crate::files::LocalRoot;
 use crate::limits::Limits;
 use crate::refusal::Refusal;
-use crate::server::ServeError;
 use crate::target::is_safe_segment;
 
 /// A served store.
@@ -138,29 +137,17 @@ fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, Error> 
     Ok(Bytestore::Local(opened))
 }
 
-/// Returns the addresses with the stores in a folder in the place of that folder, where it is no store itself.
+/// Returns the stores in the folder at `address`; the address itself where it is a store, or a folder without one: opening
+/// it says what is wrong with it.
 ///
 /// # Errors
 ///
-/// When a folder, or an entry of it, cannot be read, or the name of a store in it is not UTF-8.
-pub(crate) fn list_stores_in(addresses: &[String]) -> Result<Vec<String>, ServeError> {
-    let mut listed = Vec::with_capacity(addresses.len());
-    for address in addresses {
-        let mut found = list_stores(Path::new(address)).map_err(|error| ServeError::Store {
-            address: address.clone(),
-            source: Error::io("list", error),
-        })?;
-        found.sort();
-        // Opening a folder without stores says what is wrong with it.
-        if found.is_empty() { listed.push(address.clone()) } else { listed.append(&mut found) }
-    }
-    Ok(listed)
-}
-
-fn list_stores(folder: &Path) -> io::Result<Vec<String>> {
+/// When the folder, or an entry of it, cannot be read, or the name of a store in it is not UTF-8.
+pub(crate) fn list_stores(address: &str) -> io::Result<Vec<String>> {
     let is_store = |path: &Path| {
         path.join("zarr.json").is_file() || path.extension().is_some_and(|end| end == "tet")
     };
+    let folder = Path::new(address);
     let mut found = Vec::new();
     if folder.is_dir() && !is_store(folder) {
         for entry in std::fs::read_dir(folder)? {
@@ -172,7 +159,8 @@ fn list_stores(folder: &Path) -> io::Result<Vec<String>> {
             }
         }
     }
-    Ok(found)
+    found.sort();
+    Ok(if found.is_empty() { vec![address.to_owned()] } else { found })
 }
 
 /// Returns names for stores at `addresses`: the last component of each without its extension, made unique and safe for
@@ -204,11 +192,12 @@ mod tests {
     fn a_folder_stands_for_the_stores_in_it() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../zvf-store/testdata").to_owned();
         let store = format!("{folder}/three.zarrvectors");
-        let found = list_stores_in(&[folder.clone(), store.clone(), "s3://b/x".to_owned()]).unwrap();
-        let first: Vec<&String> = found.iter().take_while(|path| **path != "s3://b/x").collect();
-        assert_eq!(first.iter().filter(|path| ***path == store).count(), 2, "{found:?}");
-        assert!(first.iter().all(|path| path.starts_with(&folder)), "{found:?}");
-        assert_eq!(list_stores_in(&["/none".to_owned()]).unwrap(), ["/none"]);
+        let found = list_stores(&folder).unwrap();
+        assert_eq!(found.iter().filter(|path| **path == store).count(), 1, "{found:?}");
+        assert!(found.iter().all(|path| path.starts_with(&folder)), "{found:?}");
+        for alone in [&*store, "s3://b/x", "/none"] {
+            assert_eq!(list_stores(alone).unwrap(), [alone]);
+        }
     }
 
     #[cfg(unix)]
@@ -219,8 +208,8 @@ mod tests {
         let store = folder.path().join(std::ffi::OsStr::from_bytes(b"a\xff.zarrvectors"));
         std::fs::create_dir(&store).unwrap();
         std::fs::write(store.join("zarr.json"), "{}").unwrap();
-        let refused = list_stores_in(&[folder.path().to_str().unwrap().to_owned()]).unwrap_err();
-        assert!(matches!(refused, ServeError::Store { .. }), "{refused}");
+        let refused = list_stores(folder.path().to_str().unwrap()).unwrap_err();
+        assert!(refused.to_string().ends_with(".zarrvectors is not UTF-8"), "{refused}");
     }
 
     #[test]
