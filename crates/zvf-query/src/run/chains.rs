@@ -19,8 +19,8 @@ use zvf_format::num::{f64_from_i64, index_u32, saturating_u32};
 use zvf_model::{ChunkOwners, ObjectIndex, ObjectManifest};
 
 use super::Context;
-use super::fetch::{Chunks, RowSource};
-use super::work_units::{INDEX_BATCH_CELLS, groups};
+use super::fetch::{Chunks, RowSource, groups};
+use super::work_units::INDEX_BATCH_CELLS;
 use crate::mode::Mode;
 use crate::region::Region;
 use crate::select::chain::{Chain, Point, is_near};

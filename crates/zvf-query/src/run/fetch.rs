@@ -196,3 +196,24 @@ impl Context {
 const MIN_SAVED_BYTES: u64 = 16 << 10;
 /// Cost of a range in bytes; ranges with smaller gaps are coalesced.
 const RANGE_COST_BYTES: u64 = 4 << 10;
+
+/// Returns `all` in parts of at most so many bytes, or of one, each with its bytes.
+pub(super) fn groups<T>(
+    all: &[T],
+    bytes: impl Iterator<Item = u64>,
+    max_bytes: u64,
+) -> impl Iterator<Item = (&[T], u64)> {
+    let (mut parts, mut sum): (Vec<(usize, u64)>, _) = (Vec::new(), 0_u64);
+    for (at, bytes) in bytes.enumerate() {
+        sum = sum.saturating_add(bytes); // compared with the budget
+        if at == 0 || sum > max_bytes {
+            parts.push((at, 0));
+            sum = bytes;
+        }
+        if let Some((_, part_bytes)) = parts.last_mut() {
+            *part_bytes = sum;
+        }
+    }
+    let ends: Vec<usize> = parts.iter().skip(1).map(|part| part.0).chain([all.len()]).collect();
+    parts.into_iter().zip(ends).map(|((start, bytes), end)| (&all[start..end], bytes))
+}

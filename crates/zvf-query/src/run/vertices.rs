@@ -19,10 +19,9 @@ use zvf_format::num::{index_u32, saturating_usize, to_u64};
 use zvf_model::{AttributeReader, Batch, ChunkFragments, LevelId, Parts};
 use zvf_store::Caching;
 
-use super::fetch::Chunks;
+use super::fetch::{Chunks, groups};
 use super::object_selection::is_owned;
 use super::runner::Runner;
-use super::work_units::groups;
 use super::{Context, MAX_BYTES, MAX_ROWS, Purpose};
 use crate::answer::Plan;
 use crate::mode::Mode;

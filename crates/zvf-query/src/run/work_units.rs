@@ -17,6 +17,7 @@ use zvf_model::{
 use zvf_store::Partial;
 
 use super::elements::Work;
+use super::fetch::groups;
 use super::{Context, ObjectRows, Purpose, SizedWorkUnit, WorkUnit};
 use crate::error::BadQuery;
 use crate::query::Order;
@@ -402,28 +403,6 @@ impl<'a> Reads<'a> {
 /// Returns the sum of what fragment indexes claim, which may be any number; compared with caps only.
 fn total(claims: impl Iterator<Item = u64>) -> u64 {
     claims.fold(0, u64::saturating_add)
-}
-
-/// Returns `all` in parts of at most so many bytes, or of one, each with its bytes.
-pub(super) fn groups<T>(
-    all: &[T],
-    bytes: impl Iterator<Item = u64>,
-    max_bytes: u64,
-) -> impl Iterator<Item = (&[T], u64)> {
-    let (mut parts, mut sum): (Vec<(usize, u64)>, _) = (Vec::new(), 0_u64);
-    for (at, bytes) in bytes.enumerate() {
-        sum = sum.saturating_add(bytes); // compared with the budget
-        if at == 0 || sum > max_bytes {
-            parts.push((at, 0));
-            sum = bytes;
-        }
-        if let Some((_, part_bytes)) = parts.last_mut() {
-            *part_bytes = sum;
-        }
-    }
-    let ends: Vec<usize> = parts.iter().skip(1).map(|part| part.0).chain([all.len()]).collect();
-    let part = |((start, bytes), end): (_, usize)| Some((all.get(start..end)?, bytes));
-    parts.into_iter().zip(ends).filter_map(part)
 }
 
 /// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.
