@@ -97,8 +97,8 @@ fn strip_instance(name: &str) -> String {
     }
 }
 
-const MAX_FILES: usize = 1000;
-const MAX_FUNCTIONS: usize = 10000;
+const MAX_FILES: usize = 126;
+const MAX_FUNCTIONS: usize = 710;
 
 #[cfg(test)]
 mod tests {
