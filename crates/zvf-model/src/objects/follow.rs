@@ -10,7 +10,7 @@ use zvf_format::key::ChunkKey;
 use zvf_format::manifest::BlockFragments;
 use zvf_format::num::usize_from_u32;
 use zvf_format::{Class, Expected};
-use zvf_store::{KeyFinder, KeyTable};
+use zvf_store::KeyFinder;
 
 use super::manifest::chunk_key;
 use super::{ObjectIndex, ObjectManifest};
@@ -221,14 +221,14 @@ struct Places {
 }
 
 impl NamedChunks {
-    fn new(finder: &KeyFinder<&KeyTable>, manifests: &[ObjectManifest]) -> Self {
+    fn new(finder: &KeyFinder<&zvf_store::KeyTable>, manifests: &[ObjectManifest]) -> Self {
         let mut named = Self::default();
         manifests.iter().for_each(|manifest| named.add(finder, manifest));
         named
     }
 
     /// Adds the blocks of one more manifest.
-    fn add(&mut self, finder: &KeyFinder<&KeyTable>, manifest: &ObjectManifest) {
+    fn add(&mut self, finder: &KeyFinder<&zvf_store::KeyTable>, manifest: &ObjectManifest) {
         let mut absent = None;
         for block in manifest.view().blocks() {
             let mut components = [0; zvf_format::key::MAX_RANK];
