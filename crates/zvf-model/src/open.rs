@@ -151,9 +151,9 @@ pub fn link_rows(
         goes_on &= take(OpenFault::Redundant, error)?;
     }
     let named: Vec<&[i64]> = offsets.iter().collect();
-    if doc.offsets.as_ref().is_some_and(|stated| *stated != named) {
-        let expected = "those that the array is named after";
-        let error = Error::new(Class::BadTag, "offsets", expected, "others");
+    if let Some(found) = doc.offsets.as_ref().filter(|found| **found != named) {
+        let expected = format!("{named:?}, as the array is named");
+        let error = Error::new(Class::BadTag, "offsets", expected, format!("{found:?}"));
         goes_on &= take(OpenFault::Contradiction, error)?;
     }
     let element = link_integer(dtype);

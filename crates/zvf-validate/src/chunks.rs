@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use zvf_format::key::ChunkKey;
-use zvf_format::num::{checked_usize, to_u64, usize_from_u32};
-use zvf_store::KeyTable;
+use zvf_format::num::{checked_usize, to_u64};
+use zvf_store::{KeyFinder, KeyTable};
 
 use crate::splitmix::{splitmix64, splitmix64_all};
 
@@ -23,7 +23,7 @@ use crate::splitmix::{splitmix64, splitmix64_all};
 #[derive(Debug, Default)]
 pub(crate) struct ChunkTable {
     keys: Arc<KeyTable>,
-    index: Index,
+    finder: Option<KeyFinder<Arc<KeyTable>>>, // none of no chunks
     rows: Vec<Option<u64>>,
     fragments: Vec<Option<u64>>,
     first_fragment: Vec<u64>,
@@ -62,24 +62,12 @@ impl From<(u32, u32, u32, bool)> for Ends {
     }
 }
 
-/// The place of a key, by arithmetic where keys are dense.
-#[derive(Debug, Default)]
-enum Index {
-    #[default]
-    Search,
-    Dense {
-        low: Vec<i64>,
-        extent: Vec<u64>,
-        places: Vec<u32>,
-    },
-}
-
 impl ChunkTable {
     /// Returns the chunks `keys`; nothing is known of them.
     pub(crate) fn new(keys: &Arc<KeyTable>) -> Self {
         let n = keys.len();
         Self {
-            index: dense_index(keys).unwrap_or_default(), // else keys are searched
+            finder: Some(KeyFinder::new(Arc::clone(keys), usize::MAX)), // links and manifests are many
             keys: Arc::clone(keys),
             rows: Vec::with_capacity(n),
             fragments: Vec::with_capacity(n),
@@ -115,27 +103,7 @@ impl ChunkTable {
 
     /// Returns the place of the chunk with these components.
     pub(crate) fn find(&self, components: &[i64]) -> Option<usize> {
-        match &self.index {
-            Index::Search => {
-                let key = ChunkKey::new(components).ok()?;
-                self.keys.find(&key)
-            }
-            Index::Dense { low, extent, places } => {
-                if components.len() != low.len() {
-                    return None;
-                }
-                let mut at = 0_u64;
-                for ((component, low), extent) in components.iter().zip(low).zip(extent) {
-                    let step = u64::try_from(component.checked_sub(*low)?).ok()?;
-                    if step >= *extent {
-                        return None;
-                    }
-                    at = at.checked_mul(*extent)?.checked_add(step)?;
-                }
-                let place = *places.get(checked_usize(at)?)?;
-                (place != NO_PLACE).then(|| usize_from_u32(place))
-            }
-        }
+        self.finder.as_ref()?.find(components)
     }
 
     /// Returns the rows of chunk `place`, where known.
@@ -214,42 +182,6 @@ pub(crate) fn hash(components: &[i64]) -> u64 {
 pub(crate) fn row_id(chunk: u64, row: u64) -> u64 {
     splitmix64(chunk ^ row)
 }
-
-/// Returns an index without gaps, where it takes a few numbers for each key at most.
-fn dense_index(keys: &KeyTable) -> Option<Index> {
-    let mut rows = keys.rows();
-    let mut low = rows.next()?.to_vec();
-    let mut high = low.clone();
-    for row in rows {
-        for ((low, high), component) in low.iter_mut().zip(&mut high).zip(row) {
-            *low = (*low).min(*component);
-            *high = (*high).max(*component);
-        }
-    }
-    let extents = low
-        .iter()
-        .zip(&high)
-        .map(|(low, high)| u64::try_from(high.checked_sub(*low)?.checked_add(1)?).ok());
-    let extent: Vec<u64> = extents.collect::<Option<_>>()?;
-    let volume = extent.iter().try_fold(1_u64, |volume, n| volume.checked_mul(*n))?;
-    if volume > to_u64(keys.len()) * MAX_NUMBERS_PER_KEY + MIN_NUMBERS {
-        return None;
-    }
-    let mut places = vec![NO_PLACE; checked_usize(volume)?];
-    for (place, row) in (0_u32..).zip(keys.rows()) {
-        let at = row.iter().zip(&low).zip(&extent).fold(0_u64, |at, ((component, low), extent)| {
-            let step = component.abs_diff(*low);
-            at * extent + step
-        });
-        *places.get_mut(checked_usize(at)?)? = place;
-    }
-    Some(Index::Dense { low, extent, places })
-}
-
-/// Numbers for each key that an index without gaps may take.
-const MAX_NUMBERS_PER_KEY: u64 = 8;
-const MIN_NUMBERS: u64 = 4096;
-const NO_PLACE: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use zvf_format::Lints;
+use zvf_format::key::ChunkKey;
 
 use crate::finding::Finding;
 use crate::report::Report;
@@ -51,6 +53,18 @@ impl Findings {
         if kept.len() < self.max_kept {
             kept.push(finding);
         }
+    }
+
+    /// Adds what only a strict reader minds in a cell.
+    pub(crate) fn add_lints(
+        &mut self,
+        rule: &'static Rule,
+        path: &str,
+        key: &ChunkKey,
+        lints: &Lints,
+    ) {
+        let lints = lints.iter().map(|lint| Finding::from_format(rule, path, lint));
+        lints.for_each(|finding| self.add(finding.in_cell(key).lint()));
     }
 
     fn count(&mut self, rule: &'static Rule, severity: Severity, more: u64) {

@@ -12,7 +12,8 @@
 //! lie anywhere: cells are read a few at a time and looked into on the rayon pool, while the next are read.
 //!
 //! A validator that trusted what readers trust would not find what misleads them: cells are read past the
-//! cache and whatever presence lists say, whole, and everything that is compared is computed here.
+//! cache and whatever presence lists say, whole, and everything that is compared is computed here. Only documents are
+//! opened as readers open them, by `zvf_model::open`, which reports all faults.
 //!
 //! ```text
 //! run, options, validation               the order of all checks, and the state of a validation

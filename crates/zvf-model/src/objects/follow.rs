@@ -227,14 +227,14 @@ struct Places {
 }
 
 impl NamedChunks {
-    fn new(finder: &KeyFinder<'_>, manifests: &[ObjectManifest]) -> Self {
+    fn new(finder: &KeyFinder<&zvf_store::KeyTable>, manifests: &[ObjectManifest]) -> Self {
         let mut named = Self::default();
         manifests.iter().for_each(|manifest| named.add(finder, manifest));
         named
     }
 
     /// Adds the blocks of one more manifest.
-    fn add(&mut self, finder: &KeyFinder<'_>, manifest: &ObjectManifest) {
+    fn add(&mut self, finder: &KeyFinder<&zvf_store::KeyTable>, manifest: &ObjectManifest) {
         let mut absent = None;
         for block in manifest.view().blocks() {
             let mut components = [0; zvf_format::key::MAX_RANK];

@@ -6,6 +6,7 @@
 //!
 //! Not here: where the keys come from (the presence list of an array, or a listing).
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 
 use zvf_format::FormatError;
@@ -102,9 +103,8 @@ impl KeyTable {
 
     /// Returns what looks up about so many keys.
     #[must_use]
-    pub fn finder(&self, look_ups: usize) -> KeyFinder<'_> {
-        let grid = (look_ups > self.len()).then(|| Grid::new(self)).flatten();
-        KeyFinder { table: self, grid }
+    pub fn finder(&self, look_ups: usize) -> KeyFinder<&Self> {
+        KeyFinder::new(self, look_ups)
     }
 
     /// Returns the place of the first key that is not below `components`, which may be fewer than a key has:
@@ -175,8 +175,8 @@ impl KeyTable {
 /// # Ok::<(), zvf_format::FormatError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct KeyFinder<'a> {
-    table: &'a KeyTable,
+pub struct KeyFinder<T> {
+    table: T,
     grid: Option<Grid>,
 }
 
@@ -188,13 +188,20 @@ struct Grid {
     places: Vec<u32>, // for each place of the box, in C order, that in the table; or [`NO_KEY`]
 }
 
-impl KeyFinder<'_> {
+impl<T: Borrow<KeyTable>> KeyFinder<T> {
+    /// Returns what looks up about so many keys of `table`.
+    #[must_use]
+    pub fn new(table: T, look_ups: usize) -> Self {
+        let keys: &KeyTable = table.borrow();
+        let grid = (look_ups > keys.len()).then(|| Grid::new(keys)).flatten();
+        Self { table, grid }
+    }
+
     /// Returns the place of the key with these components, when it is there.
     #[must_use]
     pub fn find(&self, components: &[i64]) -> Option<usize> {
-        let Some(grid) = &self.grid else {
-            return self.table.search(components);
-        };
+        let table: &KeyTable = self.table.borrow();
+        let Some(grid) = &self.grid else { return table.search(components) };
         if components.len() != grid.low.len() {
             return None;
         }

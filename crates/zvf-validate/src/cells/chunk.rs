@@ -175,9 +175,7 @@ impl ChunkReport {
             }
         };
         self.fragments = Some(index.len());
-        for lint in index.lints().iter() {
-            self.found.add(Finding::from_format(C[21], path, lint).in_cell(key).lint());
-        }
+        self.found.add_lints(C[21], path, key, &index.lints());
         if plan.opaque && self.rows.is_none() {
             self.rows = Some(index.extent());
         }

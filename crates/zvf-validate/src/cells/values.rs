@@ -13,31 +13,29 @@ pub(crate) const MAX_AXES: usize = 8;
 
 /// The smallest box around the rows of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(into = "ExtentBits", from = "ExtentBits")]
 pub(crate) struct Extent {
+    #[serde(with = "as_bits")]
     pub(crate) low: [f64; MAX_AXES],
+    #[serde(with = "as_bits")]
     pub(crate) high: [f64; MAX_AXES],
     /// Whether a number is not finite.
     pub(crate) odd: bool,
 }
 
-/// The extent as bits, because JSON cannot represent numbers that are not finite.
-#[derive(Serialize, Deserialize)]
-struct ExtentBits {
-    low: [u64; MAX_AXES],
-    high: [u64; MAX_AXES],
-    odd: bool,
-}
+/// Numbers as bits, because JSON cannot represent those that are not finite.
+mod as_bits {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-impl From<Extent> for ExtentBits {
-    fn from(Extent { low, high, odd }: Extent) -> Self {
-        Self { low: low.map(f64::to_bits), high: high.map(f64::to_bits), odd }
+    use super::MAX_AXES;
+
+    pub(super) fn serialize<S: Serializer>(x: &[f64; MAX_AXES], s: S) -> Result<S::Ok, S::Error> {
+        x.map(f64::to_bits).serialize(s)
     }
-}
 
-impl From<ExtentBits> for Extent {
-    fn from(ExtentBits { low, high, odd }: ExtentBits) -> Self {
-        Self { low: low.map(f64::from_bits), high: high.map(f64::from_bits), odd }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<[f64; MAX_AXES], D::Error> {
+        Ok(<[u64; MAX_AXES]>::deserialize(d)?.map(f64::from_bits))
     }
 }
 

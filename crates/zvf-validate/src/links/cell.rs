@@ -1,11 +1,11 @@
 //! Checks of one cell of links: rows, ends, attributes and fragments.
 
 use serde::{Deserialize, Serialize};
-use zvf_format::Class;
 use zvf_format::fragment::{Fragment, FragmentIndex};
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
 use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::{Class, FormatError};
 
 use super::hash::pair;
 use super::segment::LinkChecks;
@@ -13,6 +13,7 @@ use crate::chunks::{ChunkTable, Ends, hash, row_id};
 use crate::finding::Finding;
 use crate::findings::Findings;
 use crate::pipeline::Cell;
+use crate::rule::Severity;
 use crate::rules::{C, G};
 use crate::splitmix::{splitmix64, splitmix64_all};
 
@@ -87,9 +88,7 @@ impl LinkReport {
     fn check_records(&mut self, checks: &LinkChecks, key: &ChunkKey, cell: &LinkCell<'_>) {
         let path = &checks.path;
         self.rows = Some(to_u64(cell.len()));
-        for lint in cell.lints().iter() {
-            self.found.add(Finding::from_format(C[42], path, lint).in_cell(key).lint());
-        }
+        self.found.add_lints(C[42], path, key, &cell.lints());
         let Some(chunks) = checks.form.chunks(&checks.family, key) else {
             let finding = C[16].at(path).in_cell(key);
             self.found.add(finding.expects("chunks of the ends", "keys of 64 bits", "others"));
@@ -106,13 +105,17 @@ impl LinkReport {
         let item = u64::from(checks.shape.element().size());
         let perm = if checks.shape.has_perm() { item } else { 0 };
         for (at, link) in (0_u64..).zip(cell.records()) {
-            let over =
-                link.rows().iter().zip(&rows).position(|(vi, rows)| rows.is_some_and(|n| *vi >= n));
-            if let Some(end) = over {
+            let ends_of_rows = link.rows().iter().zip(&rows).enumerate();
+            let over = ends_of_rows
+                .filter_map(|(end, (vi, rows))| Some((end, *vi, (*rows)?)))
+                .find(|(_, vi, rows)| vi >= rows);
+            if let Some((end, vi, rows)) = over {
                 bad += 1;
                 if bad == 1 {
                     let offset = first + at * record + perm + to_u64(end) * item;
-                    self.report_row(checks, key, offset, &link, end, &rows);
+                    let finding = C[18].at(path).in_cell(key).with_offset(offset);
+                    let expected = format!("below {rows}, the rows of its chunk");
+                    self.found.add(finding.expects("vi", expected, vi));
                 }
                 continue;
             }
@@ -134,23 +137,6 @@ impl LinkReport {
             let finding = C[18].at(path);
             self.found.add(finding.expects("links", "rows of their chunks", found).in_cell(key));
         }
-    }
-
-    /// Reports C18: a row that its chunk does not have.
-    fn report_row(
-        &mut self,
-        checks: &LinkChecks,
-        key: &ChunkKey,
-        offset: u64,
-        link: &LinkRecord,
-        end: usize,
-        rows: &[Option<u64>],
-    ) {
-        // The end was found to lie outside of its chunk, so it has a row and the chunk a count.
-        let vi = link.rows().get(end).copied();
-        let (Some(vi), Some(rows)) = (vi, rows.get(end).copied().flatten()) else { return };
-        let finding = C[18].at(&checks.path).in_cell(key).with_offset(offset);
-        self.found.add(finding.expects("vi", format!("below {rows}, the rows of its chunk"), vi));
     }
 
     /// Checks C15, C16, C17: the chunks of the ends; returns their places in the tables of their levels.
@@ -275,21 +261,17 @@ impl LinkReport {
         };
         self.cells += 1;
         self.bytes += to_u64(bytes.len());
+        let fault = |error: &FormatError| {
+            let finding = Finding::from_format(C[41], path, error).in_cell(key);
+            Finding { severity: Severity::Error, ..finding }
+        };
         let index = match FragmentIndex::parse(bytes) {
             Ok(index) => index,
-            Err(error) => {
-                let mut finding = Finding::from_format(C[41], path, &error).in_cell(key);
-                finding.severity = crate::Severity::Error;
-                return self.found.add(finding);
-            }
+            Err(error) => return self.found.add(fault(&error)),
         };
-        for lint in index.lints().iter() {
-            self.found.add(Finding::from_format(C[41], path, lint).in_cell(key).lint());
-        }
+        self.found.add_lints(C[41], path, key, &index.lints());
         if let Err(error) = index.check_rows(rows) {
-            let mut finding = Finding::from_format(C[41], path, &error).in_cell(key);
-            finding.severity = crate::Severity::Error;
-            return self.found.add(finding);
+            return self.found.add(fault(&error));
         }
         if index.rows_total() != Some(rows) {
             let found = index.rows_total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
