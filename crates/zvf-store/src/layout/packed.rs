@@ -95,13 +95,15 @@ impl PackedCells {
         asks: &[(&[i64], &[Range<u64>])],
     ) -> Vec<Result<Option<Vec<Bytes>>>> {
         let spans = self.spans(asks.iter().map(|(coords, _)| *coords)).await;
-        let parts = |(span, (_, ranges)): (Result<Option<Range<u64>>>, &(_, &[Range<u64>]))| {
-            let Some(span) = span? else { return Ok(None) };
-            let inside = |range: &Range<u64>| part::part_span(&span, range);
-            ranges.iter().map(inside).collect::<Result<Vec<_>>>().map(Some).at_key(&self.key)
-        };
-        let parts: Vec<Result<Option<Vec<Range<u64>>>>> =
-            spans.into_iter().zip(asks).map(parts).collect();
+        let parts: Vec<Result<Option<Vec<Range<u64>>>>> = spans
+            .into_iter()
+            .zip(asks)
+            .map(|(span, (_, ranges))| {
+                let Some(span) = span? else { return Ok(None) };
+                let inside = |range: &Range<u64>| part::part_span(&span, range);
+                ranges.iter().map(inside).collect::<Result<_>>().map(Some).at_key(&self.key)
+            })
+            .collect();
         let flat: Vec<Range<u64>> = parts.iter().flatten().flatten().flatten().cloned().collect();
         let (tet, max_bytes) = (self.pack.tet(), self.pack.max_bytes());
         let mut answers = self.values.read_many(tet, &flat, max_bytes).await.into_iter();
