@@ -119,8 +119,8 @@ impl Cache {
                 // Fails when the batch that was fetching was dropped; then this batch fetches.
                 match flight.batch.wait_for(Option::is_some).await {
                     Ok(batch) => {
-                        let answer = batch.as_ref().and_then(|batch| batch.get(flight.at));
-                        set(&mut answers, at, answer.cloned());
+                        let batch = batch.as_ref().expect("the batch is there");
+                        answers[at] = Some(batch[flight.at].clone());
                     }
                     Err(_) => abandoned = true,
                 }
@@ -129,10 +129,8 @@ impl Cache {
                 break;
             }
         }
-        answers
-            .into_iter()
-            .map(|answer| answer.unwrap_or_else(|| Err(too_few_error(1, 0))))
-            .collect()
+        let answers = answers.into_iter();
+        answers.map(|answer| answer.expect("each slot was held, fetched or waited for")).collect()
     }
 
     /// Evicts everything; what is being fetched now is still handed out, and not kept.
@@ -240,7 +238,7 @@ impl Claims<'_> {
             sender.send_replace(Some(fetched.clone().into()));
         }
         for (claim, answer) in claimed.into_iter().zip(fetched) {
-            set(answers, claim.at, Some(answer));
+            answers[claim.at] = Some(answer);
         }
     }
 }
@@ -290,18 +288,14 @@ impl State {
         }
         self.bytes += weight;
         while self.bytes > max_bytes {
-            let Some(oldest) = self.order.pop_front() else { break };
-            match self.entries.get_mut(&oldest) {
-                Some(entry) if entry.used => {
-                    entry.used = false;
-                    self.order.push_back(oldest);
-                }
-                Some(_) => {
-                    let gone = self.entries.remove(&oldest).and_then(|entry| entry.bytes);
-                    self.bytes -= self::weight(gone.as_ref());
-                }
-                None => {}
+            let oldest = self.order.pop_front().expect("each entry has a place in the order");
+            let entry = self.entries.get_mut(&oldest).expect("the order is that of the entries");
+            if std::mem::take(&mut entry.used) {
+                self.order.push_back(oldest);
+                continue;
             }
+            self.bytes -= self::weight(entry.bytes.as_ref());
+            self.entries.remove(&oldest);
         }
     }
 }
@@ -311,19 +305,9 @@ fn weight(bytes: Option<&Bytes>) -> u64 {
     to_u64(bytes.map_or(0, Bytes::len)) + ENTRY_OVERHEAD_BYTES
 }
 
-fn set(answers: &mut [Option<Answer>], at: usize, answer: Option<Answer>) {
-    if let Some(place) = answers.get_mut(at) {
-        *place = answer;
-    }
-}
-
 fn too_few_error(expected: usize, found: usize) -> Error {
-    Error::new(
-        Class::CountMismatch,
-        "answers of a batch",
-        Expected::AtLeast(to_u64(expected).into()),
-        found,
-    )
+    let expected = Expected::AtLeast(to_u64(expected).into());
+    Error::new(Class::CountMismatch, "answers of a batch", expected, found)
 }
 
 const ENTRY_OVERHEAD_BYTES: u64 = 128;

@@ -241,7 +241,7 @@ async fn begin(source: &Source, key: &Key) -> Result<Doc> {
 
 async fn fetch(source: &Source, key: &Key) -> Result<Option<CachedDoc>> {
     let document = document(key)?;
-    let got = source.read_many(&[Get::object(document.clone())]).await.pop().unwrap_or(Ok(None))?;
+    let got = source.read_one(Get::object(document.clone())).await?;
     got.map(|got| parse(&got.bytes, got.version, &document)).transpose()
 }
 

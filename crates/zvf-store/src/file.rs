@@ -259,8 +259,7 @@ impl RangedFile {
     /// As for each answer of [`read_many`](Self::read_many).
     #[boxed]
     pub async fn read(&self, range: Range<u64>) -> Result<Bytes> {
-        let answer = self.read_many(&[range]).await.pop();
-        answer.unwrap_or_else(|| Err(past_end_error(0, 0)))
+        only(self.read_many(&[range]).await)
     }
 
     /// Checks whether a mapped file is the one that was mapped, up to now. Nothing else can change behind bytes
@@ -287,6 +286,11 @@ impl RangedFile {
             Body::Mapped { .. } => IoStats::default(),
         }
     }
+}
+
+/// Returns the answer to one range.
+fn only(mut answers: Vec<Result<Bytes>>) -> Result<Bytes> {
+    answers.pop().expect("one range has one answer")
 }
 
 fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {

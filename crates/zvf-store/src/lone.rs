@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_error::{Error, Result};
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_format::num::to_u64;
 use zvf_format::{Class, Found};
-use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Node};
+use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, Node};
 
 use crate::budget::Budget;
 use crate::cache::Caching;
-use crate::codec::{Caps, Coding, Packing, swap, untranspose};
+use crate::codec::{Caps, Items};
 use crate::docs::Docs;
 use crate::key::Key;
-use crate::layout::{Shards, ZarrArray, fill_item};
+use crate::layout::{ChunkArray, fill_item};
 use crate::options::OpenOptions;
 use crate::source::Source;
 
@@ -51,9 +51,8 @@ struct Inner {
     doc: ArrayDoc,
     dtype: Dtype,
     fill: Box<[u8]>, // one item
-    array: ZarrArray,
-    order: Option<Box<[usize]>>,
-    big_endian: bool,
+    array: ChunkArray,
+    items: Items,
     chunk_bytes: u64, // within what may be in flight
 }
 
@@ -80,11 +79,7 @@ impl LoneArray {
         let DataTypeKind::Fixed(dtype) = *doc.data_type.kind() else {
             return Err(refused("data_type", "items of one size", Found::Text("another")));
         };
-        let coding = Coding::from_doc(doc)?;
-        let Packing::Items { big_endian, order } = coding.packing else {
-            return Err(Error::unsupported("codec of numbers", "vlen-bytes"));
-        };
-        let shards = Shards::from_doc(doc, coding.index)?;
+        let (array, packing) = ChunkArray::of_items(&key, doc, 0)?;
         let items = doc.inner_chunk_shape().iter().copied();
         let chunk_bytes = items.fold(dtype.size, u64::saturating_mul); // a claim, above every limit then
         if chunk_bytes > budget.max_bytes() {
@@ -92,10 +87,8 @@ impl LoneArray {
             return Err(Error::limit("bytes of a chunk", max, chunk_bytes));
         }
         let fill = fill_item(doc.fill_value.fill(), dtype);
-        let names = doc.chunk_key_encoding;
-        let array = ZarrArray { key, names, chain: coding.chain, shards };
         let doc = (**doc).clone();
-        let inner = Inner { source, doc, dtype, fill, array, order, big_endian, chunk_bytes };
+        let inner = Inner { source, doc, dtype, fill, array, items: packing, chunk_bytes };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -125,7 +118,7 @@ impl LoneArray {
     /// When one cannot be read, or does not decode to what the shape says.
     #[boxed]
     pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>> {
-        let Inner { source, array, chunk_bytes, .. } = &*self.0;
+        let Inner { source, array, items, chunk_bytes, .. } = &*self.0;
         let read =
             array.chunks(source, wanted, Caps::from_chunk_len(*chunk_bytes), Caching::Keep).await;
         let ordered = |(place, bytes): (crate::layout::Place, Bytes)| {
@@ -133,35 +126,8 @@ impl LoneArray {
                 let error = Error::new(Class::CountMismatch, "bytes", *chunk_bytes, bytes.len());
                 return Err(place.locate_error(error));
             }
-            Ok(self.to_c_order(bytes))
+            Ok(items.unpack(bytes))
         };
         read.into_iter().map(|chunk| chunk?.map(ordered).transpose()).collect()
     }
-
-    fn to_c_order(&self, bytes: Bytes) -> Bytes {
-        let Inner { doc, dtype, order, big_endian, .. } = &*self.0;
-        // Item and extents fit: the bytes are `chunk_bytes` long.
-        let size = saturating_usize(dtype.size);
-        let bytes = match order {
-            None => bytes,
-            Some(order) => {
-                let shape: Vec<usize> = doc
-                    .inner_chunk_shape()
-                    .iter()
-                    .map(|&extent| saturating_usize(extent))
-                    .collect();
-                untranspose(&bytes, &shape, order, size).into()
-            }
-        };
-        let unit = if dtype.kind == DtypeKind::Text { UTF32_BYTES } else { size };
-        if !big_endian || unit == 1 {
-            return bytes;
-        }
-        let mut items = Vec::from(bytes);
-        swap(&mut items, unit);
-        items.into()
-    }
 }
-
-/// Bytes of one character of text.
-const UTF32_BYTES: usize = 4;

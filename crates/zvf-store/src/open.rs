@@ -465,8 +465,8 @@ impl Store {
     /// When the backend fails.
     #[boxed]
     pub async fn read_object(&self, key: &Key) -> Result<Option<Bytes>> {
-        let read = self.shared_state().source.read_many(&[Get::object(key.clone())]).await.pop();
-        Ok(read.unwrap_or(Ok(None))?.map(|got| got.bytes))
+        let read = self.shared_state().source.read_one(Get::object(key.clone())).await?;
+        Ok(read.map(|got| got.bytes))
     }
 
     /// Returns a handle at the last commit, where others were made since this one was opened. This

@@ -196,21 +196,27 @@ impl fmt::Debug for VersionsHook {
 ///     .with_first_byte(Duration::from_millis(500))?
 ///     .with_max_tries(2)?
 ///     .with_total(Duration::from_secs(2))?;
-/// assert_eq!((timeouts.total().as_secs(), timeouts.connect().as_secs()), (2, 5));
 /// let options = OpenOptions { timeouts, ..OpenOptions::default() };
-/// # assert_eq!(options.timeouts.max_tries(), 2);
+/// # assert_ne!(options.timeouts, Timeouts::INTERACTIVE);
 /// assert!(Timeouts::BATCH.with_total(Duration::ZERO).is_err());
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    connect: Duration,
-    first_byte: Duration,
-    request: Duration,
-    min_bytes_per_second: NonZeroU64,
-    max_tries: NonZeroU32,
-    max_pause: Duration,
-    total: Duration,
+    /// How long opening a connection may take.
+    pub(crate) connect: Duration,
+    /// How long a reply may take to begin.
+    pub(crate) first_byte: Duration,
+    /// How long the body of a reply, or an upload, may take; longer ones get a second more for every `min_bytes_per_second`.
+    pub(crate) request: Duration,
+    /// The slowest speed that is waited for.
+    pub(crate) min_bytes_per_second: NonZeroU64,
+    /// How often one request is sent, the first time included.
+    pub(crate) max_tries: NonZeroU32,
+    /// The longest pause between two tries, unless the store asks for a longer one.
+    pub(crate) max_pause: Duration,
+    /// How long all tries of one request may take together; long bodies get a second more for every `min_bytes_per_second`.
+    pub(crate) total: Duration,
 }
 
 impl Timeouts {
@@ -239,50 +245,6 @@ impl Timeouts {
     /// The longest wait that is accepted anywhere: a year.
     pub const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-    /// Returns how long opening a connection may take.
-    #[must_use]
-    pub const fn connect(&self) -> Duration {
-        self.connect
-    }
-
-    /// Returns how long a reply may take to begin.
-    #[must_use]
-    pub const fn first_byte(&self) -> Duration {
-        self.first_byte
-    }
-
-    /// Returns how long the body of a reply, or an upload, may take; longer ones get a second more for every
-    /// [`min_bytes_per_second`](Self::min_bytes_per_second).
-    #[must_use]
-    pub const fn request(&self) -> Duration {
-        self.request
-    }
-
-    /// Returns the slowest speed that is waited for.
-    #[must_use]
-    pub const fn min_bytes_per_second(&self) -> u64 {
-        self.min_bytes_per_second.get()
-    }
-
-    /// Returns how often one request is sent, the first time included.
-    #[must_use]
-    pub const fn max_tries(&self) -> u32 {
-        self.max_tries.get()
-    }
-
-    /// Returns the longest pause between two tries, unless the store asks for a longer one.
-    #[must_use]
-    pub const fn max_pause(&self) -> Duration {
-        self.max_pause
-    }
-
-    /// Returns how long all tries of one request may take together; long bodies get a second more for every
-    /// [`min_bytes_per_second`](Self::min_bytes_per_second).
-    #[must_use]
-    pub const fn total(&self) -> Duration {
-        self.total
-    }
-
     /// Returns the same with another limit for opening a connection. `connect_timeout` of the environment and of the
     /// storage options, where one is given, goes before it.
     ///
@@ -293,7 +255,7 @@ impl Timeouts {
         Ok(Self { connect: check_wait("connect", connect)?, ..self })
     }
 
-    /// Returns the same with another limit for the begin of a reply. One that is longer than [`total`](Self::total) is cut
+    /// Returns the same with another limit for the begin of a reply. One that is longer than `total` is cut
     /// off by that.
     ///
     /// # Errors
@@ -304,7 +266,7 @@ impl Timeouts {
     }
 
     /// Returns the same with another limit for the body of a reply and for an upload. One that is longer than
-    /// [`total`](Self::total) is cut off by that.
+    /// `total` is cut off by that.
     ///
     /// # Errors
     ///

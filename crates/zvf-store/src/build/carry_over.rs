@@ -88,8 +88,7 @@ impl Build {
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<()> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
-        let folder = std::sync::Arc::clone(folder);
+        let folder = self.staging()?;
         let copy = move || super::local::copy_documents(&folder, &leave);
         for (document, text) in crate::source::run_blocking("write", copy).await?? {
             self.take_over_document(&document, array(&text).as_ref())?;
@@ -128,10 +127,9 @@ impl Build {
     #[cfg(feature = "local")]
     #[boxed]
     pub async fn hard_link_to(&self, path: &str, folder: &std::path::Path) -> Result<()> {
-        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend_error()) };
+        let (staging, folder) = (self.staging()?, folder.to_owned());
         self.write_implied_groups().await?;
         self.check()?;
-        let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
         let key = Key::root().join(path)?;
         let link = move || staging.hard_link_to(key.as_str(), &folder);
         Ok(crate::source::run_blocking("write", link).await??)
@@ -145,8 +143,7 @@ impl Build {
     #[cfg(feature = "local")]
     #[boxed]
     pub async fn hard_link_from(&self, folder: &std::path::Path, path: &str) -> Result<()> {
-        let Site::Local(staging) = &self.0.place else { return Err(unsupported_backend_error()) };
-        let (staging, folder) = (std::sync::Arc::clone(staging), folder.to_owned());
+        let (staging, folder) = (self.staging()?, folder.to_owned());
         let key = Key::root().join(path)?;
         let adopt = move || {
             let documents = super::local::keys(staging.hard_link_from(&folder, key.as_str())?)?;
@@ -186,8 +183,7 @@ impl Build {
     #[cfg(feature = "local")]
     #[boxed]
     pub async fn remove(&self, path: &str) -> Result<()> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
-        let (folder, key) = (std::sync::Arc::clone(folder), Key::root().join(path)?);
+        let (folder, key) = (self.staging()?, Key::root().join(path)?);
         let below = key.clone();
         crate::source::run_blocking("write", move || folder.remove(below.as_str())).await??;
         super::lock_state(&self.0.nodes)
@@ -219,13 +215,19 @@ impl Build {
         Store::open(&path, crate::OpenOptions::default()).await
     }
 
+    /// Returns the folder in which the store is built.
+    #[cfg(feature = "local")]
+    pub(super) fn staging(&self) -> Result<std::sync::Arc<zvf_publish::StagingDir>> {
+        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
+        Ok(std::sync::Arc::clone(folder))
+    }
+
     #[cfg(feature = "local")]
     async fn kept_documents(
         &self,
         leave: impl Fn(&Key) -> bool + Send + 'static,
     ) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
-        let folder = std::sync::Arc::clone(folder);
+        let folder = self.staging()?;
         let keep = move || {
             // Whatever is no key is none that is left.
             let leave = |path: &str| Key::root().join(path).is_ok_and(|key| leave(&key));
@@ -237,8 +239,7 @@ impl Build {
 
     #[cfg(feature = "local")]
     async fn preview_path(&self, root: String) -> Result<String> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
-        let folder = std::sync::Arc::clone(folder);
+        let folder = self.staging()?;
         let key = crate::docs::document(&Key::root())?;
         let path = folder.path().to_string_lossy().into_owned();
         let root = root.into();
@@ -261,7 +262,7 @@ impl Build {
     }
 }
 
-pub(super) fn unsupported_backend_error() -> Error {
+fn unsupported_backend_error() -> Error {
     let rule = "a folder of this machine: an object store cannot replace a store in one step";
     Error::new(Class::Unsupported, "store to build on", rule, "an object store")
 }

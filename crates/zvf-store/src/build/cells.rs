@@ -3,7 +3,7 @@
 //! ```text
 //! cell       u32 1, u32 length, payload                      then the chain of codecs
 //! object     c/I/J of the array: one cell, or a shard of them
-//! document   shape and origin from the range of the plan, or of the cells that came;
+//! document   shape and origin from the range of the plan;
 //!            nonempty_chunks: the keys that were put, sorted as texts
 //! ```
 //!
@@ -14,7 +14,6 @@
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -24,13 +23,13 @@ use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::cell_header;
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, CodecSpec, DataType, KeyList, Object};
+use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, CodecSpec, DataType, KeyList, Object};
 
-use super::memory_limiter::MemoryPermit;
 use super::shards::{CompleteShard, Shards};
 use super::{Build, lock_state};
 use crate::codec::{self, CodecPipeline};
 use crate::key::Key;
+use crate::layout::name_chunk;
 
 /// What an array over the chunk grid will be.
 ///
@@ -44,10 +43,9 @@ use crate::key::Key;
 pub struct CellPlan {
     /// Components of a key.
     pub rank: usize,
-    /// The lowest key there may be, which is the origin of the grid. Empty when it is not known: then all
-    /// cells are held until `finish`, and the lowest of them counts.
+    /// The lowest key there may be, which is the origin of the grid.
     pub low: Vec<i64>,
-    /// The highest key there may be. Empty when it is not known: then the highest that came counts.
+    /// The highest key there may be.
     pub high: Vec<i64>,
     /// The attributes, but for presence list and origin.
     pub attributes: Object,
@@ -62,12 +60,6 @@ impl CellPlan {
     #[must_use]
     pub fn new(low: Vec<i64>, high: Vec<i64>) -> Self {
         Self { rank: low.len(), low, high, ..Self::default() }
-    }
-
-    /// Returns the plan of cells as they are, of `rank` components whose range shows in the end.
-    #[must_use]
-    pub fn with_rank(rank: usize) -> Self {
-        Self { rank, ..Self::default() }
     }
 }
 
@@ -127,24 +119,20 @@ pub struct CellSink(Arc<Core>);
 struct Core {
     build: Build,
     key: Key,
-    plan: CellPlan,        // its ranges have the rank, or are empty
+    plan: CellPlan,        // its corners have the rank
     inner: Vec<CodecSpec>, // of one cell, with that of the frame
     extras: Object,        // other keys of the document
     state: Mutex<State>,
 }
 
-/// The lowest and the highest component on each axis.
-type Range = (Vec<i64>, Vec<i64>);
-/// The keys of an array that takes nothing more, what was written, and the range of the keys.
-type Closed = (Vec<Box<str>>, CellReport, Option<Range>);
+/// The keys of an array that takes nothing more, and what was written.
+type Closed = (Vec<Box<str>>, CellReport);
 
 #[derive(Debug, Default)]
 struct State {
     report: CellReport,
     present: Vec<Box<str>>,
-    range: Option<Range>, // of the keys that came
     shards: Option<Shards>,
-    pending: Vec<(ChunkKey, Bytes, MemoryPermit)>, // without an origin
     finished: bool,
 }
 
@@ -154,15 +142,11 @@ impl CellSink {
             let error = Error::new(Class::InvalidArgument, "range of keys", expected, found);
             Err(error.at_key(&key))
         };
-        let fits = |corner: &[i64]| corner.is_empty() || corner.len() == plan.rank;
-        if !fits(&plan.low) || !fits(&plan.high) {
-            return refused(Expected::Rule("as many components as the rank"), "another count");
+        if [&plan.low, &plan.high].iter().any(|corner| corner.len() != plan.rank) {
+            return refused("as many components as the rank", "another count");
         }
-        if plan.low.is_empty() && !plan.high.is_empty() {
-            return refused(Expected::Rule("a lowest key with the highest"), "the highest alone");
-        }
-        if !plan.high.is_empty() && plan.low.iter().zip(&plan.high).any(|(low, high)| low > high) {
-            return refused(Expected::Rule("a highest key above the lowest"), "one below");
+        if plan.low.iter().zip(&plan.high).any(|(low, high)| low > high) {
+            return refused("a highest key above the lowest", "one below");
         }
         ChunkKey::new(&vec![0; plan.rank]).at_key(&key)?;
         let shards = plan.shard.as_deref().map(|shape| Shards::new(shape, plan.rank)).transpose();
@@ -175,25 +159,13 @@ impl CellSink {
 
     /// Returns the same array with other keys in its document, and with cells that come encoded where `inner` says
     /// how they are.
-    pub(super) fn with_encoded_cells(
-        self,
-        inner: Option<Vec<CodecSpec>>,
-        extras: Object,
-    ) -> Result<Self> {
-        let core = Arc::into_inner(self.0);
-        let mut core = core.ok_or_else(|| {
-            Error::new(
-                Class::InvalidArgument,
-                "array",
-                "one that nobody shares yet",
-                "a shared one",
-            )
-        })?;
+    pub(super) fn with_encoded_cells(self, inner: Option<Vec<CodecSpec>>, extras: Object) -> Self {
+        let mut core = Arc::into_inner(self.0).expect("nobody shares a sink that just began");
         core.extras = extras;
         if let Some(inner) = inner {
             core.inner = inner;
         }
-        Ok(Self(Arc::new(core)))
+        Self(Arc::new(core))
     }
 
     /// Returns what was announced.
@@ -230,7 +202,7 @@ impl CellSink {
     ///
     /// # Errors
     ///
-    /// When `key` lies outside the range of the plan, or the plan does not say where the grid begins.
+    /// When `key` lies outside the range of the plan.
     pub fn shard_key(&self, key: &ChunkKey) -> Result<ChunkKey> {
         let index = self.0.index(key)?;
         let first: Vec<i64> = match &self.0.plan.shard {
@@ -267,7 +239,7 @@ impl CellSink {
     ///
     /// As [`put`](Self::put).
     pub fn finish_part(self) -> Result<(CellReport, Vec<Box<str>>)> {
-        let left = self.0.close().map(|(mut present, report, _)| {
+        let left = self.0.close().map(|(mut present, report)| {
             present.sort_unstable();
             self.0.build.release(&self.0.key);
             (report, present)
@@ -321,14 +293,6 @@ impl Core {
         if payload.is_empty() {
             return Ok(());
         }
-        if self.plan.low.is_empty() {
-            self.check_rank(key)?;
-            let permit = self.build.0.room.try_acquire(to_u64(payload.len()))?;
-            let mut state = lock_state(&self.state);
-            state.check_open()?;
-            state.pending.push((*key, payload, permit));
-            return Ok(());
-        }
         let path = self.index(key)?;
         self.write(key, &path, payload)
     }
@@ -337,10 +301,8 @@ impl Core {
     fn write(&self, key: &ChunkKey, path: &ChunkPath, payload: Bytes) -> Result<()> {
         let bytes = to_u64(payload.len());
         let header = Bytes::copy_from_slice(&cell_header(bytes)?);
-        let mut encoder = self.build.encoder();
-        let parts = self.plan.codecs.encode(vec![header, payload], &mut encoder);
-        self.build.give_back(encoder);
-        self.place(key, path, parts?, bytes)
+        let parts = self.build.encode(&self.plan.codecs, vec![header, payload])?;
+        self.place(key, path, parts, bytes)
     }
 
     /// Writes what is stored of a cell with a payload of `bytes`, or hands it to its shard.
@@ -355,9 +317,8 @@ impl Core {
         let permit = self.build.0.room.try_acquire(stored)?;
         let mut state = lock_state(&self.state);
         state.check_open()?;
-        if let Some(shards) = &mut state.shards {
-            shards.keep(path.index(), parts, permit)?;
-        }
+        let shards = state.shards.as_mut().expect("the plan has shards");
+        shards.keep(path.index(), parts, permit)?;
         state.count_cell(key, bytes, stored, 0);
         Ok(())
     }
@@ -365,7 +326,7 @@ impl Core {
     fn write_shard(&self, shard: CompleteShard) -> Result<()> {
         let key = self.object_key(&shard.index)?;
         let parts = shard.assemble()?;
-        let index = parts.last().map_or(0, |index| to_u64(index.len())); // it is there
+        let index = to_u64(parts.last().expect("a shard has an index").len());
         self.build.object(key, parts)?;
         let mut state = lock_state(&self.state);
         state.report.stored_bytes += index;
@@ -374,69 +335,40 @@ impl Core {
     }
 
     fn finish(&self, attributes: impl FnOnce(&mut Object)) -> Result<CellReport> {
-        let (present, report, range) = self.close()?;
-        let doc = self.document(present, range, attributes)?;
+        let (present, report) = self.close()?;
+        let doc = self.document(present, attributes)?;
         self.build.array(&self.key, &doc)?;
         Ok(report)
     }
 
     /// Writes what is left and lets nothing more come.
     fn close(&self) -> Result<Closed> {
-        self.write_pending()?;
-        loop {
-            let next = lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
-            match next {
-                Some(shard) => self.write_shard(shard)?,
-                None => break,
-            }
+        let next = || lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
+        while let Some(shard) = next() {
+            self.write_shard(shard)?;
         }
         let mut state = lock_state(&self.state);
         state.check_open()?;
         state.finished = true;
-        Ok((std::mem::take(&mut state.present), state.report, state.range.take()))
-    }
-
-    /// Writes the cells that waited for the origin to be known.
-    fn write_pending(&self) -> Result<()> {
-        let pending = std::mem::take(&mut lock_state(&self.state).pending);
-        let mut low: Option<Vec<i64>> = None;
-        for (key, ..) in &pending {
-            let low = low.get_or_insert_with(|| key.components().to_vec());
-            low.iter_mut().zip(key.components()).for_each(|(low, at)| *low = (*low).min(*at));
-        }
-        for (key, payload, _kept) in pending {
-            let path = ChunkPath::from_key(&key, low.as_deref().unwrap_or_default())?; // there is a key
-            self.write(&key, &path, payload)?;
-        }
-        Ok(())
+        Ok((std::mem::take(&mut state.present), state.report))
     }
 
     fn document(
         &self,
         mut present: Vec<Box<str>>,
-        range: Option<Range>,
         attributes: impl FnOnce(&mut Object),
     ) -> Result<ArrayDoc> {
         present.sort_unstable();
         if let Some([twice, _]) = present.array_windows().find(|[key, next]| key == next) {
             return Err(Error::new(Class::Duplicate, "cell", "each cell once", quote(twice)));
         }
-        let (low, high) = range.unwrap_or_else(|| {
-            let at = if self.plan.low.is_empty() {
-                vec![0; self.plan.rank]
-            } else {
-                self.plan.low.clone()
-            };
-            (at.clone(), at)
-        });
-        let low = if self.plan.low.is_empty() { low } else { self.plan.low.clone() };
-        let high = if self.plan.high.is_empty() { high } else { self.plan.high.clone() };
+        let (low, high) = (&self.plan.low, &self.plan.high);
         let cells = |(low, high): (&i64, &i64)| high.abs_diff(*low).checked_add(1);
-        let shape: Option<Vec<u64>> = low.iter().zip(&high).map(cells).collect();
+        let shape: Option<Vec<u64>> = low.iter().zip(high).map(cells).collect();
         let shape = shape.ok_or_else(|| {
             Error::new(Class::Overflow, "shape", "fewer than 2^64 cells on each axis", "more")
         })?;
-        Grid::new(&low, &shape)?;
+        Grid::new(low, &shape)?;
         let ones = vec![1; self.plan.rank];
         let inner = self.inner.clone();
         let (chunk, codecs) = match &self.plan.shard {
@@ -447,7 +379,7 @@ impl Core {
         doc.codecs = codecs;
         doc.nonempty_chunks = Some(present.iter().collect::<KeyList>());
         if low.iter().any(|&at| at != 0) {
-            doc.attributes.insert("chunk_grid_origin".to_owned(), low.into());
+            doc.attributes.insert("chunk_grid_origin".to_owned(), low.clone().into());
         }
         doc.attributes.extend(self.plan.attributes.clone());
         attributes(&mut doc.attributes);
@@ -457,31 +389,18 @@ impl Core {
 
     /// Returns where `key` lies, when the plan has room for it.
     fn index(&self, key: &ChunkKey) -> Result<ChunkPath> {
-        self.check_rank(key)?;
+        if key.rank() != self.plan.rank {
+            let (what, found) = ("components of a key", key.rank());
+            return Err(Error::new(Class::InvalidArgument, what, self.plan.rank, found));
+        }
         let path = ChunkPath::from_key(key, &self.plan.low)?;
         for (&component, &high) in key.components().iter().zip(&self.plan.high) {
             if component > high {
-                return Err(Error::new(
-                    Class::OutOfBounds,
-                    "component of a key",
-                    Expected::AtMost(high.into()),
-                    component,
-                ));
+                let (what, most) = ("component of a key", Expected::AtMost(high.into()));
+                return Err(Error::new(Class::OutOfBounds, what, most, component));
             }
         }
         Ok(path)
-    }
-
-    fn check_rank(&self, key: &ChunkKey) -> Result<()> {
-        if key.rank() == self.plan.rank {
-            return Ok(());
-        }
-        Err(Error::new(
-            Class::InvalidArgument,
-            "components of a key",
-            to_u64(self.plan.rank),
-            key.rank(),
-        ))
     }
 
     async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>> {
@@ -509,11 +428,7 @@ impl Core {
 
     /// Returns the object at `index`: of a cell, or of a shard.
     fn object_key(&self, index: &[u64]) -> Result<Key> {
-        let mut path = String::from("c");
-        for index in index {
-            let _ = write!(path, "/{index}"); // a string takes everything
-        }
-        self.key.join(&path)
+        self.key.join(&name_chunk(ChunkKeyEncoding::Default, index))
     }
 }
 
@@ -533,9 +448,5 @@ impl State {
         report.stored_bytes += stored;
         report.objects += objects;
         self.present.push(key.to_string().into());
-        let at = key.components();
-        let (low, high) = self.range.get_or_insert_with(|| (at.to_vec(), at.to_vec()));
-        low.iter_mut().zip(at).for_each(|(low, at)| *low = (*low).min(*at));
-        high.iter_mut().zip(at).for_each(|(high, at)| *high = (*high).max(*at));
     }
 }

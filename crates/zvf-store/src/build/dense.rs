@@ -9,15 +9,14 @@
 //!
 //! Not here: what an item means; which value stands for "absent".
 
-use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Found};
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Dtype, DtypeKind, FillValue, Object};
 
 use super::Build;
-use super::memory_limiter::GrowingPermit;
-use crate::codec::{self, CodecPipeline};
+use super::standalone::{ArrayReport, Standalone};
+use crate::codec::CodecPipeline;
 use crate::key::Key;
 use crate::layout::fill_item;
 
@@ -68,33 +67,6 @@ impl DensePlan {
     }
 }
 
-/// What was written of a standalone array of items.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> zvf_error::Result<()> {
-/// # use zvf_store::{Build, BuildOptions, DensePlan};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
-/// // One object with id 0: nothing but the fill value, so nothing is stored.
-/// let mut ids = build.dense("0/object_index/object_ids", DensePlan::new(zvf_metadata::Dtype::INT64))?;
-/// ids.push(&0_i64.to_le_bytes())?;
-/// let report = ids.finish(|_| ()).await?;
-/// assert_eq!((report.rows, report.objects), (1, 0));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DenseReport {
-    /// Rows.
-    pub rows: u64,
-    /// Bytes of the objects.
-    pub stored_bytes: u64,
-    /// Objects, the document left out.
-    pub objects: u64,
-}
-
 /// A standalone array of items of one size, being written.
 ///
 /// ```
@@ -113,14 +85,10 @@ pub struct DenseReport {
 /// ```
 #[derive(Debug)]
 pub struct DenseSink {
-    build: Build,
-    key: Key,
+    array: Standalone,
     plan: DensePlan,
     width: usize,    // bytes of a row, not 0
     fill: Box<[u8]>, // one item
-    chunk: Vec<u8>,
-    report: DenseReport,
-    room: GrowingPermit,
 }
 
 impl DenseSink {
@@ -134,21 +102,17 @@ impl DenseSink {
             return Err(error.at_key(&key));
         };
         Ok(Self {
-            room: GrowingPermit::new(&build.0.room),
-            build,
-            key,
+            array: Standalone::new(build, key),
             width: saturating_usize(width), // at most 1 GiB
             fill: fill_item(plan.fill.fill(), plan.dtype),
             plan,
-            chunk: Vec::new(),
-            report: DenseReport::default(),
         })
     }
 
     /// Returns how many rows came.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.report.rows
+        self.array.report.rows
     }
 
     /// Adds whole rows.
@@ -158,7 +122,7 @@ impl DenseSink {
     /// [`Class::BadShape`] when `rows` are not whole; [`Class::LimitExceeded`] when a chunk fills the budget;
     /// otherwise when a full chunk cannot be encoded or written.
     pub fn push(&mut self, rows: &[u8]) -> Result<()> {
-        self.add(rows).at_key(&self.key)
+        self.add(rows).at_key(&self.array.key)
     }
 
     fn add(&mut self, mut rows: &[u8]) -> Result<()> {
@@ -167,15 +131,13 @@ impl DenseSink {
         }
         while !rows.is_empty() {
             let full = self.full_chunk_bytes();
-            if full == Some(self.chunk.len()) {
+            if full == Some(self.array.chunk.len()) {
                 self.flush()?;
             }
-            let room = full.map_or(rows.len(), |full| full - self.chunk.len());
-            let (now, later) = rows.split_at_checked(room).unwrap_or((rows, &[]));
-            self.room.acquire_up_to(self.chunk.len() + now.len())?;
-            self.chunk.extend_from_slice(now);
-            let came = now.len() / self.width;
-            self.report.rows += to_u64(came);
+            let room = full.map_or(rows.len(), |full| full - self.array.chunk.len());
+            let (now, later) = rows.split_at(room.min(rows.len()));
+            self.array.append(now, &[])?;
+            self.array.report.rows += to_u64(now.len() / self.width);
             rows = later;
         }
         Ok(())
@@ -186,19 +148,19 @@ impl DenseSink {
     /// # Errors
     ///
     /// As [`push`](Self::push).
-    pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<DenseReport> {
-        self.end(attributes).at_key(&self.key)
+    pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
+        self.end(attributes).at_key(&self.array.key)
     }
 
-    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<DenseReport> {
-        if !self.chunk.is_empty() {
-            let full = self.full_chunk_bytes().unwrap_or(self.chunk.len());
-            while self.chunk.len() < full {
-                self.chunk.extend_from_slice(&self.fill);
+    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
+        if self.rows() > 0 {
+            let full = self.full_chunk_bytes().unwrap_or(0); // one chunk is as long as it is
+            while self.array.chunk.len() < full {
+                self.array.chunk.extend_from_slice(&self.fill);
             }
             self.flush()?;
         }
-        let rows = self.report.rows;
+        let rows = self.rows();
         let chunk_rows = self.plan.chunk_rows.unwrap_or(rows).max(1);
         let axes = |rows| std::iter::once(rows).chain(self.plan.columns).collect::<Vec<u64>>();
         let data_type = DataType::number(self.plan.dtype);
@@ -208,9 +170,7 @@ impl DenseSink {
         doc.codecs.extend(self.plan.codecs.metadata());
         doc.fill_value = self.plan.fill.clone();
         doc.attributes = std::mem::take(&mut self.plan.attributes);
-        attributes(&mut doc.attributes);
-        self.build.array(&self.key, &doc)?;
-        Ok(self.report)
+        self.array.finish(doc, attributes)
     }
 
     /// Returns the bytes of a full chunk, at most 1 GiB, where there are several.
@@ -220,28 +180,16 @@ impl DenseSink {
 
     /// Writes the chunk.
     fn flush(&mut self) -> Result<()> {
-        let chunk = Bytes::from(std::mem::take(&mut self.chunk));
-        self.room.clear();
+        let chunk = self.array.take(Vec::new());
         let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX); // without chunks all rows are in the first
         // One chunk holds all rows; there are some, and some in a chunk.
-        let number = (self.report.rows - 1) / per_chunk;
+        let number = (self.rows() - 1) / per_chunk;
         let size = self.fill.len().max(1);
         if chunk.chunks(size).all(|item| item == &*self.fill) {
             return Ok(());
         }
-        let mut encoder = self.build.encoder();
-        let parts = self.plan.codecs.encode(vec![chunk], &mut encoder);
-        self.build.give_back(encoder);
-        let parts = parts?;
-        let report = &mut self.report;
-        report.stored_bytes += codec::len(&parts);
-        report.objects += 1;
-        let index = if self.plan.columns.is_some() {
-            format!("c/{number}/0")
-        } else {
-            format!("c/{number}")
-        };
-        self.build.object(self.key.join(&index)?, parts)
+        let further = if self.plan.columns.is_some() { "/0" } else { "" };
+        self.array.write(&format!("c/{number}{further}"), &self.plan.codecs, chunk)
     }
 }
 

@@ -36,6 +36,7 @@ mod rearrange;
 mod retain;
 mod rows;
 mod shards;
+mod standalone;
 mod upload;
 mod verbatim;
 
@@ -55,15 +56,16 @@ use zvf_publish::{SharedStagingDir, StagingDir};
 
 pub use self::cells::{CellPlan, CellReport, CellSink};
 use self::declared::Declared;
-pub use self::dense::{DensePlan, DenseReport, DenseSink};
+pub use self::dense::{DensePlan, DenseSink};
 pub(crate) use self::memory_limiter::MemoryLimiter;
 pub use self::rearrange::{Arrange, RearrangeCounts, Rearrangement};
-pub use self::rows::{RowPlan, RowReport, RowSink};
+pub use self::rows::{RowPlan, RowSink};
 pub use self::shards::{MAX_SHARD_CELLS, count_shard_cells, fit_shard_shape};
+pub use self::standalone::ArrayReport;
 use self::upload::Uploads;
 pub use self::verbatim::{VerbatimArray, VerbatimReport};
 use crate::budget::Budget;
-use crate::codec::Encoder;
+use crate::codec::{CodecPipeline, Encoder};
 use crate::docs::document;
 use crate::error::backend_error;
 use crate::key::Key;
@@ -321,13 +323,8 @@ impl Build {
         let key = self.claim(path, State::Array(false))?;
         if plan.chunk_rows == Some(0) {
             self.release(&key);
-            return Err(Error::new(
-                Class::InvalidArgument,
-                "rows of a chunk",
-                Expected::AtLeast(1),
-                0,
-            )
-            .at_key(&key));
+            let (class, what) = (Class::InvalidArgument, "rows of a chunk");
+            return Err(Error::new(class, what, Expected::AtLeast(1), 0).at_key(&key));
         }
         Ok(RowSink::begin(self.clone(), key, plan))
     }
@@ -660,12 +657,12 @@ impl Build {
         lock_state(&self.0.failure).clone().map_or(Ok(()), Err)
     }
 
-    fn encoder(&self) -> Encoder {
-        lock_state(&self.0.encoders).pop().unwrap_or_default()
-    }
-
-    fn give_back(&self, encoder: Encoder) {
+    /// Encodes what is stored of a chunk.
+    fn encode(&self, codecs: &CodecPipeline, parts: Vec<Bytes>) -> Result<Vec<Bytes>> {
+        let mut encoder = lock_state(&self.0.encoders).pop().unwrap_or_default();
+        let encoded = codecs.encode(parts, &mut encoder);
         lock_state(&self.0.encoders).push(encoder);
+        encoded
     }
 }
 

@@ -176,8 +176,7 @@ impl Rearrangement {
         let recorded = doc.nonempty_chunks.is_some();
         let inner = self.codecs.is_none().then(|| inner_codecs(doc).to_vec());
         let plan = self.plan(key, doc).at_key(key)?;
-        let sink =
-            build.cells(key.as_str(), plan)?.with_encoded_cells(inner, doc.extras.clone())?;
+        let sink = build.cells(key.as_str(), plan)?.with_encoded_cells(inner, doc.extras.clone());
         for keys in self.runs(&sink, doc, &cells).await? {
             for keys in keys.chunks(READ_BATCH_CELLS) {
                 if self.codecs.is_none() {
@@ -201,9 +200,7 @@ impl Rearrangement {
                 moved.cells += to_u64(keys.len());
                 on_progress(moved);
             }
-            if let Some(key) = keys.first() {
-                sink.close_shard(key)?;
-            }
+            sink.close_shard(&keys[0])?; // no run is empty
         }
         let report = sink.finish(|_| ()).await?;
         moved.arrays += 1;
@@ -345,8 +342,8 @@ fn strip_copies(bytes: &[u8]) -> Option<String> {
 
 /// Returns whether `key` lies in one of `arrays`.
 fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
-    let slashes = key.as_str().match_indices('/');
-    slashes.filter_map(|(at, _)| key.as_str().get(..at)).any(|above| arrays.contains(above))
+    let mut slashes = key.as_str().match_indices('/');
+    slashes.any(|(at, _)| arrays.contains(&key.as_str()[..at]))
 }
 
 const DOCUMENT: &str = "zarr.json";

@@ -10,15 +10,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::{ChunkKey, ChunkPath};
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 use zvf_publish::StagingDir;
 
-use super::carry_over::unsupported_backend_error;
-use super::{Build, Site, State, is_below, lock_state};
+use super::{Build, State, is_below, lock_state};
 use crate::key::Key;
 use crate::layout::{grid_origin, name_chunk};
 
@@ -73,8 +71,7 @@ impl Build {
         path: &str,
         stays: impl Fn(&ChunkKey) -> bool + Send + 'static,
     ) -> Result<bool> {
-        let Site::Local(folder) = &self.0.place else { return Err(unsupported_backend_error()) };
-        let (folder, top) = (Arc::clone(folder), Key::root().join(path)?);
+        let (folder, top) = (self.staging()?, Key::root().join(path)?);
         let arrays = self.arrays_at(&top);
         let retain = move || {
             let joined_arrays = arrays.iter().map(|array| Joined::new(&folder, array, &stays));

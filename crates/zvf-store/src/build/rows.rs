@@ -15,8 +15,8 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, CodecSpec, DataType, Object};
 
 use super::Build;
-use super::memory_limiter::GrowingPermit;
-use crate::codec::{self, CodecPipeline};
+use super::standalone::{ArrayReport, Standalone};
+use crate::codec::CodecPipeline;
 use crate::key::Key;
 
 /// What an array of rows will be.
@@ -52,33 +52,6 @@ impl RowPlan {
     }
 }
 
-/// What was written of an array of rows.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> zvf_error::Result<()> {
-/// # use zvf_store::{Build, BuildOptions, RowPlan};
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
-/// let mut groups = build.rows("0/groups", RowPlan::default())?;
-/// groups.push(&[1; 8])?;
-/// groups.push(b"")?;
-/// let report = groups.finish(|_| ()).await?;
-/// assert_eq!((report.rows, report.objects), (2, 1));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RowReport {
-    /// Rows, empty ones included.
-    pub rows: u64,
-    /// Bytes of the objects.
-    pub stored_bytes: u64,
-    /// Objects, the document left out.
-    pub objects: u64,
-}
-
 /// A standalone array of rows, being written.
 ///
 /// ```
@@ -95,34 +68,23 @@ pub struct RowReport {
 /// ```
 #[derive(Debug)]
 pub struct RowSink {
-    build: Build,
-    key: Key,
+    array: Standalone, // its chunk is framed, with room for the count in front
     plan: RowPlan,
-    chunk: Vec<u8>, // framed, with room for the count in front
     in_chunk: u64,
     empty: bool, // all rows of the chunk
-    report: RowReport,
-    room: GrowingPermit,
 }
 
 impl RowSink {
     pub(super) fn begin(build: Build, key: Key, plan: RowPlan) -> Self {
-        Self {
-            room: GrowingPermit::new(&build.0.room),
-            build,
-            key,
-            plan,
-            chunk: vec![0; COUNT_BYTES],
-            in_chunk: 0,
-            empty: true,
-            report: RowReport::default(),
-        }
+        let mut array = Standalone::new(build, key);
+        array.chunk = vec![0; COUNT_BYTES];
+        Self { array, plan, in_chunk: 0, empty: true }
     }
 
     /// Returns how many rows came.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.report.rows
+        self.array.report.rows
     }
 
     /// Adds one row.
@@ -132,7 +94,7 @@ impl RowSink {
     /// `LimitExceeded` for a row of 2^32 bytes or more, and when a chunk fills the budget; otherwise
     /// when a full chunk cannot be encoded or written.
     pub fn push(&mut self, row: &[u8]) -> Result<()> {
-        self.add(row).at_key(&self.key)
+        self.add(row).at_key(&self.array.key)
     }
 
     fn add(&mut self, row: &[u8]) -> Result<()> {
@@ -143,12 +105,10 @@ impl RowSink {
         if self.plan.chunk_rows == Some(self.in_chunk) {
             self.flush(self.in_chunk)?;
         }
-        self.room.acquire_up_to(self.chunk.len() + row.len())?;
-        self.chunk.extend_from_slice(&length.to_le_bytes());
-        self.chunk.extend_from_slice(row);
+        self.array.append(&length.to_le_bytes(), row)?;
         self.empty &= row.is_empty();
         self.in_chunk += 1;
-        self.report.rows += 1;
+        self.array.report.rows += 1;
         Ok(())
     }
 
@@ -157,12 +117,12 @@ impl RowSink {
     /// # Errors
     ///
     /// As [`push`](Self::push).
-    pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<RowReport> {
-        self.end(attributes).at_key(&self.key)
+    pub async fn finish(mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
+        self.end(attributes).at_key(&self.array.key)
     }
 
-    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<RowReport> {
-        let rows = self.report.rows;
+    fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
+        let rows = self.rows();
         // One chunk is as long as the array; of an array without rows it has one.
         let chunk = self.plan.chunk_rows.unwrap_or(rows).min(rows).max(1);
         if self.in_chunk > 0 {
@@ -172,37 +132,25 @@ impl RowSink {
         doc.codecs.push(CodecSpec::vlen_bytes());
         doc.codecs.extend(self.plan.codecs.metadata());
         doc.attributes = std::mem::take(&mut self.plan.attributes);
-        attributes(&mut doc.attributes);
-        self.build.array(&self.key, &doc)?;
-        Ok(self.report)
+        self.array.finish(doc, attributes)
     }
 
     /// Writes the chunk as one of `count` rows.
     fn flush(&mut self, count: u64) -> Result<()> {
-        let number = (self.report.rows - 1) / count; // some rows came, and fit in the chunk
-        let mut chunk = std::mem::replace(&mut self.chunk, vec![0; COUNT_BYTES]);
+        let number = (self.rows() - 1) / count; // some rows came, and fit in the chunk
+        let mut chunk = self.array.take(vec![0; COUNT_BYTES]);
         let missing = count - self.in_chunk;
         self.in_chunk = 0;
-        self.room.clear();
         if std::mem::replace(&mut self.empty, true) {
             return Ok(());
         }
         let Ok(short) = u32::try_from(count) else {
             return Err(Error::limit("rows of a chunk", u32::MAX.into(), count));
         };
-        if let Some(front) = chunk.first_chunk_mut() {
-            *front = short.to_le_bytes();
-        }
+        chunk[..COUNT_BYTES].copy_from_slice(&short.to_le_bytes());
         let padding = zvf_format::num::saturating_usize(missing * 4); // below 2^34
         chunk.resize(chunk.len() + padding, 0);
-        let mut encoder = self.build.encoder();
-        let parts = self.plan.codecs.encode(vec![chunk.into()], &mut encoder);
-        self.build.give_back(encoder);
-        let parts = parts?;
-        let report = &mut self.report;
-        report.stored_bytes += codec::len(&parts);
-        report.objects += 1;
-        self.build.object(self.key.join(&format!("c/{number}"))?, parts)
+        self.array.write(&format!("c/{number}"), &self.plan.codecs, chunk)
     }
 }
 

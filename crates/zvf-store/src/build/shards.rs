@@ -16,9 +16,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::shard::encode_index;
-use zvf_format::{Class, Expected};
 
 use super::memory_limiter::MemoryPermit;
 
@@ -50,12 +50,8 @@ impl Shards {
 
     fn with_cap(shape: &[u64], rank: usize, max_cells: u64) -> Result<Self> {
         if shape.len() != rank {
-            return Err(Error::new(
-                Class::InvalidArgument,
-                "cells per shard",
-                "one number for each axis",
-                "another count",
-            ));
+            let (what, rule) = ("cells per shard", "one number for each axis");
+            return Err(Error::new(Class::InvalidArgument, what, rule, "another count"));
         }
         let cells = count_cells(shape, max_cells, "")?;
         let (open, closed) = (BTreeMap::new(), BTreeSet::new());
@@ -79,12 +75,8 @@ impl Shards {
     ) -> Result<()> {
         let (shard, place) = self.locate(index);
         let refused = |found| {
-            Err(Error::new(
-                Class::Duplicate,
-                "cell",
-                "each cell once, before its shard is closed",
-                found,
-            ))
+            let rule = "each cell once, before its shard is closed";
+            Err(Error::new(Class::Duplicate, "cell", rule, found))
         };
         if self.closed.contains(&shard) {
             return refused("one of a closed shard");
@@ -134,15 +126,7 @@ impl CompleteShard {
                 end += to_u64(part.len());
                 parts.push(part);
             }
-            let Some(span) = spans.get_mut(saturating_usize(place)) else {
-                return Err(Error::new(
-                    Class::OutOfBounds,
-                    "cell of a shard",
-                    Expected::AtMost(self.room.into()),
-                    place,
-                ));
-            };
-            *span = Some(start..end);
+            spans[saturating_usize(place)] = Some(start..end); // below the count of cells
         }
         parts.push(encode_index(&spans, true)?.into());
         Ok(parts)
@@ -179,12 +163,8 @@ fn count_cells(shape: &[u64], max_cells: u64, remedy: &str) -> Result<u64> {
     let cells = shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n));
     let found = match cells {
         _ if shape.contains(&0) => {
-            return Err(Error::new(
-                Class::InvalidArgument,
-                "cells per shard",
-                "at least 1 on each axis",
-                0,
-            ));
+            let (what, rule) = ("cells per shard", "at least 1 on each axis");
+            return Err(Error::new(Class::InvalidArgument, what, rule, 0));
         }
         Some(cells) if cells <= max_cells => return Ok(cells),
         Some(cells) => cells.to_string(),

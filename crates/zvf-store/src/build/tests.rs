@@ -438,7 +438,7 @@ async fn each_check_has_its_message() {
     );
     assert_eq!(
         plan(&[], &[1, 1]),
-        format!("{range_prefix} a lowest key with the highest, found the highest alone")
+        format!("{range_prefix} as many components as the rank, found another count")
     );
     assert_eq!(
         plan(&[0, 1], &[1, 0]),
@@ -645,7 +645,6 @@ proptest! {
         cells in cells(),
         codecs in chains(),
         shard in prop::option::of((1_u64..4, 1_u64..4)),
-        bounded: bool,
         shuffle: u64,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -659,7 +658,7 @@ proptest! {
                 let mut order: Vec<_> = cells.iter().collect();
                 order.sort_by_key(|((x, y), _)| ((x * 31 + y * 17) as u64).wrapping_mul(turn | 1));
                 let shard = shard.map(|(a, b)| vec![a, b]);
-                let plan = if bounded { CellPlan::new(vec![-5, -5], vec![4, 4]) } else { CellPlan::with_rank(2) };
+                let plan = CellPlan::new(vec![-5, -5], vec![4, 4]);
                 let plan = CellPlan { codecs: codecs.clone(), shard, ..plan };
                 let sink = build.cells("0/vertex_attributes/a", plan).unwrap();
                 let half = order.len() / 2;

@@ -15,11 +15,11 @@ use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
-use zvf_metadata::{ArrayDoc, CodecKind, DataTypeKind, Dtype, DtypeKind};
+use zvf_metadata::{ArrayDoc, CodecKind};
 
 use super::shards::{CompleteShard, Shards};
 use super::{Build, lock_state};
-use crate::codec::{self, CodecPipeline, Coding, Packing, swap, transpose};
+use crate::codec::{self, CodecPipeline, Coding, Items};
 use crate::docs::document;
 use crate::key::Key;
 use crate::layout::name_chunk;
@@ -50,7 +50,7 @@ pub struct VerbatimArray {
     key: Key,
     text: Bytes,
     doc: ArrayDoc,
-    coding: Coding,
+    items: Option<Items>, // none where chunks hold rows
     codecs: CodecPipeline,
     state: Mutex<State>,
 }
@@ -107,7 +107,8 @@ impl VerbatimArray {
             }
         };
         let state = Mutex::new(State { shards, report: VerbatimReport::default() });
-        Ok(Self { build, key, text, doc, coding, codecs, state })
+        let items = Items::new(&coding.packing, &doc);
+        Ok(Self { build, key, text, doc, items, codecs, state })
     }
 
     /// Returns the document.
@@ -122,31 +123,16 @@ impl VerbatimArray {
     ///
     /// When the array holds rows, `items` is not as long as a chunk, or it cannot be encoded or written.
     pub fn put_items(&self, index: &[u64], items: Bytes) -> Result<()> {
-        let (Packing::Items { big_endian, order }, DataTypeKind::Fixed(dtype)) =
-            (&self.coding.packing, self.doc.data_type.kind())
-        else {
+        let Some(packing) = &self.items else {
             return Err(self.mismatch_error("items of one size"));
         };
-        let shape: Vec<usize> =
-            self.doc.inner_chunk_shape().iter().map(|&extent| saturating_usize(extent)).collect();
-        let width = saturating_usize(dtype.size);
-        // Extents and sizes that do not fit are of no chunk in memory.
-        let expected_len = shape.iter().try_fold(width, |bytes, extent| bytes.checked_mul(*extent));
+        let expected_len = packing.chunk_len();
         if expected_len != Some(items.len()) {
             let expected = Expected::Exactly(to_u64(expected_len.unwrap_or(usize::MAX)).into()); // for the message
-            return Err(Error::new(
-                Class::InvalidArgument,
-                "bytes of a chunk",
-                expected,
-                items.len(),
-            )
-            .at_key(&self.key));
+            let (class, what) = (Class::InvalidArgument, "bytes of a chunk");
+            return Err(Error::new(class, what, expected, items.len()).at_key(&self.key));
         }
-        let items = match order {
-            None => items,
-            Some(order) => transpose(&items, &shape, order, width).into(),
-        };
-        self.put(index, vec![swap_bytes(items, *dtype, *big_endian)])
+        self.put(index, vec![packing.pack(items)])
     }
 
     /// Writes the chunk at `index`, which holds these rows; those that are missing to fill it are empty.
@@ -159,7 +145,7 @@ impl VerbatimArray {
         let inner = self.doc.inner_chunk_shape().iter();
         let items = inner.copied().try_fold(1_u64, u64::checked_mul);
         let fits = items.filter(|items| to_u64(rows.len()) <= *items);
-        let (Packing::Vlen, Some(items)) = (&self.coding.packing, fits) else {
+        let (None, Some(items)) = (&self.items, fits) else {
             return Err(self.mismatch_error("no more rows than a chunk has"));
         };
         let number = |n: u64| {
@@ -179,13 +165,8 @@ impl VerbatimArray {
     /// Returns so many rows without bytes, framed. A chunk shape is a claim: what it takes is bounded.
     fn empty_rows(&self, count: u64) -> Result<Option<Bytes>> {
         if count > MAX_EMPTY_ROWS {
-            return Err(Error::new(
-                Class::LimitExceeded,
-                "rows that are missing to fill a chunk",
-                Expected::AtMost(MAX_EMPTY_ROWS.into()),
-                count,
-            )
-            .at_key(&self.key));
+            let what = "rows that are missing to fill a chunk";
+            return Err(Error::limit(what, MAX_EMPTY_ROWS, count).at_key(&self.key));
         }
         let bytes = saturating_usize(count) * size_of::<u32>();
         Ok((bytes > 0).then(|| vec![0; bytes].into()))
@@ -208,9 +189,8 @@ impl VerbatimArray {
     ///
     /// When something cannot be written.
     pub fn finish(self) -> Result<VerbatimReport> {
-        loop {
-            let next = lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
-            let Some(shard) = next else { break };
+        let next = || lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
+        while let Some(shard) = next() {
             self.write_shard(shard)?;
         }
         if self.key != Key::root() {
@@ -221,10 +201,7 @@ impl VerbatimArray {
     }
 
     fn put(&self, index: &[u64], parts: Vec<Bytes>) -> Result<()> {
-        let mut encoder = self.build.encoder();
-        let parts = self.codecs.encode(parts, &mut encoder);
-        self.build.give_back(encoder);
-        let parts = parts.at_key(&self.key)?;
+        let parts = self.build.encode(&self.codecs, parts).at_key(&self.key)?;
         let stored = codec::len(&parts);
         if self.doc.sharding().is_none() {
             self.build.object(self.object(index)?, parts)?;
@@ -236,9 +213,8 @@ impl VerbatimArray {
         }
         let permit = self.build.0.room.try_acquire(stored)?;
         let mut state = lock_state(&self.state);
-        if let Some(shards) = &mut state.shards {
-            shards.keep(index, parts, permit).at_key(&self.key)?;
-        }
+        let shards = state.shards.as_mut().expect("the document has shards");
+        shards.keep(index, parts, permit).at_key(&self.key)?;
         state.report.chunks += 1;
         Ok(())
     }
@@ -261,17 +237,6 @@ impl VerbatimArray {
     fn mismatch_error(&self, rule: &'static str) -> Error {
         Error::new(Class::InvalidArgument, "chunk", rule, "something else").at_key(&self.key)
     }
-}
-
-/// Returns little-endian items in the byte order of the document.
-fn swap_bytes(items: Bytes, dtype: Dtype, big_endian: bool) -> Bytes {
-    let unit = if dtype.kind == DtypeKind::Text { 4 } else { saturating_usize(dtype.size) };
-    if !big_endian || unit < 2 {
-        return items;
-    }
-    let mut items = Vec::from(items);
-    swap(&mut items, unit);
-    items.into()
 }
 
 /// Rows that are added to fill a chunk: 64 MiB of lengths.

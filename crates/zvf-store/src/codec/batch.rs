@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
 
@@ -77,11 +77,10 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes>> {
     let jobs: Arc<[Job]> = jobs.into();
     let places: Vec<usize> = (0..jobs.len()).collect();
     let first = Arc::clone(&jobs);
-    let mut decoded = spread(places, work, move |place, scratch| match first.get(place) {
-        None => Err(cancelled_error()),
-        Some(job) => job.decode(job.max_first_bytes(), scratch),
-    })
-    .await;
+    let decode = move |place: usize, scratch: &mut Scratch| {
+        first[place].decode(first[place].max_first_bytes(), scratch)
+    };
+    let mut decoded = spread(places, work, decode).await;
     let grown = |(_, (job, decoded)): &(usize, (&Job, &Result<Bytes>))| {
         job.max_first_bytes() < job.caps.chunk
             && decoded.as_ref().is_err_and(|error| error.class() == Class::LimitExceeded)
@@ -95,31 +94,26 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes>> {
     let one_by_one = move |_, scratch: &mut Scratch| decode_late(&jobs, &places, scratch);
     let decoded_late = spread(vec![()], u64::MAX, one_by_one).await.into_iter().flatten();
     for (place, late) in late.into_iter().zip(decoded_late) {
-        if let Some(slot) = decoded.get_mut(place) {
-            *slot = late;
-        }
+        decoded[place] = late;
     }
     decoded
 }
 
 /// Decodes those of `jobs` at `places`, one after the other, under one allowance.
 fn decode_late(jobs: &[Job], places: &[usize], scratch: &mut Scratch) -> Vec<Result<Bytes>> {
-    let late = || places.iter().map(|&place| jobs.get(place).ok_or_else(cancelled_error));
-    let mut left = late().flatten().map(|job| job.caps.batch).max().unwrap_or_default(); // without jobs, none
-    let mut decoded = Vec::with_capacity(places.len());
-    for job in late() {
-        decoded.push(job.and_then(|job| {
-            let max_ordinary_bytes = job.max_ordinary_bytes();
-            // Saturates where there is no allowance to keep to; the cap of the chunk holds all the same.
-            let cap = job.caps.chunk.min(max_ordinary_bytes.saturating_add(left));
-            let bytes = job.decode(cap, scratch)?;
-            // A chunk may well hold less than ordinary data could: then it takes nothing.
-            let beyond = to_u64(bytes.len()).saturating_sub(max_ordinary_bytes);
-            left = left.saturating_sub(beyond); // `cap` kept it below
-            Ok(bytes)
-        }));
-    }
-    decoded
+    let late = || places.iter().map(|&place| &jobs[place]);
+    let mut left = late().map(|job| job.caps.batch).max().unwrap_or_default(); // without jobs, none
+    let decode = |job: &Job| {
+        let max_ordinary_bytes = job.max_ordinary_bytes();
+        // Saturates where there is no allowance to keep to; the cap of the chunk holds all the same.
+        let cap = job.caps.chunk.min(max_ordinary_bytes.saturating_add(left));
+        let bytes = job.decode(cap, scratch)?;
+        // A chunk may well hold less than ordinary data could: then it takes nothing.
+        let beyond = to_u64(bytes.len()).saturating_sub(max_ordinary_bytes);
+        left = left.saturating_sub(beyond); // `cap` kept it below
+        Ok(bytes)
+    };
+    late().map(decode).collect()
 }
 
 /// Calls `run` for each of `items`, in their order; `work` says how many compressed bytes they go through.
@@ -201,11 +195,6 @@ fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
     items.into_iter().map(|item| run(item, &mut scratch)).collect()
 }
 
-/// Returns the fault of a chunk that has no answer.
-pub(crate) fn cancelled_error() -> Error {
-    Error::new(Class::Cancelled, "batch", "a chunk of the batch", "none")
-}
-
 /// The least compressed bytes for which another thread pays.
 const MIN_THREAD_BYTES: u64 = 128 << 10;
 /// The largest compression ratio of ordinary data.
@@ -217,6 +206,8 @@ const MIN_ORDINARY_BYTES: u64 = 64 << 10;
 mod tests {
     use std::sync::{Barrier, mpsc};
     use std::time::Duration;
+
+    use zvf_error::Error;
 
     use super::super::Step;
     use super::*;

@@ -21,6 +21,7 @@ use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, FormatError, Part};
 
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the places are our own"))]
 mod batch;
 mod blosc;
 mod checksum;
@@ -29,16 +30,17 @@ mod encode;
 mod gzip;
 #[cfg(feature = "more-codecs")]
 mod more;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the places are our own"))]
 mod order;
 #[cfg_attr(target_arch = "wasm32", path = "zstd_rust.rs")]
 mod zstd;
 
-pub(crate) use batch::{Caps, Job, cancelled_error, decode_many, spread};
+pub(crate) use batch::{Caps, Job, decode_many, spread};
 pub(crate) use blosc::{Blocks, header_len};
 pub(crate) use coding::{Coding, IndexCoding, Packing};
 pub use encode::CodecPipeline;
 pub(crate) use encode::{Encoder, len};
-pub(crate) use order::{swap, transpose, untranspose};
+pub(crate) use order::{Items, swap_items};
 
 /// What reading a part of a chunk costs.
 ///

@@ -3,21 +3,102 @@
 //! What leaves this module is little-endian and in C order. Lengths were compared with the
 //! shape before.
 
-/// Turns every item of `width` bytes around, in place.
-pub(crate) fn swap(items: &mut [u8], width: usize) {
-    if width > 1 {
-        items.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+use bytes::Bytes;
+use zvf_format::num::saturating_usize;
+use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind};
+
+use super::Packing;
+
+/// How the items of a chunk are packed: their size, the order of their bytes, and that of the axes.
+#[derive(Debug)]
+pub(crate) struct Items {
+    shape: Box<[usize]>, // of a chunk; what does not fit into memory is of no chunk
+    width: usize,
+    swapped: Option<usize>, // bytes of a unit, where these are stored with the most significant first
+    order: Option<Box<[usize]>>,
+}
+
+impl Items {
+    /// Returns how the array of `doc` packs its items; `None` where these have no size of their own.
+    pub(crate) fn new(packing: &Packing, doc: &ArrayDoc) -> Option<Self> {
+        let Packing::Items { big_endian, order } = packing else { return None };
+        let (width, unit) = match doc.data_type.kind() {
+            DataTypeKind::Fixed(dtype) => (dtype.size, unit(*dtype)),
+            DataTypeKind::PaddedBytes(size) => (*size, 1),
+            DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => return None,
+        };
+        let extents = doc.inner_chunk_shape().iter();
+        Some(Self {
+            shape: extents.map(|&extent| saturating_usize(extent)).collect(),
+            width: saturating_usize(width),
+            swapped: (*big_endian && unit > 1).then_some(unit),
+            order: order.clone(),
+        })
     }
+
+    /// Returns the bytes of a chunk; `None` where they do not fit into memory.
+    pub(crate) fn chunk_len(&self) -> Option<usize> {
+        self.shape.iter().try_fold(self.width, |bytes, extent| bytes.checked_mul(*extent))
+    }
+
+    /// Returns whether items are stored as they are handed out, one row after the other.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.order.is_none()
+    }
+
+    /// Returns the items of a chunk that is stored like this.
+    pub(crate) fn unpack(&self, stored: Bytes) -> Bytes {
+        let items = match &self.order {
+            None => stored,
+            Some(order) => untranspose(&stored, &self.shape, order, self.width).into(),
+        };
+        self.swap(items)
+    }
+
+    /// Returns a chunk of these items, as it is stored.
+    pub(crate) fn pack(&self, items: Bytes) -> Bytes {
+        self.swap(match &self.order {
+            None => items,
+            Some(order) => transpose(&items, &self.shape, order, self.width).into(),
+        })
+    }
+
+    /// Turns the bytes of items around, where they are stored in the other order.
+    pub(crate) fn swap(&self, items: Bytes) -> Bytes {
+        match self.swapped {
+            Some(unit) => swap_units(items, unit),
+            None => items,
+        }
+    }
+}
+
+/// Turns the bytes of items around.
+pub(crate) fn swap_items(items: Bytes, dtype: Dtype) -> Bytes {
+    match unit(dtype) {
+        0 | 1 => items,
+        unit => swap_units(items, unit),
+    }
+}
+
+/// Returns how many bytes of an item are in one order: text has units of four bytes, every other item is one unit.
+fn unit(dtype: Dtype) -> usize {
+    if dtype.kind == DtypeKind::Text { 4 } else { saturating_usize(dtype.size) }
+}
+
+fn swap_units(items: Bytes, unit: usize) -> Bytes {
+    let mut items = Vec::from(items);
+    swap(&mut items, unit);
+    items.into()
+}
+
+/// Turns every item of `width` bytes around, in place.
+fn swap(items: &mut [u8], width: usize) {
+    items.chunks_exact_mut(width).for_each(<[u8]>::reverse);
 }
 
 /// Returns the items of `stored` in C order of `shape`, when axis `i` of what is stored is axis
 /// `order[i]` of the array.
-pub(crate) fn untranspose(
-    stored: &[u8],
-    shape: &[usize],
-    order: &[usize],
-    width: usize,
-) -> Vec<u8> {
+fn untranspose(stored: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
     if stored.is_empty() {
         return Vec::new();
     }
@@ -45,13 +126,11 @@ pub(crate) fn untranspose(
 
 /// Returns the items of `items`, which are in C order of `shape`, as they are stored when axis `i` of what is stored
 /// is axis `order[i]` of the array.
-pub(crate) fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
-    let stored: Vec<usize> = order.iter().filter_map(|&axis| shape.get(axis).copied()).collect();
+fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
+    let stored: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
     let mut back = vec![0; order.len()];
     for (at, &axis) in order.iter().enumerate() {
-        if let Some(slot) = back.get_mut(axis) {
-            *slot = at;
-        }
+        back[axis] = at;
     }
     // What is C order of the array is another order of the axes as they are stored.
     untranspose(items, &stored, &back, width)
@@ -62,10 +141,8 @@ fn steps(shape: &[usize], order: &[usize], width: usize) -> Vec<usize> {
     let mut steps = vec![0; shape.len()];
     let mut step = width;
     for &axis in order.iter().rev() {
-        if let (Some(free), Some(extent)) = (steps.get_mut(axis), shape.get(axis)) {
-            *free = step;
-            step = step.wrapping_mul(*extent); // at most the length of all items
-        }
+        steps[axis] = step;
+        step = step.wrapping_mul(shape[axis]); // at most the length of all items
     }
     steps
 }

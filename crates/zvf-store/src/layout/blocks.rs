@@ -19,9 +19,9 @@ use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
 use zvf_format::vlen::VlenCell;
 
+use super::array::Place;
 use super::part::{PartRequest, past_end_error, past_payload_error, shift_past_frame};
 use super::span::{FRAME_BYTES, length};
-use super::zarr::Place;
 use crate::codec::{Blocks, Scratch, header_len, spread};
 use crate::error::object_replaced_error;
 use crate::shared::Shared;
@@ -32,8 +32,7 @@ pub(super) async fn read_by_block(
     shared: &Shared,
     asks: &[PartRequest<'_>],
 ) -> Vec<Result<Option<Vec<Bytes>>>> {
-    let mut chunks: Vec<Blosc<'_>> =
-        asks.iter().map(|&(place, ranges)| Blosc::new(place, ranges)).collect();
+    let mut chunks: Vec<Blosc<'_>> = asks.iter().copied().map(Blosc::new).collect();
     for _ in 0..STAGES {
         let gets: Vec<Get> = chunks.iter_mut().flat_map(Blosc::plan_gets).collect();
         let mut answers = shared.source.read_many(&gets).await.into_iter();
@@ -45,7 +44,6 @@ pub(super) async fn read_by_block(
         chunks.into_iter().map(|chunk| (chunk.state, (chunk.place, chunk.ranges))).unzip();
     let decoded = spread(jobs, work, move |state, scratch| state.decode(scratch, cap)).await;
     let finish = decoded.into_iter().zip(finish).map(|(decoded, (place, ranges))| {
-        let Some(place) = place else { return Ok(None) };
         match decoded.map_err(|error| place.locate_error(error))? {
             None => Ok(None),
             Some(decoded) => check_frame(place, ranges, decoded).map(Some),
@@ -57,7 +55,7 @@ pub(super) async fn read_by_block(
 /// Compares the frame with the ranges, and returns the pieces after it.
 fn check_frame(place: &Place, ranges: &[Range<u64>], decoded: Decoded) -> Result<Vec<Bytes>> {
     let mut pieces = decoded.pieces.into_iter();
-    let frame = pieces.next().unwrap_or_default(); // an empty frame is refused below
+    let frame = pieces.next().expect("the frame is asked for first");
     let payload = VlenCell::payload_span(&frame, decoded.total)
         .map_err(|error| place.locate_error(error.into()))?;
     if let Some(range) = ranges.iter().find(|range| range.end > length(&payload)) {
@@ -68,7 +66,7 @@ fn check_frame(place: &Place, ranges: &[Range<u64>], decoded: Decoded) -> Result
 
 /// A Blosc chunk on its way from a place to parts.
 struct Blosc<'a> {
-    place: Option<&'a Place>,
+    place: &'a Place,
     ranges: &'a [Range<u64>],
     asked: Vec<Range<u64>>,
     state: State,
@@ -76,8 +74,8 @@ struct Blosc<'a> {
 
 /// How much of a chunk is known.
 enum State {
-    /// Nothing, or nothing that is there.
     Start,
+    /// It is not there.
     Absent,
     /// How long the front is.
     Header {
@@ -106,14 +104,13 @@ struct Decoded {
 }
 
 impl<'a> Blosc<'a> {
-    fn new(place: Option<&'a Place>, ranges: &'a [Range<u64>]) -> Self {
-        let state = if place.is_some() { State::Start } else { State::Absent };
-        Self { place, ranges, asked: Vec::new(), state }
+    fn new((place, ranges): PartRequest<'a>) -> Self {
+        Self { place, ranges, asked: Vec::new(), state: State::Start }
     }
 
     /// Returns the requests of the next stage.
     fn plan_gets(&mut self) -> Vec<Get> {
-        let Some(place) = self.place else { return Vec::new() };
+        let place = self.place;
         self.asked = match &self.state {
             State::Start => iter::once(0..Blocks::HEADER_BYTES).collect(),
             State::Header { front, .. } => iter::once(0..*front).collect(),
@@ -131,8 +128,10 @@ impl<'a> Blosc<'a> {
 
     /// Takes the answers to them.
     fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<GetAnswer>>>) {
-        let Some(place) = self.place else { return };
-        let taken: Result<Option<Vec<GetAnswer>>> = answers.take(self.asked.len()).collect();
+        let place = self.place;
+        // All of its own, also behind a fault: the next ones are those of another chunk.
+        let taken: Vec<_> = answers.take(self.asked.len()).collect();
+        let taken: Result<Option<Vec<GetAnswer>>> = taken.into_iter().collect();
         let state = mem::replace(&mut self.state, State::Absent);
         let next = match taken {
             Err(error) => Err(error),
@@ -210,3 +209,20 @@ impl State {
 
 /// Header, table, blocks.
 const STAGES: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Key;
+
+    #[test]
+    fn a_fault_takes_no_answer_of_the_next_chunk() {
+        let place = Place::object(Key::root().child("a").unwrap());
+        let mut chunk = Blosc { asked: vec![0..1, 4..5], ..Blosc::new((&place, &[])) };
+        let fault = || Err(object_replaced_error());
+        let mut answers = vec![fault(), Ok(None), fault()].into_iter();
+        chunk.take(&mut answers);
+        assert!(matches!(chunk.state, State::Failed(_)));
+        assert_eq!(answers.len(), 1);
+    }
+}

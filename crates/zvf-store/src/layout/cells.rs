@@ -21,13 +21,12 @@ use zvf_format::key::ChunkKey;
 use zvf_format::{Class, Expected, Found};
 use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
+use super::array::{ChunkArray, answer_each};
 use super::native::{Body, ChunkRequest, Native, Recorded};
 use super::packed::PackedCells;
 use super::part::slices;
-use super::shard::Shards;
 use super::table::KeyTable;
 use super::tiny::Tiny;
-use super::zarr::ZarrArray;
 use crate::cache::Caching;
 use crate::codec::{Coding, Packing, Partial};
 use crate::docs::Outline;
@@ -98,36 +97,21 @@ impl CellsCore {
     ) -> Result<Self> {
         let inner = doc.inner_chunk_shape();
         if inner.iter().any(|&extent| extent != 1) {
-            return Err(Error::new(
-                Class::BadShape,
-                "chunk_shape of cells",
-                "1 along each axis",
-                "several cells in one chunk",
-            )
-            .at_key(key));
+            let (what, found) = ("chunk_shape of cells", "several cells in one chunk");
+            let error = Error::new(Class::BadShape, what, "1 along each axis", found);
+            return Err(error.at_key(key));
         }
         let origin = grid_origin(key, doc)?;
-        let coding = Coding::from_doc(doc);
-        // In a pack no codec is left to be decoded.
-        let packed = if let Source::Pack(pack) = &shared.source
-            && coding.as_ref().map_or(true, is_framed)
+        // In a pack no codec is left to be decoded; one that is known frames cells.
+        let body = if let Source::Pack(pack) = &shared.source
+            && Coding::from_doc(doc).map_or(true, |coding| coding.packing == Packing::Vlen)
         {
-            Some(PackedCells::open(pack, key, doc.rank())?)
+            Body::Packed(PackedCells::open(pack, key, doc.rank())?)
         } else {
-            None
+            let id = shared.new_id();
+            Body::Array(ChunkArray::of_frames(key, doc, id, "codec of cells").at_key(key))
         };
-        let array = coding
-            .and_then(|coding| {
-                if coding.packing != Packing::Vlen {
-                    return Err(Error::unsupported("codec of cells", "bytes"));
-                }
-                let shards = Shards::from_doc(doc, coding.index)?;
-                let names = doc.chunk_key_encoding;
-                Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
-            })
-            .at_key(key);
         let grid = doc.shape.as_slice().into();
-        let body = packed.map_or(Body::Zarr(array), Body::Packed);
         let layout =
             Layout::Native(Box::new(Native::new(key.clone(), body, grid, origin, recorded)));
         Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), layout))
@@ -172,10 +156,7 @@ impl Cells {
     /// nothing about it.
     #[must_use]
     pub fn grid(&self) -> Option<&[u64]> {
-        match &self.core.layout {
-            Layout::Native(native) => Some(native.grid()),
-            Layout::Tiny(_) => None,
-        }
+        self.native().map(Native::grid)
     }
 
     /// Returns the layout family of the store.
@@ -187,10 +168,7 @@ impl Cells {
     /// Returns what reading a part of a chunk costs.
     #[must_use]
     pub fn part_cost(&self) -> Partial {
-        match &self.core.layout {
-            Layout::Native(native) => native.part_cost(),
-            Layout::Tiny(_) => Partial::Whole,
-        }
+        self.native().map_or(Partial::Whole, Native::part_cost)
     }
 
     /// Returns the keys of the chunks that hold something, in numeric order.
@@ -221,13 +199,21 @@ impl Cells {
         keys: &[ChunkKey],
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>>> {
-        match &self.core.layout {
-            Layout::Native(native) => {
-                let requests = native.plan_reads(&self.shared, keys.iter()).await;
-                self.read_native(native, requests, caching).await
-            }
-            Layout::Tiny(tiny) => self.read_tiny(tiny, keys, caching).await,
-        }
+        let requests = self.plan(keys.iter()).await;
+        let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
+        let payloads = if self.native().is_some_and(Native::is_resident) {
+            self.fetch(&existing, Caching::Once).await
+        } else {
+            let slots: Vec<Option<u64>> = existing.iter().map(|request| request.slot).collect();
+            let existing = &existing;
+            let fetch = |missing: Vec<usize>| async move {
+                let missing: Vec<&ChunkRequest> =
+                    missing.into_iter().map(|at| existing[at]).collect();
+                self.fetch(&missing, caching).await
+            };
+            self.shared.read_through_cache(self.core.id, &slots, caching, fetch).await
+        };
+        answer_each(requests, payloads, |_, payload| payload)
     }
 
     /// Fetches where the chunks `keys` lie in the shards of a store behind a network, so that reading them takes one
@@ -249,7 +235,7 @@ impl Cells {
     /// ```
     #[boxed]
     pub async fn locate(&self, keys: &[ChunkKey]) {
-        if let Layout::Native(native) = &self.core.layout {
+        if let Some(native) = self.native() {
             native.locate(&self.shared, keys).await;
         }
     }
@@ -261,7 +247,7 @@ impl Cells {
     /// As for each answer of [`read_many`](Self::read_many).
     #[boxed]
     pub async fn read(&self, key: &ChunkKey, caching: Caching) -> Result<Option<Bytes>> {
-        self.read_many(std::slice::from_ref(key), caching).await.pop().unwrap_or(Ok(None))
+        only(self.read_many(std::slice::from_ref(key), caching).await)
     }
 
     /// Parts of payloads: for each chunk the bytes of each range, counted from the start of its payload;
@@ -274,18 +260,16 @@ impl Cells {
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Option<Vec<Bytes>>>> {
-        if let Layout::Native(native) = &self.core.layout
-            && native.reads_parts(&self.shared)
-        {
-            let requests = native.plan_reads(&self.shared, asks.iter().map(|(key, _)| key)).await;
-            let ranges = asks.iter().map(|(_, ranges)| ranges.as_slice());
-            let existing: Vec<(&ChunkRequest, &[Range<u64>])> = requests
-                .iter()
-                .zip(ranges)
-                .filter_map(|(request, ranges)| Some((request.as_ref().ok()?.as_ref()?, ranges)))
+        if let Some(native) = self.native().filter(|native| native.reads_parts(&self.shared)) {
+            let requests = self.plan(asks.iter().map(|(key, _)| key)).await;
+            let with_ranges = requests.iter().zip(asks);
+            let existing: Vec<(&ChunkRequest, &[Range<u64>])> = with_ranges
+                .filter_map(|(request, (_, ranges))| {
+                    Some((request.as_ref().ok()?.as_ref()?, ranges.as_slice()))
+                })
                 .collect();
             let parts = native.read_parts(&self.shared, &existing).await;
-            return merge_answers(requests, parts);
+            return answer_each(requests, parts, |_, parts| parts);
         }
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let payloads = self.read_many(&keys, Caching::Keep).await;
@@ -301,13 +285,12 @@ impl Cells {
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
     #[boxed]
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>>> {
-        if let Layout::Native(native) = &self.core.layout
-            && native.part_cost() == Partial::Ranges
-        {
-            let requests = native.plan_reads(&self.shared, keys.iter()).await;
+        let native = self.native().filter(|native| native.part_cost() == Partial::Ranges);
+        if let Some(native) = native {
+            let requests = self.plan(keys.iter()).await;
             let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
             let sizes = native.sizes(&self.shared, &existing).await;
-            return merge_answers(requests, sizes);
+            return answer_each(requests, sizes, |_, size| size);
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
         let size = |bytes: Bytes| zvf_format::num::to_u64(bytes.len());
@@ -323,7 +306,7 @@ impl Cells {
     /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
     #[boxed]
     pub async fn read_raw(&self, key: &ChunkKey) -> Result<Option<Bytes>> {
-        self.read_raw_many(std::slice::from_ref(key)).await.pop().unwrap_or(Ok(None))
+        only(self.read_raw_many(std::slice::from_ref(key)).await)
     }
 
     /// Returns the payloads of many chunks as [`read_raw`](Self::read_raw) gives them, in the order of `keys`.
@@ -331,15 +314,14 @@ impl Cells {
     /// Each answer has its own fault, as for `read_raw`.
     #[boxed]
     pub async fn read_raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>>> {
-        match &self.core.layout {
-            Layout::Native(native) => {
-                let requests: Vec<_> = keys.iter().map(|key| native.plan_unchecked(key)).collect();
-                let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
-                let payloads = native.read(&self.shared, &existing, Caching::Once).await;
-                merge_answers(requests, payloads)
-            }
-            Layout::Tiny(tiny) => tiny.read(&self.shared, keys).await,
-        }
+        let plan = |key: &ChunkKey| match self.native() {
+            Some(native) => native.plan_unchecked(key),
+            None => Ok(Some(ChunkRequest::unlisted(*key, None))),
+        };
+        let requests: Vec<_> = keys.iter().map(plan).collect();
+        let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
+        let payloads = self.fetch(&existing, Caching::Once).await;
+        answer_each(requests, payloads, |_, payload| payload)
     }
 
     /// Returns the keys of the chunks that a listing shows, whatever the array records; some may turn out to be
@@ -363,69 +345,51 @@ impl Cells {
 impl Cells {
     /// Reads the encoded bytes of each of the chunks `keys` of a family C array.
     pub(crate) async fn read_stored(&self, keys: &[ChunkKey]) -> Result<Vec<Option<Bytes>>> {
+        let Some(native) = self.native() else {
+            let version = self.shared.root.zarr_vectors.zv_version.to_string();
+            let what = "stored bytes of chunks in a store of version";
+            return Err(Error::unsupported(what, &version));
+        };
+        native.read_stored(&self.shared, keys).await
+    }
+
+    /// Returns the array over the chunk grid, where there is one.
+    fn native(&self) -> Option<&Native> {
+        if let Layout::Native(native) = &self.core.layout { Some(native) } else { None }
+    }
+
+    /// Returns the request for each of `keys`; `None` for one that is known to be absent.
+    async fn plan(
+        &self,
+        keys: impl Iterator<Item = &ChunkKey>,
+    ) -> Vec<Result<Option<ChunkRequest>>> {
         match &self.core.layout {
-            Layout::Native(native) => native.read_stored(&self.shared, keys).await,
-            Layout::Tiny(_) => {
-                let version = self.shared.root.zarr_vectors.zv_version.to_string();
-                Err(Error::unsupported("stored bytes of chunks in a store of version", &version))
+            Layout::Native(native) => native.plan_reads(&self.shared, keys).await,
+            Layout::Tiny(tiny) => {
+                keys.map(|key| Ok(Some(ChunkRequest::unlisted(*key, tiny.slot(key))))).collect()
             }
         }
     }
 
-    async fn read_native(
+    /// Reads the payloads of `requests`, past the cache.
+    async fn fetch(
         &self,
-        native: &Native,
-        requests: Vec<Result<Option<ChunkRequest>>>,
+        requests: &[&ChunkRequest],
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>>> {
-        let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
-        if native.is_resident() {
-            let payloads = native.read(&self.shared, &existing, Caching::Once).await;
-            return merge_answers(requests, payloads);
+        match &self.core.layout {
+            Layout::Native(native) => native.read(&self.shared, requests, caching).await,
+            Layout::Tiny(tiny) => {
+                let keys: Vec<ChunkKey> = requests.iter().map(|request| request.key).collect();
+                tiny.read(&self.shared, &keys).await
+            }
         }
-        let slots: Vec<Option<u64>> = existing.iter().map(|request| request.slot).collect();
-        let existing = &existing;
-        let fetch = |missing: Vec<usize>| async move {
-            let missing: Vec<&ChunkRequest> =
-                missing.into_iter().filter_map(|i| existing.get(i).copied()).collect();
-            native.read(&self.shared, &missing, caching).await
-        };
-        let payloads = self.shared.read_through_cache(self.core.id, &slots, caching, fetch).await;
-        merge_answers(requests, payloads)
-    }
-
-    async fn read_tiny(
-        &self,
-        tiny: &Tiny,
-        keys: &[ChunkKey],
-        caching: Caching,
-    ) -> Vec<Result<Option<Bytes>>> {
-        let slots: Vec<Option<u64>> = keys.iter().map(|key| tiny.slot(key)).collect();
-        let fetch = |missing: Vec<usize>| async move {
-            let missing: Vec<ChunkKey> =
-                missing.into_iter().filter_map(|i| keys.get(i).copied()).collect();
-            tiny.read(&self.shared, &missing).await
-        };
-        self.shared.read_through_cache(self.core.id, &slots, caching, fetch).await
     }
 }
 
-/// Returns one answer for each of `requests`: the next of `answers` where there is a request.
-fn merge_answers<T>(
-    requests: Vec<Result<Option<ChunkRequest>>>,
-    answers: Vec<Result<Option<T>>>,
-) -> Vec<Result<Option<T>>> {
-    let mut answers = answers.into_iter();
-    let answer = |request: Result<Option<ChunkRequest>>| match request? {
-        None => Ok(None),
-        Some(_) => answers.next().unwrap_or(Ok(None)),
-    };
-    requests.into_iter().map(answer).collect()
-}
-
-/// Returns whether items are framed, as cells are.
-fn is_framed(coding: &Coding) -> bool {
-    coding.packing == Packing::Vlen
+/// Returns the one answer to one request.
+fn only<T>(mut answers: Vec<Result<Option<T>>>) -> Result<Option<T>> {
+    answers.pop().expect("one request has one answer")
 }
 
 /// Returns the key of the first chunk of the array.

@@ -26,19 +26,17 @@ use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
 use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind, Fill, GroupDoc, Object};
 
+use super::array::{ChunkArray, Place};
 use super::fill::fill_item;
 use super::grid::{Grid, count_bytes, fill_buffer};
 use super::packed::PackedDense;
-use super::shard::Shards;
 use super::span::length;
 use super::tiny::read_flat;
 use super::utf32::widen_text;
-use super::zarr::{Place, Stored, ZarrArray};
-use crate::cache::Caching;
-use crate::codec::{Caps, Coding, Packing, cancelled_error, swap, untranspose};
+use crate::codec::{Caps, Items, swap_items};
 use crate::key::Key;
 use crate::shared::Shared;
-use crate::source::{Get, Source};
+use crate::source::Source;
 
 /// A standalone array of numbers, booleans or texts of a fixed width.
 ///
@@ -76,22 +74,18 @@ pub(crate) struct DenseCore {
 #[derive(Debug)]
 enum Body {
     /// Or why its codecs cannot be decoded.
-    Chunked(Result<Chunked>),
-    Flat {
-        data: Key,
-        mask: Option<Key>,
-        big_endian: bool,
-        content: OnceCell<Bytes>,
-    },
+    Chunked(Result<(ChunkArray, Items)>),
+    Flat(Flat),
     Packed(PackedDense),
 }
 
+/// The small arrays of the flat form.
 #[derive(Debug)]
-struct Chunked {
-    array: ZarrArray,
-    id: u32,
-    order: Option<Box<[usize]>>,
+struct Flat {
+    data: Key,
+    mask: Option<Key>,
     big_endian: bool,
+    content: OnceCell<Bytes>,
 }
 
 impl DenseCore {
@@ -101,13 +95,8 @@ impl DenseCore {
             DataTypeKind::Fixed(dtype) => (*dtype, dtype.size),
             DataTypeKind::PaddedBytes(size) => (padded_text(key, doc, *size)?, *size),
             DataTypeKind::VariableLengthBytes | DataTypeKind::Other(_) => {
-                return Err(Error::new(
-                    Class::BadTag,
-                    "data_type of a standalone array",
-                    "items of one size",
-                    "another data type",
-                )
-                .at_key(key));
+                let (what, rule) = ("data_type of a standalone array", "items of one size");
+                return Err(Error::new(Class::BadTag, what, rule, "another data type").at_key(key));
             }
         };
         check_item(shared, key, dtype.size)?; // at least `width`
@@ -118,31 +107,13 @@ impl DenseCore {
             let stored = vec![0; saturating_usize(width)].into();
             std::mem::replace(&mut fill, stored)
         });
-        if let Source::Pack(pack) = &shared.source {
-            let body = Body::Packed(PackedDense::open(pack, key, &grid)?);
-            let (key, attributes) = (key.clone(), doc.attributes.clone());
-            return Ok(Self { key, attributes, dtype, grid, fill, texts, body });
-        }
-        let body = Coding::from_doc(doc)
-            .and_then(|coding| {
-                let Packing::Items { big_endian, order } = coding.packing else {
-                    return Err(Error::unsupported("codec of numbers", "vlen-bytes"));
-                };
-                let shards = Shards::from_doc(doc, coding.index)?;
-                let (key, names) = (key.clone(), doc.chunk_key_encoding);
-                let array = ZarrArray { key, names, chain: coding.chain, shards };
-                Ok(Chunked { array, id: shared.new_id(), order, big_endian })
-            })
-            .at_key(key);
-        Ok(Self {
-            key: key.clone(),
-            attributes: doc.attributes.clone(),
-            dtype,
-            grid,
-            fill,
-            texts,
-            body: Body::Chunked(body),
-        })
+        let body = if let Source::Pack(pack) = &shared.source {
+            Body::Packed(PackedDense::open(pack, key, &grid)?)
+        } else {
+            Body::Chunked(ChunkArray::of_items(key, doc, shared.new_id()).at_key(key))
+        };
+        let (key, attributes) = (key.clone(), doc.attributes.clone());
+        Ok(Self { key, attributes, dtype, grid, fill, texts, body })
     }
 
     /// Returns the array that families A and B0 keep in the group `doc` under `key`.
@@ -158,13 +129,8 @@ impl DenseCore {
             None => Dtype::FLOAT32,
         };
         let Some(shape) = flat_shape(&attributes) else {
-            return Err(Error::new(
-                Class::BadTag,
-                "node",
-                "an array, or a group that says its shape",
-                "a group",
-            )
-            .at_key(key));
+            let rule = "an array, or a group that says its shape";
+            return Err(Error::new(Class::BadTag, "node", rule, "a group").at_key(key));
         };
         let masked = attributes.get("has_present_mask").and_then(serde_json::Value::as_bool);
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
@@ -181,12 +147,12 @@ impl DenseCore {
             grid,
             fill: vec![0; saturating_usize(dtype.size)].into(),
             texts: None,
-            body: Body::Flat {
+            body: Body::Flat(Flat {
                 data: key.child("data")?,
                 mask,
                 big_endian: stored.big_endian,
                 content: OnceCell::new(),
-            },
+            }),
         })
     }
 }
@@ -270,7 +236,7 @@ impl DenseArray {
     /// Returns the rows `range` as they are stored, which are `bytes` bytes.
     async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes> {
         match &self.core.body {
-            Body::Flat { .. } => self.flat_rows(range).await,
+            Body::Flat(flat) => self.flat_rows(flat, range).await,
             Body::Packed(packed) => packed.rows(range, bytes).await,
             Body::Chunked(Err(error)) => Err(error.clone()),
             Body::Chunked(Ok(chunked)) => self.chunked_rows(chunked, range, bytes).await,
@@ -298,7 +264,14 @@ impl DenseArray {
             && let Some(chunk_bytes) = self.core.grid.chunk_bytes()
             && chunk_bytes > MAX_WHOLE_CHUNK_BYTES
         {
-            return self.take_by_range(chunked, places, (row, total), chunk_bytes).await;
+            let step = self.core.grid.chunk_rows();
+            let parts = places.iter().map(|place| {
+                let start = (*place % step).checked_mul(row)?;
+                Some((*place / step, start..start.checked_add(row)?))
+            });
+            let parts: Option<Vec<ChunkPart>> = parts.collect();
+            let parts = parts.ok_or_else(|| self.missing_rows())?;
+            return self.read_by_range(chunked, &parts, chunk_bytes).await;
         }
         let mut out = Vec::with_capacity(saturating_usize(total));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
@@ -307,7 +280,7 @@ impl DenseArray {
         let chunk_rows = self.core.grid.chunk_rows();
         let step = NonZeroU64::new(max_rows).map_or(NonZeroU64::MIN, |max| chunk_rows.min(max));
         for &place in places {
-            let start = place.saturating_sub(place % step); // never below 0
+            let start = place.strict_sub(place % step);
             let bytes = match &held {
                 Some((first, bytes)) if *first == start => bytes.clone(),
                 _ => {
@@ -317,8 +290,8 @@ impl DenseArray {
                     bytes
                 }
             };
-            let rows = place..place.saturating_add(1); // `place` is below the count of rows
-            out.extend_from_slice(&self.slice_rows(&bytes, row, start, &rows)?);
+            let from = saturating_usize((place % step).strict_mul(row)); // within the run, which is in memory
+            out.extend_from_slice(&bytes[from..from.strict_add(saturating_usize(row))]);
         }
         Ok(out.into())
     }
@@ -331,7 +304,7 @@ impl DenseArray {
     /// When the mask cannot be read, or does not have one byte for each row.
     #[boxed]
     pub async fn present_mask(&self) -> Result<Option<Bytes>> {
-        let Body::Flat { mask: Some(mask), .. } = &self.core.body else { return Ok(None) };
+        let Body::Flat(Flat { mask: Some(mask), .. }) = &self.core.body else { return Ok(None) };
         let bytes = read_flat(&self.shared, mask.clone()).await?;
         let bytes = bytes.ok_or_else(|| Error::missing(mask, "has_present_mask is set"))?;
         self.check_len(mask, to_u64(bytes.len()), self.len())?;
@@ -352,13 +325,9 @@ impl DenseArray {
             return Err(self.past_end_error(range.end));
         }
         let Some(rows) = range.end.checked_sub(range.start) else {
-            return Err(Error::new(
-                Class::InvalidArgument,
-                "end of a range of rows",
-                Expected::AtLeast(range.start.into()),
-                range.end,
-            )
-            .at_key(&self.core.key));
+            let (what, least) = ("end of a range of rows", Expected::AtLeast(range.start.into()));
+            let error = Error::new(Class::InvalidArgument, what, least, range.end);
+            return Err(error.at_key(&self.core.key));
         };
         let stored = self.row_bytes()?.checked_mul(rows);
         self.check_total(stored.and_then(|bytes| bytes.checked_mul(self.expansion())))?;
@@ -375,12 +344,8 @@ impl DenseArray {
         let mut extents = self.core.grid.shape.iter().skip(1);
         let row_items = extents.try_fold(1_u64, |items, extent| items.checked_mul(*extent));
         let row = row_items.and_then(|items| first.checked_add(to_u64(item).checked_div(items)?));
-        let error = Error::new(
-            Class::BadTag,
-            "text of a row",
-            "text in UTF-8, padded with zero bytes",
-            "other bytes",
-        );
+        let rule = "text in UTF-8, padded with zero bytes";
+        let error = Error::new(Class::BadTag, "text of a row", rule, "other bytes");
         let error = error.at_key(&self.core.key);
         let span = row.zip(self.core.grid.row_bytes()).and_then(|(row, bytes)| {
             let start = row.checked_mul(bytes)?;
@@ -434,11 +399,9 @@ impl DenseArray {
         Err(Error::new(Class::CountMismatch, "bytes", expected, found).at_key(key))
     }
 
-    /// Returns rows of the group form, all of which are read at once.
-    async fn flat_rows(&self, range: &Range<u64>) -> Result<Bytes> {
-        let Body::Flat { data, big_endian, content, .. } = &self.core.body else {
-            return Ok(Bytes::new());
-        };
+    /// Returns rows of the flat form, all of which are read at once.
+    async fn flat_rows(&self, flat: &Flat, range: &Range<u64>) -> Result<Bytes> {
+        let Flat { data, big_endian, content, .. } = flat;
         let whole = content.get_or_try_init(|| async {
             let bytes = read_flat(&self.shared, data.clone()).await?;
             let bytes = bytes.ok_or_else(|| Error::missing(data, "its group is there"))?;
@@ -446,53 +409,51 @@ impl DenseArray {
             let expected =
                 count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, to_u64(bytes.len()), expected)?;
-            Ok::<_, Error>(self.to_little_endian(bytes, *big_endian))
+            Ok::<_, Error>(if *big_endian { swap_items(bytes, self.core.dtype) } else { bytes })
         });
         self.slice_rows(whole.await?, self.row_bytes()?, 0, range)
     }
 
     async fn chunked_rows(
         &self,
-        chunked: &Chunked,
+        chunked: &(ChunkArray, Items),
         range: &Range<u64>,
         bytes: u64,
     ) -> Result<Bytes> {
         if bytes == 0 {
             return Ok(Bytes::new());
         }
-        let Some(touched) = self.core.grid.touched_chunks(range, MAX_READ_CHUNKS) else {
-            let max = MAX_READ_CHUNKS;
-            return Err(Error::limit("chunks of one read", max, u64::MAX).at_key(&self.core.key));
-        };
-        let Some(chunk_bytes) = self.core.grid.chunk_bytes() else {
-            let max = self.shared.chunk_cap();
-            return Err(Error::limit("bytes of a chunk", max, u64::MAX).at_key(&self.core.key));
-        };
+        let grid = &self.core.grid;
+        let limit = |what, max| Error::limit(what, max, u64::MAX).at_key(&self.core.key);
+        let touched = grid.touched_chunks(range, MAX_READ_CHUNKS);
+        let touched = touched.ok_or_else(|| limit("chunks of one read", MAX_READ_CHUNKS))?;
+        let cap = self.shared.chunk_cap();
+        let chunk_bytes = grid.chunk_bytes().ok_or_else(|| limit("bytes of a chunk", cap))?;
         // Both are only compared.
         let held = chunk_bytes.saturating_mul(to_u64(touched.len()));
         let few = bytes.saturating_mul(4) < held;
-        let too_large = chunk_bytes > self.shared.chunk_cap();
-        if (few || too_large) && self.is_read_by_range(chunked) {
-            return self.rows_by_range(chunked, range, bytes, &touched, chunk_bytes).await;
+        if (few || chunk_bytes > cap) && self.is_read_by_range(chunked) {
+            let parts = self.parts_of_chunks(range, &touched)?;
+            return self.read_by_range(chunked, &parts, chunk_bytes).await;
         }
-        if let ([index], true) = (touched.as_slice(), self.core.grid.is_row_wise()) {
+        if let ([index], true) = (touched.as_slice(), grid.is_row_wise()) {
             let chunk = self.chunks(chunked, &touched, chunk_bytes).await.pop();
-            let Some(chunk) = chunk.unwrap_or_else(|| Err(cancelled_error()))? else {
+            let Some(chunk) = chunk.expect("one chunk was asked for")? else {
                 return Ok(fill_buffer(bytes, &self.core.fill).into());
             };
             let number = index.first().copied().unwrap_or(0); // without axes, the only chunk
-            let first = number.checked_mul(self.core.grid.chunk_rows().get());
+            let first = number.checked_mul(grid.chunk_rows().get());
             let first = first.ok_or_else(|| self.missing_rows())?;
             return self.slice_rows(&chunk, self.row_bytes()?, first, range);
         }
         let mut out = fill_buffer(bytes, &self.core.fill);
         // Chunks may hold much beside the rows asked for.
-        let batch = self.shared.chunk_cap().checked_div(chunk_bytes); // there are bytes of rows, so of chunks
-        let batch = batch.map_or(1, |chunks| saturating_usize(chunks).max(1));
+        let chunk_size = NonZeroU64::new(chunk_bytes).expect("a chunk holds some of the bytes");
+        let batch = saturating_usize(cap / chunk_size).max(1);
         for some in touched.chunks(batch) {
             for (index, chunk) in some.iter().zip(self.chunks(chunked, some, chunk_bytes).await) {
                 if let Some(chunk) = chunk? {
-                    let pasted = self.core.grid.paste(&chunk, index, range, &mut out);
+                    let pasted = grid.paste(&chunk, index, range, &mut out);
                     pasted.ok_or_else(|| self.missing_rows())?;
                 }
             }
@@ -501,183 +462,98 @@ impl DenseArray {
     }
 
     /// Returns whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
-    fn is_read_by_range(&self, chunked: &Chunked) -> bool {
-        self.core.grid.is_row_wise() && chunked.order.is_none() && chunked.array.chain.is_empty()
+    fn is_read_by_range(&self, (array, items): &(ChunkArray, Items)) -> bool {
+        self.core.grid.is_row_wise() && items.is_in_order() && array.chain.is_empty()
     }
 
-    /// Returns the rows at `places`, each by its range: of large chunks that are stored as they are.
-    async fn take_by_range(
+    /// Returns which bytes of each of the chunks `touched` are of the rows `range`.
+    fn parts_of_chunks(&self, range: &Range<u64>, touched: &[Vec<u64>]) -> Result<Vec<ChunkPart>> {
+        let (row, step) = (self.row_bytes()?, self.core.grid.chunk_rows());
+        let part = |index: &Vec<u64>| {
+            let number = index.first().copied().unwrap_or(0); // without axes, the only chunk
+            let first = number.checked_mul(step.get())?;
+            let end = range.end.min(first.saturating_add(step.get())); // the last may reach beyond 2^64
+            let (low, high) = (range.start.max(first).checked_sub(first)?, end.checked_sub(first)?);
+            Some((number, low.checked_mul(row)?..high.checked_mul(row)?))
+        };
+        let parts: Option<Vec<ChunkPart>> = touched.iter().map(part).collect();
+        parts.ok_or_else(|| self.missing_rows())
+    }
+
+    /// Returns `parts` of large chunks that are stored as they are, back to back. A chunk holds whole rows: it is the first
+    /// along every axis but one.
+    async fn read_by_range(
         &self,
-        chunked: &Chunked,
-        places: &[u64],
-        (row, total): (u64, u64),
+        (array, items): &(ChunkArray, Items),
+        parts: &[ChunkPart],
         chunk_bytes: u64,
     ) -> Result<Bytes> {
-        let grid = &self.core.grid;
-        let step = grid.chunk_rows();
-        let mut touched: Vec<u64> = places.iter().map(|place| *place / step).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        // A chunk holds whole rows: it is the first along every other axis.
-        let index = |first: &u64| {
-            let axes = grid.shape.iter().enumerate();
-            axes.map(|(axis, _)| if axis == 0 { *first } else { 0 }).collect()
+        let mut numbers: Vec<u64> = parts.iter().map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let axes = self.core.grid.shape.len();
+        let index =
+            |number: &u64| (0..axes).map(|axis| if axis == 0 { *number } else { 0 }).collect();
+        let indexes: Vec<Vec<u64>> = numbers.iter().map(index).collect();
+        let found = array.places(&self.shared.source, &indexes).await;
+        let found: Vec<Option<Place>> = found.into_iter().collect::<Result<_>>()?;
+        let place = |number: &u64| {
+            found[numbers.binary_search(number).expect("every number is listed")].as_ref()
         };
-        let indexes: Vec<Vec<u64>> = touched.iter().map(index).collect();
-        let found = chunked.array.places(&self.shared.source, &indexes).await;
-        let mut gets = Vec::with_capacity(places.len());
-        let mut asked = Vec::with_capacity(places.len()); // the chunk of each row that is stored
-        for place in places {
-            let at = touched.partition_point(|first| *first < *place / step);
-            let chunk = found.get(at).ok_or_else(cancelled_error)?.as_ref();
-            let chunk = chunk.map_err(Clone::clone)?.as_ref();
-            if let Some(chunk) = chunk {
-                let start = (*place % step).checked_mul(row);
-                let part = start.and_then(|start| Some(start..start.checked_add(row)?));
-                let get = part.and_then(|part| chunk.part(&part));
-                gets.push(get.ok_or_else(|| Self::short_chunk_error(chunk, chunk_bytes))?);
+        let mut gets = Vec::with_capacity(parts.len());
+        for (number, part) in parts {
+            if let Some(place) = place(number) {
+                let short = || {
+                    let (what, class) = ("bytes of a chunk", Class::CountMismatch);
+                    place.locate_error(Error::new(class, what, chunk_bytes, "fewer"))
+                };
+                gets.push(place.part(part).ok_or_else(short)?);
             }
-            asked.push(chunk);
         }
         let mut answers = self.shared.source.read_many(&gets).await.into_iter();
+        let total: u64 = parts.iter().map(|(_, part)| length(part)).sum(); // within the budget
         let mut out = Vec::with_capacity(saturating_usize(total));
-        for chunk in asked {
-            let got = match chunk {
-                Some(chunk) => {
-                    answers.next().ok_or_else(|| Self::short_chunk_error(chunk, chunk_bytes))??
-                }
+        for (number, part) in parts {
+            let stored = match place(number) {
                 None => None,
+                Some(place) => match answers.next().expect("every get has an answer")? {
+                    Some(got) => {
+                        self.check_len(&place.key, place.total(&got), chunk_bytes)?;
+                        Some(items.swap(got.bytes))
+                    }
+                    None => place.check_absent().map(|()| None)?,
+                },
             };
-            match (chunk, got) {
-                (Some(chunk), Some(got)) => {
-                    self.check_len(&chunk.key, chunk.total(&got), chunk_bytes)?;
-                    out.extend_from_slice(&self.to_little_endian(got.bytes, chunked.big_endian));
-                }
-                (chunk, _) => {
-                    chunk.map_or(Ok(()), Place::check_absent)?;
-                    out.extend_from_slice(&fill_buffer(row, &self.core.fill));
-                }
+            match stored {
+                Some(bytes) => out.extend_from_slice(&bytes),
+                None => out.extend_from_slice(&fill_buffer(length(part), &self.core.fill)),
             }
         }
         Ok(out.into())
-    }
-
-    /// Returns the fault of a chunk that is shorter than the `chunk_bytes` that its shape says.
-    fn short_chunk_error(place: &Place, chunk_bytes: u64) -> Error {
-        place.locate_error(Error::new(
-            Class::CountMismatch,
-            "bytes of a chunk",
-            chunk_bytes,
-            "fewer",
-        ))
     }
 
     /// Returns what each of the chunks holds, little-endian and in C order, through the cache.
     async fn chunks(
         &self,
-        chunked: &Chunked,
+        (array, items): &(ChunkArray, Items),
         touched: &[Vec<u64>],
         chunk_bytes: u64,
     ) -> Vec<Result<Option<Bytes>>> {
         let slots: Vec<Option<u64>> =
             touched.iter().map(|index| self.core.grid.slot(index)).collect();
-        let fetch = |missing: Vec<usize>| async move {
-            let missing: Vec<Vec<u64>> =
-                missing.iter().filter_map(|&i| touched.get(i).cloned()).collect();
-            // The shape says how much each chunk holds, and the caller asks for few enough of them.
-            let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
-            let caps = Caps { batch: u64::MAX, ..caps };
-            let chunks =
-                chunked.array.chunks(&self.shared.source, &missing, caps, Caching::Keep).await;
-            chunks.into_iter().map(|chunk| self.to_c_order(chunked, chunk, chunk_bytes)).collect()
+        // The shape says how much each chunk holds, and the caller asks for few enough of them.
+        let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
+        let caps = Caps { batch: u64::MAX, ..caps };
+        let finish = |place: Place, bytes: Bytes| {
+            self.check_len(&place.key, to_u64(bytes.len()), chunk_bytes)?;
+            Ok(items.unpack(bytes))
         };
-        self.shared.read_through_cache(chunked.id, &slots, Caching::Keep, fetch).await
-    }
-
-    fn to_c_order(
-        &self,
-        chunked: &Chunked,
-        chunk: Result<Stored>,
-        chunk_bytes: u64,
-    ) -> Result<Option<Bytes>> {
-        let Some((place, bytes)) = chunk? else { return Ok(None) };
-        self.check_len(&place.key, to_u64(bytes.len()), chunk_bytes)?;
-        let bytes = match &chunked.order {
-            None => bytes,
-            Some(order) => {
-                let shape: Vec<usize> =
-                    self.core.grid.chunk.iter().map(|n| saturating_usize(n.get())).collect();
-                untranspose(&bytes, &shape, order, saturating_usize(self.core.grid.width)).into()
-            }
-        };
-        Ok(Some(self.to_little_endian(bytes, chunked.big_endian)))
-    }
-
-    fn to_little_endian(&self, bytes: Bytes, big_endian: bool) -> Bytes {
-        // Text has units of four bytes; everything else is one unit.
-        let unit = if self.core.dtype.kind == DtypeKind::Text {
-            4
-        } else {
-            saturating_usize(self.core.dtype.size)
-        };
-        if !big_endian || unit == 1 {
-            return bytes;
-        }
-        let mut items = Vec::from(bytes);
-        swap(&mut items, unit);
-        items.into()
-    }
-
-    /// Returns few rows of chunks that are stored as they are.
-    async fn rows_by_range(
-        &self,
-        chunked: &Chunked,
-        range: &Range<u64>,
-        bytes: u64,
-        touched: &[Vec<u64>],
-        chunk_bytes: u64,
-    ) -> Result<Bytes> {
-        let (row, step) = (self.row_bytes()?, self.core.grid.chunk_rows());
-        let part = |index: &Vec<u64>| {
-            let first = index.first().map_or(Some(0), |index| index.checked_mul(step.get()))?;
-            let end = range.end.min(first.saturating_add(step.get())); // the last may reach beyond 2^64
-            let (low, high) = (range.start.max(first).checked_sub(first)?, end.checked_sub(first)?);
-            Some(low.checked_mul(row)?..high.checked_mul(row)?)
-        };
-        let parts: Option<Vec<Range<u64>>> = touched.iter().map(part).collect();
-        let parts = parts.ok_or_else(|| self.missing_rows())?;
-        let places = chunked.array.places(&self.shared.source, touched).await;
-        let mut gets = Vec::with_capacity(touched.len());
-        for (place, part) in places.iter().zip(&parts) {
-            let Some(place) = place.as_ref().map_err(Clone::clone)? else { continue };
-            let get: Option<Get> = place.part(part);
-            gets.push(get.ok_or_else(|| Self::short_chunk_error(place, chunk_bytes))?);
-        }
-        let mut answers = self.shared.source.read_many(&gets).await.into_iter();
-        let mut out = fill_buffer(bytes, &self.core.fill);
-        let mut rest = out.as_mut_slice();
-        for (place, part) in places.into_iter().zip(&parts) {
-            // What does not fit is longer than the rest.
-            let split = rest.split_at_mut_checked(saturating_usize(length(part)));
-            let (target, after) = split.ok_or_else(|| self.missing_rows())?;
-            rest = after;
-            if let Some(place) = place? {
-                let short = || Self::short_chunk_error(&place, chunk_bytes);
-                if let Some(got) = answers.next().ok_or_else(short)?? {
-                    self.check_len(&place.key, place.total(&got), chunk_bytes)?;
-                    let bytes = self.to_little_endian(got.bytes, chunked.big_endian);
-                    if bytes.len() != target.len() {
-                        return Err(short());
-                    }
-                    target.copy_from_slice(&bytes);
-                } else {
-                    place.check_absent()?;
-                }
-            }
-        }
-        Ok(out.into())
+        array.get_many(&self.shared, (touched, &slots), caps, finish).await
     }
 }
+
+/// Bytes of a chunk, by its number along the first axis.
+type ChunkPart = (u64, Range<u64>);
 
 /// Refuses items of more bytes than a chunk may have: of each array one item is held.
 fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<()> {
@@ -689,25 +565,15 @@ fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<()> {
 }
 
 fn chunk_shape_error(key: &Key) -> Error {
-    Error::new(
-        Class::BadShape,
-        "chunk_shape of a standalone array",
-        "at least 1 along each axis",
-        "another",
-    )
-    .at_key(key)
+    let (what, rule) = ("chunk_shape of a standalone array", "at least 1 along each axis");
+    Error::new(Class::BadShape, what, rule, "another").at_key(key)
 }
 
 /// Returns the type that padded bytes are handed out as: as many characters as an item has bytes.
 fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype> {
     if *doc.fill_value.fill() == Fill::Other {
-        return Err(Error::new(
-            Class::Unsupported,
-            "fill_value of padded bytes",
-            "no text",
-            "another",
-        )
-        .at_key(key));
+        let (what, rule) = ("fill_value of padded bytes", "no text");
+        return Err(Error::new(Class::Unsupported, what, rule, "another").at_key(key));
     }
     let size = size.checked_mul(UTF32_BYTES).ok_or_else(|| {
         Error::limit("bytes of an item", u64::MAX / UTF32_BYTES, size).at_key(key)

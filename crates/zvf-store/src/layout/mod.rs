@@ -1,15 +1,14 @@
 //! How arrays of each format version lie in files, behind types that do not tell.
 //!
 //! ```text
+//! array      chunks by their index, in objects or shards: what the other three are views of
 //! cells      chunks of spatial arrays                  native (C), tiny (A, B); packed in a .tet
 //! rows       manifests, groups, names                  vlen-bytes arrays, or data and offsets
 //! dense      attributes, ids, numbers                  numeric arrays, or data with a shape
 //! ```
-#![cfg_attr(
-    not(test),
-    deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
-)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::as_conversions))]
 
+mod array;
 mod blocks;
 mod cells;
 mod dense;
@@ -28,8 +27,8 @@ mod tables;
 mod tests;
 mod tiny;
 mod utf32;
-mod zarr;
 
+pub(crate) use array::{ChunkArray, Place};
 pub use cells::Cells;
 pub(crate) use cells::{CellsCore, grid_origin};
 pub use dense::DenseArray;
@@ -38,7 +37,5 @@ pub(crate) use fill::fill_item;
 pub(crate) use names::{chunk_folder, name_chunk};
 pub use rows::Rows;
 pub(crate) use rows::RowsCore;
-pub(crate) use shard::Shards;
 pub use table::{KeyFinder, KeyTable};
 pub(crate) use tables::SharedTables;
-pub(crate) use zarr::{Place, ZarrArray};

@@ -23,11 +23,11 @@ use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, FormatError};
 use zvf_metadata::{KeyList, Node};
 
+use super::array::{ChunkArray, Place, Stored, answer_each};
 use super::names::{chunk_folder, parse_chunk_name};
 use super::packed::PackedCells;
 use super::span::length;
 use super::table::KeyTable;
-use super::zarr::{Place, Stored, ZarrArray};
 use super::{blocks, part};
 use crate::cache::Caching;
 use crate::codec::Partial;
@@ -52,7 +52,7 @@ pub(crate) struct Native {
 #[derive(Debug)]
 pub(crate) enum Body {
     /// In objects, or why their codecs cannot be decoded.
-    Zarr(Result<ZarrArray>),
+    Array(Result<ChunkArray>),
     Packed(PackedCells),
 }
 
@@ -67,10 +67,17 @@ pub(crate) enum Recorded {
 /// A chunk to be read: inside the grid, and not known to be absent.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkRequest {
-    key: ChunkKey,
+    pub(crate) key: ChunkKey,
     /// A number of its own within the array, where there is one.
     pub(crate) slot: Option<u64>,
     listed: bool,
+}
+
+impl ChunkRequest {
+    /// Returns the request for a chunk that may be absent.
+    pub(crate) const fn unlisted(key: ChunkKey, slot: Option<u64>) -> Self {
+        Self { key, slot, listed: false }
+    }
 }
 
 impl Native {
@@ -86,9 +93,9 @@ impl Native {
         Self { key, body, grid, origin, recorded, listed, found }
     }
 
-    fn array(&self) -> Result<&ZarrArray> {
+    fn array(&self) -> Result<&ChunkArray> {
         match &self.body {
-            Body::Zarr(array) => array.as_ref().map_err(Clone::clone),
+            Body::Array(array) => array.as_ref().map_err(Clone::clone),
             Body::Packed(_) => {
                 Err(Error::unsupported("stored bytes of chunks in a", "pack").at_key(&self.key))
             }
@@ -175,13 +182,9 @@ impl Native {
                 continue;
             }
             if !self.is_inside(key.components()) {
-                return Err(Error::new(
-                    Class::OutOfBounds,
-                    "nonempty_chunks",
-                    "keys inside the grid of the array",
-                    quote(text),
-                )
-                .at_key(&self.key));
+                let (what, rule) = ("nonempty_chunks", "keys inside the grid of the array");
+                let error = Error::new(Class::OutOfBounds, what, rule, quote(text));
+                return Err(error.at_key(&self.key));
             }
             coords.extend_from_slice(key.components());
         }
@@ -191,9 +194,10 @@ impl Native {
 
     async fn find(&self, shared: &Shared) -> Result<Arc<KeyTable>> {
         if let Body::Packed(packed) = &self.body {
-            let keys = packed.keys().await?;
-            let keys =
-                keys.into_iter().filter(|key| self.path(key).is_ok_and(|path| path.is_some()));
+            let mut keys = Vec::new();
+            for key in packed.keys().await? {
+                keys.extend(self.path(&key)?.is_some().then_some(key));
+            }
             return KeyTable::new(self.rank(), keys).map(Arc::new).map_err(Error::from);
         }
         let (key, array) = (&self.key, self.array()?);
@@ -315,19 +319,17 @@ impl Native {
         }
         let Some(path) = self.path(key)? else { return Ok(None) };
         let slot = linear_index(path.index(), &self.grid);
-        Ok(Some(ChunkRequest { key: *key, slot, listed: false }))
+        Ok(Some(ChunkRequest::unlisted(*key, slot)))
     }
 
     /// Fetches where the chunks `keys` lie, where that takes requests of its own.
     pub(crate) async fn locate(&self, shared: &Shared, keys: &[ChunkKey]) {
-        let Body::Zarr(Ok(array)) = &self.body else { return };
+        let Body::Array(Ok(array)) = &self.body else { return };
         if array.shards.is_none() || !shared.source.is_remote() {
             return;
         }
         let requests = self.plan_reads(shared, keys.iter()).await;
-        let requests: Vec<ChunkRequest> =
-            requests.into_iter().filter_map(|request| request.ok().flatten()).collect();
-        let indexes = self.indexes(requests.iter());
+        let indexes = self.indexes(requests.iter().flatten().flatten());
         // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
         drop(array.places(&shared.source, &self.split(&indexes)).await);
     }
@@ -335,7 +337,7 @@ impl Native {
     /// Plans as [`plan_reads`](Self::plan_reads) does, without trust in presence.
     pub(crate) fn plan_unchecked(&self, key: &ChunkKey) -> Result<Option<ChunkRequest>> {
         let inside = self.path(key)?.is_some();
-        Ok(inside.then_some(ChunkRequest { key: *key, slot: None, listed: false }))
+        Ok(inside.then_some(ChunkRequest::unlisted(*key, None)))
     }
 
     /// Reads the payloads of `requests`.
@@ -348,20 +350,51 @@ impl Native {
         if let Body::Packed(packed) = &self.body {
             return packed.read(requests.iter().map(|request| request.key.components())).await;
         }
-        let indexes = self.indexes(requests.iter().copied());
-        let indexes = self.split(&indexes);
         let array = match self.array() {
             Ok(array) => array,
             Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
         };
         let caps = shared.caps(shared.chunk_cap());
-        let chunks = array.chunks(&shared.source, &indexes, caps, caching).await;
+        let indexes = self.indexes(requests.iter().copied());
+        let chunks = array.chunks(&shared.source, &self.split(&indexes), caps, caching).await;
         let payload = |(request, chunk): (&&ChunkRequest, Result<Stored>)| {
             let Some((place, bytes)) = chunk? else { return self.missing_chunk(request) };
             let payload = strip_frame(&bytes).map_err(|error| place.locate_error(error.into()))?;
             Ok(Some(payload).filter(|payload| !payload.is_empty()))
         };
         requests.iter().zip(chunks).map(payload).collect()
+    }
+
+    /// Returns where the chunks `requests` are.
+    async fn places(
+        &self,
+        shared: &Shared,
+        requests: &[&ChunkRequest],
+    ) -> Vec<Result<Option<Place>>> {
+        let array = match self.array() {
+            Ok(array) => array,
+            Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let indexes = self.indexes(requests.iter().copied());
+        let places = array.places(&shared.source, &self.split(&indexes)).await;
+        let found = |(request, place): (&&ChunkRequest, Result<Option<Place>>)| {
+            place?.map_or_else(|| self.missing_chunk(request), |place| Ok(Some(place)))
+        };
+        requests.iter().zip(places).map(found).collect()
+    }
+
+    /// Returns one answer for each of `requests`: the next of `answers` where its chunk has a place.
+    fn complete<T>(
+        &self,
+        requests: &[&ChunkRequest],
+        places: Vec<Result<Option<Place>>>,
+        answers: Vec<Result<Option<T>>>,
+    ) -> Vec<Result<Option<T>>> {
+        let placed = places.into_iter().zip(requests);
+        let placed = placed.map(|(place, request)| Ok(place?.map(|_| *request))).collect();
+        answer_each(placed, answers, |request, answer| {
+            answer?.map_or_else(|| self.missing_chunk(request), |answer| Ok(Some(answer)))
+        })
     }
 
     /// Returns the answer for a chunk of which nothing is stored: an error where the presence list has it.
@@ -376,19 +409,14 @@ impl Native {
         };
         let key = array.object(&shards.locate(&index).0)?;
         let found = format!("none for {}", request.key);
-        Err(Error::new(
-            Class::NotFound,
-            "chunk in nonempty_chunks",
-            "a span in the shard",
-            quote(&found),
-        )
-        .at_key(&key))
+        let (what, rule) = ("chunk in nonempty_chunks", "a span in the shard");
+        Err(Error::new(Class::NotFound, what, rule, quote(&found)).at_key(&key))
     }
 
     /// Returns what a part of a chunk costs.
     pub(crate) fn part_cost(&self) -> Partial {
         match &self.body {
-            Body::Zarr(array) => {
+            Body::Array(array) => {
                 array.as_ref().map_or(Partial::Whole, |array| array.chain.part_cost())
             }
             Body::Packed(packed) if packed.reads_ranges() => Partial::Ranges,
@@ -422,34 +450,17 @@ impl Native {
                 .collect();
             return packed.read_parts(&asks).await;
         }
-        let indexes = self.indexes(requests.iter().map(|(request, _)| *request));
-        let indexes = self.split(&indexes);
-        let array = match self.array() {
-            Ok(array) => array,
-            Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let places = array.places(&shared.source, &indexes).await;
-        let asks: Vec<part::PartRequest<'_>> = places
-            .iter()
-            .zip(requests)
-            .map(|(place, (_, ranges))| (place.as_ref().ok().and_then(Option::as_ref), *ranges))
+        let existing: Vec<&ChunkRequest> = requests.iter().map(|(request, _)| *request).collect();
+        let places = self.places(shared, &existing).await;
+        let asks = places.iter().zip(requests);
+        let asks: Vec<part::PartRequest<'_>> = asks
+            .filter_map(|(place, (_, ranges))| Some((place.as_ref().ok()?.as_ref()?, *ranges)))
             .collect();
-        let parts = match array.chain.part_cost() {
+        let parts = match self.part_cost() {
             Partial::Blocks => blocks::read_by_block(shared, &asks).await,
             Partial::Ranges | Partial::Whole => part::read_by_range(shared, &asks).await,
         };
-        let mut answers = parts.into_iter();
-        let answer = |(place, request): (&Result<Option<Place>>, &ChunkRequest)| {
-            let answer = answers.next();
-            match (place, answer) {
-                (Err(error), _) => Err(error.clone()),
-                (Ok(Some(_)), Some(Ok(None))) | (Ok(None), _) | (_, None) => {
-                    self.missing_chunk(request)
-                }
-                (Ok(Some(_)), Some(answer)) => answer,
-            }
-        };
-        places.iter().zip(requests.iter().map(|(request, _)| *request)).map(answer).collect()
+        self.complete(&existing, places, parts)
     }
 
     /// Returns the lengths of the payloads where an index or a few bytes tell; `None` for absent chunks.
@@ -461,26 +472,11 @@ impl Native {
         if let Body::Packed(packed) = &self.body {
             return packed.sizes(requests.iter().map(|request| request.key.components())).await;
         }
-        let indexes = self.indexes(requests.iter().copied());
-        let indexes = self.split(&indexes);
-        let array = match self.array() {
-            Ok(array) => array,
-            Err(error) => return requests.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let places = array.places(&shared.source, &indexes).await;
-        let found: Vec<Option<&Place>> =
-            places.iter().map(|place| place.as_ref().ok().and_then(Option::as_ref)).collect();
-        let mut sizes = part::sizes(shared, &found).await.into_iter();
-        let size = |(place, request): (&Result<Option<Place>>, &&ChunkRequest)| match (
-            place,
-            sizes.next(),
-        ) {
-            (Err(error), _) => Err(error.clone()),
-            (_, Some(Err(error))) => Err(error),
-            (Ok(Some(_)), Some(Ok(Some(size)))) => Ok(Some(size).filter(|size| *size > 0)),
-            _ => self.missing_chunk(request),
-        };
-        places.iter().zip(requests).map(size).collect()
+        let places = self.places(shared, requests).await;
+        let found: Vec<&Place> = places.iter().flatten().flatten().collect();
+        let sizes = part::sizes(shared, &found).await;
+        let sizes = self.complete(requests, places, sizes).into_iter();
+        sizes.map(|size| Ok(size?.filter(|size| *size > 0))).collect()
     }
 }
 

@@ -23,6 +23,7 @@ use zvf_format::{Class, Expected};
 use zvf_tet::AxisSlice;
 use zvf_tet::pack::CellTable;
 
+use super::array::answer_each;
 use super::grid::Grid;
 use super::part;
 use super::span::length;
@@ -49,10 +50,11 @@ impl PackedCells {
         let found = pack.array(key, |array| {
             let (values, cells) = (array.values().id(), array.cells().map(|cells| cells.id()));
             let Some(cells) = cells.filter(|_| array.cell_rank() == rank) else {
+                let rule = "a table of cells with a column for each axis";
                 return Err(Error::new(
                     Class::BadShape,
                     "cells of a packed array",
-                    "a table of cells with a column for each axis",
+                    rule,
                     "another",
                 ));
             };
@@ -83,13 +85,8 @@ impl PackedCells {
         let spans = self.spans(coords).await;
         let ranges: Vec<Range<u64>> = spans.iter().flatten().flatten().cloned().collect();
         let (tet, max_bytes) = (self.pack.tet(), self.pack.max_bytes());
-        let mut answers = self.values.read_many(tet, &ranges, max_bytes).await.into_iter();
-        let answer = |span: Result<Option<Range<u64>>>| match span? {
-            None => Ok(None),
-            Some(_) => answers.next().transpose(),
-        };
-        let named = |answer: Result<_>| answer.at_key(&self.key);
-        spans.into_iter().map(answer).map(named).collect()
+        let answers = self.values.read_many(tet, &ranges, max_bytes).await;
+        answer_each(spans, answers, |_, bytes| bytes.map(Some).at_key(&self.key))
     }
 
     /// Parts of the cells at `coords`.
@@ -104,7 +101,7 @@ impl PackedCells {
             .map(|(span, (_, ranges))| {
                 let Some(span) = span? else { return Ok(None) };
                 let inside = |range: &Range<u64>| part::part_span(&span, range);
-                ranges.iter().map(inside).collect::<Result<_, _>>().map(Some)
+                ranges.iter().map(inside).collect::<Result<_>>().map(Some).at_key(&self.key)
             })
             .collect();
         let flat: Vec<Range<u64>> = parts.iter().flatten().flatten().flatten().cloned().collect();
@@ -113,10 +110,9 @@ impl PackedCells {
         let answer = |parts: Result<Option<Vec<Range<u64>>>>| {
             let Some(parts) = parts? else { return Ok(None) };
             let pieces: Vec<_> = answers.by_ref().take(parts.len()).collect();
-            pieces.into_iter().collect::<Result<Vec<_>, _>>().map(Some)
+            pieces.into_iter().collect::<Result<Vec<_>>>().map(Some).at_key(&self.key)
         };
-        let named = |answer: Result<_>| answer.at_key(&self.key);
-        parts.into_iter().map(answer).map(named).collect()
+        parts.into_iter().map(answer).collect()
     }
 
     /// Returns the lengths of the payloads at `coords`.
@@ -202,12 +198,8 @@ impl PackedDense {
             let bytes = array.geometry().byte_len();
             let by_bytes = array.geometry().rank() == 1;
             if bytes != expected || (!by_bytes && array.rows() != grid.rows()) {
-                return Err(Error::new(
-                    Class::CountMismatch,
-                    "bytes of a packed array",
-                    expected,
-                    bytes,
-                ));
+                let what = "bytes of a packed array";
+                return Err(Error::new(Class::CountMismatch, what, expected, bytes));
             }
             let id = array.values().id();
             let dataset = pack.tet().datasets().get(usize_from_u32(id));
@@ -270,24 +262,15 @@ pub(crate) async fn read_flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>> {
 fn strip(pack: &Pack, id: u32) -> Result<Strip> {
     let dataset = pack.tet().datasets().get(usize_from_u32(id));
     let strip = dataset.map_or(Ok(None), |dataset| Strip::open(pack.tet(), dataset))?;
-    strip.ok_or_else(|| {
-        Error::new(
-            Class::BadShape,
-            "chunks of a packed array",
-            "one chunk, or several along the first axis",
-            "several along another",
-        )
-    })
+    let rule = "one chunk, or several along the first axis";
+    let (what, found) = ("chunks of a packed array", "several along another");
+    strip.ok_or_else(|| Error::new(Class::BadShape, what, rule, found))
 }
 
 /// Returns the fault of rows whose bytes 64 bits do not count.
 fn too_many_bytes_error() -> Error {
-    Error::new(
-        Class::OutOfBounds,
-        "bytes of packed rows",
-        Expected::AtMost(u64::MAX.into()),
-        "more",
-    )
+    let most = Expected::AtMost(u64::MAX.into());
+    Error::new(Class::OutOfBounds, "bytes of packed rows", most, "more")
 }
 
 /// Returns the number of a row as coordinates.

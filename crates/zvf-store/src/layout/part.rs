@@ -14,19 +14,20 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use zvf_error::{Error, Result};
-use zvf_format::num::to_u64;
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::vlen::VlenCell;
 use zvf_format::{Class, Expected};
 
+use super::array::Place;
 use super::span::{FRAME_BYTES, length};
-use super::zarr::Place;
 use crate::error::object_replaced_error;
+use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer};
 
-/// The parts asked of one chunk; no place where the chunk is absent.
-pub(super) type PartRequest<'a> = (Option<&'a Place>, &'a [Range<u64>]);
+/// The parts asked of one chunk.
+pub(super) type PartRequest<'a> = (&'a Place, &'a [Range<u64>]);
 
 /// Returns the bytes that each of `asks` names, counted from the start of the payload.
 pub(super) async fn read_by_range(
@@ -37,29 +38,22 @@ pub(super) async fn read_by_range(
     let flat: Vec<Get> = gets.iter().flatten().flatten().cloned().collect();
     let mut answers = shared.source.read_many(&flat).await.into_iter();
     let answer = |(gets, &(place, ranges)): (Result<Vec<Get>>, &PartRequest<'_>)| {
-        let gets = gets?;
-        let answers: Vec<_> = answers.by_ref().take(gets.len()).collect();
-        match place {
-            None => Ok(None),
-            Some(place) => pieces(place, ranges, answers),
-        }
+        pieces(place, ranges, answers.by_ref().take(gets?.len()).collect())
     };
     gets.into_iter().zip(asks).map(answer).collect()
 }
 
 /// Returns the length of each payload, from a span or a frame.
-pub(super) async fn sizes(shared: &Shared, places: &[Option<&Place>]) -> Vec<Result<Option<u64>>> {
-    let alone = |place: &&Place| place.span.is_none();
-    let gets: Vec<Get> =
-        places.iter().filter_map(|place| place.filter(alone)?.part(&(0..FRAME_BYTES))).collect();
+pub(super) async fn sizes(shared: &Shared, places: &[&Place]) -> Vec<Result<Option<u64>>> {
+    let alone = places.iter().filter(|place| place.span.is_none());
+    let gets: Vec<Get> = alone.map(|place| Get::range(place.key.clone(), 0, FRAME_BYTES)).collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
-    let size = |place: &Option<&Place>| match place {
-        None => Ok(None),
-        Some(place @ Place { span: Some((span, _)), .. }) => {
+    let size = |place: &&Place| match &place.span {
+        Some((span, _)) => {
             let payload = length(span).checked_sub(FRAME_BYTES);
             payload.map(Some).ok_or_else(|| past_end_error(place, &(0..FRAME_BYTES)))
         }
-        Some(place) => match answers.next().unwrap_or(Ok(None))? {
+        None => match answers.next().expect("each get has an answer")? {
             None => Ok(None),
             Some(got) => payload(place, &got).map(|payload| Some(length(&payload))),
         },
@@ -69,7 +63,6 @@ pub(super) async fn sizes(shared: &Shared, places: &[Option<&Place>]) -> Vec<Res
 
 /// Returns the frame of a chunk unless it is known, then each range of its payload.
 fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>> {
-    let Some(place) = place else { return Ok(Vec::new()) };
     let shifted = ranges.iter().map(|range| shift_past_frame(place, range));
     let mut gets = Vec::with_capacity(ranges.len().saturating_add(1)); // a capacity
     let frame = place.known_payload().is_none().then_some(Ok(0..FRAME_BYTES));
@@ -100,7 +93,7 @@ fn pieces(
     let (whole, version) = match place.known_payload().filter(|_| !with_frame) {
         Some((whole, version)) => (whole, version.clone()),
         None => {
-            let Some(frame) = answers.next().unwrap_or(Ok(None))? else {
+            let Some(frame) = answers.next().expect("the frame was asked for")? else {
                 return place.check_absent().map(|()| None);
             };
             let whole = length(&payload(place, &frame)?);
@@ -140,18 +133,10 @@ pub(super) fn part_span(payload: &Range<u64>, range: &Range<u64>) -> Result<Rang
 }
 
 /// Returns the slices `ranges` of a payload that is in memory.
-pub(super) fn slices(
-    place: &crate::key::Key,
-    payload: &Bytes,
-    ranges: &[Range<u64>],
-) -> Result<Vec<Bytes>> {
-    let whole = to_u64(payload.len());
+pub(super) fn slices(key: &Key, payload: &Bytes, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
     let slice = |range: &Range<u64>| {
-        let span = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
-        match span.filter(|(start, end)| start <= end && *end <= payload.len()) {
-            Some((start, end)) => Ok(payload.slice(start..end)),
-            None => Err(outside_payload_error(whole, range.end).at_key(place)),
-        }
+        let Range { start, end } = part_span(&(0..to_u64(payload.len())), range).at_key(key)?;
+        Ok(payload.slice(saturating_usize(start)..saturating_usize(end))) // inside what is in memory
     };
     ranges.iter().map(slice).collect()
 }

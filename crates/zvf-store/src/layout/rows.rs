@@ -16,24 +16,21 @@
 //! Not here: what a row is, and which of the rows count.
 
 use async_recursion::async_recursion as boxed;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
-use zvf_error::{Error, Locate as _, Result, quote};
-use zvf_format::num::{saturating_usize, to_u64};
+use zvf_error::{Error, Locate as _, Result};
+use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_format::vlen::VlenRows;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 use zvf_metadata::{ArrayDoc, GroupDoc, Object};
 
+use super::array::{ChunkArray, Place};
 use super::packed::{PackedCells, coordinate};
-use super::shard::Shards;
 use super::tiny::read_flat_many;
-use super::zarr::ZarrArray;
-use crate::cache::Caching;
-use crate::codec::{Coding, Packing};
 use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::Source;
@@ -69,14 +66,22 @@ pub(crate) struct RowsCore {
 
 #[derive(Debug)]
 enum Body {
-    Chunked { len: u64, chunk: NonZeroU64, id: u32, array: Result<ZarrArray> },
-    Flat { data: Key, offsets: Key, content: OnceCell<Flat> },
+    Chunked { len: u64, chunk: NonZeroU64, array: Result<ChunkArray> },
+    Flat(Flat),
     Packed { len: u64, cells: PackedCells },
+}
+
+/// The two small arrays of the flat form.
+#[derive(Debug)]
+struct Flat {
+    data: Key,
+    offsets: Key,
+    content: OnceCell<FlatRows>,
 }
 
 /// Rows back to back, all of them.
 #[derive(Debug)]
-struct Flat {
+struct FlatRows {
     data: Bytes,
     starts: Box<[usize]>, // never decreasing, none past the end of `data`
 }
@@ -89,40 +94,24 @@ impl RowsCore {
         doc: &ArrayDoc,
         attributes: &Object,
     ) -> Result<Self> {
+        let refuse = |what, expected: Expected, found: Found| {
+            Error::new(Class::BadShape, what, expected, found).at_key(key)
+        };
         let (&[len], &[chunk]) = (doc.shape.as_slice(), doc.inner_chunk_shape()) else {
-            return Err(
-                Error::new(Class::BadShape, "axes of an array of rows", 1, doc.rank()).at_key(key)
-            );
+            let rank = Found::from(doc.rank());
+            return Err(refuse("axes of an array of rows", Expected::Exactly(1), rank));
         };
         let Some(chunk) = NonZeroU64::new(chunk) else {
-            return Err(Error::new(
-                Class::BadShape,
-                "chunk_shape of an array of rows",
-                Expected::AtLeast(1),
-                "0",
-            )
-            .at_key(key));
+            let what = "chunk_shape of an array of rows";
+            return Err(refuse(what, Expected::AtLeast(1), Found::Text("0")));
         };
-        if let Source::Pack(pack) = &shared.source {
-            let cells = PackedCells::open(pack, key, 1)?;
-            let body = Body::Packed { len, cells };
-            return Ok(Self { key: key.clone(), attributes: attributes.clone(), body });
-        }
-        let array = Coding::from_doc(doc)
-            .and_then(|coding| {
-                if coding.packing != Packing::Vlen {
-                    return Err(Error::unsupported("codec of rows", "bytes"));
-                }
-                let shards = Shards::from_doc(doc, coding.index)?;
-                let names = doc.chunk_key_encoding;
-                Ok(ZarrArray { key: key.clone(), names, chain: coding.chain, shards })
-            })
-            .at_key(key);
-        Ok(Self {
-            key: key.clone(),
-            attributes: attributes.clone(),
-            body: Body::Chunked { len, chunk, id: shared.new_id(), array },
-        })
+        let body = if let Source::Pack(pack) = &shared.source {
+            Body::Packed { len, cells: PackedCells::open(pack, key, 1)? }
+        } else {
+            let array = ChunkArray::of_frames(key, doc, shared.new_id(), "codec of rows");
+            Body::Chunked { len, chunk, array: array.at_key(key) }
+        };
+        Ok(Self { key: key.clone(), attributes: attributes.clone(), body })
     }
 
     /// Returns the rows that families A and B0 keep in the group `doc` under `key`.
@@ -131,7 +120,7 @@ impl RowsCore {
         Ok(Self {
             key: key.clone(),
             attributes: doc.attributes.clone(),
-            body: Body::Flat { data, offsets, content: OnceCell::new() },
+            body: Body::Flat(Flat { data, offsets, content: OnceCell::new() }),
         })
     }
 }
@@ -162,10 +151,7 @@ impl Rows {
     pub async fn count(&self) -> Result<u64> {
         match &self.core.body {
             Body::Chunked { len, .. } | Body::Packed { len, .. } => Ok(*len),
-            Body::Flat { .. } => {
-                let flat = self.read_flat().await?; // it is there
-                Ok(to_u64(flat.map_or(0, |flat| flat.starts.len())))
-            }
+            Body::Flat(flat) => Ok(to_u64(self.read_flat(flat).await?.starts.len())),
         }
     }
 
@@ -198,25 +184,18 @@ impl Rows {
             return Err(self.past_end_error(past.saturating_add(1), len));
         }
         match &self.core.body {
-            Body::Chunked { array: Err(error), .. } => Err(error.clone()),
-            Body::Chunked { array: Ok(array), chunk, id, .. } => {
-                self.read_chunked(array, *chunk, *id, places).await
+            Body::Chunked { array, chunk, .. } => {
+                let array = array.as_ref().map_err(Clone::clone)?;
+                self.read_chunked(array, *chunk, places).await
             }
             Body::Packed { cells, .. } => {
                 let coords: Vec<[i64; 1]> = places.iter().map(|&at| coordinate(at)).collect();
                 let rows = cells.read(coords.iter().map(<[i64; 1]>::as_slice)).await;
                 rows.into_iter().map(|row| row.map(Option::unwrap_or_default)).collect()
             }
-            Body::Flat { .. } => {
-                let flat = self.read_flat().await?;
-                let row = |&place: &u64| match flat {
-                    Some(flat) => {
-                        let end = place.saturating_add(1); // no range ends beyond 2^64 - 1
-                        flat.row(place).ok_or_else(|| self.past_end_error(end, len))
-                    }
-                    None => Ok(Bytes::new()),
-                };
-                places.iter().map(row).collect()
+            Body::Flat(flat) => {
+                let flat = self.read_flat(flat).await?;
+                Ok(places.iter().map(|&place| flat.row(saturating_usize(place))).collect())
             }
         }
     }
@@ -225,9 +204,8 @@ impl Rows {
 impl Rows {
     async fn read_chunked(
         &self,
-        array: &ZarrArray,
+        array: &ChunkArray,
         chunk: NonZeroU64,
-        id: u32,
         places: &[u64],
     ) -> Result<Vec<Bytes>> {
         let mut order: Vec<(u64, usize)> =
@@ -239,20 +217,19 @@ impl Rows {
         while !runs.is_empty() {
             let (group, rest) = runs.split_at_checked(at_once).unwrap_or((runs, &[]));
             runs = rest;
-            let numbers = group.iter().filter_map(|run| run.first()).map(|(number, _)| *number);
-            let numbers: Vec<u64> = numbers.collect();
-            let chunks = self.indexed_chunks(array, chunk, id, &numbers).await?;
-            for ((run, number), indexed) in group.iter().zip(&numbers).zip(&chunks) {
+            let numbers: Vec<u64> = group.iter().map(|run| run[0].0).collect(); // no run is empty
+            let chunks = self.indexed_chunks(array, chunk, &numbers).await?;
+            for (run, indexed) in group.iter().zip(&chunks) {
                 // Of a chunk that was never written all rows are empty.
-                let Some(indexed) = indexed else { continue };
-                let taken = take_rows(indexed, chunk, run, places, &mut rows);
-                taken.ok_or_else(|| self.table_error(*number))?;
+                if let Some(indexed) = indexed {
+                    take_rows(indexed, chunk, run, places, &mut rows);
+                }
             }
             let held: usize = chunks.iter().flatten().map(Bytes::len).sum(); // in memory
-            let mean = held.checked_div(group.len()).map_or(1, |mean| to_u64(mean).max(1));
+            let count = NonZeroUsize::new(group.len()).expect("some chunks were read");
+            let mean = NonZeroU64::new(to_u64(held / count)).unwrap_or(NonZeroU64::MIN);
             let room = self.shared.budget.max_bytes() / HELD_SHARE;
-            // There is a group, and its mean is not zero.
-            at_once = saturating_usize(room.checked_div(mean).unwrap_or(1)).clamp(1, MAX_CHUNKS);
+            at_once = saturating_usize(room / mean).clamp(1, MAX_CHUNKS);
         }
         Ok(rows)
     }
@@ -260,53 +237,34 @@ impl Rows {
     /// Returns these chunks, each with its table behind it.
     async fn indexed_chunks(
         &self,
-        array: &ZarrArray,
+        array: &ChunkArray,
         chunk: NonZeroU64,
-        id: u32,
         numbers: &[u64],
     ) -> Result<Vec<Option<Bytes>>> {
+        let indexes: Vec<Vec<u64>> = numbers.iter().map(|number| vec![*number]).collect();
         let slots: Vec<Option<u64>> = numbers.iter().copied().map(Some).collect();
-        let fetch = |missing: Vec<usize>| async move {
-            let missing_chunks: Vec<Vec<u64>> =
-                missing.iter().filter_map(|&i| Some(vec![*numbers.get(i)?])).collect();
-            let caps = self.shared.caps(self.shared.chunk_cap());
-            let chunks =
-                array.chunks(&self.shared.source, &missing_chunks, caps, Caching::Keep).await;
-            let indexed = chunks.into_iter().map(|stored| match stored? {
-                None => Ok(None),
-                Some((place, bytes)) => with_ends(bytes, chunk.get())
-                    .map(Some)
-                    .map_err(|error| place.locate_error(error.into())),
-            });
-            indexed.collect()
+        let caps = self.shared.caps(self.shared.chunk_cap());
+        let finish = |place: Place, bytes| {
+            with_ends(bytes, chunk.get()).map_err(|error| place.locate_error(error.into()))
         };
-        let found = self.shared.read_through_cache(id, &slots, Caching::Keep, fetch).await;
+        let found = array.get_many(&self.shared, (&indexes, &slots), caps, finish).await;
         found.into_iter().collect()
     }
 
     /// Returns the content of the flat form, read once.
-    async fn read_flat(&self) -> Result<Option<&Flat>> {
-        let Body::Flat { data, offsets, content } = &self.core.body else { return Ok(None) };
-        let content = content.get_or_try_init(|| async {
+    async fn read_flat<'a>(&self, flat: &'a Flat) -> Result<&'a FlatRows> {
+        let Flat { data, offsets, content } = flat;
+        let read = || async {
             let both = vec![Ok(data.clone()), Ok(offsets.clone())];
-            let mut both = read_flat_many(&self.shared, both).await.into_iter();
-            let mut next = |key| match both.next() {
-                Some(Ok(Some(bytes))) => Ok(bytes),
-                Some(Err(error)) => Err(error),
-                _ => Err(Error::missing(key, "its group is there")),
-            };
-            let (data, starts) = (next(data)?, next(offsets)?);
+            let both = read_flat_many(&self.shared, both).await.into_iter().zip([data, offsets]);
+            let missing = |key| Error::missing(key, "its group is there");
+            let both = both.map(|(bytes, key)| bytes?.ok_or_else(|| missing(key)));
+            let [data, starts] = both.collect::<Vec<_>>().try_into().expect("two were asked for");
+            let (data, starts) = (data?, starts?);
             let starts = parse_starts(&starts, data.len()).at_key(offsets)?;
-            Ok(Flat { data, starts })
-        });
-        content.await.map(Some)
-    }
-
-    /// Returns the fault of a chunk whose table does not fit it.
-    fn table_error(&self, number: u64) -> Error {
-        let found = format!("another behind chunk {number}");
-        Error::new(Class::CountMismatch, "chunk of rows", "a table of all its rows", quote(&found))
-            .at_key(&self.core.key)
+            Ok(FlatRows { data, starts })
+        };
+        content.get_or_try_init(read).await
     }
 
     fn past_end_error(&self, end: u64, len: u64) -> Error {
@@ -315,12 +273,11 @@ impl Rows {
     }
 }
 
-impl Flat {
-    /// Returns row `place`, or `None` past the end.
-    fn row(&self, place: u64) -> Option<Bytes> {
-        let (start, later) = self.starts.get(saturating_usize(place)..)?.split_first()?;
-        let end = later.first().copied().unwrap_or(self.data.len()); // the last row
-        Some(self.data.slice(*start..end))
+impl FlatRows {
+    /// Returns row `place`, which there is.
+    fn row(&self, place: usize) -> Bytes {
+        let end = self.starts[place..].get(1).copied().unwrap_or(self.data.len()); // the last row
+        self.data.slice(self.starts[place]..end)
     }
 }
 
@@ -382,42 +339,34 @@ fn too_long_error(end: usize) -> FormatError {
     )
 }
 
-/// Returns row `place` of a chunk of `count` rows that has its table behind it. Numbers that do not fit are in no table.
-fn row(indexed: &Bytes, count: u64, place: u64) -> Option<Bytes> {
-    let table = indexed.len().checked_sub(saturating_usize(count).checked_mul(END_BYTES)?)?;
-    let end_of = |place: usize| {
-        let at = table.checked_add(place.checked_mul(END_BYTES)?)?;
-        let end = indexed.get(at..)?.first_chunk::<END_BYTES>()?;
-        usize::try_from(u32::from_le_bytes(*end)).ok()
-    };
+/// Returns row `place` of a chunk of `count` rows that has its table behind it, as [`with_ends`] made it: it fits memory.
+fn row(indexed: &Bytes, count: u64, place: u64) -> Bytes {
+    let (_, words) = indexed.as_rchunks::<END_BYTES>();
+    let ends = &words[words.len().strict_sub(saturating_usize(count))..];
+    let end_of = |place: usize| usize_from_u32(u32::from_le_bytes(ends[place]));
     let place = saturating_usize(place);
-    let before = place.checked_sub(1).map_or(Some(COUNT_BYTES), end_of)?;
-    let (start, end) = (before.checked_add(LENGTH_BYTES)?, end_of(place)?);
-    (start <= end && end <= table).then(|| indexed.slice(start..end))
+    let before = place.checked_sub(1).map_or(COUNT_BYTES, end_of);
+    indexed.slice(before.strict_add(LENGTH_BYTES)..end_of(place))
 }
 
-/// Puts the rows of a chunk in their places: copies where they are less than half of the chunk, which would be held for them;
-/// `None` where the table does not fit the chunk.
+/// Puts the rows of a chunk in their places: copies where they are less than half of the chunk, which would be held for them.
 fn take_rows(
     indexed: &Bytes,
     chunk: NonZeroU64,
     run: &[(u64, usize)],
     places: &[u64],
     rows: &mut [Bytes],
-) -> Option<()> {
+) {
     let mut bytes = 0_usize;
     for (_, at) in run {
-        let found = row(indexed, chunk.get(), *places.get(*at)? % chunk)?;
-        bytes = bytes.saturating_add(found.len()); // only compared
-        *rows.get_mut(*at)? = found;
+        rows[*at] = row(indexed, chunk.get(), places[*at] % chunk);
+        bytes = bytes.saturating_add(rows[*at].len()); // only compared
     }
     if bytes < indexed.len() / 2 {
         for (_, at) in run {
-            let found = rows.get_mut(*at)?;
-            *found = Bytes::copy_from_slice(found);
+            rows[*at] = Bytes::copy_from_slice(&rows[*at]);
         }
     }
-    Some(())
 }
 
 /// Chunks that are read at once: first, and at most; and the part of the budget that they may take.
@@ -440,9 +389,8 @@ mod tests {
         let indexed = with_ends(Bytes::from_static(chunk), 3).unwrap();
         assert_eq!(indexed[19..], *b"\x0a\0\0\0\x0e\0\0\0\x13\0\0\0");
         for (place, payload) in [(0, &b"ab"[..]), (1, b""), (2, b"c")] {
-            assert_eq!(row(&indexed, 3, place).unwrap(), payload);
+            assert_eq!(row(&indexed, 3, place), payload);
         }
-        assert_eq!(row(&indexed, 3, 3), None);
         assert_eq!(
             with_ends(Bytes::from_static(chunk), 4).unwrap_err().to_string(),
             "CountMismatch in vlen rows, count at byte 0: expected 4, found 3",

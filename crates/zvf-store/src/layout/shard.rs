@@ -59,20 +59,17 @@ pub(crate) struct Spans {
 impl Spans {
     /// Returns the bytes of chunk `inner`, when it is there.
     pub(crate) fn get(&self, inner: usize) -> Option<Range<u64>> {
-        self.spans.get(inner).cloned().flatten()
+        self.spans[inner].clone()
     }
 
     /// Returns whether the frame of chunk `inner` of this version was read, and all bytes behind it are the payload.
     pub(crate) fn is_framed(&self, inner: usize) -> bool {
-        let word = self.framed.get(inner / 64);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (inner % 64) & 1 == 1)
+        self.framed[inner / 64].load(Ordering::Relaxed) >> (inner % 64) & 1 == 1
     }
 
     /// Marks the frame as read.
     pub(crate) fn mark_framed(&self, inner: usize) {
-        if let Some(word) = self.framed.get(inner / 64) {
-            word.fetch_or(1 << (inner % 64), Ordering::Relaxed);
-        }
+        self.framed[inner / 64].fetch_or(1 << (inner % 64), Ordering::Relaxed);
     }
 
     /// Returns the chunks that are there, by their place in the shard.
@@ -169,8 +166,7 @@ impl Shards {
             IndexLocation::End => Get::suffix(key.clone(), len),
             IndexLocation::Start => Get::range(key.clone(), 0, len),
         };
-        let got = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
-        let Some(got) = got else { return Ok(None) };
+        let Some(got) = source.read_one(get).await? else { return Ok(None) };
         self.parse(&got).map(|spans| Some(Arc::new(spans))).at_key(key)
     }
 

@@ -7,7 +7,6 @@
 //! Not here: where the keys come from (the presence list of an array, or a listing).
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 
 use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
@@ -79,7 +78,7 @@ impl KeyTable {
     /// Returns key `i`, or `None` past the end.
     #[must_use]
     pub fn get(&self, i: usize) -> Option<ChunkKey> {
-        ChunkKey::new(self.row(i)?).ok()
+        self.row(i).map(key_of_row)
     }
 
     /// Returns the components of key `i`, or `None` past the end.
@@ -141,7 +140,7 @@ impl KeyTable {
 
     /// Returns the keys in numeric order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkKey> + '_ {
-        self.rows().filter_map(|row| ChunkKey::new(row).ok()) // every row has the rank of a key
+        self.rows().map(key_of_row)
     }
 
     /// Returns the components of each key, in numeric order.
@@ -154,10 +153,7 @@ impl KeyTable {
     pub fn string_order(&self) -> Vec<usize> {
         let keys: Vec<ChunkKey> = self.iter().collect();
         let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_unstable_by(|&a, &b| match (keys.get(a), keys.get(b)) {
-            (Some(a), Some(b)) => a.cmp_string(b),
-            _ => Ordering::Equal,
-        });
+        order.sort_unstable_by(|&a, &b| keys[a].cmp_string(&keys[b]));
         order
     }
 }
@@ -292,6 +288,10 @@ fn sort_keys(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
     let mut rows: Vec<&[i64]> = coords.chunks_exact(rank).collect();
     rows.dedup();
     rows.concat()
+}
+
+fn key_of_row(row: &[i64]) -> ChunkKey {
+    ChunkKey::new(row).expect("every row has the rank of a key")
 }
 
 fn rank_error(expected: usize, found: usize) -> FormatError {

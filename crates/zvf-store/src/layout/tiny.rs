@@ -102,7 +102,7 @@ impl Tiny {
         let gets: Result<Vec<Get>> =
             packs.iter().map(|pack| Ok(Get::object(document(pack)?))).collect();
         for (pack, got) in packs.iter().zip(shared.source.read_many(&gets?).await) {
-            let Some(got) = got? else { continue };
+            let got = got?.ok_or_else(|| Error::missing(pack, "a listing showed this shard"))?;
             let doc = array_doc(pack, &got)?;
             for (key, packed) in shard_index(pack, &doc.attributes)? {
                 shards.insert(key, packed);
@@ -153,13 +153,9 @@ impl Tiny {
         let end = start.checked_add(*len).filter(|end| *end <= to_u64(bytes.len()));
         let Some(end) = end else {
             let found = Found::from(start.saturating_add(*len)); // as far as one can say it
-            return Err(Error::new(
-                Class::OutOfBounds,
-                "end of a span in shard_index",
-                Expected::AtMost(to_u64(bytes.len()).into()),
-                found,
-            )
-            .at_key(shard));
+            let (what, max) = ("end of a span in shard_index", to_u64(bytes.len()).into());
+            let error = Error::new(Class::OutOfBounds, what, Expected::AtMost(max), found);
+            return Err(error.at_key(shard));
         };
         Ok(Some(bytes.slice(saturating_usize(*start)..saturating_usize(end))))
     }
@@ -167,7 +163,7 @@ impl Tiny {
 
 /// Returns the content of the small array under `key`, or `None` when there is no such array.
 pub(crate) async fn read_flat(shared: &Shared, key: Key) -> Result<Option<Bytes>> {
-    read_flat_many(shared, vec![Ok(key)]).await.pop().unwrap_or(Ok(None))
+    read_flat_many(shared, vec![Ok(key)]).await.pop().expect("one array has one content")
 }
 
 /// Returns the content of each small array.
@@ -187,27 +183,25 @@ pub(crate) async fn read_flat_many(
     let keys: Vec<_> = arrays.iter().map(keys).collect();
     let gets: Vec<Get> = keys.iter().flatten().flatten().cloned().map(Get::object).collect();
     let mut answers = shared.source.read_many(&gets).await.into_iter();
-    let mut next = || answers.next().unwrap_or(Ok(None));
+    let mut next = || answers.next().expect("every get has an answer");
     let stored: Vec<Result<Option<Flat>>> = keys
-        .iter()
-        .zip(&arrays)
+        .into_iter()
+        .zip(arrays)
         .map(|(keys, array)| {
-            keys.as_ref().map_err(Clone::clone)?;
+            keys?;
             let (doc, data) = (next(), next());
-            let (Some(doc), Ok(array)) = (doc?, array) else { return Ok(None) };
-            Flat::new(shared, array, &doc, data?).map(Some)
+            let Some(doc) = doc? else { return Ok(None) };
+            Flat::new(shared, &array?, &doc, data?).map(Some)
         })
         .collect();
     let jobs = stored.iter().flatten().flatten().filter_map(|flat| flat.job(shared));
     let mut decoded = decode_many(jobs.collect()).await.into_iter();
-    stored
-        .into_iter()
-        .map(|stored| {
-            let Some(flat) = stored? else { return Ok(None) };
-            let bytes = if flat.stored.is_some() { decoded.next() } else { None };
-            flat.content(bytes.transpose()?).map(Some)
-        })
-        .collect()
+    let content = |stored: Result<Option<Flat>>| {
+        let Some(flat) = stored? else { return Ok(None) };
+        let bytes = flat.stored.is_some().then(|| decoded.next().expect("every job has an answer"));
+        flat.content(bytes.transpose()?).map(Some)
+    };
+    stored.into_iter().map(content).collect()
 }
 
 /// A small array, read but not decoded.
@@ -259,13 +253,9 @@ impl Flat {
             return Ok(vec![self.fill; saturating_usize(self.len)].into()); // at most the cap of a chunk
         };
         if to_u64(bytes.len()) != self.chunk {
-            return Err(Error::new(
-                Class::CountMismatch,
-                "bytes of the chunk",
-                self.chunk,
-                bytes.len(),
-            )
-            .at_key(&self.key.join("c/0")?));
+            let (what, found) = ("bytes of the chunk", bytes.len());
+            let error = Error::new(Class::CountMismatch, what, self.chunk, found);
+            return Err(error.at_key(&self.key.join("c/0")?));
         }
         bytes.truncate(saturating_usize(self.len));
         Ok(bytes)
@@ -278,25 +268,17 @@ fn array_doc(key: &Key, got: &GetAnswer) -> Result<ArrayDoc> {
 }
 
 fn shard_index(shard: &Key, attributes: &Object) -> Result<Vec<(ChunkKey, Packed)>> {
-    let odd = |found: &str| {
-        Error::new(
-            Class::BadTag,
-            "shard_index",
-            "an offset and a length for each chunk key",
-            quote(found),
-        )
-        .at_key(shard)
-    };
+    let rule = "an offset and a length for each chunk key";
+    let odd =
+        |found: &str| Error::new(Class::BadTag, "shard_index", rule, quote(found)).at_key(shard);
     let Some(index) = attributes.get("shard_index") else { return Err(odd("nothing")) };
     let index = index.as_object().ok_or_else(|| odd("another value"))?;
     let packed = index.iter().map(|(name, span)| {
         let key = name.parse::<ChunkKey>().map_err(|_no_key| odd(name))?;
-        let numbers: Vec<u64> =
-            span.as_array().into_iter().flatten().filter_map(serde_json::Value::as_u64).collect();
-        match numbers.as_slice() {
-            &[start, len] => Ok((key, Packed { shard: shard.clone(), start, len })),
-            _ => Err(odd(name)),
-        }
+        let numbers = span.as_array().filter(|numbers| numbers.len() == 2);
+        let numbers = numbers.and_then(|both| both[0].as_u64().zip(both[1].as_u64()));
+        let (start, len) = numbers.ok_or_else(|| odd(name))?;
+        Ok((key, Packed { shard: shard.clone(), start, len }))
     });
     packed.collect()
 }

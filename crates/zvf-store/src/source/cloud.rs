@@ -81,7 +81,7 @@ fn configure<B, K: FromStr>(
 ) -> Result<B> {
     choose_tls_provider();
     let millis = |time: Duration| format!("{}ms", time.as_millis().max(1)); // zero would be no limit
-    let connect = options.timeouts.connect();
+    let connect = options.timeouts.connect;
     let ours = [("connect_timeout", millis(connect)), ("timeout", millis(Timeouts::MAX_WAIT))];
     let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value));
     let theirs = std::env::vars_os()

@@ -250,8 +250,8 @@ impl Journaled {
         if !self.seen().keys.contains_key(key) {
             return begun;
         }
-        let got = self.read_many(&[Get::object(key.clone())]).await.pop().unwrap_or(Ok(None))?;
-        Ok(PartialRead::Whole(got))
+        let mut got = self.read_many(&[Get::object(key.clone())]).await;
+        Ok(PartialRead::Whole(got.pop().expect("one get has one answer")?))
     }
 
     #[boxed]
@@ -375,7 +375,7 @@ impl Side {
         }
         let Some(source) = self.source()? else { return Ok(None) };
         let get = Get::object(Key::root().join(&name)?);
-        let found = source.read_many(&[get]).await.pop().unwrap_or(Ok(None))?;
+        let found = source.read_one(get).await?;
         found.map(|found| CommitRecord::parse(seq, &found.bytes)).transpose()
     }
 
@@ -387,9 +387,7 @@ impl Side {
         let start =
             span.offset.checked_add(range.start).ok_or_else(|| collected_error(&get.key))?;
         let part = Get::range(staged.file.clone(), start, range.end - range.start);
-        let Some(read) = source.read_many(&[part]).await.pop().unwrap_or(Ok(None))? else {
-            return Ok(None);
-        };
+        let Some(read) = source.read_one(part).await? else { return Ok(None) };
         if get.range == ByteRange::All && !span.matches_bytes(&read.bytes) {
             let text = format!("{}: the bytes are not those of the record", staged.file);
             return Err(Error::custom(Class::Checksum, text).at_key(&get.key));

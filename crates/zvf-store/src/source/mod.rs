@@ -203,6 +203,11 @@ impl Source {
         }
     }
 
+    /// Reads the bytes of one get.
+    pub(crate) async fn read_one(&self, get: Get) -> Result<Option<GetAnswer>> {
+        self.read_many(&[get]).await.pop().expect("one get has one answer")
+    }
+
     /// Returns the object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
     /// from the same version of it later.
     pub(crate) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<PartialRead> {
@@ -217,8 +222,7 @@ impl Source {
         }
         #[cfg(not(feature = "local"))]
         let _ = (long, ends);
-        let got = self.read_many(&[Get::object(key.clone())]).await.pop().unwrap_or(Ok(None))?;
-        Ok(PartialRead::Whole(got))
+        Ok(PartialRead::Whole(self.read_one(Get::object(key.clone())).await?))
     }
 
     /// Ranges of one object with a gap of at most this many bytes are fetched as one.

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Found};
 
 use super::{ByteRange, Get, GetAnswer, Version};
 use crate::error::{length_error, object_replaced_error};
@@ -50,19 +50,21 @@ pub(super) struct Read {
 pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
     let mut objects: Vec<(Key, Vec<usize>)> = Vec::with_capacity(gets.len());
     let mut index_by_key: HashMap<&Key, usize> = HashMap::with_capacity(gets.len());
-    let mut last = usize::MAX;
+    let mut last = None;
     for (i, get) in gets.iter().enumerate() {
         // Many in a row are of one object.
-        let again = objects.get(last).is_some_and(|(key, _)| key.is_clone_of(&get.key));
-        let at = if again { last } else { *index_by_key.entry(&get.key).or_insert(objects.len()) };
-        match objects.get_mut(at) {
-            Some((_, members)) => members.push(i),
-            None => objects.push((get.key.clone(), vec![i])),
-        }
-        last = at;
+        let again = last.filter(|last: &usize| objects[*last].0.is_clone_of(&get.key));
+        let at = again.unwrap_or_else(|| {
+            *index_by_key.entry(&get.key).or_insert_with(|| {
+                objects.push((get.key.clone(), Vec::new()));
+                objects.len() - 1
+            })
+        });
+        objects[at].1.push(i);
+        last = Some(at);
     }
     let object = |(key, members): (Key, Vec<usize>)| {
-        let pooled = members.iter().all(|i| gets.get(*i).is_some_and(|get| get.pooled));
+        let pooled = members.iter().all(|i| gets[*i].pooled);
         Object { key, pieces: pieces(gets, members, gap), pooled }
     };
     objects.into_iter().map(object).collect()
@@ -70,7 +72,7 @@ pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
 
 /// Returns the reads that serve `members`, all of one object.
 fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
-    let range = |i: &usize| gets.get(*i).map_or(ByteRange::All, |get| get.range);
+    let range = |i: &usize| gets[*i].range;
     if let [member] = members.as_slice() {
         return vec![Piece { range: range(member), gets: members }];
     }
@@ -88,20 +90,20 @@ fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
                 *longest = len.max(*longest);
                 gets.push(i);
             }
-            ByteRange::All => {}
+            ByteRange::All => unreachable!("all of the object was asked for above"),
         }
     }
     spans.sort_unstable();
     let mut pieces: Vec<Piece> = Vec::new();
     for (start, len, i) in spans {
-        match pieces.last_mut() {
-            Some(Piece { range: ByteRange::At { start: first, len: length }, gets })
-                if merge_length(*first, *length, start, len, gap).is_some() =>
-            {
-                *length = merge_length(*first, *length, start, len, gap).unwrap_or(*length);
-                gets.push(i);
-            }
-            _ => pieces.push(Piece { range: ByteRange::At { start, len }, gets: vec![i] }),
+        if let Some(Piece { range: ByteRange::At { start: first, len: length }, gets }) =
+            pieces.last_mut()
+            && let Some(merged) = merge_length(*first, *length, start, len, gap)
+        {
+            *length = merged;
+            gets.push(i);
+        } else {
+            pieces.push(Piece { range: ByteRange::At { start, len }, gets: vec![i] });
         }
     }
     pieces.extend(suffix.map(|(len, gets)| Piece { range: ByteRange::Last(len), gets }));
@@ -126,8 +128,8 @@ pub(super) fn deliver(
     answers: &mut [Option<Result<Option<GetAnswer>>>],
 ) {
     for i in &piece.gets {
-        let (Some(get), Some(answer)) = (gets.get(*i), answers.get_mut(*i)) else { continue };
-        *answer = Some(match &outcome {
+        let get = &gets[*i];
+        answers[*i] = Some(match &outcome {
             Ok(Some(read)) => cut(get, read).map(Some).map_err(|e| place(e, key, get.range)),
             Ok(None) => Ok(None),
             Err(error) => Err(place(error.clone(), key, get.range)),
@@ -142,19 +144,12 @@ pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer> {
     }
     let Range { start, end } = get.range.resolve(read.size);
     if end > read.size {
-        return Err(Error::new(
-            Class::Truncated,
-            "size",
-            "one that holds the bytes asked for",
-            Found::from(read.size),
-        ));
+        let rule = "one that holds the bytes asked for";
+        return Err(Error::new(Class::Truncated, "size", rule, read.size));
     }
+    let (size, version) = (read.size, read.version.clone());
     if start == end {
-        return Ok(GetAnswer {
-            bytes: Bytes::new(),
-            size: read.size,
-            version: read.version.clone(),
-        });
+        return Ok(GetAnswer { bytes: Bytes::new(), size, version });
     }
     let held = read.start..read.start + to_u64(read.bytes.len());
     if start < held.start || end > held.end {
@@ -163,7 +158,7 @@ pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer> {
     }
     let [from, to] = [start, end].map(|at| saturating_usize(at - held.start)); // inside the bytes
     let bytes = share_buffer(&read.bytes, from..to);
-    Ok(GetAnswer { bytes, size: read.size, version: read.version.clone() })
+    Ok(GetAnswer { bytes, size, version })
 }
 
 /// Returns the part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more

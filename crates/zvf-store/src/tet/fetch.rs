@@ -14,7 +14,7 @@ use zvf_format::{Class, Expected, FormatError, Part};
 use zvf_tet::{DECODED_CAP, Plan, Row, TensorCodec, TouchedTile};
 
 use super::{TetFile, copy};
-use crate::codec::{Caps, Chain, Job, Step, cancelled_error, decode_many};
+use crate::codec::{Caps, Chain, Job, Step, decode_many};
 
 /// Returns the elements of `plan`, row-major.
 pub(super) async fn selection(
@@ -76,8 +76,7 @@ pub(super) async fn chunk(file: &TetFile, row: &Row, tile: u64, max_bytes: u64) 
     match row.codec() {
         TensorCodec::Raw => Ok(stored),
         TensorCodec::Zstd => {
-            let decoded = decode_tiles(vec![(*row, stored)]).await.pop();
-            decoded.unwrap_or_else(|| Err(cancelled_error()))
+            decode_tiles(vec![(*row, stored)]).await.pop().expect("one tile was decoded")
         }
     }
 }
@@ -92,7 +91,7 @@ async fn flush(file: &TetFile, wave: &[TouchedTile<'_>], size: u64, out: &mut [u
         }
     }
     let mut fetched = file.bytes().read_many(&asks).await.into_iter();
-    let mut next = || fetched.next().unwrap_or_else(|| Err(cancelled_error()));
+    let mut next = || fetched.next().expect("every range has an answer");
     let mut packed = Vec::new();
     for touched in wave {
         let row = touched.row();
@@ -111,7 +110,7 @@ async fn flush(file: &TetFile, wave: &[TouchedTile<'_>], size: u64, out: &mut [u
     }
     let mut tiles = decode_tiles(packed).await.into_iter();
     for touched in wave.iter().filter(|touched| !touched.is_raw()) {
-        let tile = tiles.next().unwrap_or_else(|| Err(cancelled_error()))?;
+        let tile = tiles.next().expect("every tile has an answer")?;
         copy::runs((&*tile, touched.row()), touched.runs(), size, out)?;
     }
     Ok(())

@@ -99,9 +99,7 @@ impl Strip {
                 let asks: Vec<Range<u64>> = ranges.iter().filter_map(shifted).collect();
                 let mut answers = file.bytes().read_many(&asks).await.into_iter();
                 let answer = |range: &Range<u64>| match shifted(range) {
-                    Some(_) => {
-                        answers.next().unwrap_or_else(|| Err(self.out_of_bounds_error(range)))
-                    }
+                    Some(_) => answers.next().expect("every range inside has an answer"),
                     None => Err(self.out_of_bounds_error(range)),
                 };
                 ranges.iter().map(answer).collect()
@@ -130,8 +128,8 @@ impl Strip {
         range: Range<u64>,
         max_bytes: u64,
     ) -> Result<Bytes> {
-        let answer = self.read_many(file, std::slice::from_ref(&range), max_bytes).await.pop();
-        answer.unwrap_or_else(|| Err(self.out_of_bounds_error(&range)))
+        let answers = self.read_many(file, std::slice::from_ref(&range), max_bytes);
+        answers.await.pop().expect("one range has one answer")
     }
 
     fn out_of_bounds_error(&self, range: &Range<u64>) -> Error {

@@ -117,6 +117,33 @@ async fn a_span_past_its_shard_is_refused() {
 }
 
 #[tokio::test]
+async fn a_shard_that_does_not_say_what_it_holds_is_a_fault() {
+    let mut files = files("v070_pc3");
+    pack(&mut files, "0/vertices");
+    let path = "0/vertices/__shard_000000/zarr.json";
+    let sound = doc(&files, path);
+    for (span, class) in [
+        (json!([0, "x", 4]), Class::BadTag),
+        (json!([0, 4, 4]), Class::BadTag),
+        (json!({"0": 4}), Class::BadTag),
+        (Value::Null, Class::NotFound), // there is no document
+    ] {
+        let mut files = files.clone();
+        let mut document = sound.clone();
+        for value in document["attributes"]["shard_index"].as_object_mut().unwrap().values_mut() {
+            *value = span.clone();
+        }
+        match class {
+            Class::NotFound => files.retain(|(name, _)| name != path),
+            _ => put(&mut files, path, document.to_string()),
+        }
+        let level = open(&files).await.level(0).await.unwrap();
+        let cells = level.required_cells("vertices").await.unwrap();
+        assert_eq!(cells.presence().await.unwrap_err().class(), class, "{span}");
+    }
+}
+
+#[tokio::test]
 async fn a_small_array_without_a_chunk_is_all_zero_and_one_without_bytes_is_absent() {
     let mut files = files("v070_pc3");
     let path = files

@@ -54,14 +54,14 @@ impl Attempts {
         let timeouts = &shared.retry.timeouts;
         let began = Instant::now();
         let waiting = waiting.unwrap_or(began);
-        let deadline = in_runtime.then(|| waiting.checked_add(timeouts.total())).flatten();
+        let deadline = in_runtime.then(|| waiting.checked_add(timeouts.total)).flatten();
         Self {
             op,
             key: key.clone(),
             tried: 0,
             last: None,
             began,
-            first_byte: timeouts.first_byte(),
+            first_byte: timeouts.first_byte,
             deadline,
             body_counted: false,
         }
@@ -98,7 +98,7 @@ impl Attempts {
         let begin = Instant::now();
         let after = limit.min(deadline.saturating_duration_since(begin));
         if after.is_zero() {
-            let (what, after) = ("answer from the store", shared.retry.timeouts.total());
+            let (what, after) = ("answer from the store", shared.retry.timeouts.total);
             return Err(AttemptError::Final(timeout_error(self.op, what, after)));
         }
         let mut work = pin!(work);
@@ -127,7 +127,7 @@ impl Attempts {
 
     /// Begins to count the time anew.
     pub(super) fn restart(&mut self, shared: &Shared) {
-        let all = shared.retry.timeouts.total();
+        let all = shared.retry.timeouts.total;
         self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
     }
 

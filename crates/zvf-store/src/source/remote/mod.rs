@@ -405,8 +405,7 @@ impl Shared {
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let listed = self.store.list_with_delimiter(below);
-            match attempts.run_within(self, "list", self.retry.timeouts.first_byte(), listed).await
-            {
+            match attempts.run_within(self, "list", self.retry.timeouts.first_byte, listed).await {
                 Ok(listed) => return Ok(listed),
                 Err(miss) => attempts.retry_or_fail(self, miss).await?,
             }
@@ -434,7 +433,7 @@ impl Shared {
         let below = (!path.as_ref().is_empty()).then_some(path);
         let mut found = Vec::new();
         let mut listed = self.store.list(below);
-        let limit = self.retry.timeouts.first_byte();
+        let limit = self.retry.timeouts.first_byte;
         while let Some(meta) =
             attempts.run_within(self, "list", limit, listed.next().map(Option::transpose)).await?
         {

@@ -47,8 +47,10 @@ impl Retry {
         let pause = asked.map_or(pause, |asked| asked.max(pause));
         let now = Instant::now();
         let in_time = now.checked_add(pause).is_some_and(|then| then < deadline);
-        (tried < self.timeouts.max_tries() && in_time && self.window(|window| window.retry(now)))
-            .then_some(pause)
+        (tried < self.timeouts.max_tries.get()
+            && in_time
+            && self.window(|window| window.retry(now)))
+        .then_some(pause)
     }
 
     fn window<T>(&self, look: impl FnOnce(&mut Window) -> T) -> T {

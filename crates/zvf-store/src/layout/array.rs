@@ -1,10 +1,10 @@
-//! One Zarr array: from the index of a chunk to its bytes.
+//! One array of chunks: from the index of a chunk to its bytes.
 //!
 //! A chunk is an object of its own or a span of a shard; both are read in batches, in the order
-//! asked, and decoded in batches. What the bytes then are (one framed cell, rows, numbers) is for
-//! the caller.
+//! asked, and decoded in batches. Cells, rows and items of one size are views of it: what the bytes of a chunk
+//! are is for them.
 //!
-//! Not here: presence, caches, framing.
+//! Not here: presence, framing.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,20 +14,23 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use zvf_error::{Error, Result};
 use zvf_format::num::to_u64;
-use zvf_metadata::ChunkKeyEncoding;
+use zvf_metadata::{ArrayDoc, ChunkKeyEncoding};
 
 use super::names::{name_chunk, spelling};
 use super::shard::{Shards, Spans};
 use super::span::{FRAME_BYTES, length};
+use crate::cache::Answer;
 use crate::cache::Caching;
-use crate::codec::{Caps, Chain, Job, cancelled_error, decode_many};
+use crate::codec::{Caps, Chain, Coding, Items, Job, Packing, decode_many};
 use crate::key::Key;
+use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Source, Version};
 
 /// Where the chunks of one array are and how they are encoded.
 #[derive(Debug)]
-pub(crate) struct ZarrArray {
-    pub(crate) key: Key,
+pub(crate) struct ChunkArray {
+    key: Key,
+    id: u32, // of the array in the cache
     pub(crate) names: ChunkKeyEncoding,
     pub(crate) chain: Arc<Chain>,
     pub(crate) shards: Option<Shards>,
@@ -44,6 +47,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Returns the place that is all of an object.
+    pub(super) fn object(key: Key) -> Self {
+        Self { key, span: None, indexed: None }
+    }
+
     /// Returns a request for all of the chunk.
     pub(crate) fn get_all(&self) -> Get {
         match &self.span {
@@ -115,7 +123,54 @@ impl Place {
 /// A chunk that was read: where it was, and what is stored.
 pub(crate) type Stored = Option<(Place, Bytes)>;
 
-impl ZarrArray {
+impl ChunkArray {
+    /// Returns the array of `doc`, whose chunks hold items of any length; `what` is the codec of these.
+    pub(crate) fn of_frames(
+        key: &Key,
+        doc: &ArrayDoc,
+        id: u32,
+        what: &'static str,
+    ) -> Result<Self> {
+        let coding = Coding::from_doc(doc)?;
+        if coding.packing != Packing::Vlen {
+            return Err(Error::unsupported(what, "bytes"));
+        }
+        Self::new(key, doc, id, coding)
+    }
+
+    /// Returns the array of `doc`, whose chunks hold items of one size, and how these are packed.
+    pub(crate) fn of_items(key: &Key, doc: &ArrayDoc, id: u32) -> Result<(Self, Items)> {
+        let coding = Coding::from_doc(doc)?;
+        let items = Items::new(&coding.packing, doc);
+        let items = items.ok_or_else(|| Error::unsupported("codec of numbers", "vlen-bytes"))?;
+        Ok((Self::new(key, doc, id, coding)?, items))
+    }
+
+    fn new(key: &Key, doc: &ArrayDoc, id: u32, coding: Coding) -> Result<Self> {
+        let shards = Shards::from_doc(doc, coding.index)?;
+        let names = doc.chunk_key_encoding;
+        Ok(Self { key: key.clone(), id, names, chain: coding.chain, shards })
+    }
+
+    /// Returns the chunks `indexes`, each as `finish` makes it of what is decoded: from the cache, where each has the place
+    /// `slots` says.
+    pub(crate) async fn get_many(
+        &self,
+        shared: &Shared,
+        (indexes, slots): (&[Vec<u64>], &[Option<u64>]),
+        caps: Caps,
+        finish: impl Fn(Place, Bytes) -> Result<Bytes>,
+    ) -> Vec<Answer> {
+        let finish = &finish;
+        let fetch = |missing: Vec<usize>| async move {
+            let missing: Vec<&[u64]> = missing.iter().map(|&at| indexes[at].as_slice()).collect();
+            let chunks = self.chunks(&shared.source, &missing, caps, Caching::Keep).await;
+            let finished = |(place, bytes)| finish(place, bytes);
+            chunks.into_iter().map(|chunk| chunk?.map(finished).transpose()).collect()
+        };
+        shared.read_through_cache(self.id, slots, Caching::Keep, fetch).await
+    }
+
     /// Returns where each of the chunks `chunk_indexes` is; `None` for those that their shard says are absent.
     pub(crate) async fn places(
         &self,
@@ -123,9 +178,7 @@ impl ZarrArray {
         chunk_indexes: &[impl AsRef<[u64]>],
     ) -> Vec<Result<Option<Place>>> {
         let Some(shards) = &self.shards else {
-            let whole = |index: &[u64]| {
-                Ok(Some(Place { key: self.object(index)?, span: None, indexed: None }))
-            };
+            let whole = |index: &[u64]| Ok(Some(Place::object(self.object(index)?)));
             return chunk_indexes.iter().map(|index| whole(index.as_ref())).collect();
         };
         // Neighbours lie in one shard, as a rule.
@@ -135,7 +188,7 @@ impl ZarrArray {
         let (mut shard, mut last) = (Vec::new(), None);
         for index in chunk_indexes {
             let inner = shards.locate_into(index.as_ref(), &mut shard);
-            let number = match last.filter(|last| objects.get(*last) == Some(&shard)) {
+            let number = match last.filter(|last: &usize| objects[*last] == shard) {
                 Some(last) => last,
                 None => *numbers.entry(shard.clone()).or_insert_with(|| {
                     let number = objects.len();
@@ -147,10 +200,10 @@ impl ZarrArray {
             last = Some(number);
         }
         let indexes = join_all(objects.iter().map(|shard| self.spans(source, shards, shard))).await;
-        let place = |(shard, inner): &(usize, usize)| match indexes.get(*shard) {
-            None | Some(Ok((_, None))) => Ok(None),
-            Some(Err(error)) => Err(error.clone()),
-            Some(Ok((key, Some(spans)))) => Ok(spans.get(*inner).map(|span| Place {
+        let place = |(shard, inner): &(usize, usize)| match &indexes[*shard] {
+            Ok((_, None)) => Ok(None),
+            Err(error) => Err(error.clone()),
+            Ok((key, Some(spans))) => Ok(spans.get(*inner).map(|span| Place {
                 key: key.clone(),
                 span: Some((span, spans.version.clone())),
                 indexed: Some((Arc::clone(spans), *inner)),
@@ -187,18 +240,12 @@ impl ZarrArray {
         caching: Caching,
     ) -> Vec<Result<Stored>> {
         let places = self.places(source, chunk_indexes).await;
-        let gets: Vec<Get> = places
-            .iter()
-            .filter_map(|place| Some(place.as_ref().ok()?.as_ref()?.get_all()))
-            .map(|get| get.with_caching(caching))
-            .collect();
-        let mut answers = source.read_many(&gets).await.into_iter();
-        let mut answer = |place: Place| match answers.next() {
-            None | Some(Ok(None)) => place.check_absent().map(|()| None),
-            Some(Ok(Some(got))) => Ok(Some((place, got.bytes))),
-            Some(Err(error)) => Err(error),
-        };
-        places.into_iter().map(|place| place?.map_or(Ok(None), &mut answer)).collect()
+        let found = places.iter().flatten().flatten();
+        let gets: Vec<Get> = found.map(|place| place.get_all().with_caching(caching)).collect();
+        answer_each(places, source.read_many(&gets).await, |place, got| match got? {
+            None => place.check_absent().map(|()| None),
+            Some(got) => Ok(Some((place, got.bytes))),
+        })
     }
 
     /// Returns what each of the chunks `chunk_indexes` holds, within `caps`, and where it was.
@@ -215,16 +262,27 @@ impl ZarrArray {
         {
             return stored;
         }
-        let jobs = stored.iter().filter_map(|stored| {
-            let (_, stored) = stored.as_ref().ok()?.as_ref()?;
-            Some(Job { chain: Arc::clone(&self.chain), stored: stored.clone(), caps })
+        let jobs = stored.iter().flatten().flatten().map(|(_, stored)| Job {
+            chain: Arc::clone(&self.chain),
+            stored: stored.clone(),
+            caps,
         });
-        let mut decoded = decode_many(jobs.collect()).await.into_iter();
-        let mut next = |(place, _stored): (Place, Bytes)| match decoded.next() {
-            None => Err(place.locate_error(cancelled_error())), // there is one for each
-            Some(Ok(bytes)) => Ok(Some((place, bytes))),
-            Some(Err(error)) => Err(place.locate_error(error)),
-        };
-        stored.into_iter().map(|stored| stored?.map_or(Ok(None), &mut next)).collect()
+        let decoded = decode_many(jobs.collect()).await;
+        answer_each(stored, decoded, |(place, _stored), bytes| match bytes {
+            Ok(bytes) => Ok(Some((place, bytes))),
+            Err(error) => Err(place.locate_error(error)),
+        })
     }
+}
+
+/// Returns what `finish` makes of each of `requests` and its answer: there is one for each request that asks for something,
+/// in their order.
+pub(super) fn answer_each<R, A, T>(
+    requests: Vec<Result<Option<R>>>,
+    answers: impl IntoIterator<Item = A>,
+    mut finish: impl FnMut(R, A) -> Result<Option<T>>,
+) -> Vec<Result<Option<T>>> {
+    let mut answers = answers.into_iter();
+    let mut answer = |request| finish(request, answers.next().expect("each request has an answer"));
+    requests.into_iter().map(|request| request?.map_or(Ok(None), &mut answer)).collect()
 }

@@ -1,0 +1,97 @@
+//! What the writers of rows and of items have in common: a chunk that grows, and is then encoded and written.
+
+use zvf_error::Result;
+use zvf_metadata::{ArrayDoc, Object};
+
+use super::Build;
+use super::memory_limiter::GrowingPermit;
+use crate::codec::{self, CodecPipeline};
+use crate::key::Key;
+
+/// What was written of a standalone array.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> zvf_error::Result<()> {
+/// # use zvf_store::{Build, BuildOptions, DensePlan, RowPlan};
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let build = Build::begin(dir.path().join("x").to_str().unwrap(), BuildOptions::default()).await?;
+/// let mut groups = build.rows("0/groups", RowPlan::default())?;
+/// groups.push(&[1; 8])?;
+/// groups.push(b"")?;
+/// let report = groups.finish(|_| ()).await?;
+/// assert_eq!((report.rows, report.objects), (2, 1));
+///
+/// // One object with id 0: nothing but the fill value, so nothing is stored.
+/// let mut ids = build.dense("0/object_index/object_ids", DensePlan::new(zvf_metadata::Dtype::INT64))?;
+/// ids.push(&0_i64.to_le_bytes())?;
+/// let report = ids.finish(|_| ()).await?;
+/// assert_eq!((report.rows, report.objects), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArrayReport {
+    /// Rows, empty ones included.
+    pub rows: u64,
+    /// Bytes of the objects.
+    pub stored_bytes: u64,
+    /// Objects, the document left out.
+    pub objects: u64,
+}
+
+/// A standalone array, being written in the order of its chunks.
+#[derive(Debug)]
+pub(super) struct Standalone {
+    build: Build,
+    pub(super) key: Key,
+    pub(super) chunk: Vec<u8>,
+    pub(super) report: ArrayReport,
+    room: GrowingPermit,
+}
+
+impl Standalone {
+    pub(super) fn new(build: Build, key: Key) -> Self {
+        let room = GrowingPermit::new(&build.0.room);
+        Self { build, key, chunk: Vec::new(), report: ArrayReport::default(), room }
+    }
+
+    /// Adds these bytes to the chunk, one after the other.
+    pub(super) fn append(&mut self, front: &[u8], bytes: &[u8]) -> Result<()> {
+        self.room.acquire_up_to(self.chunk.len() + front.len() + bytes.len())?;
+        self.chunk.extend_from_slice(front);
+        self.chunk.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Returns the chunk, after which the next one begins with `next`.
+    pub(super) fn take(&mut self, next: Vec<u8>) -> Vec<u8> {
+        self.room.clear();
+        std::mem::replace(&mut self.chunk, next)
+    }
+
+    /// Encodes and writes a chunk under this name.
+    pub(super) fn write(
+        &mut self,
+        name: &str,
+        codecs: &CodecPipeline,
+        chunk: Vec<u8>,
+    ) -> Result<()> {
+        let parts = self.build.encode(codecs, vec![chunk.into()])?;
+        self.report.stored_bytes += codec::len(&parts);
+        self.report.objects += 1;
+        self.build.object(self.key.join(name)?, parts)
+    }
+
+    /// Writes the document, to whose attributes `attributes` may add.
+    pub(super) fn finish(
+        &self,
+        mut doc: ArrayDoc,
+        attributes: impl FnOnce(&mut Object),
+    ) -> Result<ArrayReport> {
+        attributes(&mut doc.attributes);
+        self.build.array(&self.key, &doc)?;
+        Ok(self.report)
+    }
+}
