@@ -1,5 +1,5 @@
 //! A scheduler and executors in separate processes, which end with the test or example that uses them.
-#![allow(dead_code, reason = "tests and examples use different parts")]
+#![expect(dead_code, reason = "tests and examples use different parts")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
