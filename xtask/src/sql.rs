@@ -4,6 +4,7 @@
 //! clippy, test      the lints and tests of the heavy crates: including all archived stores queried in SQL and with `zvf query`,
 //!                   by one process, and stores of each kind by two executors
 //! agreement         the demo stores, and named ones, in SQL and with `zvf query`
+//! torture           statements on one to three executors, and executors, schedulers and clients that are lost
 //! DuckDB            three statements for each table, on the table and on the Parquet file it was written to
 //! docs              the commands of the pages with SQL queries
 //! ```
@@ -30,8 +31,17 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     house.program(programs.join("zvf")).args(&["demo", "--quiet"]).args(&[&demo]).run()?;
     let stores = std::iter::once(&demo).chain(&stores);
     house.program(programs.join("examples/agreement")).args(&stores.collect::<Vec<_>>()).run()?;
+    let torture = programs.join("examples/cluster-torture");
+    house.program(torture).args(&["--moments", "2"]).run()?;
     duckdb(house, &programs, &demo)?;
     run_sql_pages(house)
+}
+
+/// Runs the statements on clusters whose processes are lost, and what they are compared with.
+pub(crate) fn torture(house: &House, args: Args) -> anyhow::Result<()> {
+    let programs = house.build_programs(&[])?;
+    build(house)?;
+    house.program(programs.join("examples/cluster-torture")).forward(args).run()
 }
 
 /// Builds their programs and examples with all features, so that the engine is compiled once.

@@ -40,12 +40,16 @@ usage: cargo xtask torture mutate [--n N] [--seed S]
        cargo xtask torture slow [--conns N] [--secs S] [--factor F]
        cargo xtask torture load [--conns N] [--secs S] [--min-rate N] [--p99-ms MS]
        cargo xtask torture soak [--secs S] [--slope-kib KIB]
+       cargo xtask torture cluster [--rounds N] [--moments N]
 
 Each subcommand prints one JSON line, {\"name\",\"n\",\"failures\",\"seed\"}, and fails on any failure.",
     run,
 };
 
 pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
+    if args.peek("cluster") {
+        return crate::sql::torture(house, args);
+    }
     // The command that these kill and measure is next to the program.
     if NEEDS_COMMAND.iter().any(|word| args.peek(word)) {
         let zvf = ["-p", "zvf-cli", "--bin", "zvf", "--features", "reference"];

@@ -9,6 +9,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::codec::{LogicalCodec, PhysicalCodec};
 use crate::names::PlainNames;
+use crate::statement::StatementPlanner;
 
 /// Returns a session whose statements run on the cluster with the scheduler at `url`: `HOST:PORT`, optionally with a scheme.
 /// Tables are those of the session. The session connects with the first statement.
@@ -29,7 +30,16 @@ use crate::names::PlainNames;
 pub async fn connect(url: &str) -> Result<SessionContext> {
     let with_scheme = if url.contains("://") { url.to_owned() } else { format!("df://{url}") };
     let context = SessionContext::remote_with_state(&with_scheme, state(config())?).await?;
-    context.register_relation_planner(Arc::new(PlainNames))?;
+    let names = PlainNames::default();
+    let planner = StatementPlanner {
+        ballista: Arc::clone(context.state().query_planner()),
+        names: names.clone(),
+        scheduler: url.to_owned(),
+    };
+    let id = context.session_id();
+    let builder = context.into_state_builder().with_session_id(id);
+    let context = SessionContext::from(builder.with_query_planner(Arc::new(planner)).build());
+    context.register_relation_planner(Arc::new(names))?;
     Ok(context)
 }
 
@@ -38,6 +48,9 @@ pub(crate) fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
         .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()))
+        // A machine that vanishes closes no connection.
+        .set_str("ballista.client.grpc_http2_keepalive_interval_seconds", "5")
+        .set_str("ballista.client.io_retry_wait_time_ms", "300")
 }
 
 /// Returns a session state with the functions of zvf.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use datafusion::error::{DataFusionError, Result};
 use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 use zvf_cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
 
 /// Answer SQL over Zarr Vectors stores with many processes: one scheduler, and an executor on each machine.
@@ -59,6 +60,15 @@ enum Role {
         /// So many executors make GET /readyz say 200.
         #[arg(long, value_name = "N", default_value_t = 1)]
         min_executors: usize,
+    },
+    /// Run a scheduler and executors in one process, for trying.
+    Local {
+        /// Where the scheduler listens; each executor takes the next two ports.
+        #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:50050")]
+        listen: SocketAddr,
+        /// The number of executors.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        executors: u16,
     },
     /// Read partitions of stores for a scheduler.
     Executor {
@@ -135,11 +145,9 @@ async fn serve(role: Role) -> Result<()> {
             let executor_timeout = Duration::from_secs(executor_timeout);
             let options =
                 SchedulerOptions { listen, external_host, executor_timeout, min_executors };
-            tokio::select! {
-                result = run_scheduler(&options) => result,
-                _ = tokio::signal::ctrl_c() => Ok(()),
-            }
+            run_scheduler(&options).await
         }
+        Role::Local { listen, executors } => run_local(listen, executors).await,
         Role::Executor {
             scheduler: (scheduler_host, scheduler_port),
             listen,
@@ -171,6 +179,37 @@ async fn serve(role: Role) -> Result<()> {
             run_executor(&options).await
         }
     }
+}
+
+/// Runs a scheduler and `executors` with one core each, until one of them ends.
+async fn run_local(listen: SocketAddr, executors: u16) -> Result<()> {
+    let mut processes = JoinSet::new();
+    let options = SchedulerOptions {
+        listen,
+        external_host: None,
+        executor_timeout: Duration::from_secs(60),
+        min_executors: executors.into(),
+    };
+    processes.spawn(async move { run_scheduler(&options).await });
+    let mut port = listen.port();
+    for _ in 0..executors {
+        let address = SocketAddr::new(listen.ip(), port_after(port)?);
+        port = port_after(address.port())?;
+        let options = ExecutorOptions {
+            scheduler_host: listen.ip().to_string(),
+            scheduler_port: listen.port(),
+            listen: address,
+            control_port: port,
+            external_host: None,
+            cores: 1,
+            memory_limit: 1 << 30,
+            work_dir: None,
+            heartbeat: Duration::from_secs(10),
+        };
+        processes.spawn(async move { run_executor(&options).await });
+    }
+    let ended = processes.join_next().await.transpose();
+    ended.map_err(io::Error::other)?.unwrap_or(Ok(()))
 }
 
 #[cfg(test)]

@@ -40,7 +40,19 @@ impl StoreAddress {
 
     /// Opens the store with `options`, except that the backend options are those of this address.
     async fn open(&self, options: &OpenOptions) -> Result<Reader> {
-        zvf::open(&self.path, self.open_options(options)).await.map_err(external_error)
+        let opened = zvf::open(&self.path, self.open_options(options)).await;
+        opened.map_err(|error| self.name_in(external_error(error)))
+    }
+
+    /// Returns an error of reading the store with its name.
+    pub(crate) fn name_in(&self, error: DataFusionError) -> DataFusionError {
+        match error {
+            DataFusionError::External(cause) => match cause.downcast::<zvf::Error>() {
+                Ok(cause) => external_error(cause.within(&self.path)),
+                Err(cause) => DataFusionError::External(cause),
+            },
+            other => other,
+        }
     }
 
     fn open_options(&self, options: &OpenOptions) -> OpenOptions {

@@ -70,11 +70,49 @@ pub use table::{TableName, TableOptions};
 /// Options for opening stores.
 pub use zvf::OpenOptions;
 
+use std::error::Error as StdError;
+
 use datafusion::error::DataFusionError;
+use zvf::format::Class;
 
 /// Wraps an error of zvf in an error of DataFusion.
 pub(crate) fn external_error(error: impl Into<zvf::Error>) -> DataFusionError {
     DataFusionError::External(Box::new(error.into()))
+}
+
+/// Returns the line that an error is printed as, also by another process: that of the error of zvf, if it is one.
+#[must_use]
+pub fn error_text(error: &DataFusionError) -> String {
+    find_cause::<zvf::Error>(error).map_or_else(|| error.strip_backtrace(), ToString::to_string)
+}
+
+/// Returns the error that another process printed as [`error_text`].
+#[must_use]
+pub fn error_from_text(text: &str) -> DataFusionError {
+    let named = |class: &&Class| {
+        let rest = text.strip_prefix(class.name());
+        rest.is_some_and(|rest| rest.starts_with([',', ' ']))
+    };
+    match Class::ALL.iter().find(named) {
+        Some(class) => external_error(zvf::Error::from_line(*class, text.to_owned())),
+        None => DataFusionError::Execution(text.to_owned()),
+    }
+}
+
+/// Returns the first cause of type `T`.
+pub fn find_cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(found) = cause.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = match cause.downcast_ref::<DataFusionError>() {
+            // A shared error is behind one more pointer.
+            Some(DataFusionError::Shared(shared)) => Some(shared.as_ref()),
+            _ => cause.source(),
+        };
+    }
+    None
 }
 
 /// Returns the planning error for an invalid request.

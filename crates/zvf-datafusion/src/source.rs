@@ -349,7 +349,8 @@ impl FileOpener for ZvfOpener {
                 return Ok(stream::empty().boxed());
             }
             let store = context.store.clone();
-            let rows = context.rows(&task).await?;
+            let rows = context.rows(&task).await;
+            let rows = rows.map_err(|error| store.address().name_in(error))?;
             let reservation =
                 source.pool.as_ref().map(|pool| MemoryConsumer::new("zvf").register(pool));
             let batch_size = source.batch_size;
@@ -380,7 +381,7 @@ impl BatchSlicer {
                 Ok(()) => slice_batch(&batch, self.batch_size),
                 Err(error) => vec![Err(error)],
             },
-            Err(error) => vec![Err(error)],
+            Err(error) => vec![Err(self.store.address().name_in(error))],
         };
         Some((slices, self))
     }

@@ -1,6 +1,5 @@
 //! Faults: one line on standard error and the exit code of `zvf` for their class.
 
-use std::error::Error as StdError;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use serde_json::json;
 use zvf::Error;
 use zvf::exit_code;
 use zvf::format::Class;
+use zvf_datafusion::find_cause;
 
 /// A fault, with its class.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Fault {
 
 impl From<DataFusionError> for Fault {
     fn from(error: DataFusionError) -> Self {
-        if let Some(found) = find_cause::<zvf::Error>(&error) {
+        if let Some(found) = find_cause::<Error>(&error) {
             return Self { class: found.class(), text: found.to_string() };
         }
         if let Some(found) = find_cause::<zvf::edit::EditError>(&error) {
@@ -83,8 +83,8 @@ impl From<DataFusionError> for Fault {
     }
 }
 
-impl From<zvf::Error> for Fault {
-    fn from(error: zvf::Error) -> Self {
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
         Self { class: error.class(), text: error.to_string() }
     }
 }
@@ -105,23 +105,6 @@ impl From<zvf::publish::PublishError> for Fault {
             other => Error::from(other).into(),
         }
     }
-}
-
-/// Returns the first cause of type `T`.
-fn find_cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        if let Some(found) = cause.downcast_ref::<T>() {
-            return Some(found);
-        }
-        // A shared error is behind one more pointer.
-        if let Some(DataFusionError::Shared(shared)) = cause.downcast_ref::<DataFusionError>() {
-            next = Some(shared.as_ref());
-            continue;
-        }
-        next = cause.source();
-    }
-    None
 }
 
 fn io_class(kind: io::ErrorKind) -> Class {

@@ -66,8 +66,8 @@ async fn write_to(
     arguments: &Arguments,
     out: &mut (impl Write + Send),
 ) -> Result<bool, Fault> {
-    let schema: SchemaRef = frame.schema().inner().clone();
     let mut rows = frame.execute_stream().await?;
+    let schema: SchemaRef = rows.schema();
     if format == Format::Table {
         let limit = if arguments.limit == 0 { usize::MAX } else { arguments.limit };
         let (mut batches, mut remaining, mut is_cut) =

@@ -43,11 +43,6 @@ async fn run_all(context: &SessionContext, arguments: &Arguments, text: &str) ->
     for statement in statements {
         let is_question = is_question(&statement);
         let plan = plan(context, statement).await?;
-        if arguments.cluster.is_some() && matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_))
-        {
-            let text = "a cluster answers questions: run statements that write without --cluster";
-            return Err(Fault::usage(text));
-        }
         let plan = if arguments.explain && is_question { explain(plan)? } else { plan };
         let frame = context.execute_logical_plan(plan).await?;
         write_answer(frame, arguments).await?;

@@ -111,11 +111,22 @@ fn answers_from_a_cluster() {
         assert_eq!(lines(path, &[&cluster[..], args].concat()), expected, "{args:?}");
         assert_eq!(lines(path, args), expected, "in one process: {args:?}");
     }
-    let output =
-        run(path, &[&cluster[..], &["COPY (SELECT 1.0 AS x) TO 'q.zarrvectors'"]].concat());
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr.contains("run statements that write without --cluster"), "{stderr}");
+    // The cluster answers, and the program writes.
+    for target in ["q.zarrvectors", "q.parquet", "q.csv"] {
+        let copy = format!("COPY (SELECT x, y, w FROM 'p.zarrvectors' WHERE w = 3) TO '{target}'");
+        assert_eq!(lines(path, &[&cluster[..], &[&copy]].concat()), ["count", "143"]);
+        let count = format!("SELECT count(*) AS n, sum(w) AS s FROM '{target}'");
+        assert_eq!(lines(path, &[&count]), ["n,s", "143,429"], "{target}");
+    }
+    // The columns have their names, and errors name the store.
+    let least = "SELECT min(x) FROM 'p.zarrvectors'";
+    assert_eq!(lines(path, &[&cluster[..], &[least]].concat()), lines(path, &[least]));
+    for args in [&[][..], &cluster] {
+        let output = run(path, &[args, &["SELECT x FROM 'r.zarrvectors'"]].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{stderr}");
+        assert!(stderr.contains("r.zarrvectors"), "{stderr}");
+    }
     let output = run(
         path,
         &["--cluster", &free_address().to_string(), "SELECT count(*) FROM 'p.zarrvectors'"],

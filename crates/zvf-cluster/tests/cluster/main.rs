@@ -9,6 +9,7 @@ mod server;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
@@ -20,7 +21,7 @@ use datafusion_proto::bytes::{
 };
 use zvf_datafusion::{OpenOptions, StoreHandle, TableName};
 
-use crate::processes::Cluster;
+use crate::processes::{Cluster, TIMEOUT};
 use crate::server::{Gate, serve};
 
 /// Creates a store of 300 000 points in 64 chunks, which a scan divides into several tasks.
@@ -29,7 +30,8 @@ async fn points(folder: &Path) -> PathBuf {
     let context = local();
     let copy = format!(
         "COPY (SELECT CAST(value % 400 AS FLOAT) AS x, CAST(value / 400 % 400 AS FLOAT) AS y, \
-         CAST(value % 7 AS FLOAT) AS z, CAST(value % 11 AS INT) AS w FROM generate_series(1, 300000)) \
+         CAST(value % 7 AS FLOAT) AS z, CAST(value % 11 AS INT) AS w, CASE value % 5 WHEN 0 THEN 'roof' \
+         WHEN 1 THEN 'wall' ELSE 'road' END AS class FROM generate_series(1, 300000)) \
          TO '{}' OPTIONS ('chunk_shape' '50,50,50')",
         path.display()
     );
@@ -261,20 +263,77 @@ async fn killing_an_executor_changes_no_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn text_passes_between_executors() {
+    let folder = tempfile::tempdir().unwrap();
+    let points = points(folder.path()).await.display().to_string();
+    let points = format!("zvf('{points}')");
+    let statements = [
+        format!("SELECT class, count(*) FROM {points} GROUP BY class ORDER BY class"),
+        format!("SELECT DISTINCT class FROM {points} ORDER BY class"),
+        format!("SELECT class, x, y FROM {points} WHERE z = 1 ORDER BY class, y, x LIMIT 20"),
+        format!(
+            "SELECT a.class, count(*) FROM {points} a JOIN (SELECT class, max(w) AS w FROM {points} GROUP BY class) b \
+             ON a.class = b.class AND a.w = b.w GROUP BY a.class ORDER BY a.class"
+        ),
+        format!(
+            "SELECT class, x, row_number() OVER (PARTITION BY class ORDER BY y, x, z) AS k FROM {points} \
+             WHERE x < 3 ORDER BY class, k LIMIT 30"
+        ),
+        format!(
+            "SELECT class, y FROM {points} WHERE class IN ('roof') AND x < 1 ORDER BY y, class LIMIT 9"
+        ),
+    ];
+    let single = local();
+    for executors in [2, 3] {
+        let cluster = Cluster::start(executors, 1);
+        let remote = remote(&cluster).await;
+        for sql in &statements {
+            let expected = single.sql(sql).await.unwrap().collect().await.unwrap();
+            let found = remote.sql(sql).await.unwrap().collect().await;
+            let found = found.unwrap_or_else(|error| panic!("{sql}: {error}\n{}", cluster.logs()));
+            let print = |batches| pretty_format_batches(batches).unwrap().to_string();
+            assert_eq!(print(&found), print(&expected), "{executors} executors: {sql}");
+            assert_eq!(found[0].schema().fields(), expected[0].schema().fields(), "{sql}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_of_several_stages_outlives_an_executor() {
+    let folder = tempfile::tempdir().unwrap();
+    let points = points(folder.path()).await.display().to_string();
+    let sql = format!(
+        "SELECT a.class, count(*), sum(a.w + b.w) FROM zvf('{points}') a JOIN zvf('{points}') b \
+         ON a.x = b.y AND a.w = b.w AND b.x < 20 GROUP BY a.class ORDER BY a.class"
+    );
+    let expected = lines(&local(), &sql).await.unwrap();
+    for pause in [200, 700, 1500] {
+        let mut cluster = Cluster::start(3, 1);
+        let (context, statement) = (remote(&cluster).await, sql.clone());
+        let answer = tokio::spawn(async move { lines(&context, &statement).await });
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        cluster.kill_executor(1);
+        let answer = tokio::time::timeout(2 * TIMEOUT, answer).await.expect("no silence").unwrap();
+        let answer = answer.unwrap_or_else(|error| panic!("{pause}: {error}\n{}", cluster.logs()));
+        assert_eq!(answer, expected, "{}", cluster.logs());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn impossible_statements_are_errors() {
     let cluster = Cluster::start(1, 1);
     let context = remote(&cluster).await;
     let folder = tempfile::tempdir().unwrap();
     let points = points(folder.path()).await.display().to_string();
-    let insert = format!("COPY (SELECT 1.0 AS x, 2.0 AS y) TO '{points}.zarrvectors'");
-    let error = lines(&context, &insert).await.unwrap_err().to_string();
-    assert!(!error.is_empty());
+    let divide = format!("SELECT 1 / (w - w) FROM zvf('{points}')");
+    let error = lines(&context, &divide).await.unwrap_err().to_string();
+    assert!(error.contains("Divide by zero") && !error.contains("zvf:"), "{error}");
     // The store is removed before the executors open it.
     let table = format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{points}'");
     context.sql(&table).await.unwrap().collect().await.unwrap();
     std::fs::remove_dir_all(&points).unwrap();
     let error = lines(&context, "SELECT sum(x) FROM p").await.unwrap_err().to_string();
-    assert!(error.contains("NotFound"), "{error}");
+    assert!(error.contains("NotFound") && error.contains(&points), "{error}");
 }
 
 /// Number of concurrent sessions.

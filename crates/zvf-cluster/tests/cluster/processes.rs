@@ -1,4 +1,5 @@
-//! A scheduler and executors in separate processes, which end with the test.
+//! A scheduler and executors in separate processes, which end with the test or example that uses them.
+#![expect(dead_code, reason = "tests and examples use different parts")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -30,25 +31,34 @@ impl Cluster {
     pub(crate) fn start(executors: usize, cores: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
-        let listen = format!("127.0.0.1:{port}");
-        let count = executors.to_string();
-        let args = [
-            "scheduler",
-            "--listen",
-            &listen,
-            "--executor-timeout",
-            "5",
-            "--min-executors",
-            &count,
-        ];
-        let scheduler = spawn(&args, &folder.path().join("scheduler.log"));
+        let scheduler = start_scheduler(port, executors, folder.path());
         let mut cluster = Self { scheduler, executors: Vec::new(), port, cores, folder };
         cluster.wait_for("/healthz");
         for _ in 0..executors {
             cluster.add_executor();
         }
-        cluster.wait_for("/readyz");
+        cluster.wait_until_ready();
         cluster
+    }
+
+    /// Waits until the scheduler knows as many executors as the cluster was started with.
+    pub(crate) fn wait_until_ready(&mut self) {
+        self.wait_for("/readyz");
+    }
+
+    /// Kills the scheduler like `kill -9`.
+    pub(crate) fn kill_scheduler(&mut self) {
+        self.scheduler.kill().unwrap();
+        self.scheduler.wait().unwrap();
+    }
+
+    /// Starts the scheduler again after it was killed.
+    pub(crate) fn restart_scheduler(&mut self) {
+        let living = self
+            .executors
+            .iter_mut()
+            .filter_map(|executor| executor.process.try_wait().unwrap().is_none().then_some(()));
+        self.scheduler = start_scheduler(self.port, living.count(), self.folder.path());
     }
 
     /// Returns the address of the scheduler.
@@ -80,6 +90,14 @@ impl Cluster {
         ];
         let process = spawn(&args, &self.folder.path().join(format!("{name}.log")));
         self.executors.push(Executor { process, work_dir });
+    }
+
+    /// Kills the executor that has lived longest.
+    pub(crate) fn kill_any_executor(&mut self) -> usize {
+        let is_alive = |executor: &mut Executor| executor.process.try_wait().unwrap().is_none();
+        let number = self.executors.iter_mut().position(is_alive).unwrap();
+        self.kill_executor(number);
+        number
     }
 
     /// Kills an executor like `kill -9`.
@@ -145,9 +163,18 @@ fn has_files(folder: &Path) -> bool {
     })
 }
 
+fn start_scheduler(port: u16, executors: usize, folder: &Path) -> Child {
+    let (listen, count) = (format!("127.0.0.1:{port}"), executors.to_string());
+    let timeout = EXECUTOR_TIMEOUT.as_secs().to_string();
+    let args = ["scheduler", "--listen", &listen, "--executor-timeout", &timeout];
+    spawn(&[&args[..], &["--min-executors", &count]].concat(), &folder.join("scheduler.log"))
+}
+
 fn spawn(args: &[&str], log: &Path) -> Child {
     let log = std::fs::File::create(log).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zvf-cluster"));
+    // Tests and examples are in folders beside the program.
+    let own = std::env::current_exe().unwrap();
+    let mut command = Command::new(own.ancestors().nth(2).unwrap().join("zvf-cluster"));
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
@@ -156,5 +183,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// How long an executor may be silent.
+pub(crate) const EXECUTOR_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for everything that a test waits for.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);

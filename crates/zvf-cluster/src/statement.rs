@@ -1,0 +1,326 @@
+//! Statements of the client: text as plain values between the processes, and again from the start if a process is lost.
+//!
+//! Ballista sends sorted parts between executors without their dictionaries, so a plan for a cluster has the plain values, and
+//! the answer gets its dictionaries and names back here. It is held back up to [`HELD_BYTES`], so that a statement whose
+//! executor is lost can be run again unnoticed. After that, the loss is an error.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_schema::{DataType, SchemaRef};
+use async_trait::async_trait;
+use ballista_core::execution_plans::DistributedQueryExec;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::cast;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::datasource::{TableType, provider_as_source};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, Projection, cast as cast_to,
+};
+use datafusion::optimizer::analyzer::Analyzer;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+    SendableRecordBatchStream,
+};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
+use datafusion_proto::protobuf::LogicalPlanNode;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+
+use crate::names::PlainNames;
+
+/// Plans statements for a cluster, and what writes their answers for this process.
+#[derive(Debug)]
+pub(crate) struct StatementPlanner {
+    /// The planner of Ballista.
+    pub(crate) ballista: Arc<dyn QueryPlanner + Send + Sync>,
+    pub(crate) names: PlainNames,
+    /// The scheduler, for errors.
+    pub(crate) scheduler: String,
+}
+
+#[async_trait]
+impl QueryPlanner for StatementPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let local = DefaultPhysicalPlanner::default();
+        match plan {
+            // Planned by Ballista, it would have no columns.
+            LogicalPlan::EmptyRelation(_) => local.create_physical_plan(plan, session).await,
+            LogicalPlan::Copy(_) | LogicalPlan::Dml(_) => {
+                // The cluster answers, this process writes.
+                let mut inputs = Vec::new();
+                for input in plan.inputs() {
+                    let table = Answer(self.create_physical_plan(input, session).await?);
+                    let table = provider_as_source(Arc::new(table));
+                    inputs.push(LogicalPlanBuilder::scan("answer", table, None)?.build()?);
+                }
+                let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
+                local.create_physical_plan(&plan, session).await
+            }
+            _ => {
+                let plain = decode_dictionaries(plan.clone(), session)?;
+                let job = self.ballista.create_physical_plan(&plain, session).await?;
+                if job.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>().is_none() {
+                    return Ok(job);
+                }
+                let schema = self.names.restore(plan.schema().as_arrow());
+                Ok(Arc::new(Statement::new(job, Arc::new(schema), self.scheduler.clone())))
+            }
+        }
+    }
+}
+
+/// Puts the values of dictionaries in place of them, directly above the scans.
+fn decode_dictionaries(plan: LogicalPlan, session: &dyn Session) -> Result<LogicalPlan> {
+    let is_dictionary = |data_type: &DataType| matches!(data_type, DataType::Dictionary(..));
+    let replaced = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
+        let schema = Arc::clone(&scan.projected_schema);
+        if !schema.fields().iter().any(|field| is_dictionary(field.data_type())) {
+            return Ok(Transformed::no(node));
+        }
+        let columns = schema.iter().map(|(table, field)| {
+            let column = Expr::Column(Column::from((table, field)));
+            match field.data_type() {
+                DataType::Dictionary(_, values) => cast_to(column, values.as_ref().clone())
+                    .alias_qualified(table.cloned(), field.name()),
+                _ => column,
+            }
+        });
+        let projection = Projection::try_new(columns.collect(), Arc::new(node))?;
+        Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+    })?;
+    if !replaced.transformed {
+        return Ok(replaced.data);
+    }
+    // Expressions above were made for dictionaries.
+    let analyzer = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
+    analyzer.execute_and_check(replaced.data, session.config_options(), |_, _| {})
+}
+
+/// A statement that runs on the cluster, again if an executor is lost.
+#[derive(Debug)]
+struct Statement {
+    job: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    scheduler: String,
+}
+
+impl Statement {
+    fn new(job: Arc<dyn ExecutionPlan>, schema: SchemaRef, scheduler: String) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self { job, properties: Arc::new(properties), scheduler }
+    }
+}
+
+impl DisplayAs for Statement {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Statement: scheduler={}", self.scheduler)
+    }
+}
+
+impl ExecutionPlan for Statement {
+    fn name(&self) -> &str {
+        "Statement"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        _partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let schema = self.schema();
+        let rows = run(Arc::clone(&self.job), context, self.scheduler.clone());
+        let to = Arc::clone(&schema);
+        let rows = stream::once(rows).try_flatten().map(move |batch| restore(&batch?, &to));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+
+/// Runs a statement until it has an answer that is complete, or too large to be held back.
+async fn run(
+    job: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    scheduler: String,
+) -> Result<SendableRecordBatchStream> {
+    let mut losses = Vec::new();
+    loop {
+        match begin(&job, &context, &scheduler).await {
+            Ok(rows) => return Ok(rows),
+            Err(error) => {
+                let is_loss = find_loss(&error.to_string()).is_some();
+                if !is_loss || losses.len() + 1 == TRIES {
+                    return Err(explain(&error, &losses, &scheduler));
+                }
+                losses.push(error.to_string());
+                // The scheduler may still give work to a process that is just ending.
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Returns the rows of one try, of which the first [`HELD_BYTES`] have arrived.
+async fn begin(
+    job: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    scheduler: &str,
+) -> Result<SendableRecordBatchStream> {
+    let mut rows = job.execute(0, Arc::clone(context))?;
+    let (mut held, mut bytes) = (Vec::new(), 0_usize);
+    while bytes < HELD_BYTES {
+        let Some(batch) = rows.try_next().await? else { break };
+        bytes = bytes.saturating_add(batch.get_array_memory_size());
+        held.push(Ok(batch));
+    }
+    let (schema, scheduler) = (rows.schema(), scheduler.to_owned());
+    let rest = rows.map_err(move |error| explain(&error, &[], &scheduler));
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(held).chain(rest))))
+}
+
+/// Gives a batch the names and types of the answer.
+fn restore(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = columns.collect::<std::result::Result<_, _>>()?;
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
+
+/// Returns what was lost, if `text` is an error about a process that ended.
+pub(crate) fn find_loss(text: &str) -> Option<String> {
+    if let Some((before, _)) = text.split_once(LOST) {
+        let executor = before.rsplit_once("executor ")?.1;
+        return Some(format!("executor {executor}"));
+    }
+    // The client reads the answer from the executors.
+    let (_, after) = text.split_once("Shuffle fetch partition error from Executor ")?;
+    Some(format!("executor {}", after.split(',').next()?))
+}
+
+/// Returns the error of the last of several tries.
+fn explain(error: &DataFusionError, losses: &[String], scheduler: &str) -> DataFusionError {
+    let text = error.strip_backtrace();
+    let is_lost_now = find_loss(&text);
+    let reason =
+        if is_lost_now.is_some() { String::new() } else { format!(": {}", innermost(&text)) };
+    let lost = losses.iter().filter_map(|loss| find_loss(loss)).next_back();
+    if let Some(lost) = is_lost_now.or(lost) {
+        let tries = losses.len() + 1;
+        return unavailable(&format!(
+            "{lost}{LOST} while the statement ran (try {tries} of {TRIES}){reason}; run it again"
+        ));
+    }
+    let is_transport = ["transport error", "Stream closed without", "h2 protocol", "ConnectError"];
+    if is_transport.iter().any(|found| text.contains(found)) {
+        let advice = "see whether zvf-cluster scheduler runs there, and run the statement again";
+        return unavailable(&format!(
+            "the scheduler {scheduler} is lost or cannot be reached: {advice}"
+        ));
+    }
+    if text.contains(BEGIN) {
+        return zvf_datafusion::error_from_text(&innermost(&text));
+    }
+    DataFusionError::Execution(text)
+}
+
+/// Returns the message of the executor or scheduler in an error that was printed several times.
+fn innermost(text: &str) -> String {
+    let message = text.rsplit_once(BEGIN).and_then(|(_, rest)| rest.split_once(END));
+    let message = message.map_or(text, |(message, _)| message);
+    message.replace("\\\"", "\"").replace("\\'", "'").replace("\\\\", "\\")
+}
+
+fn unavailable(text: &str) -> DataFusionError {
+    zvf_datafusion::error_from_text(&format!("Unavailable, {text}"))
+}
+
+/// Puts an error that another process prints between marks, so that [`innermost`] finds it.
+pub(crate) fn mark(text: &str) -> DataFusionError {
+    DataFusionError::Execution(format!("{BEGIN}{text}{END}"))
+}
+
+/// The answer of a cluster as the input of a plan in this process.
+#[derive(Debug)]
+struct Answer(Arc<dyn ExecutionPlan>);
+
+#[async_trait]
+impl TableProvider for Answer {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(columns) = projection else { return Ok(Arc::clone(&self.0)) };
+        let columns = columns.iter().map(|&column| {
+            let field = self.0.schema().field(column).clone();
+            let column = datafusion::physical_expr::expressions::Column::new(field.name(), column);
+            (Arc::new(column) as Arc<dyn PhysicalExpr>, field.name().clone())
+        });
+        let columns: Vec<_> = columns.collect();
+        Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(&self.0))?))
+    }
+}
+
+/// Bytes of an answer that are held back while it can still be asked for again.
+const HELD_BYTES: usize = 32 << 20;
+/// How often a statement is run in all.
+const TRIES: usize = 3;
+/// The pause before another try.
+const PAUSE: Duration = Duration::from_millis(500);
+/// What an error says after the name of the executor.
+pub(crate) const LOST: &str = " was lost";
+/// Marks around a message in an error that passes several processes.
+const BEGIN: &str = "<<zvf:";
+const END: &str = ":zvf>>";
