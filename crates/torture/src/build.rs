@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
@@ -36,11 +37,6 @@ pub(crate) async fn write_share(build: &Build, g: u64, part: Range<i64>, cells: 
         sink.finish_part()?;
     }
     build.flush().await
-}
-
-/// Does the work of the last of several processes; all cells must exist.
-pub(crate) async fn finish_shared(build: Build, g: u64, cells: i64) -> Result<(), String> {
-    publish_shared(build, g, cells).await.map_err(|error| error.to_string())
 }
 
 /// Does the work of [`finish_shared`], and returns the original error.
@@ -86,41 +82,38 @@ pub(crate) fn build_options(sync: bool) -> BuildOptions {
 }
 
 /// Reads the whole store at `path` and returns its generation.
-pub(crate) async fn read_generation(path: &Path, cells: i64) -> Result<u64, String> {
-    let to_text = |error: Error| error.to_string();
+pub(crate) async fn read_generation(path: &Path, cells: i64) -> anyhow::Result<u64> {
     let address = path.to_str().unwrap_or_default();
-    read_store_generation(
-        &Store::open(address, OpenOptions::default()).await.map_err(to_text)?,
-        cells,
-    )
-    .await
+    read_store_generation(&Store::open(address, OpenOptions::default()).await?, cells).await
 }
 
 /// Reads the whole of `store` and returns its generation.
-pub(crate) async fn read_store_generation(store: &Store, cells: i64) -> Result<u64, String> {
-    let to_text = |error: Error| error.to_string();
+pub(crate) async fn read_store_generation(store: &Store, cells: i64) -> anyhow::Result<u64> {
     let g = store.root().zarr_vectors.reduction_factor.unwrap_or(-1);
-    let g = u64::try_from(g).map_err(|_negative| "no generation in the root".to_owned())?;
-    let level = store.level(0).await.map_err(to_text)?;
+    let g = u64::try_from(g).context("no generation in the root")?;
+    let level = store.level(0).await?;
     for path in ["vertices", "vertex_attributes/sharded"] {
-        let array = level.required_cells(path).await.map_err(to_text)?;
-        let present = array.presence().await.map_err(to_text)?.len();
-        if present != usize::try_from(cells).unwrap_or(0) {
-            return Err(format!("generation {g}: {present} of {cells} cells in {path}"));
-        }
+        let array = level.required_cells(path).await?;
+        let present = array.presence().await?.len();
+        ensure!(
+            present == usize::try_from(cells).unwrap_or(0),
+            "generation {g}: {present} of {cells} cells in {path}"
+        );
         for cell in 0..cells {
-            let key = ChunkKey::new(&[cell]).map_err(|error| error.to_string())?;
-            let found = array.read(&key, Caching::Once).await.map_err(to_text)?;
-            if found.as_ref() != Some(&make_payload(g, cell)) {
-                return Err(format!("generation {g}: cell {cell} of {path} is not of it"));
-            }
+            let key = ChunkKey::new(&[cell])?;
+            let found = array.read(&key, Caching::Once).await?;
+            ensure!(
+                found.as_ref() == Some(&make_payload(g, cell)),
+                "generation {g}: cell {cell} of {path} is not of it"
+            );
         }
     }
-    let rows = level.rows("groups").await.map_err(to_text)?.ok_or("no groups")?;
+    let rows = level.rows("groups").await?.context("no groups")?;
     let numbers: Vec<u64> = (0..u64::try_from(cells).unwrap_or(0)).collect();
-    let found = rows.rows(&numbers).await.map_err(to_text)?;
+    let found = rows.rows(&numbers).await?;
     let same = found.iter().zip(0..cells).all(|(row, cell)| *row == make_payload(g, cell));
-    if same { Ok(g) } else { Err(format!("generation {g}: groups are not of it")) }
+    ensure!(same, "generation {g}: groups are not of it");
+    Ok(g)
 }
 
 fn make_root(g: u64) -> Root {

@@ -3,15 +3,14 @@
 //! The folder of a case is copied to the place where the command runs; the arguments of the command name files of that
 //! place.
 
-use std::fmt::Write as _;
+use std::ffi::OsStr;
+use std::fmt::{Debug, Write as _};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context as _, ensure};
-
-use crate::{Program, Report};
-use archives::random::Random;
+use serde_json::Value;
 
 /// The commands that are run, and how often.
 #[derive(Debug, clap::Args)]
@@ -22,20 +21,9 @@ pub(crate) struct Rounds {
     /// Only commands with this in their names.
     #[arg(long)]
     what: Option<String>,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of the moments.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 impl Rounds {
-    /// Returns the program, the random numbers, and an empty report.
-    pub(crate) fn begin(&self, name: &'static str) -> anyhow::Result<(PathBuf, Random, Report)> {
-        let report = Report { name, seed: self.seed, ..Report::default() };
-        Ok((self.program.path()?, Random::new(self.seed), report))
-    }
-
     /// Returns whether a command of this name is run.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.what.as_ref().is_none_or(|what| name.contains(what))
@@ -43,7 +31,7 @@ impl Rounds {
 }
 
 /// A command and its surroundings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
     /// The files before the command.
@@ -69,17 +57,14 @@ pub(crate) fn prepare_cases(
     let [points, chains, mesh] = ["points.csv", "chains.csv", "mesh.ply"].map(|n| scratch.join(n));
     write_points(&points, size)?;
     write_chains(&chains, size)?;
-    fs::write(&mesh, crate::kill9::encode_mesh(u32::try_from(size.isqrt())?)?)?;
+    fs::write(&mesh, encode_mesh(u32::try_from(size.isqrt())?)?)?;
     let [points, chains, mesh] = [points, chains, mesh].map(|path| path.display().to_string());
     let at = |name: &str| place.join(name).display().to_string();
     let small = (size / 40).max(1).to_string();
     let case = |name: &str, before: &Path, words: &[&str], target, replaces: bool| Case {
-        name: name.to_owned(),
-        before: before.to_owned(),
-        words: words.iter().map(|&word| word.to_owned()).collect(),
         target,
         done_code: (!replaces).then_some(TAKEN),
-        is_stepwise: false,
+        ..Case::new(name, before, words, place)
     };
 
     // The stores before the commands.
@@ -87,10 +72,7 @@ pub(crate) fn prepare_cases(
         let before = create_folder(scratch, name)?;
         let _old = fs::remove_dir_all(place);
         fs::create_dir(place)?;
-        let ended =
-            start_command(zvf, &words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())?;
-        let ended = ended.wait_with_output()?;
-        ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        run_command(zvf, words)?;
         fs::remove_dir(&before)?;
         fs::rename(place, &before)?;
         Ok(before)
@@ -112,11 +94,7 @@ pub(crate) fn prepare_cases(
     let damaged = copy_folder(scratch, "damaged", &with_points)?;
     damage_vertex_count(&damaged.join("a.zv/0/zarr.json"), size)?;
     let legacy = create_folder(scratch, "legacy")?;
-    for (path, bytes) in archives::files("v060_gr3") {
-        let path = legacy.join("old.zv").join(path);
-        fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
-        fs::write(path, bytes)?;
-    }
+    archives::write(&legacy.join("old.zv"), &archives::files("v060_gr3"));
     let planned = create_folder(scratch, "planned")?;
     {
         let _old = fs::remove_dir_all(place);
@@ -187,15 +165,42 @@ pub(crate) fn prepare_cases(
     Ok(all)
 }
 
-/// Starts the command without output.
-pub(crate) fn start_command(zvf: &Path, words: &[String]) -> anyhow::Result<Child> {
+impl Case {
+    /// Returns a case of a command that is not compared with anything; words that begin with `@` are names in `place`.
+    pub(crate) fn new(name: &str, before: &Path, words: &[&str], place: &Path) -> Self {
+        let word = |word: &&str| match word.strip_prefix('@') {
+            Some(name) => place.join(name).display().to_string(),
+            None => (*word).to_owned(),
+        };
+        let words = words.iter().map(word).collect();
+        let (name, before) = (name.to_owned(), before.to_owned());
+        Self { name, before, words, target: "out", done_code: None, is_stepwise: false }
+    }
+}
+
+/// Starts the command without input; what it prints is kept.
+pub(crate) fn start_command<W: AsRef<OsStr>>(zvf: &Path, words: &[W]) -> anyhow::Result<Child> {
+    start_with(zvf, words, Stdio::null())
+}
+
+pub(crate) fn start_with<W: AsRef<OsStr>>(
+    zvf: &Path,
+    words: &[W],
+    stdin: Stdio,
+) -> anyhow::Result<Child> {
     let mut command = Command::new(zvf);
-    let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    child.with_context(|| format!("cannot start {}", zvf.display()))
+    command.args(words).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().with_context(|| format!("cannot start {}", zvf.display()))
+}
+
+/// Returns whether a report says that something was changed.
+pub(crate) fn says_changed(ended: &Output) -> bool {
+    let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+    report["changed"] == true
 }
 
 /// Runs the command, which must succeed.
-pub(crate) fn run_command(zvf: &Path, words: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn run_command<W: AsRef<OsStr> + Debug>(zvf: &Path, words: &[W]) -> anyhow::Result<()> {
     let ended = Command::new(zvf).args(words).output()?;
     ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
     Ok(())
@@ -224,7 +229,7 @@ fn damage_vertex_count(path: &Path, size: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_points(path: &Path, size: u64) -> anyhow::Result<()> {
+pub(crate) fn write_points(path: &Path, size: u64) -> anyhow::Result<()> {
     let mut text = String::from("x,y,n\n");
     for n in 0..size {
         writeln!(text, "{},{},{n}", n * 37 % 1000, n / 200)?;
@@ -232,12 +237,34 @@ fn write_points(path: &Path, size: u64) -> anyhow::Result<()> {
     Ok(fs::write(path, text)?)
 }
 
-fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
+pub(crate) fn write_chains(path: &Path, size: u64) -> anyhow::Result<()> {
     let mut text = String::from("x,y,object\n");
     for n in 0..size {
         writeln!(text, "{},{},{}", n * 37 % 1000, n / 60, n / 40)?;
     }
     Ok(fs::write(path, text)?)
+}
+
+/// Returns a mesh of `side` by `side` vertices as a binary PLY.
+pub(crate) fn encode_mesh(side: u32) -> anyhow::Result<Vec<u8>> {
+    let faces = (side - 1) * (side - 1);
+    let vertices = side * side;
+    let mut bytes = format!(
+        "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}\nproperty float x\n\
+         property float y\nproperty float z\nelement face {faces}\n\
+         property list uchar int vertex_indices\nend_header\n"
+    )
+    .into_bytes();
+    for n in 0..vertices {
+        for x in [n % side, n / side, n % 7] {
+            bytes.extend(f32::from(u16::try_from(x)?).to_le_bytes());
+        }
+    }
+    for at in (0..side - 1).flat_map(|row| (0..side - 1).map(move |column| row * side + column)) {
+        bytes.push(3);
+        bytes.extend([at, at + 1, at + side].iter().flat_map(|corner| corner.to_le_bytes()));
+    }
+    Ok(bytes)
 }
 
 /// The exit code for a target that may not be replaced.

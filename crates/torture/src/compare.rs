@@ -3,6 +3,7 @@
 //! For kinds without a naive decoder, only general properties are checked: strict accepts nothing that default refuses,
 //! and iterating a view ends.
 
+use anyhow::{Context as _, ensure};
 use zvf_b2nd::{Axes, Metalayer, MetalayerName};
 use zvf_format::fragment::{self, FragmentIndex, FragmentIndexBuilder};
 use zvf_format::link::{Body, LinkCell, LinkInteger, RowShape};
@@ -14,11 +15,10 @@ use zvf_tet::{Index, TensorCodec};
 
 use crate::naive::{self, Read};
 
-pub(crate) fn compare_fragment_index(blob: &[u8]) -> Result<(), String> {
-    let naive = naive::decode_fragment_index(blob);
-    let view = FragmentIndex::parse(blob);
-    compare_verdicts(&naive, view.is_ok(), FragmentIndex::parse_strict(blob).is_ok())?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+pub(crate) fn compare_fragment_index(blob: &[u8]) -> anyhow::Result<()> {
+    let (naive, view) = (naive::decode_fragment_index(blob), FragmentIndex::parse(blob));
+    let strict = FragmentIndex::parse_strict(blob).is_ok();
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     check_same("number", &naive.value.len(), &usize::try_from(view.len()).unwrap())?;
     let mut extent = 0;
     for (f, (naive, fragment)) in naive.value.iter().zip(view.iter()).enumerate() {
@@ -59,7 +59,7 @@ fn is_tiling(fragments: &[naive::Fragment], rows: i128) -> bool {
 }
 
 /// Checks that the builder reproduces canonical blobs, except for lists that are ranges.
-fn check_encoding(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
+fn check_encoding(blob: &[u8], view: &FragmentIndex<'_>) -> anyhow::Result<()> {
     let mut builder = FragmentIndexBuilder::new();
     let mut promoted = false;
     for fragment in view.iter() {
@@ -68,15 +68,13 @@ fn check_encoding(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
                 rows.windows(2).all(|two| two[0].get().checked_add(1) == Some(two[1].get()));
             promoted |= ascending && !rows.is_empty();
         }
-        builder
-            .push_fragment(fragment)
-            .map_err(|error| format!("cannot be built again: {error}"))?;
+        builder.push_fragment(fragment).context("cannot be built again")?;
     }
     let again = builder.encode();
     if !promoted {
         return check_same("bytes", &blob, &&again[..]);
     }
-    let again = FragmentIndex::parse_strict(&again).map_err(|error| error.to_string())?;
+    let again = FragmentIndex::parse_strict(&again)?;
     for (fragment, rebuilt) in view.iter().zip(again.iter()) {
         check_same("length", &fragment.len(), &rebuilt.len())?;
         if fragment.len() < 100 {
@@ -86,16 +84,15 @@ fn check_encoding(blob: &[u8], view: &FragmentIndex<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn compare_manifest(blob: &[u8], axes: u64) -> Result<(), String> {
-    let naive = naive::decode_manifest(blob, axes);
-    let view = Manifest::parse(blob, axes);
-    compare_verdicts(&naive, view.is_ok(), view.is_ok())?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+pub(crate) fn compare_manifest(blob: &[u8], axes: u64) -> anyhow::Result<()> {
+    let (naive, view) = (naive::decode_manifest(blob, axes), Manifest::parse(blob, axes));
+    let strict = view.is_ok();
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     let mut builder = ManifestBuilder::new(axes).unwrap();
     let mut total = 0_i128;
     let mut blocks = view.blocks();
     for naive in &naive.value {
-        let block = blocks.next().ok_or("blocks end early")?;
+        let block = blocks.next().context("blocks end early")?;
         let chunk: Vec<i128> = block.chunk.iter().map(|c| c.get().into()).collect();
         let raw: Vec<i64> = block.chunk.iter().map(|c| c.get()).collect();
         let built = match block.fragments {
@@ -105,7 +102,7 @@ pub(crate) fn compare_manifest(blob: &[u8], axes: u64) -> Result<(), String> {
                 builder.push_explicit(&raw, &block.fragments.iter().collect::<Vec<_>>())
             }
         };
-        built.map_err(|error| format!("cannot be built again: {error}"))?;
+        built.context("cannot be built again")?;
         total += i128::from(block.fragments.len());
         let owned = match block.fragments {
             BlockFragments::Single(fragment) => naive::Block::Single(chunk, fragment.into()),
@@ -136,17 +133,17 @@ fn expand_block(block: &naive::Block) -> Vec<i128> {
     }
 }
 
-pub(crate) fn compare_ragged(blob: &[u8], itemsize: u64, ncols: u64) -> Result<(), String> {
-    let naive = naive::decode_ragged(blob, itemsize, ncols);
+pub(crate) fn compare_ragged(blob: &[u8], itemsize: u64, ncols: u64) -> anyhow::Result<()> {
     let (size, columns) = (u8::try_from(itemsize).unwrap(), u32::try_from(ncols).unwrap());
-    let view = Ragged::parse(blob, size, columns);
-    compare_verdicts(&naive, view.is_ok(), Ragged::parse_strict(blob, size, columns).is_ok())?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let (naive, view) =
+        (naive::decode_ragged(blob, itemsize, ncols), Ragged::parse(blob, size, columns));
+    let strict = Ragged::parse_strict(blob, size, columns).is_ok();
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     let groups: Vec<&[u8]> = view.groups().collect();
     check_same("groups", &naive.value, &groups.iter().map(|group| group.to_vec()).collect())?;
     check_same("rows", &naive.value.concat(), &view.rows().flatten().copied().collect())?;
     if naive.canonical && !blob.is_empty() {
-        let again = ragged::encode(&groups, size, columns).map_err(|error| error.to_string())?;
+        let again = ragged::encode(&groups, size, columns)?;
         check_same("bytes", &blob, &&again[..])?;
     }
     Ok(())
@@ -158,14 +155,16 @@ pub(crate) fn compare_link_cell(
     itemsize: u64,
     width: u64,
     has_perm: bool,
-) -> Result<(), String> {
-    let naive = naive::decode_link_rows(blob, inline, itemsize, width, has_perm);
+) -> anyhow::Result<()> {
     let element = LinkInteger::new(itemsize.try_into().unwrap(), true).unwrap();
     let shape = RowShape::new(element, width.try_into().unwrap(), has_perm).unwrap();
     let body = if inline { Body::Inline } else { Body::Flat };
-    let view = LinkCell::parse(blob, body, shape);
-    compare_verdicts(&naive, view.is_ok(), LinkCell::parse_strict(blob, body, shape).is_ok())?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let (naive, view) = (
+        naive::decode_link_rows(blob, inline, itemsize, width, has_perm),
+        LinkCell::parse(blob, body, shape),
+    );
+    let strict = LinkCell::parse_strict(blob, body, shape).is_ok();
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     let rows = view.records().map(|record| {
         let code = has_perm.then(|| i128::from(record.order().code()));
         code.into_iter().chain(record.rows().iter().map(|row| i128::from(*row))).collect()
@@ -173,29 +172,28 @@ pub(crate) fn compare_link_cell(
     check_same("rows", &naive.value, &rows.collect())
 }
 
-pub(crate) fn compare_vlen_rows(blob: &[u8], cells: u64) -> Result<(), String> {
-    let naive = naive::decode_vlen_rows(blob, cells);
-    let view = VlenRows::parse(blob, cells);
-    compare_verdicts(&naive, view.is_ok(), VlenRows::parse_strict(blob, cells).is_ok())?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+pub(crate) fn compare_vlen_rows(blob: &[u8], cells: u64) -> anyhow::Result<()> {
+    let (naive, view) = (naive::decode_vlen_rows(blob, cells), VlenRows::parse(blob, cells));
+    let strict = VlenRows::parse_strict(blob, cells).is_ok();
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     check_same("rows", &naive.value, &view.iter().map(<[u8]>::to_vec).collect())
 }
 
-pub(crate) fn compare_shard_index(blob: &[u8], cells: u64, checksum: bool) -> Result<(), String> {
-    let naive = naive::decode_shard_index(blob, cells, checksum);
-    let view = ShardIndex::parse(blob, cells, checksum);
-    compare_verdicts(&naive, view.is_ok(), view.is_ok())?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+pub(crate) fn compare_shard_index(blob: &[u8], cells: u64, checksum: bool) -> anyhow::Result<()> {
+    let (naive, view) = (
+        naive::decode_shard_index(blob, cells, checksum),
+        ShardIndex::parse(blob, cells, checksum),
+    );
+    let strict = view.is_ok();
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     let to_i128 = |span: std::ops::Range<u64>| (i128::from(span.start), i128::from(span.end));
     check_same("cells", &naive.value, &view.iter().map(|cell| cell.map(to_i128)).collect())
 }
 
-pub(crate) fn compare_tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
-    let naive = naive::decode_tidx(blob, file_len);
-    let view = Index::parse(blob, file_len);
+pub(crate) fn compare_tidx(blob: &[u8], file_len: u64) -> anyhow::Result<()> {
+    let (naive, view) = (naive::decode_tidx(blob, file_len), Index::parse(blob, file_len));
     let strict = view.is_ok_and(|view| view.lints().is_empty());
-    compare_verdicts(&naive, view.is_ok(), strict)?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     let rows = view.rows().iter().map(|row| naive::Row {
         dataset: row.dataset_id().into(),
         coordinates: row.chunk_index().map(i128::from).to_vec(),
@@ -207,12 +205,11 @@ pub(crate) fn compare_tidx(blob: &[u8], file_len: u64) -> Result<(), String> {
     check_same("rows", &naive.value, &rows.collect())
 }
 
-pub(crate) fn compare_metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
+pub(crate) fn compare_metalayer(blob: &[u8], b2nd: bool) -> anyhow::Result<()> {
     let name = if b2nd { MetalayerName::B2nd } else { MetalayerName::Caterva };
-    let naive = naive::decode_metalayer(blob, b2nd);
-    let view = Metalayer::parse(name, blob);
-    compare_verdicts(&naive, view.is_ok(), Metalayer::parse_strict(name, blob).is_ok())?;
-    let (Some(naive), Ok(view)) = (naive, view) else { return Ok(()) };
+    let (naive, view) = (naive::decode_metalayer(blob, b2nd), Metalayer::parse(name, blob));
+    let strict = Metalayer::parse_strict(name, blob).is_ok();
+    let Some((naive, view)) = agree(naive, view, strict)? else { return Ok(()) };
     let to_i128 = |axes: &Axes| axes.as_slice().iter().map(|extent| i128::from(*extent)).collect();
     let partition = view.partition();
     let owned = naive::Metalayer {
@@ -228,23 +225,25 @@ pub(crate) fn compare_metalayer(blob: &[u8], b2nd: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares both verdicts of the library with those of a naive decoder.
-fn compare_verdicts<T>(naive: &Option<Read<T>>, default: bool, strict: bool) -> Result<(), String> {
+/// Checks that both decoders give the same verdicts; returns what both accept.
+fn agree<T, V, E>(
+    naive: Option<Read<T>>,
+    view: Result<V, E>,
+    strict: bool,
+) -> anyhow::Result<Option<(Read<T>, V)>> {
     let word = |accepted| if accepted { "accepts" } else { "refuses" };
-    let naive_strict = naive.as_ref().is_some_and(|read| read.canonical);
-    if naive.is_some() != default {
-        return Err(format!("library {}, naive {}", word(default), word(naive.is_some())));
-    }
-    if naive_strict != strict {
-        return Err(format!("strict: library {}, naive {}", word(strict), word(naive_strict)));
-    }
-    Ok(())
+    let (library, other) = (view.is_ok(), naive.is_some());
+    ensure!(library == other, "library {}, naive {}", word(library), word(other));
+    let other = naive.as_ref().is_some_and(|read| read.canonical);
+    ensure!(strict == other, "strict: library {}, naive {}", word(strict), word(other));
+    Ok(naive.zip(view.ok()))
 }
 
 fn check_same<T: PartialEq + std::fmt::Debug>(
     what: &str,
     naive: &T,
     found: &T,
-) -> Result<(), String> {
-    if naive == found { Ok(()) } else { Err(format!("{what}: naive {naive:?}, library {found:?}")) }
+) -> anyhow::Result<()> {
+    ensure!(naive == found, "{what}: naive {naive:?}, library {found:?}");
+    Ok(())
 }

@@ -12,14 +12,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::pin::pin;
-use std::task::Poll;
 
+use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum as _;
 use zvf_publish::Disk;
 
 use crate::Report;
-use crate::remote::create_runtime;
+use crate::remote::{create_runtime, poll_times};
 use crate::tasks::{NAME, Task, Tree, read_target};
 
 /// Fail every call of every writer once, in each way.
@@ -31,9 +30,6 @@ pub(crate) struct Faults {
     /// Only this writer.
     #[arg(long, value_enum)]
     what: Option<Task>,
-    /// Repeated in the report; nothing is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 /// Drop every writer at every await.
@@ -45,9 +41,6 @@ pub(crate) struct Cancel {
     /// Only this writer.
     #[arg(long, value_enum)]
     what: Option<Task>,
-    /// Repeated in the report; nothing is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 /// The result of a writer without a fault.
@@ -61,8 +54,7 @@ struct FaultFreeRun {
 }
 
 impl Faults {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "disk-faults", seed: self.seed, ..Report::default() };
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         for task in list_tasks(self.what) {
             let fault_free = FaultFreeRun::record(task)?;
             let pairs =
@@ -72,30 +64,24 @@ impl Faults {
                 let disk = Disk::default().with_failure_at(nth, error, is_late);
                 let checked = poll_task(task, &fault_free, &disk, None)?.1;
                 let what = format!("{task:?}, call {nth}, error {error}, late: {is_late}");
-                report.count(checked.map_err(|error| format!("{what}: {error}")));
+                report.count(checked.context(what));
             }
         }
-        Ok(report)
+        Ok(())
     }
 }
 
 impl Cancel {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "disk-cancel", seed: self.seed, ..Report::default() };
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         for task in list_tasks(self.what) {
             let fault_free = FaultFreeRun::record(task)?;
-            let mut polls = 0;
-            loop {
-                let (is_ended, checked) =
-                    poll_task(task, &fault_free, &Disk::default(), Some(polls))?;
-                report.count(checked.map_err(|error| format!("{task:?}, {polls} polls: {error}")));
-                if is_ended {
-                    break;
-                }
-                polls += self.every.max(1);
-            }
+            report.count_until_ended(self.every, |polls| {
+                let disk = Disk::default();
+                let (is_ended, checked) = poll_task(task, &fault_free, &disk, Some(polls))?;
+                Ok((is_ended, checked.with_context(|| format!("{task:?}, {polls} polls"))))
+            })?;
         }
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -108,7 +94,7 @@ impl FaultFreeRun {
         let before = read_target(&target)?;
         create_runtime()?.block_on(task.perform(&target, &disk))?;
         let after = read_target(&target)?;
-        anyhow::ensure!(before != after, "{task:?} changes nothing");
+        ensure!(before != after, "{task:?} changes nothing");
         let (names, calls) = (list_names(scratch.path())?, disk.call_count());
         let states = vec![before, after.clone()];
         Ok(Self { states, after, names, calls })
@@ -136,28 +122,14 @@ fn poll_task(
     fault_free: &FaultFreeRun,
     disk: &Disk,
     polls: Option<u64>,
-) -> anyhow::Result<(bool, Result<(), String>)> {
+) -> anyhow::Result<(bool, anyhow::Result<()>)> {
     let scratch = archives::scratch();
     let target = scratch.path().join(NAME);
     create_runtime()?.block_on(task.prepare(&target))?;
-    let ended = {
-        let runtime = create_runtime()?;
-        runtime.block_on(async {
-            let mut writing = pin!(task.perform(&target, disk));
-            let mut left = polls.unwrap_or(u64::MAX);
-            std::future::poll_fn(|context| {
-                if left == 0 {
-                    return Poll::Ready(None);
-                }
-                left -= 1;
-                writing.as_mut().poll(context).map(Some)
-            })
-            .await
-        })
-        // Running threads end before the runtime does.
-    };
+    // Running threads end before the runtime does.
+    let ended = create_runtime()?.block_on(poll_times(task.perform(&target, disk), polls));
     let is_ended = ended.is_some();
-    Ok((is_ended, check_state(task, fault_free, scratch.path(), ended)?))
+    Ok((is_ended, check_state(task, fault_free, scratch.path(), ended)))
 }
 
 /// Checks the state after the writer ended, or was dropped.
@@ -166,7 +138,7 @@ fn check_state(
     fault_free: &FaultFreeRun,
     folder: &Path,
     ended: Option<anyhow::Result<()>>,
-) -> anyhow::Result<Result<(), String>> {
+) -> anyhow::Result<()> {
     let target = folder.join(NAME);
     let found = read_target(&target)?;
     let outcome = match &ended {
@@ -174,31 +146,30 @@ fn check_state(
         Some(Ok(())) => "done".to_owned(),
         Some(Err(error)) => format!("{error:#}"),
     };
-    if matches!(ended, Some(Ok(()))) && found != fault_free.after {
-        return Ok(Err("it reported success, and the target is not the new one".to_owned()));
-    }
-    if !fault_free.allows(task, &found) {
-        return Ok(Err(format!("{outcome}: neither the old nor the new exists")));
-    }
+    ensure!(
+        !matches!(ended, Some(Ok(()))) || found == fault_free.after,
+        "it reported success, and the target is not the new one"
+    );
+    ensure!(fault_free.allows(task, &found), "{outcome}: neither the old nor the new exists");
     let again = create_runtime()?.block_on(task.perform(&target, &Disk::default()));
     let is_done_again = again.is_ok();
     if let Err(error) = again
         && found != fault_free.after
     {
-        return Ok(Err(format!("{outcome}; done again: {error:#}")));
+        bail!("{outcome}; done again: {error:#}");
     }
-    if read_target(&target)? != fault_free.after {
-        return Ok(Err(format!("{outcome}; done again, it made something else")));
-    }
+    ensure!(
+        read_target(&target)? == fault_free.after,
+        "{outcome}; done again, it made something else"
+    );
     let left = list_names(folder)?;
     // A writer with nothing left to do does not check what lies next to the target.
-    if is_done_again && left != fault_free.names {
-        return Ok(Err(format!(
-            "{outcome}; left behind: {left:?}, in peace {:?}",
-            fault_free.names
-        )));
-    }
-    Ok(Ok(()))
+    ensure!(
+        !is_done_again || left == fault_free.names,
+        "{outcome}; left behind: {left:?}, in peace {:?}",
+        fault_free.names
+    );
+    Ok(())
 }
 
 fn list_tasks(what: Option<Task>) -> impl Iterator<Item = Task> {

@@ -8,13 +8,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::{Context as _, bail, ensure};
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_store::Build;
 
 use crate::commands::{Case, prepare_cases, start_command};
 use crate::rerun::{FaultFreeRun, Tree, list_names, read_tree};
-use crate::{Program, Report, build};
+use crate::{Report, build};
 
 /// Test disks of every size.
 #[derive(Debug, clap::Args)]
@@ -40,17 +41,11 @@ pub(crate) struct Diskfull {
     /// Only commands with this in their names, without the library.
     #[arg(long)]
     what: Option<String>,
-    #[command(flatten)]
-    program: Program,
-    /// Repeated in the report; nothing is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 impl Diskfull {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let mut report = Report { name: "diskfull", seed: self.seed, ..Report::default() };
         let mut size = self.from;
         let (mut full, mut successes) = (0_u64, 0_u64);
         while size <= self.to && self.what.is_none() {
@@ -75,15 +70,15 @@ impl Diskfull {
             size += self.step.max(1);
         }
         let is_shown = self.what.is_some() || (full > 0 && successes > 0);
-        anyhow::ensure!(is_shown, "all disks too large, or all too small");
+        ensure!(is_shown, "all disks too large, or all too small");
         if !self.edits {
-            self.test_commands(&mut report)?;
+            self.test_commands(report)?;
         }
-        Ok(report)
+        Ok(())
     }
 
     fn test_commands(&self, report: &mut Report) -> anyhow::Result<()> {
-        let zvf = self.program.path()?;
+        let zvf = report.zvf()?;
         let scratch = tempfile::tempdir()?;
         let place = scratch.path().join("place");
         let mut all_full = 0;
@@ -99,7 +94,7 @@ impl Diskfull {
             for disk in 0..=self.disks {
                 let size = smallest + (largest - smallest) * disk / self.disks.max(1);
                 let mounted = Mounted::mount(&place, size)?;
-                let tried = run_command(&zvf, case, &fault_free, &place)?;
+                let tried = run_command(&zvf, case, &fault_free, &place);
                 drop(mounted);
                 match tried {
                     Ok(true) => successes += 1,
@@ -107,14 +102,14 @@ impl Diskfull {
                     Err(_) => {}
                 }
                 let tried = tried.map(drop);
-                report.count(tried.map_err(|e| format!("{}, {size} KiB: {e}", case.name)));
+                report.count(tried.with_context(|| format!("{}, {size} KiB", case.name)));
             }
             // Commands that only rename files fit on any disk that holds these.
             all_full += full;
-            let failure = || Err(format!("{}: {full} disks too small, {successes} not", case.name));
-            report.count(if successes > 0 { Ok(()) } else { failure() });
+            let failure = || format!("{}: {full} disks too small, {successes} not", case.name);
+            report.check(successes > 0, failure);
         }
-        anyhow::ensure!(all_full > 0 || report.n == 0, "no disk was too small for any command");
+        ensure!(all_full > 0 || report.n == 0, "no disk was too small for any command");
         Ok(())
     }
 }
@@ -134,10 +129,10 @@ fn run_command(
     case: &Case,
     fault_free: &FaultFreeRun,
     place: &Path,
-) -> anyhow::Result<Result<bool, String>> {
+) -> anyhow::Result<bool> {
     let mut copy = Command::new("cp");
     let copied = copy.arg("-a").arg(format!("{}/.", case.before.display())).arg(place).status()?;
-    anyhow::ensure!(copied.success(), "the disk has no room for the initial files");
+    ensure!(copied.success(), "the disk has no room for the initial files");
     let before = list_names(place)?;
     let target = place.join(case.target);
     let ended = start_command(zvf, &case.words)?.wait_with_output()?;
@@ -146,19 +141,19 @@ fn run_command(
     let code = ended.status.code();
     if code == Some(0) {
         let is_made = found_tree.as_ref() == Some(&fault_free.after);
-        return Ok(if is_made { Ok(true) } else { Err("it made something else".to_owned()) });
+        ensure!(is_made, "it made something else");
+        return Ok(true);
     }
-    if code != Some(NO_SPACE) {
-        return Ok(Err(format!("it ended with {code:?}: {words}")));
-    }
-    if found_tree != fault_free.before && !case.is_stepwise {
-        return Ok(Err(format!("it ended with {code:?}, and the old one is gone: {words}")));
-    }
+    ensure!(code == Some(NO_SPACE), "it ended with {code:?}: {words}");
+    ensure!(
+        found_tree == fault_free.before || case.is_stepwise,
+        "it ended with {code:?}, and the old one is gone: {words}"
+    );
     // Completed levels are kept for the next run.
     let is_kept = |name: &String| fault_free.allows_name(&before, name);
     match list_names(place)?.iter().find(|name| !is_kept(name)) {
-        Some(name) => Ok(Err(format!("{name} remains: {words}"))),
-        None => Ok(Ok(false)),
+        Some(name) => bail!("{name} remains: {words}"),
+        None => Ok(false),
     }
 }
 
@@ -167,7 +162,7 @@ async fn replace_store(
     size: u64,
     full: &mut u64,
     successes: &mut u64,
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let store = dir.join("a.zv");
     let mut old = None;
     for (g, cells) in [(1, SMALL), (2, LARGE)] {
@@ -180,22 +175,18 @@ async fn replace_store(
         match built {
             Ok(()) => old = Some((g, cells)),
             Err(error) if error.class() == Class::NoSpace => *full += 1,
-            Err(error) => return Err(format!("{size} KiB: {error}")),
+            Err(error) => bail!("{size} KiB: {error}"),
         }
         match old {
-            None if store.exists() => return Err(format!("{size} KiB: a part of a store")),
+            None if store.exists() => bail!("{size} KiB: a part of a store"),
             None => {}
             Some((g, cells)) => {
                 let found = build::read_generation(&store, cells).await?;
-                if found != g {
-                    return Err(format!("{size} KiB: generation {found} instead of {g}"));
-                }
+                ensure!(found == g, "{size} KiB: generation {found} instead of {g}");
             }
         }
-        let left = std::fs::read_dir(dir).map_err(|error| error.to_string())?.count();
-        if left != usize::from(old.is_some()) {
-            return Err(format!("{size} KiB: {left} names remain"));
-        }
+        let left = std::fs::read_dir(dir)?.count();
+        ensure!(left == usize::from(old.is_some()), "{size} KiB: {left} names remain");
     }
     if old == Some((2, LARGE)) {
         *successes += 1;
@@ -210,7 +201,7 @@ impl Mounted {
     fn mount(folder: &Path, kib: u64) -> anyhow::Result<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(folder);
-        anyhow::ensure!(mount.status()?.success(), "mounting a tmpfs requires root");
+        ensure!(mount.status()?.success(), "mounting a tmpfs requires root");
         Ok(Self(folder.to_owned()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::Context;
+use anyhow::Context as _;
 use archives::hostile::{Document, Kind};
 use zvf_b2nd::MetalayerName;
 

@@ -12,4 +12,4 @@ pub(crate) struct Golden {
 }
 
 /// A comparison of the library with a naive decoder.
-pub(crate) type Compare = Box<dyn Fn(&[u8]) -> Result<(), String>>;
+pub(crate) type Compare = Box<dyn Fn(&[u8]) -> anyhow::Result<()>>;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! build        the library, generation after generation                              here
-//! create       `zvf create`, of input that fits in memory and that does not           create
-//! overwrite    the same over an existing store                                        create
+//! create       `zvf create`, of input that fits in memory and that does not           rerun
+//! overwrite    the same over an existing store                                        rerun
 //! pyramid      `zvf pyramid`: levels that are saved and reused                        pyramid
 //! edit, gc, undo, refresh    the journal of an edited store                           edits
 //! ingest       `zvf ingest`: many processes, tasks run twice and concurrently         ingest
@@ -12,22 +12,19 @@
 //! The store must be one complete generation whenever it exists, and once it exists it must stay. In the end one build
 //! that is not killed must remove what all the killed ones left.
 
-mod create;
 mod ingest;
 mod input;
 mod pyramid;
-
-pub(crate) use input::encode_mesh;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use clap::ValueEnum;
+use anyhow::{anyhow, ensure};
 
-use crate::edits::kill;
-use crate::{Program, Report, build};
+use crate::edits::kill::{self, What};
+use crate::rerun::{self, Kill};
+use crate::{Report, build};
 use archives::random::Random;
 
 /// Kill processes that build one store, at any moment.
@@ -39,40 +36,12 @@ pub(crate) struct Kill9 {
     /// The number of kills.
     #[arg(long, default_value_t = 200)]
     loops: u64,
-    #[command(flatten)]
-    program: Program,
     /// Concurrent processes.
     #[arg(long, default_value_t = 2)]
     writers: usize,
     /// The directory [default: a temporary one].
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The seed of the waiting times.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-/// What is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum What {
-    /// Builds with the library.
-    Build,
-    /// `zvf create`.
-    Create,
-    /// `zvf create --overwrite`.
-    Overwrite,
-    /// `zvf ingest`.
-    Ingest,
-    /// `zvf pyramid`.
-    Pyramid,
-    /// `zvf edit`.
-    Edit,
-    /// `zvf gc`.
-    Gc,
-    /// `zvf undo`.
-    Undo,
-    /// `zvf pyramid --refresh`.
-    Refresh,
 }
 
 /// Build one store over and over, until killed.
@@ -89,9 +58,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let mut report = Report { name: "builder", ..Report::default() };
         let address = self.path.to_string_lossy().into_owned();
         let mut g = self.first;
         while self.times == 0 || report.n < self.times {
@@ -102,40 +70,40 @@ impl Builder {
             // Another process may be building it; the next try replaces it.
             let lost = |error: &zvf_error::Error| error.class() == zvf_format::Class::Conflict;
             report.count(
-                built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.to_string()) }),
+                built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.into()) }),
             );
             g += 1;
         }
-        Ok(report)
+        Ok(())
     }
 }
 
 impl Kill9 {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = tempfile::tempdir()?;
         let dir = self.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
-        let zvf = self.program.path()?;
-        let mut random = Random::new(self.seed);
-        let mut report = match self.what {
-            What::Build => return self.kill_builds(&dir),
-            What::Create => create::run(&zvf, &dir, self.loops, false, &mut random)?,
-            What::Overwrite => create::run(&zvf, &dir, self.loops, true, &mut random)?,
-            What::Pyramid => pyramid::run(&zvf, &dir, self.loops, &mut random)?,
-            What::Edit => kill::run(kill::What::Edit, &zvf, &dir, self.loops, &mut random)?,
-            What::Gc => kill::run(kill::What::Gc, &zvf, &dir, self.loops, &mut random)?,
-            What::Undo => kill::run(kill::What::Undo, &zvf, &dir, self.loops, &mut random)?,
-            What::Refresh => kill::run(kill::What::Refresh, &zvf, &dir, self.loops, &mut random)?,
-            What::Ingest => ingest::run(&zvf, &dir, self.loops, self.writers, &mut random)?,
+        let (zvf, loops) = (report.zvf()?, self.loops);
+        let often = |report: &mut Report, replaces: bool| {
+            let is_selected =
+                |name: &str| name.starts_with("create") && name.contains("overwrite") == replaces;
+            rerun::run_cases(report, Kill::Often, &dir, (SIZE, loops), is_selected)
         };
-        report.seed = self.seed;
-        Ok(report)
+        match self.what {
+            What::Build => self.kill_builds(&dir, report),
+            What::Create => often(report, false),
+            What::Overwrite => often(report, true),
+            What::Pyramid => pyramid::run(&zvf, &dir, loops, report),
+            What::Edit | What::Gc | What::Undo | What::Refresh => {
+                kill::run(self.what, &zvf, &dir, loops, report)
+            }
+            What::Ingest => ingest::run(&zvf, &dir, loops, self.writers, report),
+        }
     }
 
-    fn kill_builds(self, dir: &Path) -> anyhow::Result<Report> {
+    fn kill_builds(self, dir: &Path, report: &mut Report) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let store = dir.join("a.zv");
-        let mut report = Report { name: "kill9", seed: self.seed, ..Report::default() };
-        let mut random = Random::new(self.seed);
+        let mut random = report.random();
         let mut writers: Vec<Child> = Vec::new();
         let mut exists = false;
         for round in 0..self.loops {
@@ -149,7 +117,7 @@ impl Kill9 {
             }
             let mut victim = writers.swap_remove(random.next_below(writers.len()));
             if let Some(status) = victim.try_wait()? {
-                report.count(Err(format!("round {round}: a builder ended with {status}")));
+                report.count(Err(anyhow!("round {round}: a builder ended with {status}")));
             }
             victim.kill()?;
             victim.wait()?;
@@ -166,12 +134,12 @@ impl Kill9 {
             writer.kill()?;
             writer.wait()?;
         }
-        anyhow::ensure!(start_builder(&store, 1, 1)?.wait()?.success(), "the last build failed");
+        ensure!(start_builder(&store, 1, 1)?.wait()?.success(), "the last build failed");
         report.count(runtime.block_on(check_store(&store, &mut exists)));
         let left: Vec<_> =
             std::fs::read_dir(dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
-        report.count(if left.len() == 1 { Ok(()) } else { Err(format!("left behind: {left:?}")) });
-        Ok(report)
+        report.check(left.len() == 1, || format!("left behind: {left:?}"));
+        Ok(())
     }
 }
 
@@ -183,11 +151,11 @@ fn start_builder(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> 
 }
 
 /// Checks that the store is one complete generation, or never existed.
-async fn check_store(store: &Path, exists: &mut bool) -> Result<(), String> {
+async fn check_store(store: &Path, exists: &mut bool) -> anyhow::Result<()> {
     // A handle that is open across a replacement continues with the old files, which are removed: begin again.
     for _ in 0..TRIES {
         if !store.exists() {
-            return if *exists { Err("the store is gone".to_owned()) } else { Ok(()) };
+            return if *exists { Err(anyhow!("the store is gone")) } else { Ok(()) };
         }
         *exists = true;
         if build::read_generation(store, CELLS).await.is_ok() {
@@ -200,15 +168,8 @@ async fn check_store(store: &Path, exists: &mut bool) -> Result<(), String> {
 /// Stops a process, or resumes it.
 pub(crate) fn send_signal(child: &Child, signal: &str) -> anyhow::Result<()> {
     let status = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
-    anyhow::ensure!(status.success(), "kill {signal}: {status}");
+    ensure!(status.success(), "kill {signal}: {status}");
     Ok(())
-}
-
-/// Starts the command with these arguments, without output.
-fn start_command(zvf: &Path, words: &[&str]) -> anyhow::Result<Child> {
-    let mut command = Command::new(zvf);
-    let child = command.args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    child.with_context(|| format!("cannot start {}", zvf.display()))
 }
 
 /// Kills a process after a time up to `within`; returns whether it was still running.
@@ -221,15 +182,25 @@ fn kill_within(mut child: Child, within: Duration, random: &mut Random) -> anyho
     Ok(alive)
 }
 
+/// Creates folders of the inputs and of the killed commands.
+fn create_folders(dir: &Path) -> anyhow::Result<[PathBuf; 2]> {
+    let folders = ["inputs", "place"].map(|name| dir.join(name));
+    folders.iter().try_for_each(std::fs::create_dir_all)?;
+    Ok(folders)
+}
+
 /// Checks that nothing lies in `dir` next to `store`.
-fn check_nothing_left(dir: &Path, store: &Path) -> Result<(), String> {
-    let entries = std::fs::read_dir(dir).map_err(|error| error.to_string())?;
+fn check_nothing_left(dir: &Path, store: &Path) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(dir)?;
     let names = entries.flatten().map(|entry| entry.path()).filter(|path| path != store);
     let left: Vec<PathBuf> = names.collect();
-    if left.is_empty() { Ok(()) } else { Err(format!("left behind: {left:?}")) }
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
 }
 
 /// Cells of a store.
 const CELLS: i64 = 24;
 /// How often a store may be replaced while it is read.
 const TRIES: usize = 50;
+/// The size of the inputs of `create` and `overwrite`.
+const SIZE: u64 = 60_000;

@@ -8,7 +8,6 @@
 
 mod blob_edit;
 mod build;
-mod clean;
 mod commands;
 mod compare;
 mod disk;
@@ -24,14 +23,10 @@ mod naive;
 mod powerloss;
 mod remote;
 mod rerun;
-#[cfg(unix)]
 mod roles;
 mod scale;
-#[cfg(unix)]
 mod serve;
-#[cfg(unix)]
 mod sigbus;
-#[cfg(unix)]
 mod signals;
 mod stores;
 mod tasks;
@@ -40,8 +35,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use archives::random::Random;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use peak_alloc::PeakAlloc;
+
+use crate::rerun::Kill;
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -52,6 +50,12 @@ static HEAP: PeakAlloc = PeakAlloc;
 struct Torture {
     #[command(subcommand)]
     command: Command,
+    /// The seed of the random numbers; repeated in the report.
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+    /// The `zvf` command [default: the one next to this program].
+    #[arg(long, global = true)]
+    zvf: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -72,7 +76,6 @@ enum Command {
     /// Writers that commit to one store at the same time.
     Race(edits::race::Race),
     /// Mapped files that are truncated while they are read.
-    #[cfg(unix)]
     Sigbus(sigbus::Sigbus),
     /// One random damage to good stores, and whether the validator finds it.
     Stores(stores::Stores),
@@ -91,10 +94,8 @@ enum Command {
     /// Each command that writes, killed while it publishes and run again.
     Rerun(commands::Rounds),
     /// Every pair of eight roles on one store.
-    #[cfg(unix)]
     Roles(roles::Roles),
     /// Each command that writes, with a signal at a random moment.
-    #[cfg(unix)]
     Signals(commands::Rounds),
     /// The memory of every command under a limit.
     Memory(memory::Memory),
@@ -107,99 +108,110 @@ enum Command {
     /// Backends that keep less than they promise, and every order of writers.
     Doubles(edits::doubles::Doubles),
     /// Requests that obey and violate every rule of the server.
-    #[cfg(unix)]
     Http(serve::http::Http),
     /// Clients of the server that send or read nothing, together with good ones.
-    #[cfg(unix)]
     Slow(serve::slow::Slow),
     /// Ranges from the server at the highest rate.
-    #[cfg(unix)]
     Load(serve::load::Load),
     /// Every request of the server, for a long time.
-    #[cfg(unix)]
     Soak(serve::soak::Soak),
 }
 
-/// The command that is run.
-#[derive(Debug, clap::Args)]
-struct Program {
-    /// The `zvf` command [default: the one next to this program].
-    #[arg(long)]
-    zvf: Option<PathBuf>,
-}
-
-impl Program {
-    fn path(&self) -> anyhow::Result<PathBuf> {
-        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
-        self.zvf.clone().map_or_else(default_zvf, Ok)
-    }
-}
-
-/// The results of a subcommand.
+/// What every part has: the results, and the options that all share.
 #[derive(Debug, Default)]
 struct Report {
-    name: &'static str,
+    name: String,
     n: u64,
     failures: u64,
     seed: u64,
+    zvf: Option<PathBuf>,
 }
 
 impl Report {
+    /// Returns the command under test.
+    fn zvf(&self) -> anyhow::Result<PathBuf> {
+        let default_zvf = || anyhow::Ok(std::env::current_exe()?.with_file_name("zvf"));
+        self.zvf.clone().map_or_else(default_zvf, Ok)
+    }
+
+    /// Returns new random numbers of the seed.
+    fn random(&self) -> Random {
+        Random::new(self.seed)
+    }
+
     /// Prints a note.
     fn print_note(&self, text: &str) {
         drop(writeln!(io::stderr(), "{}: {text}", self.name));
     }
 
-    /// Counts one try, and prints its failure.
-    fn count(&mut self, tried: Result<(), String>) {
+    /// Counts one try, and prints its failure: also that it could not be made.
+    fn count(&mut self, tried: anyhow::Result<()>) {
         self.n += 1;
         if let Err(failure) = tried {
             self.failures += 1;
             if self.failures <= SHOWN {
-                drop(writeln!(io::stderr(), "{}: {failure}", self.name));
+                self.print_note(&format!("{failure:#}"));
             }
         }
+    }
+
+    /// Counts tries that are ended after more and more steps, until one ends by itself.
+    fn count_until_ended(
+        &mut self,
+        every: u64,
+        mut attempt: impl FnMut(u64) -> anyhow::Result<(bool, anyhow::Result<()>)>,
+    ) -> anyhow::Result<()> {
+        for steps in (0..).step_by(usize::try_from(every.max(1))?) {
+            let (is_ended, checked) = attempt(steps)?;
+            self.count(checked);
+            if is_ended {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts one fact that holds, or says why not.
+    fn check(&mut self, holds: bool, why_not: impl FnOnce() -> String) {
+        self.count(if holds { Ok(()) } else { Err(anyhow::Error::msg(why_not())) });
     }
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let report = match Torture::parse().command {
-        Command::Mutate(mutate) => mutate.run()?,
-        Command::Exhaust(exhaust) => exhaust.run(),
-        Command::Powerloss(powerloss) => powerloss.run()?,
-        Command::Kill9(kill9) => kill9.run()?,
-        Command::Builder(builder) => builder.run()?,
-        Command::Diskfull(diskfull) => diskfull.run()?,
-        Command::Race(race) => race.run()?,
-        #[cfg(unix)]
-        Command::Sigbus(sigbus) => sigbus.run()?,
-        Command::Stores(stores) => stores.run()?,
-        Command::RaceRemote(race) => race.run()?,
-        Command::Faults(faults) => faults.run()?,
-        Command::Cancel(cancel) => cancel.run()?,
-        Command::Clean(rounds) => clean::run(&rounds)?,
-        Command::DiskFaults(faults) => faults.run()?,
-        Command::DiskCancel(cancel) => cancel.run()?,
-        Command::Rerun(rounds) => rerun::run(&rounds)?,
-        #[cfg(unix)]
-        Command::Roles(roles) => roles.run()?,
-        #[cfg(unix)]
-        Command::Signals(rounds) => signals::run(&rounds)?,
-        Command::Memory(memory) => memory.run()?,
-        Command::Scale(scale) => scale.run()?,
-        Command::EditModel(model) => model.run()?,
-        Command::EditScript(script) => script.run()?,
-        Command::Doubles(doubles) => doubles.run()?,
-        #[cfg(unix)]
-        Command::Http(http) => http.run()?,
-        #[cfg(unix)]
-        Command::Slow(slow) => slow.run()?,
-        #[cfg(unix)]
-        Command::Load(load) => load.run()?,
-        #[cfg(unix)]
-        Command::Soak(soak) => soak.run()?,
-    };
-    let Report { name, n, failures, seed } = report;
+    let matches = Torture::command().get_matches();
+    let name = matches.subcommand_name().unwrap_or_default().to_owned();
+    let Torture { command, seed, zvf } = Torture::from_arg_matches(&matches)?;
+    let mut report = Report { name, seed, zvf, ..Report::default() };
+    match command {
+        Command::Mutate(part) => part.run(&mut report),
+        Command::Exhaust(part) => part.run(&mut report),
+        Command::Powerloss(part) => part.run(&mut report),
+        Command::Kill9(part) => part.run(&mut report),
+        Command::Builder(part) => part.run(&mut report),
+        Command::Diskfull(part) => part.run(&mut report),
+        Command::Race(part) => part.run(&mut report),
+        Command::Sigbus(part) => part.run(&mut report),
+        Command::Stores(part) => part.run(&mut report),
+        Command::RaceRemote(part) => part.run(&mut report),
+        Command::Faults(part) => part.run(&mut report),
+        Command::Cancel(part) => part.run(&mut report),
+        Command::Clean(rounds) => rerun::run(&rounds, Kill::ThenClean, &mut report),
+        Command::DiskFaults(part) => part.run(&mut report),
+        Command::DiskCancel(part) => part.run(&mut report),
+        Command::Rerun(rounds) => rerun::run(&rounds, Kill::AroundPublication, &mut report),
+        Command::Roles(part) => part.run(&mut report),
+        Command::Signals(rounds) => signals::run(&rounds, &mut report),
+        Command::Memory(part) => part.run(&mut report),
+        Command::Scale(part) => part.run(&mut report),
+        Command::EditModel(part) => part.run(&mut report),
+        Command::EditScript(part) => part.run(&mut report),
+        Command::Doubles(part) => part.run(&mut report),
+        Command::Http(part) => part.run(&mut report),
+        Command::Slow(part) => part.run(&mut report),
+        Command::Load(part) => part.run(&mut report),
+        Command::Soak(part) => part.run(&mut report),
+    }?;
+    let Report { name, n, failures, seed, .. } = report;
     writeln!(
         io::stdout(),
         "{{\"name\":\"{name}\",\"n\":{n},\"failures\":{failures},\"seed\":{seed}}}"

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
+use crate::Report;
 use crate::commands::{Case, prepare_cases, start_command};
 use crate::rerun::restore;
-use crate::{Program, Report};
 
 /// Measure the memory of every command under a limit.
 #[derive(Debug, clap::Args)]
@@ -38,26 +38,20 @@ pub(crate) struct Memory {
     /// Run only every Nth command.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    #[command(flatten)]
-    program: Program,
-    /// Repeated in the report; nothing is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
     /// Print the memory of each command.
     #[arg(long)]
     verbose: bool,
 }
 
 impl Memory {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = tempfile::tempdir()?;
-        let zvf = self.program.path()?;
-        let mut report = Report { name: "memory", seed: self.seed, ..Report::default() };
+        let zvf = report.zvf()?;
         let place = scratch.path().join("place");
         if self.pairs {
             let (limits, rows) = ((&*self.limit, self.size), (self.every, self.what.as_deref()));
-            pairs::run(&zvf, scratch.path(), limits, rows, &mut report)?;
-            return Ok(report);
+            pairs::run(&zvf, scratch.path(), limits, rows, report)?;
+            return Ok(());
         }
         let (mib, size) = (self.limit[0], self.size.unwrap_or(1_000_000));
         let limit = format!("{mib}MiB");
@@ -77,9 +71,9 @@ impl Memory {
             }
             let max_kib = mib * 1024 * 5 / 4;
             let failure = format!("{} held {held} KiB, more than {max_kib}", case.name);
-            report.count(if held <= max_kib { Ok(()) } else { Err(failure) });
+            report.check(held <= max_kib, || failure);
         }
-        Ok(report)
+        Ok(())
     }
 }
 

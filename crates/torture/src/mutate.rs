@@ -5,13 +5,12 @@ use std::fmt::Write;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use archives::hostile::{Case, Corpus, Expect, Kind};
 
 use crate::blob_edit::edit_blob;
 use crate::golden::{Compare, Golden};
 use crate::{HEAP, Report, compare, corpus_folder, extra_golden};
-use archives::random::Random;
 
 /// Random edits of good blobs.
 #[derive(Debug, clap::Args)]
@@ -19,9 +18,6 @@ pub(crate) struct Mutate {
     /// Edits of each blob.
     #[arg(long, default_value_t = 100_000)]
     n: u64,
-    /// The seed of the random numbers.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// The corpus whose good blobs are edited.
     #[arg(long, value_name = "DIR")]
     corpus: Option<PathBuf>,
@@ -31,9 +27,8 @@ pub(crate) struct Mutate {
 }
 
 impl Mutate {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "mutate", seed: self.seed, ..Report::default() };
-        let mut random = Random::new(self.seed);
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let mut random = report.random();
         let golden = self.list_golden()?;
         ensure!(!golden.is_empty(), "no good blob of this kind");
         for golden in golden {
@@ -43,7 +38,7 @@ impl Mutate {
                 report.count(test_blob(&golden, &blob));
             }
         }
-        Ok(report)
+        Ok(())
     }
 
     /// Returns the good blobs of the corpus.
@@ -72,7 +67,7 @@ impl Mutate {
 }
 
 /// Tests one edited blob.
-fn test_blob(golden: &Golden, blob: &[u8]) -> Result<(), String> {
+fn test_blob(golden: &Golden, blob: &[u8]) -> anyhow::Result<()> {
     let steps =
         |strict| golden.kind.decode(blob, strict).and_then(|()| golden.kind.decode_payloads(blob));
     HEAP.reset_peak_usage();
@@ -82,14 +77,14 @@ fn test_blob(golden: &Golden, blob: &[u8]) -> Result<(), String> {
     let held = HEAP.peak_usage().saturating_sub(before);
     let allowed = golden.kind.may_hold(blob.len()) + golden.kind.payloads_hold();
     let fault = match verdicts {
-        Err(_) => Some("panicked".to_owned()),
-        Ok((false, true)) => Some("strict accepts what default refuses".to_owned()),
-        Ok(_) if held > allowed => Some(format!("held {held} bytes")),
+        Err(_) => Some(anyhow!("panicked")),
+        Ok((false, true)) => Some(anyhow!("strict accepts what default refuses")),
+        Ok(_) if held > allowed => Some(anyhow!("held {held} bytes")),
         Ok(_) => golden.compare.as_ref().and_then(|compare| compare(blob).err()),
     };
     match fault {
         None => Ok(()),
-        Some(fault) => Err(format!("{}: {fault}, on {}", golden.id, encode_hex(blob))),
+        Some(fault) => Err(fault.context(format!("{} on {}", golden.id, encode_hex(blob)))),
     }
 }
 

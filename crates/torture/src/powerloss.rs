@@ -22,9 +22,10 @@ mod writers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, ensure};
 use zvf_store::internals::{Call, Disk, build_on, join_on};
 
-use self::model::{Change, Inode, Model, NAME, Op, ROOT, Tree, read_tree};
+use self::model::{Inode, Model, NAME, Omitted, Recording, Tree, read_tree};
 use crate::{Report, build};
 use archives::random::Random;
 
@@ -37,19 +38,15 @@ pub(crate) struct Powerloss {
     /// Only edits.
     #[arg(long)]
     edits: bool,
-    /// The seed of the states.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 impl Powerloss {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let mut report = Report { name: "powerloss", seed: self.seed, ..Report::default() };
-        let mut random = Random::new(self.seed);
+        let mut random = report.random();
         if self.edits {
-            crate::edits::powerloss::run(self.states / 5, &mut random, &mut report)?;
-            return Ok(report);
+            crate::edits::powerloss::run(self.states / 5, &mut random, report)?;
+            return Ok(());
         }
         let mut scripts = Vec::new();
         for shared in [false, true] {
@@ -60,30 +57,23 @@ impl Powerloss {
         let states_per_script = self.states / 6;
         for script in &scripts {
             for _ in 0..states_per_script {
-                let crash = random.next_below(script.calls.len() + 1);
-                report.count(runtime.block_on(script.check(crash, None, &mut random)));
+                report.count(runtime.block_on(script.check(None, &mut random)));
             }
         }
         // The control: without one of the syncs, some state must be wrong.
         for script in &scripts {
             for without in script.syncs() {
-                let mut seen = false;
-                for _ in 0..states_per_script.clamp(1, 4000) {
-                    let crash = random.next_below(script.calls.len() + 1);
-                    let found = runtime.block_on(script.check(crash, Some(without), &mut random));
-                    seen |= found.is_err();
-                    if seen {
-                        break;
-                    }
-                }
-                let call = &script.calls[without];
-                let name = script.name();
-                let missed = || Err(format!("{name}: call {without}, {call:?}, is not missed"));
-                report.count(if seen { Ok(()) } else { missed() });
+                let mut is_missed = |_| {
+                    let omitted = Some(Omitted::Call(without));
+                    runtime.block_on(script.check(omitted, &mut random)).is_err()
+                };
+                let seen = (0..states_per_script.clamp(1, 4000)).any(&mut is_missed);
+                let (name, call) = (script.name(), &script.recording.calls[without]);
+                report.check(seen, || format!("{name}: call {without}, {call:?}, is not missed"));
             }
         }
-        writers::check_writers(self.states / 6, &mut random, &mut report, &runtime)?;
-        Ok(report)
+        writers::check_writers(self.states / 6, &mut random, report, &runtime)?;
+        Ok(())
     }
 }
 
@@ -100,9 +90,7 @@ struct Script {
     kind: PublishKind,
     before: Tree,
     after: Tree,
-    calls: Vec<Call>,
-    ops: Vec<Op>,
-    model: Model, // before the first call
+    recording: Recording,
     parent: PathBuf,
     shared: Option<Shared>,
 }
@@ -130,10 +118,7 @@ impl Script {
             .await?;
         }
         let before = read_tree(&target);
-        let mut model = Model::default();
-        model.dirs.insert(ROOT, Default::default());
-        let mut next = ROOT + 1;
-        model.load_directory(&parent, ROOT, &mut next)?;
+        let model = Recording::read_disk(&parent)?;
         let disk = Disk::with_recording();
         let disk = if kind == PublishKind::InTwoSteps { disk.without_exchange() } else { disk };
         let mut waited = Vec::new();
@@ -143,29 +128,24 @@ impl Script {
                 build::write_share(&join().await?, 2, share, CELLS).await?;
                 waited.push(disk.calls().len());
             }
-            build::finish_shared(join().await?, 2, CELLS).await.map_err(anyhow::Error::msg)?;
+            build::publish_shared(join().await?, 2, CELLS).await?;
         } else {
             let begun = build_on(disk.clone(), &target, build::build_options(true)).await?;
             build::build_store(begun, 2, CELLS).await?;
         }
-        let calls = disk.calls();
-        let mut ideal = model.clone();
-        let mut ops = Vec::new();
-        for (number, call) in calls.iter().enumerate() {
-            for change in ideal.list_changes(call, &parent, &mut next) {
-                ideal.apply(&change);
-                ops.push(Op { call: number, change });
-            }
-        }
+        let recording = Recording::new(model, disk.calls(), &parent, true);
         let after = read_tree(&target);
-        anyhow::ensure!(ideal.tree() == after, "{kind:?}: the model is not what happened");
+        ensure!(
+            recording.states.last() == Some(&after),
+            "{kind:?}: the model is not what happened"
+        );
         let shared = if shared {
             let identity = fs::read_to_string(parent.join(WORK).join(ID))?;
-            Some(Shared { store: ideal.find_inode(&target, &parent), identity, waited })
+            Some(Shared { store: recording.ideal.find_inode(&target, &parent), identity, waited })
         } else {
             None
         };
-        Ok(Self { kind, before, after, calls, ops, model, parent, shared })
+        Ok(Self { kind, before, after, recording, parent, shared })
     }
 
     fn name(&self) -> String {
@@ -176,69 +156,39 @@ impl Script {
     /// Returns the necessary syncs.
     fn syncs(&self) -> Vec<usize> {
         let needed = [Call::SyncAll, Call::SyncDir(self.parent.clone())];
-        let calls = self.calls.iter().enumerate().filter(|(_, call)| needed.contains(call));
+        let calls =
+            self.recording.calls.iter().enumerate().filter(|(_, call)| needed.contains(call));
         calls.map(|(number, _)| number).collect()
     }
 
-    /// Checks one disk after a loss of power before call `crash`, with call `without` left out.
-    async fn check(
-        &self,
-        crash: usize,
-        without: Option<usize>,
-        random: &mut Random,
-    ) -> Result<(), String> {
-        let mut disk = self.model.clone();
-        let likely = random.next_below(4); // disks of which much is lost, and of which little is
-        for op in self.ops.iter().filter(|op| op.call < crash) {
-            if self.is_synced(op, crash, without) || random.next_below(4) > likely {
-                disk.apply(&op.change);
-            } else if let Change::Bytes(file, bytes) = &op.change {
-                let cut = random.next_below(bytes.len() / SECTOR + 1) * SECTOR;
-                disk.files.insert(*file, bytes.slice(..cut));
-            }
-        }
-        let found = disk.tree();
-        let failure =
-            |what: &str| Err(format!("{}, power lost before call {crash}: {what}", self.name()));
-        // Publishing returns after the last sync; only scratch is removed afterwards.
-        let last_sync = self.calls.iter().rposition(|call| matches!(call, Call::SyncDir(_)));
-        let returned = crash > last_sync.unwrap_or(usize::MAX);
-        if returned && found != self.after {
-            return failure("published, and missing");
-        }
-        let is_complete = found == self.after || found == self.before;
-        if found.is_some() && !is_complete {
-            return failure("neither the old store nor the new one");
-        }
-        let recovered = match &self.shared {
-            // Repeating the step takes long: only sometimes.
-            Some(shared) if !returned && (!is_complete || random.next_below(4) == 0) => {
-                shared.finish_after_crash(&disk, crash, self.kind).await
-            }
-            None if !is_complete => recover_store(&disk).await,
-            _ => return Ok(()),
-        };
-        let expected = if self.shared.is_some() { &self.after } else { &self.before };
-        match recovered {
-            Ok(tree) if tree == *expected => Ok(()),
-            Ok(_) => failure("what came back is something else"),
-            Err(error) => failure(&error.to_string()),
-        }
+    /// Checks one disk after a loss of power, with a sync left out.
+    async fn check(&self, omitted: Option<Omitted>, random: &mut Random) -> anyhow::Result<()> {
+        let crash = self.recording.choose_crash(random);
+        let checked = self.check_disk(crash, omitted, random).await;
+        checked.with_context(|| format!("{}, power lost before call {crash}", self.name()))
     }
 
-    /// Returns whether the effect of `op` survives a crash before call `crash`.
-    fn is_synced(&self, op: &Op, crash: usize, without: Option<usize>) -> bool {
-        let later = self.calls.iter().enumerate().take(crash).skip(op.call);
-        later.filter(|(number, _)| Some(*number) != without).any(|(_, call)| {
-            match (call, &op.change) {
-                (Call::SyncAll, _) => true,
-                // A name moved between directories is in the second one.
-                (Call::SyncDir(dir), Change::Names(names)) => {
-                    *dir == self.parent && names.iter().any(|(dir, ..)| *dir == ROOT)
-                }
-                _ => false,
+    async fn check_disk(
+        &self,
+        crash: usize,
+        omitted: Option<Omitted>,
+        random: &mut Random,
+    ) -> anyhow::Result<()> {
+        let disk = self.recording.lose_power(crash, omitted, random);
+        let (found, returned) = (disk.tree(), self.recording.has_returned(crash));
+        ensure!(!returned || found == self.after, "published, and missing");
+        let is_complete = found == self.after || found == self.before;
+        ensure!(found.is_none() || is_complete, "neither the old store nor the new one");
+        let (recovered, expected) = match &self.shared {
+            // Repeating the step takes long: only sometimes.
+            Some(shared) if !returned && (!is_complete || random.next_below(4) == 0) => {
+                (shared.finish_after_crash(&disk, crash, self.kind).await?, &self.after)
             }
-        })
+            None if !is_complete => (recover_store(&disk).await?, &self.before),
+            _ => return Ok(()),
+        };
+        ensure!(recovered == *expected, "what came back is something else");
+        Ok(())
     }
 }
 
@@ -252,7 +202,7 @@ impl Shared {
     ) -> anyhow::Result<Tree> {
         let scratch = archives::scratch();
         let parent = scratch.path().canonicalize()?;
-        write_model(model, &parent)?;
+        model.write(&parent);
         // The inode, which identifies a directory, has another number on this disk.
         let id = parent.join(WORK).join(ID);
         if fs::read_to_string(&id).is_ok_and(|text| text == self.identity) {
@@ -272,8 +222,7 @@ impl Shared {
                 }
             }
         }
-        let last = build::finish_shared(join_build(&disk, &parent).await?, 2, CELLS).await;
-        last.map_err(anyhow::Error::msg)?;
+        build::publish_shared(join_build(&disk, &parent).await?, 2, CELLS).await?;
         Ok(read_tree(&parent.join(NAME)))
     }
 }
@@ -286,32 +235,15 @@ async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::
 /// Returns the store after the next build began on this disk and was abandoned.
 async fn recover_store(model: &Model) -> anyhow::Result<Tree> {
     let scratch = archives::scratch();
-    write_model(model, scratch.path())?;
+    model.write(scratch.path());
     let target = scratch.path().join(NAME);
     drop(build_on(Disk::with_recording(), &target, build::build_options(true)).await?);
     Ok(read_tree(&target))
 }
 
-/// Writes the contents of the model below `parent`.
-fn write_model(model: &Model, parent: &Path) -> anyhow::Result<()> {
-    let mut made = Vec::new();
-    model.walk_files(ROOT, parent, &mut |path, bytes| made.push((path, bytes)));
-    for (path, bytes) in made {
-        fs::create_dir_all(path.parent().unwrap_or(parent))?;
-        fs::write(path, bytes)?;
-    }
-    Ok(())
-}
-
-#[cfg(unix)]
 fn directory_number(path: &Path) -> std::io::Result<String> {
     use std::os::unix::fs::MetadataExt as _;
     Ok(fs::metadata(path)?.ino().to_string())
-}
-
-#[cfg(not(unix))]
-fn directory_number(_path: &Path) -> std::io::Result<String> {
-    Ok(String::new())
 }
 
 /// The folder that several processes share, and the file in it that records their progress.
@@ -321,5 +253,3 @@ const ID: &str = "store.id";
 const CELLS: i64 = 6;
 /// The cells that each process writes; no shard is divided.
 const SHARES: [std::ops::Range<i64>; 2] = [0..4, 4..CELLS];
-/// The unit of atomic writes of a disk.
-const SECTOR: usize = 512;

@@ -1,9 +1,14 @@
-//! `rerun`: each command that writes is killed around the moment of publication, and run again.
+//! `rerun`, `clean` and `kill9 --what create|overwrite`: each command that writes is killed, and run again.
 //!
-//! A command first runs undisturbed, which shows when its target changes. Then it is killed at most 20 ms before or
-//! after that, or that long after the change was observed. The target is then the old or the new one, and the same
-//! command once more makes the same as without a kill, with nothing next to it: or it reports that the target exists,
-//! where nothing is to be replaced.
+//! ```text
+//! rerun    killed once, at most 20 ms before or after the publication, or that long after it was observed
+//! clean    killed once at any moment; then `zvf clean` removes what it left
+//! kill9    killed up to four times at any moment, each time on what the last one left
+//! ```
+//!
+//! A command first runs undisturbed, which shows when its target changes. After each kill the target is the old or the
+//! new one, and the same command once more makes the same as without a kill, with nothing next to it: or it reports that
+//! the target exists, where nothing is to be replaced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,11 +20,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 use crate::Report;
-use crate::commands::{Case, Rounds, prepare_cases, start_command};
+use crate::commands::{Case, Rounds, prepare_cases, says_changed, start_command};
 use archives::random::Random;
 
 /// Files by their path.
 pub(crate) type Tree = BTreeMap<String, Vec<u8>>;
+
+/// How a command is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kill {
+    AroundPublication,
+    ThenClean,
+    Often,
+}
 
 /// The result of an undisturbed command.
 pub(crate) struct FaultFreeRun {
@@ -27,54 +40,64 @@ pub(crate) struct FaultFreeRun {
     pub(crate) after: Tree,
     siblings: Vec<String>,
     /// The time from the start of the command to the change of its target.
-    pub(crate) published: Duration,
+    published: Duration,
+    pub(crate) time: Duration,
+    /// Whether its report says that it changed something.
+    pub(crate) reports: bool,
 }
 
-/// Kills each command that writes around its publication, and runs it again.
-pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Report> {
+/// Kills each command that writes, and runs it again.
+pub(crate) fn run(rounds: &Rounds, kill: Kill, report: &mut Report) -> anyhow::Result<()> {
+    let loops = rounds.loops.unwrap_or(if kill == Kill::ThenClean { 50 } else { 100 });
+    let is_selected =
+        |name: &str| rounds.has(name) && (kill != Kill::ThenClean || name != "ingest-finish");
     let scratch = tempfile::tempdir()?;
-    let (zvf, mut random, mut report) = rounds.begin("rerun")?;
-    let place = scratch.path().join("place");
-    let all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
-    for case in all.iter().filter(|case| rounds.has(&case.name)) {
-        let fault_free = FaultFreeRun::prepare(&zvf, case, &place)?;
-        for round in 0..rounds.loops.unwrap_or(100) {
-            let checked = kill_and_rerun(&zvf, case, &fault_free, &place, &mut random)?;
-            report.count(checked.map_err(|error| format!("{}, {round}: {error}", case.name)));
+    run_cases(report, kill, scratch.path(), (SIZE, loops), is_selected)
+}
+
+/// Kills each command of a name that is selected `loops` times, on inputs of this size.
+pub(crate) fn run_cases(
+    report: &mut Report,
+    kill: Kill,
+    scratch: &Path,
+    (size, loops): (u64, u64),
+    is_selected: impl Fn(&str) -> bool,
+) -> anyhow::Result<()> {
+    let (zvf, mut random) = (report.zvf()?, report.random());
+    let place = scratch.join("place");
+    let mut left = 0_u64;
+    let mut all = prepare_cases(&zvf, scratch, &place, size)?;
+    if let Some(mesh) = all.iter().find(|case| case.name == "create-mesh" && kill == Kill::Often) {
+        let out_of_core = ["--shard", "none", "--memory-limit", "1MiB"].map(str::to_owned);
+        let words = [&mesh.words[..], &out_of_core].concat();
+        all.push(Case { name: "create-mesh-out-of-core".to_owned(), words, ..mesh.clone() });
+    }
+    for case in all {
+        if !is_selected(&case.name) {
+            continue;
+        }
+        let fault_free = FaultFreeRun::prepare(&zvf, &case, &place)?;
+        for round in 0..loops {
+            restore(&case, &place)?;
+            let kills = if kill == Kill::Often { 1 + random.next_below(4) } else { 1 };
+            let tried = (0..kills).try_for_each(|_| {
+                fault_free.kill(&zvf, &case, &place, kill, &mut random, &mut left)
+            });
+            let tried = tried.and_then(|()| fault_free.finish(&zvf, &case, &place));
+            report.count(tried.with_context(|| format!("{}, {round}", case.name)));
         }
     }
-    Ok(report)
+    report.print_note(&format!("{left} kills left something behind"));
+    Ok(())
 }
 
 impl FaultFreeRun {
-    /// Returns whether a file of this name may lie next to the target; `before` are the initial names.
+    /// Returns whether a name next to the target is there before the command, or after it without a fault.
     pub(crate) fn allows_name(&self, before: &[String], name: &String) -> bool {
         before.contains(name) || self.siblings.contains(name)
     }
 
-    /// Runs the command again on the target that a killed one left.
-    pub(crate) fn rerun(
-        &self,
-        zvf: &Path,
-        case: &Case,
-        found: Option<&Tree>,
-        target: &Path,
-    ) -> anyhow::Result<Result<(), String>> {
-        let output = Command::new(zvf).args(&case.words).output()?;
-        let code = output.status.code();
-        let is_done = found == Some(&self.after) && code.is_some() && code == case.done_code;
-        if code != Some(0) && !is_done {
-            let words = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Ok(Err(format!("run again, it ended with {code:?}: {}", words.trim())));
-        }
-        let again = read_tree(target);
-        if again.as_ref() != Some(&self.after) {
-            let differs = find_difference(&again.unwrap_or_default(), &self.after);
-            return Ok(Err(format!("run again, it made something else: {differs}")));
-        }
-        Ok(Ok(()))
-    }
-
+    /// Runs a command undisturbed.
     pub(crate) fn prepare(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
         restore(case, place)?;
         let target = place.join(case.target);
@@ -82,65 +105,89 @@ impl FaultFreeRun {
         let (start, old) = (Instant::now(), publication_mark(&target));
         let mut child = start_command(zvf, &case.words)?;
         let mut published = None;
-        let status = loop {
+        while child.try_wait()?.is_none() {
             if published.is_none() && publication_mark(&target) != old {
                 published = Some(start.elapsed());
             }
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            std::thread::sleep(STEP);
-        };
-        ensure!(status.success(), "{} in peace: {status}", case.name);
-        let published = published.unwrap_or_else(|| start.elapsed());
-        let after = read_tree(&target).with_context(|| format!("{} made nothing", case.name))?;
-        Ok(Self { before, after, siblings: list_names(place)?, published })
-    }
-}
-
-/// Kills the command once and runs it again.
-fn kill_and_rerun(
-    zvf: &Path,
-    case: &Case,
-    fault_free: &FaultFreeRun,
-    place: &Path,
-    random: &mut Random,
-) -> anyhow::Result<Result<(), String>> {
-    restore(case, place)?;
-    let target = place.join(case.target);
-    let (start, old) = (Instant::now(), publication_mark(&target));
-    let mut child = start_command(zvf, &case.words)?;
-    let shift = Duration::from_micros(random.next() % AROUND_MICROS);
-    let moment = match random.next_below(3) {
-        0 => Some(fault_free.published.saturating_sub(shift)),
-        1 => Some(fault_free.published + shift),
-        _ => None,
-    };
-    if let Some(moment) = moment {
-        std::thread::sleep(moment.saturating_sub(start.elapsed()));
-    } else {
-        while publication_mark(&target) == old && child.try_wait()?.is_none() {
             std::thread::sleep(STEP);
         }
-        std::thread::sleep(shift);
+        let (time, ended) = (start.elapsed(), child.wait_with_output()?);
+        let text = String::from_utf8_lossy(&ended.stderr);
+        ensure!(ended.status.success(), "{} in peace: {} {text}", case.name, ended.status);
+        let (published, reports) = (published.unwrap_or(time), says_changed(&ended));
+        let after = read_tree(&target).with_context(|| format!("{} made nothing", case.name))?;
+        Ok(Self { before, after, siblings: list_names(place)?, published, time, reports })
     }
-    child.kill()?;
-    child.wait()?;
-    let killed = read_tree(&target);
-    // A replaced store has no name for a moment where the system cannot exchange two.
-    let is_whole = killed == fault_free.before || killed.as_ref() == Some(&fault_free.after);
-    if !is_whole && !case.is_stepwise {
-        return Ok(Err("killed, it left neither the old nor the new".to_owned()));
+
+    /// Runs a command and kills it; the target is then the old or the new one.
+    fn kill(
+        &self,
+        zvf: &Path,
+        case: &Case,
+        place: &Path,
+        kill: Kill,
+        random: &mut Random,
+        left: &mut u64,
+    ) -> anyhow::Result<()> {
+        let target = place.join(case.target);
+        let before = list_names(place)?;
+        let (start, old) = (Instant::now(), publication_mark(&target));
+        let mut child = start_command(zvf, &case.words)?;
+        let shift = Duration::from_micros(random.next() % AROUND_MICROS);
+        let moment = match random.next_below(3) {
+            _ if kill != Kill::AroundPublication => {
+                let micros = u64::try_from(self.time.as_micros())? + AROUND_MICROS / 2;
+                Some(Duration::from_micros(random.next() % micros))
+            }
+            0 => Some(self.published.saturating_sub(shift)),
+            1 => Some(self.published + shift),
+            _ => None,
+        };
+        if let Some(moment) = moment {
+            std::thread::sleep(moment.saturating_sub(start.elapsed()));
+        } else {
+            while publication_mark(&target) == old && child.try_wait()?.is_none() {
+                std::thread::sleep(STEP);
+            }
+            std::thread::sleep(shift);
+        }
+        child.kill()?;
+        child.wait()?;
+        let odd = || -> anyhow::Result<Option<String>> {
+            let mut names = list_names(place)?.into_iter();
+            Ok(names.find(|name| !self.allows_name(&before, name)))
+        };
+        *left += u64::from(odd()?.is_some());
+        if kill == Kill::ThenClean {
+            let words = ["clean", "-q", "--all"];
+            let cleaned = Command::new(zvf).args(words).arg(&target).output()?;
+            let text = String::from_utf8_lossy(&cleaned.stderr);
+            ensure!(cleaned.status.success(), "clean ended with {}: {text}", cleaned.status);
+            ensure!(odd()?.is_none(), "{:?} remains after clean", odd()?);
+        }
+        let found = read_tree(&target);
+        let is_whole = found == self.before || found.as_ref() == Some(&self.after);
+        ensure!(is_whole || case.is_stepwise, "killed, it left neither the old nor the new");
+        Ok(())
     }
-    if let Err(failure) = fault_free.rerun(zvf, case, killed.as_ref(), &target)? {
-        return Ok(Err(failure));
+
+    /// Runs the command to its end after a kill.
+    fn finish(&self, zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<()> {
+        let target = place.join(case.target);
+        let is_made = read_tree(&target).as_ref() == Some(&self.after);
+        let output = Command::new(zvf).args(&case.words).output()?;
+        let code = output.status.code();
+        let is_done = is_made && code.is_some() && code == case.done_code;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(code == Some(0) || is_done, "run again, it ended with {code:?}: {text}");
+        let again = read_tree(&target).unwrap_or_default();
+        let differs = find_difference(&again, &self.after);
+        ensure!(again == self.after, "run again, it made something else: {differs}");
+        let left = list_names(place)?;
+        let is_alone = left == self.siblings || case.is_stepwise;
+        ensure!(is_alone, "left behind: {left:?}, in peace {:?}", self.siblings);
+        Ok(())
     }
-    let left = list_names(place)?;
-    // The folders that a repair keeps are numbered.
-    if left != fault_free.siblings && !case.is_stepwise {
-        return Ok(Err(format!("left behind: {left:?}, in peace {:?}", fault_free.siblings)));
-    }
-    Ok(Ok(()))
 }
 
 /// Restores the initial files in `place`, and nothing else.

@@ -18,20 +18,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use crate::Report;
 use crate::kill9::send_signal;
-use crate::serve::Client;
-use crate::{Program, Report};
+use crate::serve::{Client, Server};
 use archives::random::Random;
 
 /// Run every pair of roles on one store.
@@ -49,11 +48,6 @@ pub(crate) struct Roles {
     /// The names of the store.
     #[arg(long, value_enum, default_value_t = Form::Plain)]
     form: Form,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of pauses and commands.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 /// The names of the store.
@@ -91,10 +85,9 @@ impl Role {
 }
 
 impl Roles {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let zvf = self.program.path()?;
-        let mut report = Report { name: "roles", seed: self.seed, ..Report::default() };
-        let mut random = Random::new(self.seed);
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let zvf = report.zvf()?;
+        let mut random = report.random();
         let roles: Vec<Role> = Role::value_variants()
             .iter()
             .copied()
@@ -113,13 +106,13 @@ impl Roles {
                 let arena = Arena::new(&self, &zvf, scratch.path(), episode % 2 == 1)?;
                 let turns = TURNS.min(self.rounds - episode * TURNS);
                 for failure in arena.play(&group, turns, &mut random) {
-                    report.count(failure.map_err(|error| format!("{group:?}: {error}")));
+                    report.count(failure.with_context(|| format!("{group:?}")));
                 }
             }
             let (failures, time) = (report.failures - failures, begin.elapsed().as_secs());
             report.print_note(&format!("{group:?}: {failures} failures, {time} s"));
         }
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -176,27 +169,27 @@ impl<'a> Arena<'a> {
             turns: AtomicUsize::new(0),
             changes: Mutex::default(),
         };
-        anyhow::ensure!(arena.run_words(&arena.create_words(0)?)?.status.success(), "no store");
+        ensure!(arena.run_words(&arena.create_words(0)?)?.status.success(), "no store");
         match how.form {
             Form::Plain => {}
             Form::Link => std::os::unix::fs::symlink("a.zv", dir.join("link.zv"))?,
             Form::Pack => {
                 let packed = arena.run_words(&to_words(&["pack", "-q", "a.zv", "a.tet"]))?;
-                anyhow::ensure!(packed.status.success(), "no pack");
+                ensure!(packed.status.success(), "no pack");
             }
         }
         if has_journal {
-            arena.edit(arena.names[0]).map_err(anyhow::Error::msg)?;
+            arena.edit(arena.names[0])?;
         }
         Ok(arena)
     }
 
     /// Plays roles until each had its turns. Returns what each turn and the checks at the end
     /// found.
-    fn play(&self, roles: &[Role], turns: usize, random: &mut Random) -> Vec<Result<(), String>> {
+    fn play(&self, roles: &[Role], turns: usize, random: &mut Random) -> Vec<anyhow::Result<()>> {
         let seeds: Vec<u64> = roles.iter().map(|_| random.next()).collect();
         let had: Vec<AtomicUsize> = roles.iter().map(|_| AtomicUsize::new(0)).collect();
-        let play = |at: usize| -> Vec<Result<(), String>> {
+        let play = |at: usize| -> Vec<anyhow::Result<()>> {
             let mut random = Random::new(seeds[at]);
             let mut server = None;
             let mut found = Vec::new();
@@ -212,11 +205,11 @@ impl<'a> Arena<'a> {
             let play = &play;
             let threads: Vec<_> =
                 (0..roles.len()).map(|at| scope.spawn(move || play(at))).collect();
-            let panicked = |_| vec![Err("a role panicked".to_owned())];
+            let panicked = |_| vec![Err(anyhow!("a role panicked"))];
             let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
             ended.flatten().collect::<Vec<_>>()
         });
-        found.push(self.check_end().map_err(|error| format!("in the end: {error}")));
+        found.push(self.check_end().context("in the end"));
         found
     }
 
@@ -226,7 +219,7 @@ impl<'a> Arena<'a> {
         at: usize,
         random: &mut Random,
         server: &mut Option<Server>,
-    ) -> Result<(), String> {
+    ) -> anyhow::Result<()> {
         let name = self.names[at % 2];
         // An edit of a pack replaces it.
         let is_pack = name.ends_with(".tet");
@@ -241,7 +234,7 @@ impl<'a> Arena<'a> {
             Role::Edit => self.edit(name),
             Role::Replacement => {
                 let number = -self.next.fetch_add(1, Ordering::SeqCst);
-                let words = self.create_words(number).map_err(|error| error.to_string())?;
+                let words = self.create_words(number)?;
                 self.change(number, &words).map(drop)
             }
             Role::Rewrite => {
@@ -266,7 +259,7 @@ impl<'a> Arena<'a> {
     }
 
     /// Reads the store once; with a pause the reader is stopped after it.
-    fn read(&self, name: &str, pause: Option<Duration>, may_retry: bool) -> Result<(), String> {
+    fn read(&self, name: &str, pause: Option<Duration>, may_retry: bool) -> anyhow::Result<()> {
         let begin = Instant::now();
         let words = to_words(&["query", "-q", "--json", name, "--level", "0", "--format", "csv"]);
         let ended = || -> anyhow::Result<Output> {
@@ -279,13 +272,14 @@ impl<'a> Arena<'a> {
             }
             Ok(child.wait_with_output()?)
         };
-        let ended = ended().map_err(|error| error.to_string())?;
+        let ended = ended()?;
         if ended.status.success() {
             return self.check_view(&View::parse(&ended.stdout)?, begin, Instant::now());
         }
         let (class, text) = find_class(&ended);
         let is_right = may_retry && RETRIES.contains(&&*class);
-        if is_right { Ok(()) } else { Err(format!("a reader ended with {text}")) }
+        ensure!(is_right, "a reader ended with {text}");
+        Ok(())
     }
 
     fn ask_server(
@@ -293,43 +287,36 @@ impl<'a> Arena<'a> {
         name: &str,
         server: &mut Option<Server>,
         may_retry: bool,
-    ) -> Result<(), String> {
+    ) -> anyhow::Result<()> {
         let begin = Instant::now();
         let mut ask = || -> anyhow::Result<_> {
-            let Server(_, address) = match server {
+            let running = match server {
                 Some(running) => running,
                 None => server.insert(self.start_server(name)?),
             };
-            let mut client = Client::connect(*address)?;
+            let mut client = Client::connect(running.address)?;
             let target = format!("/api/{name}/query?level=0&format=csv");
             let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
             client.send(format!("GET {target} {head}").as_bytes())?;
             client.read_to_end()
         };
-        let answer = ask().map_err(|error| format!("{error:#}"))?;
+        let answer = ask()?;
         if answer.status() == Some(200) {
-            let body = answer.decode_body().ok_or("an answer that is cut off")?;
+            let body = answer.decode_body().context("an answer that is cut off")?;
             return self.check_view(&View::parse(&body)?, begin, Instant::now());
         }
         let text = String::from_utf8_lossy(answer.body()).into_owned();
         let is_right = may_retry && RETRIES.iter().any(|class| text.contains(class));
-        if is_right { Ok(()) } else { Err(format!("the server said {:?} {text}", answer.status())) }
+        ensure!(is_right, "the server said {:?} {text}", answer.status());
+        Ok(())
     }
 
     fn start_server(&self, name: &str) -> anyhow::Result<Server> {
-        let mut child =
-            self.start(&to_words(&["serve", name, "--json", "--bind", "127.0.0.1:0"]))?;
-        let mut line = String::new();
-        let out = child.stdout.take().context("the server has an output")?;
-        BufReader::new(out).read_line(&mut line)?;
-        let reply: Value = serde_json::from_str(&line).with_context(|| format!("said {line:?}"))?;
-        let url = reply["url"].as_str().unwrap_or_default();
-        let address = url.trim_start_matches("http://").trim_end_matches('/').parse()?;
-        Ok(Server(child, address))
+        Server::new(self.start(&to_words(&["serve", name, "--json", "--bind", "127.0.0.1:0"]))?)
     }
 
     /// Commits one transaction.
-    fn edit(&self, name: &str) -> Result<(), String> {
+    fn edit(&self, name: &str) -> anyhow::Result<()> {
         let number = self.next.fetch_add(1, Ordering::SeqCst);
         let script = format!("edit-{number}.jsonl");
         let x = number as f64 + 0.25;
@@ -338,98 +325,98 @@ impl<'a> Arena<'a> {
             json!({"op": "object.add", "positions": [[x, 0.25], [x, 30.25]], "attributes": {"g": [number, number], "h": [0, 0]}}),
         ];
         let lines = lines.map(|line| format!("{line}\n")).concat();
-        fs::write(self.dir.join(&script), lines).map_err(|error| error.to_string())?;
+        fs::write(self.dir.join(&script), lines)?;
         let words = to_words(&["edit", "--json", name, "--script", &script]);
         let Some(ended) = self.change(number, &words)? else { return Ok(()) };
         let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
         match report["changed"] {
             Value::Bool(true) => Ok(()),
-            _ => Err(format!("edit {number} ended with 0 and says {report}")),
+            _ => Err(anyhow!("edit {number} ended with 0 and says {report}")),
         }
     }
 
     /// Runs a change with a number. Returns the output of one that was acknowledged.
-    fn change(&self, number: i64, words: &[String]) -> Result<Option<Output>, String> {
+    fn change(&self, number: i64, words: &[String]) -> anyhow::Result<Option<Output>> {
         let begin = Instant::now();
         self.changes().insert(number, Change { begin, ended: None });
-        let ended = self.run_words(words).map_err(|error| error.to_string())?;
+        let ended = self.run_words(words)?;
         let (is_done, refused) = (ended.status.success(), check_writer(&ended));
         let is_unknown = find_class(&ended).0 == "CommitUnknown";
         let known = (!is_unknown).then_some((Instant::now(), is_done));
         self.changes().insert(number, Change { begin, ended: known });
-        refused.map_err(|error| format!("{words:?}: {error}"))?;
+        refused.with_context(|| format!("{words:?}"))?;
         Ok(is_done.then_some(ended))
     }
 
     /// Returns whether a writer did its work; it may be refused for the sake of another one.
-    fn run_writer(&self, words: &[&str]) -> Result<bool, String> {
+    fn run_writer(&self, words: &[&str]) -> anyhow::Result<bool> {
         let mut words = to_words(words);
         words.push("--json".to_owned());
-        let ended = self.run_words(&words).map_err(|error| error.to_string())?;
-        check_writer(&ended).map_err(|error| format!("{words:?}: {error}"))?;
+        let ended = self.run_words(&words)?;
+        check_writer(&ended).with_context(|| format!("{words:?}"))?;
         Ok(ended.status.success())
     }
 
-    fn check_end(&self) -> Result<(), String> {
+    fn check_end(&self) -> anyhow::Result<()> {
         let begin = Instant::now();
         for name in self.names {
             let words = to_words(&["query", "-q", name, "--level", "0", "--format", "csv"]);
-            let ended = self.run_words(&words).map_err(|error| error.to_string())?;
-            if !ended.status.success() {
-                return Err(format!("{name}: {}", find_class(&ended).1));
-            }
+            let ended = self.run_words(&words)?;
+            ensure!(ended.status.success(), "{name}: {}", find_class(&ended).1);
             let view = View::parse(&ended.stdout)?;
             self.check_view(&view, begin, Instant::now())?;
             for number in view.edits.keys() {
                 if let Some((_, false)) = self.changes().get(number).and_then(|edit| edit.ended) {
-                    return Err(format!("edit {number} was refused, and is there"));
+                    bail!("edit {number} was refused, and is there");
                 }
             }
         }
         let validated = self.run_words(&to_words(&["validate", "-q", self.names[0]]));
-        let validated = validated.map_err(|error| error.to_string())?;
+        let validated = validated?;
         let text = String::from_utf8_lossy(&validated.stdout);
         let first = text.lines().find(|line| line.contains("error")).unwrap_or_default();
-        if validated.status.success() { Ok(()) } else { Err(format!("not valid: {first}")) }
+        ensure!(validated.status.success(), "not valid: {first}");
+        Ok(())
     }
 
     /// Checks that the view is one state of the store between two moments.
-    fn check_view(&self, view: &View, begin: Instant, end: Instant) -> Result<(), String> {
+    fn check_view(&self, view: &View, begin: Instant, end: Instant) -> anyhow::Result<()> {
         let changes = self.changes().clone();
-        let last = *view.numbers.first().ok_or("no vertex")?;
-        if view.numbers.len() > 1 {
-            return Err(format!("mixed: vertices of the changes {:?}", view.numbers));
-        }
-        if view.first_rows != ROWS || view.edits.values().any(|rows| *rows != 2) {
-            return Err(format!("{} vertices, and of edits {:?}", view.first_rows, view.edits));
-        }
-        if last > 0 && !view.edits.contains_key(&last) {
-            return Err(format!("mixed: vertices of edit {last}, without its object"));
-        }
+        let last = *view.numbers.first().context("no vertex")?;
+        ensure!(view.numbers.len() <= 1, "mixed: vertices of the changes {:?}", view.numbers);
+        ensure!(
+            view.first_rows == ROWS && !view.edits.values().any(|rows| *rows != 2),
+            "{} vertices, and of edits {:?}",
+            view.first_rows,
+            view.edits
+        );
+        ensure!(
+            last <= 0 || view.edits.contains_key(&last),
+            "mixed: vertices of edit {last}, without its object"
+        );
         let is_before = |change: &Change| change.ended.is_some_and(|(at, done)| done && at < begin);
         // A store with a journal is not replaced: an acknowledged edit stays.
         let lost = |(number, change): &(&i64, &Change)| {
             **number > 0 && is_before(change) && !view.edits.contains_key(*number)
         };
         if let Some((number, _)) = changes.iter().find(lost) {
-            return Err(format!(
-                "lost: edit {number} was acknowledged, {:?} are there",
-                view.edits
-            ));
+            bail!("lost: edit {number} was acknowledged, {:?} are there", view.edits);
         }
-        let base = *view.bases.first().ok_or("no vertex")?;
+        let base = *view.bases.first().context("no vertex")?;
         let is_alone = view.bases.len() == 1 && (last > 0 || last == base);
         let is_begun = |number: &i64| changes.get(number).is_some_and(|change| change.begin < end);
-        if !is_alone || (base < 0 && !is_begun(&base)) || !view.edits.keys().all(is_begun) {
-            return Err(format!("mixed: vertices of the replacements {:?}", view.bases));
-        }
+        ensure!(
+            is_alone && (base >= 0 || is_begun(&base)) && view.edits.keys().all(is_begun),
+            "mixed: vertices of the replacements {:?}",
+            view.bases
+        );
         let ended = changes.get(&base).and_then(|change| change.ended).map(|(at, _)| at);
         let ended = if base == 0 { Some(self.begin) } else { ended };
         let newer = changes.range(..0).find(|(_, change)| {
             is_before(change) && ended.is_some_and(|ended| ended < change.begin)
         });
         match newer {
-            Some((number, _)) => Err(format!("lost: replacement {number}, {base} is there")),
+            Some((number, _)) => Err(anyhow!("lost: replacement {number}, {base} is there")),
             None => Ok(()),
         }
     }
@@ -463,17 +450,17 @@ impl<'a> Arena<'a> {
 }
 
 impl View {
-    fn parse(csv: &[u8]) -> Result<Self, String> {
+    fn parse(csv: &[u8]) -> anyhow::Result<Self> {
         let text = String::from_utf8_lossy(csv);
         let mut lines = text.lines();
         let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
         let mut view = Self::default();
         for line in lines {
             let fields: Vec<&str> = line.split(',').collect();
-            let value = |name: &str| -> Result<f64, String> {
+            let value = |name: &str| -> anyhow::Result<f64> {
                 let field = names.iter().position(|other| *other == name);
                 let field = field.and_then(|at| fields.get(at)?.parse().ok());
-                field.ok_or_else(|| format!("no {name} in {line:?} below {names:?}"))
+                field.with_context(|| format!("no {name} in {line:?} below {names:?}"))
             };
             let x = value("x")?;
             view.numbers.insert(value("g")? as i64);
@@ -485,17 +472,6 @@ impl View {
             }
         }
         Ok(view)
-    }
-}
-
-/// A server, and where it listens.
-struct Server(Child, std::net::SocketAddr);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.0.kill());
-        drop(self.0.wait());
     }
 }
 
@@ -512,11 +488,12 @@ fn find_class(ended: &Output) -> (String, String) {
 }
 
 /// Checks that a writer did its work, or was refused for the sake of another one.
-fn check_writer(ended: &Output) -> Result<(), String> {
+fn check_writer(ended: &Output) -> anyhow::Result<()> {
     let (class, text) = find_class(ended);
     let is_replacement = text.contains("without a journal");
     let is_right = ended.status.success() || is_replacement || REFUSALS.contains(&&*class);
-    if is_right { Ok(()) } else { Err(format!("a writer ended with {text}")) }
+    ensure!(is_right, "a writer ended with {text}");
+    Ok(())
 }
 
 /// The ways to rewrite a store in place.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, bail, ensure};
 use zvf_format::Class;
 use zvf_store::map::MappedFile;
 use zvf_store::signal::install_sigbus_handler;
@@ -23,39 +24,32 @@ pub(crate) struct Sigbus {
     /// The number of truncated files.
     #[arg(long, default_value_t = 200)]
     n: u64,
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 impl Sigbus {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         install_sigbus_handler()?;
         let dir = tempfile::tempdir()?;
-        let mut random = Random::new(self.seed);
-        let mut report = Report { name: "sigbus", seed: self.seed, ..Report::default() };
+        let mut random = report.random();
         // Files beyond the limit of watches are read without a map, without an error.
         let bystander = dir.path().join("bystander");
         write_read_only(&bystander, 1 << 20, 9)?;
         let still = MappedFile::map_if_immutable(&bystander)?;
         let still = still.ok_or_else(|| {
-            anyhow::anyhow!("nothing is mapped here: {} gives no leases", dir.path().display())
+            anyhow!("nothing is mapped here: {} gives no leases", dir.path().display())
         })?;
         let mut refused = 0;
         for n in 0..self.n {
             let path = dir.path().join(n.to_string());
-            report.count(
-                damage_during_read(&path, &mut random, &mut refused)
-                    .map_err(|why| format!("{n}: {why}")),
-            );
+            let checked = damage_during_read(&path, &mut random, &mut refused);
+            report.count(checked.with_context(|| n.to_string()));
             fs::remove_file(&path)?;
             let bytes = still.read(0, still.len())?;
-            report.count(match bytes.iter().all(|byte| *byte == 9) {
-                true => Ok(()),
-                false => Err(format!("{n}: another file was hit")),
-            });
+            let is_whole = bytes.iter().all(|byte| *byte == 9);
+            report.check(is_whole, || format!("{n}: another file was hit"));
         }
-        anyhow::ensure!(self.n < 20 || refused > 0, "no read met a file that had changed");
-        Ok(report)
+        ensure!(self.n < 20 || refused > 0, "no read met a file that had changed");
+        Ok(())
     }
 }
 
@@ -66,14 +60,13 @@ fn write_read_only(path: &Path, len: usize, byte: u8) -> std::io::Result<()> {
 }
 
 /// Damages one file on one thread while another reads it.
-fn damage_during_read(path: &Path, random: &mut Random, refused: &mut u64) -> Result<(), String> {
-    let to_text = |error: std::io::Error| error.to_string();
+fn damage_during_read(path: &Path, random: &mut Random, refused: &mut u64) -> anyhow::Result<()> {
     let len = 4096 * (1 + random.next_below(256)) + random.next_below(4096);
-    write_read_only(path, len, 7).map_err(to_text)?;
-    let file = MappedFile::map_if_immutable(path).map_err(|error| error.to_string())?;
-    let file = file.ok_or("it was not mapped")?;
-    fs::set_permissions(path, Permissions::from_mode(0o644)).map_err(to_text)?;
-    let writer = OpenOptions::new().write(true).open(path).map_err(to_text)?;
+    write_read_only(path, len, 7)?;
+    let file = MappedFile::map_if_immutable(path)?;
+    let file = file.context("it was not mapped")?;
+    fs::set_permissions(path, Permissions::from_mode(0o644))?;
+    let writer = OpenOptions::new().write(true).open(path)?;
     let (damage, cut) = (random.next_below(3), random.next_below(len));
     let reads: Vec<(u64, u64)> = (0..64)
         .map(|_| {
@@ -104,14 +97,14 @@ fn damage_during_read(path: &Path, random: &mut Random, refused: &mut u64) -> Re
             }
             match file.read(start, bytes) {
                 Ok(read) if read.iter().any(|byte| *byte != 7) => {
-                    return Err(format!("{bytes} bytes at {start} are of another version"));
+                    bail!("{bytes} bytes at {start} are of another version");
                 }
                 Ok(_) if was_done => {
-                    return Err(format!("{bytes} bytes at {start} of a file that is gone"));
+                    bail!("{bytes} bytes at {start} of a file that is gone");
                 }
                 Ok(_) => {}
                 Err(error) if error.class() == Class::FileChanged => *refused += 1,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

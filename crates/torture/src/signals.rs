@@ -16,76 +16,57 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
-use serde_json::{Value, json};
+use anyhow::{Context as _, bail, ensure};
+use serde_json::json;
 use zvf_edit::Place;
 
 use archives::random::Random;
 
 use crate::Report;
-use crate::commands::{Case, Rounds, prepare_cases, run_command};
+use crate::commands::{
+    Case, Rounds, prepare_cases, run_command, says_changed, start_command, start_with,
+};
 use crate::edits::apply_committed;
 use crate::kill9::send_signal;
-use crate::rerun::{Tree, read_tree, restore};
+use crate::rerun::{FaultFreeRun, read_tree, restore};
 
 /// Sends signals to each command that writes.
-pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Report> {
+pub(crate) fn run(rounds: &Rounds, report: &mut Report) -> anyhow::Result<()> {
     let scratch = archives::scratch();
-    let (zvf, mut random, mut report) = rounds.begin("signals")?;
+    let (zvf, mut random) = (report.zvf()?, report.random());
     let place = scratch.path().join("place");
     let mut all = prepare_cases(&zvf, scratch.path(), &place, SIZE)?;
     // A repair changes documents one by one.
     all.retain(|case| !case.is_stepwise);
     let edited = prepare_edited(&zvf, scratch.path(), &place)?;
-    all.extend(COMMITS.iter().map(|(name, target, words)| Case {
-        name: (*name).to_owned(),
-        before: edited.clone(),
-        words: words.iter().map(|word| place_word(word, &place)).collect(),
-        target,
-        done_code: None,
-        is_stepwise: false,
-    }));
+    all.extend(
+        COMMITS.iter().map(|(name, target, words)| Case {
+            target,
+            ..Case::new(name, &edited, words, &place)
+        }),
+    );
     for case in all.iter().filter(|case| rounds.has(&case.name)) {
         let failures = report.failures;
         let waits = case.words.last().is_some_and(|word| word == "-");
-        let fault_free = if waits { None } else { Some(FaultFreeRun::record(&zvf, case, &place)?) };
+        let fault_free =
+            if waits { None } else { Some(FaultFreeRun::prepare(&zvf, case, &place)?) };
         for round in 0..rounds.loops.unwrap_or(1000) {
             restore(case, &place)?;
             let sent = match &fault_free {
-                Some(fault_free) => fault_free.interrupt(&zvf, case, &place, &mut random)?,
-                None => interrupt_prompt(&zvf, case, &place, &mut random)?,
+                Some(fault_free) => fault_free.interrupt(&zvf, case, &place, &mut random),
+                None => interrupt_prompt(&zvf, case, &place, &mut random),
             };
-            report.count(sent.map_err(|error| format!("{}, {round}: {error}", case.name)));
+            report.count(sent.with_context(|| format!("{}, {round}", case.name)));
         }
         report.print_note(&format!("{}: {} failures", case.name, report.failures - failures));
     }
-    Ok(report)
-}
-
-/// What a command does without a signal.
-struct FaultFreeRun {
-    before: Option<Tree>,
-    after: Option<Tree>,
-    time: Duration,
-    /// Whether its report says that something changed.
-    reports: bool,
+    Ok(())
 }
 
 impl FaultFreeRun {
-    fn record(zvf: &Path, case: &Case, place: &Path) -> anyhow::Result<Self> {
-        restore(case, place)?;
-        let target = place.join(case.target);
-        let (before, begin) = (read_tree(&target), Instant::now());
-        let ended = Command::new(zvf).args(&case.words).output()?;
-        let (time, text) = (begin.elapsed(), String::from_utf8_lossy(&ended.stderr));
-        ensure!(ended.status.success(), "{} in peace: {} {text}", case.name, ended.status);
-        let after = read_tree(&target);
-        Ok(Self { before, after, time, reports: says_changed(&ended) })
-    }
-
     /// Sends one signal, sometimes two.
     fn interrupt(
         &self,
@@ -93,12 +74,12 @@ impl FaultFreeRun {
         case: &Case,
         place: &Path,
         random: &mut Random,
-    ) -> anyhow::Result<Result<(), String>> {
+    ) -> anyhow::Result<()> {
         let signal = random.choose(&SIGNALS);
         let moment = u64::try_from(self.time.as_micros())?;
         let moment = Duration::from_micros(random.next() % (moment + moment / 8));
         let is_repeated = random.next_below(4) == 0;
-        let mut child = start(zvf, &case.words, Stdio::null())?;
+        let mut child = start_command(zvf, &case.words)?;
         std::thread::sleep(moment);
         let mut sent = format!("{signal} after {moment:?}");
         let mut wait = END;
@@ -111,7 +92,7 @@ impl FaultFreeRun {
             }
         }
         let Some(status) = wait_for(&mut child, wait)? else {
-            return Ok(Err(format!("{sent}: it goes on")));
+            bail!("{sent}: it goes on");
         };
         let ended = child.wait_with_output()?;
         let store = place.join(case.target);
@@ -119,10 +100,10 @@ impl FaultFreeRun {
             && store.with_extension("zv.zvf").exists()
             && let Err(error) = apply_committed(&Place::from(store.as_path()))
         {
-            return Ok(Err(format!("{sent}: {status}, then {error}")));
+            bail!("{sent}: {status}, then {error}");
         }
         let found = read_tree(&store);
-        let (is_old, is_new) = (found == self.before, found == self.after);
+        let (is_old, is_new) = (found == self.before, found.as_ref() == Some(&self.after));
         let text = String::from_utf8_lossy(&ended.stderr);
         let is_unsure = is_repeated && text.contains("CommitUnknown");
         let is_right = match status.code() {
@@ -135,8 +116,8 @@ impl FaultFreeRun {
             (_, true) => "all is there",
             _ => "neither the old nor the new is there",
         };
-        let failure = format!("{sent}: {status}, and {there}: {}", text.trim());
-        Ok(if is_right { Ok(()) } else { Err(failure) })
+        ensure!(is_right, "{sent}: {status}, and {there}: {}", text.trim());
+        Ok(())
     }
 }
 
@@ -146,10 +127,10 @@ fn interrupt_prompt(
     case: &Case,
     place: &Path,
     random: &mut Random,
-) -> anyhow::Result<Result<(), String>> {
+) -> anyhow::Result<()> {
     let (store, signal) = (place.join(case.target), random.choose(&SIGNALS));
     let before = read_tree(&store);
-    let mut child = start(zvf, &case.words, Stdio::piped())?;
+    let mut child = start_with(zvf, &case.words, Stdio::piped())?;
     let mut script = child.stdin.take().context("a script")?;
     writeln!(script, "{}", json!({"op": "object.remove", "objects": [0]}))?;
     let mut reply = [0];
@@ -159,13 +140,11 @@ fn interrupt_prompt(
     let status = wait_for(&mut child, END_OF_SECOND)?;
     drop(script);
     drop(child.wait_with_output()?);
-    apply_committed(&Place::from(store.as_path())).map_err(anyhow::Error::msg)?;
+    apply_committed(&Place::from(store.as_path()))?;
     let is_old = read_tree(&store) == before;
-    Ok(match status.map(|status| status.code()) {
-        Some(Some(CANCELLED)) if is_old => Ok(()),
-        Some(code) => Err(format!("ended with {code:?}, nothing is there: {is_old}")),
-        None => Err(format!("it goes on after {signal}")),
-    })
+    let code = status.with_context(|| format!("it goes on after {signal}"))?.code();
+    ensure!(code == Some(CANCELLED) && is_old, "ended with {code:?}, nothing is there: {is_old}");
+    Ok(())
 }
 
 /// Waits for the end of a child; `None` when it does not end in time, and is killed.
@@ -180,23 +159,6 @@ fn wait_for(child: &mut Child, wait: Duration) -> anyhow::Result<Option<ExitStat
     child.kill()?;
     child.wait()?;
     Ok(None)
-}
-
-fn start(zvf: &Path, words: &[String], stdin: Stdio) -> anyhow::Result<Child> {
-    let mut command = Command::new(zvf);
-    command.args(words).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().with_context(|| format!("cannot start {}", zvf.display()))
-}
-
-/// Returns whether a report of an edit says that something changed.
-fn says_changed(ended: &Output) -> bool {
-    let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
-    report["changed"] == true
-}
-
-fn place_word(word: &str, place: &Path) -> String {
-    let name = word.strip_prefix('@').map(|name| place.join(name).display().to_string());
-    name.unwrap_or_else(|| word.to_owned())
 }
 
 /// Makes a store with a journal, outdated levels and waste; and what the commands read.

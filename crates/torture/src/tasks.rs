@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, ensure};
 use archives::Unpacked;
 use bytes::Bytes;
 use zvf_format::grid::ChunkShape;
@@ -59,11 +60,11 @@ impl Task {
             Self::CreateOver => create_store(target, 7, &Disk::default()).await?,
             Self::PackOver => std::fs::write(target, b"an older pack")?,
             Self::Pyramid | Self::Recompress | Self::Repair => {
-                for (name, bytes) in archives::files("pc3_basic") {
-                    let path = target.join(&name);
-                    std::fs::create_dir_all(path.parent().unwrap_or(target))?;
-                    std::fs::write(&path, damage_count(self, &name, bytes))?;
+                let mut files = archives::files("pc3_basic");
+                for (name, bytes) in &mut files {
+                    *bytes = damage_count(self, name, std::mem::take(bytes));
                 }
+                archives::write(target, &files);
             }
         }
         Ok(())
@@ -111,7 +112,7 @@ impl Task {
             }
             Self::Repair => {
                 let plan = zvf_repair::plan(&open().await?, NAME).await?;
-                anyhow::ensure!(!plan.is_empty(), "nothing to repair");
+                ensure!(!plan.is_empty(), "nothing to repair");
                 zvf_repair::apply_local_on(disk, target, &plan, &CommitGate::default())?;
             }
         }
@@ -145,7 +146,7 @@ fn damage_count(task: Task, name: &str, bytes: Vec<u8>) -> Vec<u8> {
 /// Creates a store of `count` points.
 async fn create_store(target: &Path, count: u8, disk: &Disk) -> anyhow::Result<()> {
     let shape = ChunkShape::new(&[2.0; 2])?;
-    let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;
+    let axes = Axis::spatial(2).context("two axes")?;
     let schema = Schema::new(Kind::PointCloud, axes, shape)?;
     let build = BuildOptions { replace: true, disk: disk.clone(), ..BuildOptions::default() };
     let options = WriteOptions { build, ..WriteOptions::default() };

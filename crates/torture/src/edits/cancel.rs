@@ -1,5 +1,6 @@
 //! `cancel`: an edit on an object store ends after a number of requests, as when its process dies or is dropped there.
 
+use anyhow::Context as _;
 use archives::faults::Fault;
 
 use super::{STORES, Subject, apply_committed, create_backend, list_files, place_in_backend};
@@ -11,22 +12,16 @@ pub(crate) fn run(every: u64, report: &mut Report) -> anyhow::Result<()> {
     for id in STORES {
         let subject = Subject::new(id)?;
         for last in [Fault::Reset, Fault::AnswerLost] {
-            let mut requests = 0_usize;
-            loop {
-                let (ended, checked) = cancel_edit(&subject, requests, &last);
-                report.count(checked);
-                if ended {
-                    break;
-                }
-                requests += usize::try_from(every.max(1))?;
-            }
+            report.count_until_ended(every, |requests| {
+                Ok(cancel_edit(&subject, usize::try_from(requests)?, &last))
+            })?;
         }
     }
     Ok(())
 }
 
 /// Returns whether the edit ended earlier, and whether the state is right.
-fn cancel_edit(subject: &Subject, requests: usize, last: &Fault) -> (bool, Result<(), String>) {
+fn cancel_edit(subject: &Subject, requests: usize, last: &Fault) -> (bool, anyhow::Result<()>) {
     let backend = create_backend(&subject.before);
     // All later requests: as many as an edit could ever send.
     for nth in requests..requests + MANY {
@@ -42,13 +37,13 @@ fn cancel_edit(subject: &Subject, requests: usize, last: &Fault) -> (bool, Resul
         Ok(report) => Ok(report.clone()),
         Err(_) => Err(zvf_edit::EditError::new(zvf_format::Class::CommitUnknown, "dead")),
     };
-    let checked = || -> Result<(), String> {
+    let checked = || -> anyhow::Result<()> {
         apply_committed(&place)?;
         let tree = list_files(&backend)?;
         subject.check_state(&outcome, &tree)?;
         subject.check_editable(&place, &tree)
     };
-    (is_over, checked().map_err(|error| format!("{requests} requests, then {last:?}: {error}")))
+    (is_over, checked().with_context(|| format!("{requests} requests, then {last:?}")))
 }
 
 /// The number of requests that are planned to fail.

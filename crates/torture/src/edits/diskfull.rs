@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use anyhow::{Context as _, bail, ensure};
 use serde_json::json;
 use zvf_edit::{Place, log};
 use zvf_format::Class;
@@ -11,7 +12,7 @@ use zvf_format::Class;
 use super::{NAME, apply_committed, commit_lines, read_tree, unpack_store};
 
 /// Edits a store on the disk at `dir` until it is full; returns how many edits were refused and done.
-pub(crate) fn fill_disk(dir: &Path, size: u64) -> Result<(u64, u64), String> {
+pub(crate) fn fill_disk(dir: &Path, size: u64) -> anyhow::Result<(u64, u64)> {
     let store = dir.join(NAME);
     if unpack_store("pl2_negative", &store).is_err() {
         return Ok((0, 0)); // not even the store fits
@@ -20,9 +21,8 @@ pub(crate) fn fill_disk(dir: &Path, size: u64) -> Result<(u64, u64), String> {
     let (mut done, mut refused) = (0_u64, 0_u64);
     for round in 0..MANY {
         let old = read_tree(&store);
-        let head = log(&place, None)
-            .map_err(|error| format!("{size} KiB, after {done} edits: {error}"))?
-            .len();
+        let head =
+            log(&place, None).with_context(|| format!("{size} KiB, after {done} edits"))?.len();
         let positions: Vec<[f64; 2]> = (0..200).map(|i| [f64::from(i), f64::from(round)]).collect();
         let ended = commit_lines(&place, &[json!({"op": "object.add", "positions": positions})]);
         match &ended {
@@ -30,20 +30,20 @@ pub(crate) fn fill_disk(dir: &Path, size: u64) -> Result<(u64, u64), String> {
             Err(error) if error.class == Class::NoSpace => {
                 refused += 1;
                 // A refused edit left nothing in the store, and recovery needs no space.
-                apply_committed(&place).map_err(|error| format!("{size} KiB: {error}"))?;
-                if read_tree(&store) != old {
-                    return Err(format!("{size} KiB: refused, and the store is another"));
-                }
-                if log(&place, None).map_or(0, |list| list.len()) != head {
-                    return Err(format!("{size} KiB: refused, and in the log"));
-                }
+                apply_committed(&place).with_context(|| format!("{size} KiB"))?;
+                ensure!(read_tree(&store) == old, "{size} KiB: refused, and the store is another");
+                ensure!(
+                    log(&place, None).map_or(0, |list| list.len()) == head,
+                    "{size} KiB: refused, and in the log"
+                );
                 return Ok((refused, done));
             }
-            Err(error) => return Err(format!("{size} KiB: {error}")),
+            Err(error) => bail!("{size} KiB: {error}"),
         }
-        if log(&place, None).map_or(0, |list| list.len()) != head + 1 {
-            return Err(format!("{size} KiB: acknowledged, and not in the log"));
-        }
+        ensure!(
+            log(&place, None).map_or(0, |list| list.len()) == head + 1,
+            "{size} KiB: acknowledged, and not in the log"
+        );
         let committed =
             ended.ok().and_then(|report| report["notices"].as_array().cloned()).unwrap_or_default();
         if committed.iter().any(|notice| notice["code"] == "not_applied_yet") {

@@ -14,7 +14,7 @@
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
 use archives::faults::{Conditions, Fault, FaultStore};
 use serde_json::{Value, json};
 use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
@@ -38,14 +38,10 @@ pub(crate) struct Doubles {
     /// Concurrent writers of a folder.
     #[arg(long, default_value_t = 8)]
     writers: usize,
-    /// Repeated in the report; nothing is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 impl Doubles {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "doubles", seed: self.seed, ..Report::default() };
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let scratch = archives::scratch();
         let store = scratch.path().join(NAME);
         unpack_store(STORE, &store)?;
@@ -61,7 +57,7 @@ impl Doubles {
             [("late", repeat_puts), ("begin again", begin_again), ("one epoch", take_one_epoch)];
         for (name, part) in parts {
             let failures = report.failures;
-            part(&files, self.every.max(1), &mut report)?;
+            part(&files, self.every.max(1), report)?;
             report.print_note(&format!("{name}: {} failures", report.failures - failures));
         }
         let failures = report.failures;
@@ -71,16 +67,12 @@ impl Doubles {
                     std::fs::remove_dir_all(path)?;
                 }
             }
-            for (name, bytes) in &files {
-                let path = store.join(name);
-                std::fs::create_dir_all(path.parent().unwrap_or(&store))?;
-                std::fs::write(path, bytes)?;
-            }
+            archives::write(&store, &Vec::from_iter(files.clone()));
             let raced = commit_at_once(&Place::from(store.as_path()), self.writers);
-            report.count(raced.map_err(|error| format!("folder, round {round}: {error}")));
+            report.count(raced.with_context(|| format!("folder, round {round}")));
         }
         report.print_note(&format!("folder: {} failures", report.failures - failures));
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -92,18 +84,18 @@ fn set_counter(object: u64, to: u64) -> [Value; 2] {
     ]
 }
 
-fn check_counter(place: &Place, object: u64, is: u64) -> Result<(), String> {
+pub(crate) fn check_counter(place: &Place, object: u64, is: u64) -> anyhow::Result<()> {
     let line = json!({"op": "expect", "object": object, "values": {"counter": is}});
-    commit_lines(place, &[line]).map(drop).map_err(|error| format!("afterwards: {error}"))
+    commit_lines(place, &[line]).map(drop).context("afterwards")
 }
 
 /// Checks that whoever failed was refused for the sake of another writer.
 fn check_refusals<'a>(
     ended: impl IntoIterator<Item = &'a Result<(), EditError>>,
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let errors = ended.into_iter().filter_map(|ended| ended.as_ref().err());
     match errors.into_iter().find(|error| !REFUSALS.contains(&error.class)) {
-        Some(error) => Err(error.to_string()),
+        Some(error) => Err(error.clone().into()),
         None => Ok(()),
     }
 }
@@ -118,7 +110,7 @@ fn repeat_puts(files: &Files, _every: usize, report: &mut Report) -> anyhow::Res
             let mut nth = 0;
             while let Some(checked) = repeat_put(files, conditions, is_undone, nth)? {
                 let what = format!("{conditions:?}, undone: {is_undone}, put {nth}");
-                report.count(checked.map_err(|error| format!("{what}: {error}")));
+                report.count(checked.context(what));
                 nth += 1;
             }
         }
@@ -132,7 +124,7 @@ fn repeat_put(
     conditions: Conditions,
     is_undone: bool,
     nth: usize,
-) -> anyhow::Result<Option<Result<(), String>>> {
+) -> anyhow::Result<Option<anyhow::Result<()>>> {
     let backend = create_backend(files);
     backend.set_conditions(conditions);
     let slow = Arc::new(backend.new_client());
@@ -147,7 +139,7 @@ fn repeat_put(
     };
     if let Err(error) = first {
         let is_right = error.class == Class::Unsupported;
-        return Ok((nth == 0).then(|| if is_right { Ok(()) } else { Err(error.to_string()) }));
+        return Ok((nth == 0).then(|| if is_right { Ok(()) } else { Err(error.into()) }));
     }
     slow.plan(at, Fault::Repeated);
     commit_lines(&place_in_backend(&slow), &set_counter(0, 1))?;
@@ -159,7 +151,7 @@ fn repeat_put(
             &[json!({"op": "object.set", "objects": [0], "values": {"counter": 2}})],
         )?),
     }
-    let expected = list_files(&backend).map_err(anyhow::Error::msg)?;
+    let expected = list_files(&backend)?;
     ensure!(block_on(slow.send_late()) == 1, "no put was repeated");
     let checked = || {
         apply_committed(&place)?;
@@ -168,15 +160,15 @@ fn repeat_put(
         // take the bytes of the log.
         let keys = expected.keys().chain(stored.keys());
         let found = match is_undone && conditions.tags_are_of_bytes {
-            true => read_files(&backend, keys.clone()).map_err(|error| error.to_string())?,
+            true => read_files(&backend, keys.clone())?,
             false => stored.clone(),
         };
         if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
-            return Err(format!("{key} is of an older commit"));
+            bail!("{key} is of an older commit");
         }
         check_counter(&place, 0, if is_undone { 0 } else { 2 })
     };
-    Ok(Some(checked().map_err(|error| format!("{request}: {error}"))))
+    Ok(Some(checked().context(request)))
 }
 
 /// The outcome of a writer on a thread of its own.
@@ -218,7 +210,7 @@ fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Resu
         };
         let checked = || {
             let is = match (&first, &third) {
-                (Ok(()), Ok(())) => return Err("both were acknowledged".to_owned()),
+                (Ok(()), Ok(())) => bail!("both were acknowledged"),
                 (Ok(()), Err(_)) => 1,
                 (Err(_), Ok(())) => 2,
                 (Err(_), Err(_)) => 0,
@@ -228,7 +220,7 @@ fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Resu
             check_counter(&place(), 1, 1)
         };
         let what = format!("a second writer at request {nth}, a third {later} later");
-        report.count(checked().map_err(|error| format!("{what}: {error}")));
+        report.count(checked().context(what));
     }
     Ok(())
 }
@@ -251,8 +243,8 @@ fn take_one_epoch(files: &Files, _every: usize, report: &mut Report) -> anyhow::
             check_counter(&place, 0, u64::from(first.is_ok()))?;
             check_counter(&place, 1, u64::from(second.is_ok()))
         };
-        report.count(checked().map_err(|error| {
-            format!("two single writers, at request {nth}: {error}; {first:?}, {second:?}")
+        report.count(checked().with_context(|| {
+            format!("two single writers, at request {nth}; {first:?}, {second:?}")
         }));
     }
     Ok(())
@@ -260,12 +252,12 @@ fn take_one_epoch(files: &Files, _every: usize, report: &mut Report) -> anyhow::
 
 /// Writers that read one head, four objects between them, and commit at one moment. At most one of
 /// each object may be acknowledged, and its value stays.
-fn commit_at_once(place: &Place, writers: usize) -> Result<(), String> {
+fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
     let objects = (writers / 2).clamp(1, OBJECTS);
     let lines: Vec<Value> = (0..objects)
         .map(|object| json!({"op": "object.set", "objects": [object], "values": {"counter": 0}}))
         .collect();
-    commit_lines(place, &lines).map_err(|error| error.to_string())?;
+    commit_lines(place, &lines)?;
     let barrier = Barrier::new(writers);
     let commit = |writer: usize| -> Result<(), EditError> {
         let begun = Editor::open(place, Path::new("."), CommitOptions::default());
@@ -292,7 +284,7 @@ fn commit_at_once(place: &Place, writers: usize) -> Result<(), String> {
         match *done {
             [] => check_counter(place, object as u64, 0)?,
             [writer] => check_counter(place, object as u64, writer as u64 + 1)?,
-            _ => return Err(format!("object {object}: {} were acknowledged", done.len())),
+            _ => bail!("object {object}: {} were acknowledged", done.len()),
         }
     }
     check_refusals(&ended)

@@ -2,10 +2,12 @@
 //!
 //! Without a clock nothing is retried, so that the journal sees every fault directly.
 
+use anyhow::{Context as _, ensure};
 use archives::faults::Fault;
 
 use super::{Subject, apply_committed, create_backend, list_files, place_in_backend};
 use crate::Report;
+use crate::remote::Sweep;
 use archives::random::Random;
 
 /// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair of a request and a
@@ -27,30 +29,15 @@ pub(crate) fn run(
     random: &mut Random,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let kinds = list_faults();
-    let mut taken = 0_usize;
+    let (kinds, mut taken) = (list_faults(), 0);
     for &id in stores {
         let subject = Subject::new(id)?;
-        let requests = count_requests(&subject)?;
-        for nth in 0..requests {
-            for kind in &kinds {
-                taken += 1;
-                if taken.is_multiple_of(every.max(1)) {
-                    report.count(run_edit(&subject, &[(nth, kind.clone())]));
-                }
-            }
-        }
-        for _ in 0..then_random / stores.len() as u64 {
-            let planned: Vec<_> = (0..1 + random.next_below(4))
-                .map(|_| {
-                    (
-                        random.next_below(requests * 3 / 2),
-                        kinds[random.next_below(kinds.len())].clone(),
-                    )
-                })
-                .collect();
-            report.count(run_edit(&subject, &planned));
-        }
+        let sweep = Sweep { kinds: &kinds, requests: count_requests(&subject)?, bursts: 0 };
+        sweep.run(
+            (every, &mut taken),
+            (then_random / stores.len() as u64, random),
+            |planned, _| report.count(run_edit(&subject, planned)),
+        );
     }
     Ok(())
 }
@@ -59,15 +46,15 @@ pub(crate) fn run(
 fn count_requests(subject: &Subject) -> anyhow::Result<usize> {
     let backend = create_backend(&subject.before);
     let ended = subject.edit(&place_in_backend(&backend));
-    anyhow::ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
+    ensure!(ended.is_ok(), "{}: without a fault: {ended:?}", subject.id);
     let requests = backend.requests().len();
-    let tree = list_files(&backend).map_err(anyhow::Error::msg)?;
-    subject.check_state(&ended, &tree).map_err(anyhow::Error::msg)?;
+    let tree = list_files(&backend)?;
+    subject.check_state(&ended, &tree)?;
     Ok(requests)
 }
 
 /// Runs one edit with these faults, and checks the state that the next writer finds.
-fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String> {
+fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> anyhow::Result<()> {
     let backend = create_backend(&subject.before);
     for (nth, fault) in planned {
         backend.plan(*nth, fault.clone());
@@ -81,13 +68,13 @@ fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> Result<(), String>
         })
         .collect();
     backend.forget();
-    let checked = || -> Result<(), String> {
+    let checked = || -> anyhow::Result<()> {
         apply_committed(&place)?;
         let tree = list_files(&backend)?;
         subject.check_state(&ended, &tree)?;
         subject.check_editable(&place, &tree)
     };
-    checked().map_err(|error| format!("{planned:?} at {at:?}: {error}"))
+    checked().with_context(|| format!("{planned:?} at {at:?}"))
 }
 
 fn list_faults() -> Vec<Fault> {

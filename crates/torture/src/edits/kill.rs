@@ -12,23 +12,37 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use clap::ValueEnum;
 use serde_json::{Value, json};
 use zvf_edit::{Place, log};
 
 use super::{Files, NAME, apply_committed, commit_lines, read_tree, unpack_store};
 use crate::Report;
-use archives::random::Random;
+use crate::commands::{run_command, start_command};
 
-/// The commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
+    /// Builds with the library.
+    Build,
+    /// `zvf create`.
+    Create,
+    /// `zvf create --overwrite`.
+    Overwrite,
+    /// `zvf ingest`.
+    Ingest,
+    /// `zvf pyramid`.
+    Pyramid,
+    /// `zvf edit`.
     Edit,
+    /// `zvf gc`.
     Gc,
+    /// `zvf undo`.
     Undo,
+    /// `zvf pyramid --refresh`.
     Refresh,
 }
 
@@ -38,9 +52,9 @@ pub(crate) fn run(
     zvf: &Path,
     dir: &Path,
     loops: u64,
-    random: &mut Random,
-) -> anyhow::Result<Report> {
-    let mut report = Report { name: "kill9", ..Report::default() };
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut random = report.random();
     let arena = Arena::new(what, zvf, dir)?;
     let longest = arena.measure_micros()?;
     for round in 0..loops {
@@ -48,10 +62,13 @@ pub(crate) fn run(
             arena.recreate_store()?;
         }
         let pause = Duration::from_micros(random.next() % (longest + longest / 4).max(1));
-        let done = arena.kill_command(pause)?;
-        report.count(done.map_err(|error| format!("{what:?}, round {round}, {pause:?}: {error}")));
+        report.count(
+            arena
+                .kill_command(pause)
+                .with_context(|| format!("{what:?}, round {round}, {pause:?}")),
+        );
     }
-    Ok(report)
+    Ok(())
 }
 
 struct Arena<'a> {
@@ -86,7 +103,7 @@ impl<'a> Arena<'a> {
         if self.what == What::Refresh {
             let address = self.address();
             let words = ["pyramid", "-q", "--in-place", &address, "--reference", "2,1"];
-            self.run_command(&words)?;
+            run_command(self.zvf, &words)?;
         }
         self.add_commits()
     }
@@ -94,7 +111,7 @@ impl<'a> Arena<'a> {
     fn add_commits(&self) -> anyhow::Result<()> {
         for n in 0..3 {
             let line = json!({"op": "object.add", "positions": [[n, -1], [n, -2]]});
-            commit_lines(&self.place(), &[line]).map_err(|error| anyhow::anyhow!("{error}"))?;
+            commit_lines(&self.place(), &[line])?;
         }
         Ok(())
     }
@@ -113,7 +130,7 @@ impl<'a> Arena<'a> {
             What::Edit => vec!["edit", "--replies", "--json", "--script"],
             What::Gc => vec!["gc", "--grace", "0s", "--keep", "1"],
             What::Undo => vec!["undo"],
-            What::Refresh => vec!["pyramid", "--refresh"],
+            _ => vec!["pyramid", "--refresh"],
         };
         let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         if self.what == What::Edit {
@@ -123,32 +140,23 @@ impl<'a> Arena<'a> {
         words
     }
 
-    fn run_command(&self, words: &[&str]) -> anyhow::Result<()> {
-        let ended = Command::new(self.zvf).args(words).output()?;
-        ensure!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
-        Ok(())
-    }
-
     /// Measures the microseconds of the command without a kill.
     fn measure_micros(&self) -> anyhow::Result<u64> {
         self.recreate_store()?;
         let begun = std::time::Instant::now();
         let words = self.words();
-        self.run_command(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+        run_command(self.zvf, &words)?;
         Ok(u64::try_from(begun.elapsed().as_micros())?)
     }
 
     /// Starts the command, kills it after a pause, and checks the store.
-    fn kill_command(&self, pause: Duration) -> anyhow::Result<Result<(), String>> {
+    fn kill_command(&self, pause: Duration) -> anyhow::Result<()> {
         if self.what != What::Edit {
             self.add_commits()?;
         }
         let before = read_tree(&self.store);
         let head = self.read_head()?;
-        let mut command = Command::new(self.zvf);
-        let started =
-            command.args(self.words()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = started.with_context(|| format!("cannot start {}", self.zvf.display()))?;
+        let mut child = start_command(self.zvf, &self.words())?;
         std::thread::sleep(pause);
         child.kill()?;
         let output = child.wait_with_output()?;
@@ -158,33 +166,26 @@ impl<'a> Arena<'a> {
             (reply["op"] == "commit").then(|| reply["head"].as_u64()).flatten()
         });
         let acknowledged = heads.max().unwrap_or(head);
-        Ok(self.check_store(&before, head, acknowledged))
+        self.check_store(&before, head, acknowledged)
     }
 
     fn read_head(&self) -> anyhow::Result<u64> {
-        let list = log(self.place(), Some(1)).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let list = log(self.place(), Some(1))?;
         Ok(list.first().and_then(|entry| entry["head"].as_u64()).unwrap_or(0))
     }
 
-    fn check_store(&self, before: &Files, head: u64, acknowledged: u64) -> Result<(), String> {
+    fn check_store(&self, before: &Files, head: u64, acknowledged: u64) -> anyhow::Result<()> {
         apply_committed(&self.place())?;
-        let now = self.read_head().map_err(|error| error.to_string())?;
-        if now < acknowledged {
-            return Err(format!("commit {acknowledged} was acknowledged, the head is {now}"));
-        }
+        let now = self.read_head()?;
+        ensure!(now >= acknowledged, "commit {acknowledged} was acknowledged, the head is {now}");
         let after = read_tree(&self.store);
         let allowed = match self.what {
             What::Edit => now <= acknowledged + 1,
             What::Gc => now == head && after == *before,
-            What::Undo | What::Refresh => now <= head + 1 && (now > head || after == *before),
+            _ => now <= head + 1 && (now > head || after == *before),
         };
-        if !allowed {
-            return Err(format!(
-                "the head was {head}, {acknowledged} was acknowledged, {now} is there"
-            ));
-        }
-        let validated = self.run_command(&["validate", "-q", "--depth", "5", &self.address()]);
-        validated.map_err(|error| error.to_string())
+        ensure!(allowed, "the head was {head}, {acknowledged} was acknowledged, {now} is there");
+        run_command(self.zvf, &["validate", "-q", "--depth", "5", &self.address()])
     }
 }
 

@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::{Context as _, anyhow, ensure};
 use archives::faults::FaultStore;
 use futures_util::StreamExt as _;
 use object_store::{ObjectStore, ObjectStoreExt as _};
@@ -70,9 +71,9 @@ impl Subject {
         ];
         let more = vec![json!({"op": "vertex.set", "vertices": all, "values": {"torture": 8}})];
         let place = Place::from(store.as_path());
-        commit_lines(&place, &lines).map_err(|error| anyhow::anyhow!("{id}: {error}"))?;
+        commit_lines(&place, &lines).context(id)?;
         let after = read_tree(&store);
-        anyhow::ensure!(before != after, "{id}: the edit changes nothing");
+        ensure!(before != after, "{id}: the edit changes nothing");
         Ok(Self { id, before, after, lines, more })
     }
 
@@ -86,30 +87,28 @@ impl Subject {
         &self,
         ended: &Result<Value, EditError>,
         settled: &Files,
-    ) -> Result<(), String> {
+    ) -> anyhow::Result<()> {
         let is_new = *settled == self.after;
-        if !is_new && *settled != self.before {
-            return Err(format!(
-                "{}: neither the old store nor the new one: {}",
-                self.id,
-                self.describe_difference(settled)
-            ));
-        }
+        ensure!(
+            is_new || *settled == self.before,
+            "{}: neither the old store nor the new one: {}",
+            self.id,
+            self.describe_difference(settled)
+        );
         match ended {
-            Ok(_) if !is_new => Err(format!("{}: acknowledged, and not there", self.id)),
+            Ok(_) if !is_new => Err(anyhow!("{}: acknowledged, and not there", self.id)),
             Err(error) if error.class == Class::CommitUnknown || !is_new => Ok(()),
-            Err(error) => Err(format!("{}: refused with {error}, and there", self.id)),
+            Err(error) => Err(anyhow!("{}: refused with {error}, and there", self.id)),
             Ok(_) => Ok(()),
         }
     }
 
     /// Checks that a recovered store can be edited.
-    pub(crate) fn check_editable(&self, place: &Place, settled: &Files) -> Result<(), String> {
+    pub(crate) fn check_editable(&self, place: &Place, settled: &Files) -> anyhow::Result<()> {
         if *settled == self.before {
-            self.edit(place).map_err(|error| format!("{}: afterwards: {error}", self.id))?;
+            self.edit(place).with_context(|| format!("{}: afterwards", self.id))?;
         }
-        commit_lines(place, &self.more)
-            .map_err(|error| format!("{}: one more edit: {error}", self.id))?;
+        commit_lines(place, &self.more).with_context(|| format!("{}: one more edit", self.id))?;
         Ok(())
     }
 
@@ -127,7 +126,7 @@ impl Subject {
 fn count_axes(files: &Files) -> anyhow::Result<usize> {
     let root: Value = serde_json::from_slice(&files["zarr.json"])?;
     let sizes = root["attributes"]["zarr_vectors"]["chunk_shape"].as_array().map(Vec::len);
-    sizes.ok_or_else(|| anyhow::anyhow!("zarr.json: no chunk_shape"))
+    sizes.context("zarr.json: no chunk_shape")
 }
 
 /// Runs these lines as one transaction.
@@ -141,8 +140,8 @@ pub(crate) fn commit_lines(place: &Place, lines: &[Value]) -> Result<Value, Edit
 }
 
 /// Opens a store for writing, which applies committed transactions.
-pub(crate) fn apply_committed(place: &Place) -> Result<(), String> {
-    commit_lines(place, &[]).map(drop).map_err(|error| format!("it cannot be opened: {error}"))
+pub(crate) fn apply_committed(place: &Place) -> anyhow::Result<()> {
+    commit_lines(place, &[]).map(drop).context("it cannot be opened")
 }
 
 /// Unpacks an archived store into a folder.
@@ -173,14 +172,14 @@ pub(crate) fn place_in_backend(backend: &Arc<FaultStore>) -> Place {
 }
 
 /// Returns the files of the store in it.
-pub(crate) fn list_files(backend: &Arc<FaultStore>) -> Result<Files, String> {
+pub(crate) fn list_files(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
     block_on(async {
         let mut files = Files::new();
         let listed: Vec<_> = backend.list(Some(&PREFIX.into())).collect().await;
         for meta in listed {
-            let location = meta.map_err(|error| error.to_string())?.location;
-            let got = backend.get(&location).await.map_err(|error| error.to_string())?;
-            let bytes = got.bytes().await.map_err(|error| error.to_string())?;
+            let location = meta?.location;
+            let got = backend.get(&location).await?;
+            let bytes = got.bytes().await?;
             let name = location.as_ref().strip_prefix(PREFIX).unwrap_or_default();
             files.insert(name.trim_start_matches('/').to_owned(), bytes.to_vec());
         }

@@ -15,8 +15,9 @@ mod store_io;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
-use zvf_edit::{CommitOptions, EditError, Editor, Place, Undo, undo};
+use zvf_edit::{CommitOptions, Editor, Place, Undo, undo};
 use zvf_model::Kind;
 
 use self::state::State;
@@ -41,9 +42,6 @@ pub(crate) struct EditModel {
     /// less on reading.
     #[arg(long, value_name = "N", default_value_t = 8)]
     transaction: usize,
-    /// The seed of the operations.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 /// One operation: its type, and the numbers that choose its target.
@@ -71,34 +69,29 @@ struct Subject {
 }
 
 impl EditModel {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "edit-model", seed: self.seed, ..Report::default() };
-        let mut random = Random::new(self.seed);
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let mut random = report.random();
         let subject = |(kind, with_objects)| Subject { kind, with_objects, levels: self.levels };
         let is_selected = |subject: &Subject| {
             self.kind.as_ref().is_none_or(|kind| subject.kind.token() == kind.as_str())
         };
         let subjects = SUBJECTS.iter().copied().map(subject);
         let subjects: Vec<Subject> = subjects.filter(is_selected).collect();
-        anyhow::ensure!(!subjects.is_empty(), "there is no such kind");
-        anyhow::ensure!(self.transaction > 0, "a transaction has at least one operation");
+        ensure!(!subjects.is_empty(), "there is no such kind");
+        ensure!(self.transaction > 0, "a transaction has at least one operation");
         let mut operations = 0;
         while operations < self.n {
             for subject in &subjects {
                 let run = make_transactions(&mut random, self.transaction);
                 operations +=
                     run.iter().map(|transaction| transaction.steps.len() as u64).sum::<u64>();
-                let done = run_transactions(*subject, &run)?;
-                report.count(match done {
-                    Ok(()) => Ok(()),
-                    Err(error) => {
-                        Err(format!("{subject:?}: {}", shrink_run(*subject, run, error)?))
-                    }
-                });
+                let done = run_transactions(*subject, &run);
+                let done = done.map_err(|error| shrink_run(*subject, run, error));
+                report.count(done.with_context(|| format!("{subject:?}")));
             }
         }
         report.print_note(&format!("{operations} operations"));
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -126,15 +119,15 @@ fn make_transactions(random: &mut Random, largest: usize) -> Vec<Transaction> {
 fn shrink_run(
     subject: Subject,
     mut run: Vec<Transaction>,
-    mut error: String,
-) -> anyhow::Result<String> {
+    mut error: anyhow::Error,
+) -> anyhow::Error {
     let mut size = run.len();
     while size > 0 {
         let mut at = 0;
         while at < run.len() {
             let mut fewer = run.clone();
             fewer.drain(at..(at + size).min(run.len()));
-            match run_transactions(subject, &fewer)? {
+            match run_transactions(subject, &fewer) {
                 Err(new_error) => (run, error) = (fewer, new_error),
                 Ok(()) => at += size,
             }
@@ -146,18 +139,18 @@ fn shrink_run(
         while step < run[at].steps.len() {
             let mut fewer = run.clone();
             fewer[at].steps.remove(step);
-            match run_transactions(subject, &fewer)? {
+            match run_transactions(subject, &fewer) {
                 Err(new_error) => (run, error) = (fewer, new_error),
                 Ok(()) => step += 1,
             }
         }
     }
     let steps: usize = run.iter().map(|transaction| transaction.steps.len()).sum();
-    Ok(format!("{error} (after {} transactions with {steps} operations)", run.len()))
+    error.context(format!("after {} transactions with {steps} operations", run.len()))
 }
 
 /// Runs the transactions on a new store and a new model.
-fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<Result<(), String>> {
+fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<()> {
     let scratch = archives::scratch();
     let store = scratch.path().join(NAME);
     let mut state = State::new(subject.kind, subject.with_objects);
@@ -170,49 +163,36 @@ fn run_transactions(subject: Subject, run: &[Transaction]) -> anyhow::Result<Res
     let mut head = 0;
     for (number, transaction) in run.iter().enumerate() {
         let mut lines = Vec::new();
-        let done = commit_transaction(&place, transaction, &mut state, &mut lines);
-        let in_transaction =
-            |error: String| format!("transaction {number}, {}: {error}", json!(lines));
-        match done {
-            Ok(Some(new)) => head = new,
-            // An uncommitted transaction assigned no ids.
-            Ok(None) => state.forget_ids_since(&history[&head]),
-            Err(error) => return Ok(Err(in_transaction(error))),
-        }
-        if transaction.drops {
-            state = history[&head].clone().with_used_ids_of(&state);
-        }
-        history.insert(head, state.clone());
-        if transaction.undoes > 0 && head >= transaction.undoes {
-            let target = Undo::To(head - transaction.undoes);
-            let undone = undo(&place, target, &CommitOptions::default());
-            let report = match undone {
-                Ok(report) => report,
-                Err(error) => return Ok(Err(in_transaction(format!("undo: {error}")))),
-            };
-            let then = history[&(head - transaction.undoes)].clone();
-            state = then.with_used_ids_of(&state);
-            head = report["head"].as_u64().unwrap_or(head);
-            history.insert(head, state.clone());
-        }
-        let compared = read_contents(&store, &state).and_then(|found| state.compare(&found));
-        if let Err(error) = compared.and_then(|()| check_groups(&place, &state)) {
-            return Ok(Err(in_transaction(error)));
-        }
-        if transaction.validates && subject.levels > 0 {
-            match levels::refresh_and_compare(&store) {
-                Ok(new) => head = new,
-                Err(error) => return Ok(Err(in_transaction(error))),
+        let mut check = || -> anyhow::Result<()> {
+            match commit_transaction(&place, transaction, &mut state, &mut lines)? {
+                Some(new) => head = new,
+                // An uncommitted transaction assigned no ids.
+                None => state.forget_ids_since(&history[&head]),
+            }
+            if transaction.drops {
+                state = history[&head].clone().with_used_ids_of(&state);
             }
             history.insert(head, state.clone());
-        }
-        if transaction.validates
-            && let Err(error) = validate_store(&store)
-        {
-            return Ok(Err(in_transaction(error)));
-        }
+            if transaction.undoes > 0 && head >= transaction.undoes {
+                let target = head - transaction.undoes;
+                let undone = undo(&place, Undo::To(target), &CommitOptions::default());
+                let report = undone.context("undo")?;
+                state = history[&target].clone().with_used_ids_of(&state);
+                head = report["head"].as_u64().unwrap_or(head);
+                history.insert(head, state.clone());
+            }
+            state.compare(&read_contents(&store, &state)?)?;
+            // Groups have the members of the model.
+            super::commit_lines(&place, &state.group_checks().collect::<Vec<_>>())?;
+            if transaction.validates && subject.levels > 0 {
+                head = levels::refresh_and_compare(&store)?;
+                history.insert(head, state.clone());
+            }
+            if transaction.validates { validate_store(&store) } else { Ok(()) }
+        };
+        check().with_context(|| format!("transaction {number}, {}", json!(lines)))?;
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Runs one transaction; returns the new head where it changed something.
@@ -221,15 +201,13 @@ fn commit_transaction(
     transaction: &Transaction,
     state: &mut State,
     lines: &mut Vec<Value>,
-) -> Result<Option<u64>, String> {
-    let to_text = |error: EditError| error.to_string();
-    let mut editor =
-        Editor::open(place, Path::new("."), CommitOptions::default()).map_err(to_text)?;
-    editor.line(1, r#"{"op":"begin"}"#).map_err(to_text)?;
+) -> anyhow::Result<Option<u64>> {
+    let mut editor = Editor::open(place, Path::new("."), CommitOptions::default())?;
+    editor.line(1, r#"{"op":"begin"}"#)?;
     for step in &transaction.steps {
         if let Some(line) = state.plan_operation(*step) {
             lines.push(line.clone());
-            let reply = editor.line(1 + lines.len() as u64, &line.to_string()).map_err(to_text)?;
+            let reply = editor.line(1 + lines.len() as u64, &line.to_string())?;
             let ids: Vec<i64> = reply
                 .iter()
                 .flat_map(|reply| reply.fields["ids"].as_array().cloned().unwrap_or_default())
@@ -242,15 +220,9 @@ fn commit_transaction(
         return Ok(None);
     }
     let last = 2 + lines.len() as u64;
-    let reply = editor.line(last, r#"{"op":"commit"}"#).map_err(to_text)?;
+    let reply = editor.line(last, r#"{"op":"commit"}"#)?;
     let fields = reply.map(|reply| reply.fields).unwrap_or_default();
     Ok(fields["head"].as_u64().filter(|_| fields["changed"] == true))
-}
-
-/// Checks that groups have the members of the model.
-fn check_groups(place: &Place, state: &State) -> Result<(), String> {
-    let lines: Vec<Value> = state.group_checks().collect();
-    super::commit_lines(place, &lines).map(drop).map_err(|error| error.to_string())
 }
 
 const SUBJECTS: [(Kind, bool); 8] = [

@@ -10,14 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, bail, ensure};
 use archives::faults::{Fault, FaultStore, Request};
 use futures_util::TryStreamExt as _;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use serde_json::{Value, json};
-use zvf_edit::{CommitOptions, EditError, Editor, Place, Side, diff, log};
+use zvf_edit::{CommitOptions, Editor, Place, Side, diff, log};
 use zvf_format::Class;
 
+use super::doubles::check_counter;
 use super::{
     Files, NAME, PREFIX, block_on, commit_lines, create_backend, place_in_backend, read_tree,
     unpack_store,
@@ -33,16 +34,12 @@ pub(crate) struct Race {
     /// The number of acknowledged commits.
     #[arg(long, default_value_t = 1000)]
     commits: u64,
-    /// Repeated in the report; nothing is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 impl Race {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "race", seed: self.seed, ..Report::default() };
-        run(self.writers.max(1), self.commits, &mut report)?;
-        Ok(report)
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        run(self.writers.max(1), self.commits, report)?;
+        Ok(())
     }
 }
 
@@ -66,17 +63,17 @@ fn run(writers: usize, commits: u64, report: &mut Report) -> anyhow::Result<()> 
     let [kept, lost] = [count_lost_commits(&files, false), count_lost_commits(&files, true)];
     report.count(match kept? {
         0 => Ok(()),
-        lost => Err(format!("{lost} acknowledged commits were lost")),
+        lost => Err(anyhow!("{lost} acknowledged commits were lost")),
     });
     // The control: without conditions commits must be lost.
-    let missed = || Err("without conditions nothing was lost".to_owned());
-    report.count(if lost? > 0 { Ok(()) } else { missed() });
+    let missed = || "without conditions nothing was lost".to_owned();
+    report.check(lost? > 0, missed);
     let blind: Arc<FaultStore> = create_backend(&files);
     blind.ignore_conditions(true);
     // A writer that does not trust the backend detects it.
     let refused = commit_lines(&place_in_backend(&blind), &[json!({"op": "group.add"})]);
     let is_refused = matches!(&refused, Err(error) if error.class == Class::Unsupported);
-    report.count(if is_refused { Ok(()) } else { Err(format!("a blind backend: {refused:?}")) });
+    report.check(is_refused, || format!("a blind backend: {refused:?}"));
     Ok(())
 }
 
@@ -101,7 +98,7 @@ fn count_lost_commits(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
     backend.ignore_conditions(is_blind);
     let (_, at) = add_group(&backend, Some((nth, record.clone().into())))?;
     let txid = &report["commits"][0]["txid"];
-    anyhow::ensure!(txid.is_string(), "the report names no transaction: {report}");
+    ensure!(txid.is_string(), "the report names no transaction: {report}");
     let exists = log(&at, None)?.iter().any(|entry| entry["txid"] == *txid);
     Ok(u64::from(!exists))
 }
@@ -146,15 +143,14 @@ struct Counts {
     counted: AtomicU64,
 }
 
-fn race_writers(place: &Place, before: &Path, writers: usize, commits: u64) -> Result<(), String> {
-    let to_text = |error: EditError| error.to_string();
+fn race_writers(place: &Place, before: &Path, writers: usize, commits: u64) -> anyhow::Result<()> {
     let begin = [
         json!({"op": "column.add", "scope": "object", "name": "counter", "dtype": "int64"}),
         json!({"op": "object.set", "objects": [COUNTED], "values": {"counter": 0}}),
     ];
-    commit_lines(place, &begin).map_err(to_text)?;
+    commit_lines(place, &begin)?;
     let counts = Counts::default();
-    let failures: Vec<String> = std::thread::scope(|scope| {
+    let failures: Vec<anyhow::Error> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers)
             .map(|writer| {
                 let counts = &counts;
@@ -166,31 +162,28 @@ fn race_writers(place: &Place, before: &Path, writers: usize, commits: u64) -> R
         let ended = threads.into_iter().map(|thread| thread.join());
         ended
             .filter_map(|ended| {
-                ended.map_or_else(|_| Some("a writer panicked".to_owned()), Result::err)
+                ended.map_or_else(|_| Some(anyhow!("a writer panicked")), Result::err)
             })
             .collect()
     });
-    if let Some(failure) = failures.first() {
-        return Err(failure.clone());
+    if let Some(failure) = failures.into_iter().next() {
+        return Err(failure);
     }
-    let list = log(place, None).map_err(to_text)?;
-    if list.len() as u64 != commits + 1 {
-        return Err(format!(
-            "{} commits in the log, {} were acknowledged",
-            list.len(),
-            commits + 1
-        ));
-    }
+    let list = log(place, None)?;
+    ensure!(
+        list.len() as u64 == commits + 1,
+        "{} commits in the log, {} were acknowledged",
+        list.len(),
+        commits + 1
+    );
     let counted = counts.counted.load(Ordering::SeqCst);
-    check_counter(place, counted).map_err(|error| format!("counted to {counted}: {error}"))?;
+    check_counter(place, COUNTED, counted).with_context(|| format!("counted to {counted}"))?;
     let sides =
         [Side { place: before.into(), head: None }, Side { place: place.clone(), head: None }];
-    let found = diff(&sides[0], &sides[1]).map_err(to_text)?;
+    let found = diff(&sides[0], &sides[1])?;
     let added = found["objects"]["added"].as_array().map_or(0, Vec::len) as u64;
     let expected = counts.added.load(Ordering::SeqCst);
-    if added != expected {
-        return Err(format!("the store has {added} objects, {expected} were added"));
-    }
+    ensure!(added == expected, "the store has {added} objects, {expected} were added");
     Ok(())
 }
 
@@ -200,14 +193,15 @@ fn commit_repeatedly(
     writer: usize,
     share: u64,
     counts: &Counts,
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let mut done = 0;
     let mut tries = 0_u64;
     while done < share {
         tries += 1;
-        if tries > share * 2000 + 10_000 {
-            return Err(format!("writer {writer}: {tries} tries for {done} commits"));
-        }
+        ensure!(
+            tries <= share * 2000 + 10_000,
+            "writer {writer}: {tries} tries for {done} commits"
+        );
         let adds = (done + writer as u64).is_multiple_of(2);
         let seen = counts.counted.load(Ordering::SeqCst);
         let lines: Vec<Value> = if adds {
@@ -229,32 +223,27 @@ fn commit_repeatedly(
                 done += 1;
             }
             Err(error) if AGAIN.contains(&error.class) => {}
-            Err(error) => return Err(format!("writer {writer}: {error}")),
+            Err(error) => bail!("writer {writer}: {error}"),
         }
     }
     Ok(())
 }
 
-fn check_counter(place: &Place, counted: u64) -> Result<(), EditError> {
-    let line = json!({"op": "expect", "object": COUNTED, "values": {"counter": counted}});
-    commit_lines(place, &[line]).map(drop)
-}
-
 /// Checks that each record names the one before it by its checksum.
-fn check_chain(store: &Path) -> Result<(), String> {
-    let to_text = |error: std::io::Error| error.to_string();
+fn check_chain(store: &Path) -> anyhow::Result<()> {
     let log = store.with_file_name(format!("{NAME}.zvf")).join("log");
-    let mut names: Vec<_> =
-        std::fs::read_dir(&log).map_err(to_text)?.flatten().map(|entry| entry.path()).collect();
+    let mut names: Vec<_> = std::fs::read_dir(&log)?.flatten().map(|entry| entry.path()).collect();
     names.sort();
     let mut previous = Value::Null;
     for (number, path) in (1_u64..).zip(&names) {
-        let text = std::fs::read_to_string(path).map_err(to_text)?;
+        let text = std::fs::read_to_string(path)?;
         let body = text.lines().next().unwrap_or_default();
-        let record: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
-        if record["seq"] != number || record["previous"] != previous {
-            return Err(format!("{}: the chain is broken", path.display()));
-        }
+        let record: Value = serde_json::from_str(body)?;
+        ensure!(
+            record["seq"] == number && record["previous"] == previous,
+            "{}: the chain is broken",
+            path.display()
+        );
         previous = json!(format!("{:08x}", crc32c::crc32c(text.as_bytes())));
     }
     Ok(())
@@ -267,6 +256,6 @@ const STORE: &str = "pl2_negative";
 /// The commit point of the first commit.
 const FIRST_RECORD: &str = "data/a.zv.zvf/log/00000000000000000001";
 /// The object whose column is incremented.
-const COUNTED: i64 = 0;
+const COUNTED: u64 = 0;
 /// The number of commits on the object store, which has no lock to wait for.
 const REMOTE_COMMITS: u64 = 200;

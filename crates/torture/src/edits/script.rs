@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::Value;
 
-use crate::{Program, Report};
+use crate::Report;
 
 /// Run a folder of editing scenarios with their answers.
 #[derive(Debug, clap::Args)]
@@ -25,17 +25,11 @@ pub(crate) struct EditScript {
     /// Run only every Nth of them.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    #[command(flatten)]
-    program: Program,
-    /// Repeated in the report; nothing is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 impl EditScript {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "edit-script", seed: self.seed, ..Report::default() };
-        let zvf = self.program.path()?;
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let zvf = report.zvf()?;
         let mut archives: Vec<PathBuf> = fs::read_dir(&self.dir)
             .with_context(|| format!("cannot list {}", self.dir.display()))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -50,15 +44,16 @@ impl EditScript {
             archives.iter().filter(|path| is_selected(path)).step_by(self.every.max(1)).collect();
         ensure!(!chosen.is_empty(), "{}: no scenario", self.dir.display());
         for archive in chosen {
-            let done = run_scenario(&zvf, archive)?;
-            report.count(done.map_err(|error| format!("{}: {error}", archive.display())));
+            report.count(
+                run_scenario(&zvf, archive).with_context(|| format!("{}", archive.display())),
+            );
         }
-        Ok(report)
+        Ok(())
     }
 }
 
 /// Runs the steps of one scenario.
-fn run_scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>> {
+fn run_scenario(zvf: &Path, archive: &Path) -> anyhow::Result<()> {
     let scratch = tempfile::tempdir()?;
     let unpacked =
         Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(scratch.path()).status()?;
@@ -71,21 +66,19 @@ fn run_scenario(zvf: &Path, archive: &Path) -> anyhow::Result<Result<(), String>
     let expected: Value = serde_json::from_slice(&fs::read(dir.join("expected.json"))?)?;
     let store = dir.join("store.zarrvectors");
     for (number, step) in expected["steps"].as_array().into_iter().flatten().enumerate() {
-        let in_step = |error: String| format!("step {number} ({}): {error}", step["cmd"]);
-        let ended = run_step(zvf, &dir, &store, step)?;
-        if let Err(error) = compare_outcome(&ended, step) {
-            return Ok(Err(in_step(error)));
-        }
-        let state = match &step["state"] {
-            Value::String(name) if name == "before" => &expected["before"],
-            Value::String(name) => &expected["states"][name],
-            _ => continue,
+        let check = || {
+            compare_outcome(&run_step(zvf, &dir, &store, step)?, step)?;
+            match &step["state"] {
+                Value::String(name) if name == "before" => {
+                    check_state(zvf, &store, &expected["before"])
+                }
+                Value::String(name) => check_state(zvf, &store, &expected["states"][name]),
+                _ => Ok(()),
+            }
         };
-        if let Err(error) = check_state(zvf, &store, state)? {
-            return Ok(Err(in_step(error)));
-        }
+        check().with_context(|| format!("step {number} ({})", step["cmd"]))?;
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 fn run_step(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Result<Output> {
@@ -103,11 +96,13 @@ fn run_step(zvf: &Path, dir: &Path, store: &Path, step: &Value) -> anyhow::Resul
 }
 
 /// Compares the outcome of a step.
-fn compare_outcome(ended: &Output, step: &Value) -> Result<(), String> {
+fn compare_outcome(ended: &Output, step: &Value) -> anyhow::Result<()> {
     let exit = ended.status.code().map_or(-1, i64::from);
-    if step["exit"].as_i64().is_some_and(|expected| expected != exit) {
-        return Err(format!("exit {exit}, expected {}", step["exit"]));
-    }
+    ensure!(
+        step["exit"].as_i64().is_none_or(|expected| expected == exit),
+        "exit {exit}, expected {}",
+        step["exit"]
+    );
     let text = String::from_utf8_lossy(&ended.stdout);
     let Some(report) = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok())
     else {
@@ -120,20 +115,20 @@ fn compare_outcome(ended: &Output, step: &Value) -> Result<(), String> {
         ("changed", &report["changed"]),
     ] {
         if let Some(expected) = step.get(name).filter(|expected| *expected != found) {
-            return Err(format!("{name} is {found}, expected {expected}"));
+            bail!("{name} is {found}, expected {expected}");
         }
     }
     let commits = report["commits"].as_array().map(Vec::len);
     match step["commits"].as_u64() {
         Some(expected) if commits.is_some_and(|found| found as u64 != expected) => {
-            Err(format!("{commits:?} commits, expected {expected}"))
+            Err(anyhow!("{commits:?} commits, expected {expected}"))
         }
         _ => Ok(()),
     }
 }
 
 /// Compares the objects, groups and bounds of a store, and validates it.
-fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result<(), String>> {
+fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<()> {
     let json = |words: &[&str]| -> anyhow::Result<Value> {
         let ended = Command::new(zvf).args(words).arg(store).arg("--json").output()?;
         Ok(serde_json::from_slice(&ended.stdout).unwrap_or_default())
@@ -149,24 +144,22 @@ fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<Result
     let level = &info["levels"][0];
     let kinds = std::iter::once(level).chain(level["default_zvf"].as_array().into_iter().flatten());
     let found: Option<u64> = kinds.map(|kind| kind["vertices"].as_u64()).sum();
-    if found.is_some_and(|found| found != expected) {
-        return Ok(Err(format!("{found:?} vertices, expected {expected}")));
-    }
-    if !state["bounds"].is_null() && info["bounds"] != state["bounds"] {
-        return Ok(Err(format!("bounds {}, expected {}", info["bounds"], state["bounds"])));
-    }
+    ensure!(found.is_none_or(|found| found == expected), "{found:?} vertices, expected {expected}");
+    ensure!(
+        state["bounds"].is_null() || info["bounds"] == state["bounds"],
+        "bounds {}, expected {}",
+        info["bounds"],
+        state["bounds"]
+    );
     let groups = json(&["group"])?;
     let count = |value: &Value| value.as_array().map(Vec::len);
-    if count(&groups).is_some() && count(&groups) != count(&state["groups"]) {
-        return Ok(Err(format!(
-            "{:?} groups, expected {:?}",
-            count(&groups),
-            count(&state["groups"])
-        )));
-    }
+    ensure!(
+        count(&groups).is_none() || count(&groups) == count(&state["groups"]),
+        "{:?} groups, expected {:?}",
+        count(&groups),
+        count(&state["groups"])
+    );
     let ended = Command::new(zvf).args(["validate", "-q", "--depth", "5"]).arg(store).output()?;
-    Ok(match ended.status.success() {
-        true => Ok(()),
-        false => Err(format!("validate: {}", String::from_utf8_lossy(&ended.stdout))),
-    })
+    ensure!(ended.status.success(), "validate: {}", String::from_utf8_lossy(&ended.stdout));
+    Ok(())
 }

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, ensure};
 
 use super::input::{self, Input};
-use super::{check_nothing_left, kill_within, start_command};
+use super::{check_nothing_left, create_folders, kill_within};
 use crate::Report;
+use crate::commands::start_command;
 use archives::random::Random;
 
 /// The tasks of one stage, by their numbers.
@@ -25,12 +26,10 @@ pub(super) fn run(
     dir: &Path,
     loops: u64,
     writers: usize,
-    random: &mut Random,
-) -> anyhow::Result<Report> {
-    let mut report = Report { name: "kill9-ingest", ..Report::default() };
-    let (inputs, place) = (dir.join("inputs"), dir.join("place"));
-    fs::create_dir_all(&inputs)?;
-    fs::create_dir_all(&place)?;
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut random = report.random();
+    let [inputs, place] = create_folders(dir)?;
     let mut stores = Vec::new();
     for input in input::write_inputs(&inputs)? {
         let ingestion = Ingestion { zvf, input, store: inputs.join("a.zv"), place: inputs.clone() };
@@ -48,9 +47,9 @@ pub(super) fn run(
         let (input, tree, time) = stores.swap_remove(round % stores.len());
         let ingestion = Ingestion { zvf, input, store: place.join("a.zv"), place: place.clone() };
         let name = ingestion.input.name;
-        ingestion.run_round(&mut report, writers.max(1), time, random)?;
+        ingestion.run_round(report, writers.max(1), time, &mut random)?;
         let same = archives::tree(&ingestion.store) == tree;
-        let wrong = || Err(format!("{name}: not the same as without a kill"));
+        let wrong = || Err(anyhow!("{name}: not the same as without a kill"));
         report.count(if same { check_nothing_left(&place, &ingestion.store) } else { wrong() });
         fs::remove_dir_all(&ingestion.store)?;
         stores.push((ingestion.input, tree, time));
@@ -59,7 +58,7 @@ pub(super) fn run(
     for folder in [inputs, place] {
         fs::remove_dir_all(folder)?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// One store under construction.
@@ -87,7 +86,7 @@ impl Ingestion<'_> {
 
     fn run_to_end(&self, words: &[&str]) -> anyhow::Result<()> {
         let ended = self.start(words)?.wait()?;
-        anyhow::ensure!(ended.success(), "{}, {words:?}: {ended}", self.input.name);
+        ensure!(ended.success(), "{}, {words:?}: {ended}", self.input.name);
         Ok(())
     }
 
@@ -101,7 +100,7 @@ impl Ingestion<'_> {
     fn plan(&self) -> anyhow::Result<Vec<Stage>> {
         let planned = Command::new(self.zvf).args(self.words(&self.plan_arguments())).output()?;
         let stderr = String::from_utf8_lossy(&planned.stderr).into_owned();
-        anyhow::ensure!(planned.status.success(), "{}, plan: {stderr}", self.input.name);
+        ensure!(planned.status.success(), "{}, plan: {stderr}", self.input.name);
         let plan: serde_json::Value = serde_json::from_slice(&planned.stdout)?;
         let mut stages = BTreeMap::<usize, Stage>::new();
         for (number, task) in plan["tasks"].as_array().context("no tasks")?.iter().enumerate() {
@@ -120,7 +119,7 @@ impl Ingestion<'_> {
         random: &mut Random,
     ) -> anyhow::Result<()> {
         let check_invisible = |store: &Path| match store.exists() {
-            true => Err("the store is visible before it is finished".to_owned()),
+            true => Err(anyhow!("the store is visible before it is finished")),
             false => Ok(()),
         };
         if kill_within(self.start(&self.plan_arguments())?, time / 3, random)? {
@@ -150,7 +149,7 @@ impl Ingestion<'_> {
                         None => running.push((child, task)),
                         Some(status) if status.success() => left.retain(|pending| *pending != task),
                         Some(status) => {
-                            report.count(Err(format!("{}, {task}: {status}", self.input.name)));
+                            report.count(Err(anyhow!("{}, {task}: {status}", self.input.name)));
                         }
                     }
                 }

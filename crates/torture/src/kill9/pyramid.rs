@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::input::{self, Input};
-use super::{check_nothing_left, kill_within, start_command};
+use super::{check_nothing_left, create_folders, kill_within};
 use crate::Report;
-use archives::random::Random;
+use crate::commands::start_command;
+use anyhow::{anyhow, ensure};
 
 /// The files of a store.
 type Tree = BTreeMap<String, Vec<u8>>;
@@ -28,16 +29,9 @@ struct Baseline {
 }
 
 /// Kills `loops` times.
-pub(super) fn run(
-    zvf: &Path,
-    dir: &Path,
-    loops: u64,
-    random: &mut Random,
-) -> anyhow::Result<Report> {
-    let mut report = Report { name: "kill9-pyramid", ..Report::default() };
-    let (inputs, place) = (dir.join("inputs"), dir.join("place"));
-    fs::create_dir_all(&inputs)?;
-    fs::create_dir_all(&place)?;
+pub(super) fn run(zvf: &Path, dir: &Path, loops: u64, report: &mut Report) -> anyhow::Result<()> {
+    let mut random = report.random();
+    let [inputs, place] = create_folders(dir)?;
     let mut baselines = Vec::new();
     for (input, recipes) in input::write_inputs(&inputs)?.into_iter().zip(RECIPES) {
         baselines.push(Baseline::build(zvf, &inputs.join("a.zv"), &input, recipes)?);
@@ -52,22 +46,22 @@ pub(super) fn run(
             let within = baseline.time + baseline.time / 10;
             if try_one
                 .start_recipe(baseline, recipe)?
-                .map_or(Ok(false), |child| kill_within(child, within, random))?
+                .map_or(Ok(false), |child| kill_within(child, within, &mut random))?
             {
                 kept += u64::from(try_one.has_levels());
                 report.count(try_one.check(baseline));
             }
         }
-        report.count(try_one.finish(baseline)?);
+        report.count(try_one.finish(baseline));
         fs::remove_dir_all(&try_one.store)?;
         round += 1;
     }
-    let never = || Err("no kill left a level to be taken over".to_owned());
-    report.count(if kept > 0 { Ok(()) } else { never() });
+    let never = || "no kill left a level to be taken over".to_owned();
+    report.check(kept > 0, never);
     for folder in [inputs, try_one.place] {
         fs::remove_dir_all(folder)?;
     }
-    Ok(report)
+    Ok(())
 }
 
 impl Baseline {
@@ -81,23 +75,21 @@ impl Baseline {
         words.extend([input.file.as_path(), store].iter().filter_map(|path| path.to_str()));
         words.extend(input.options);
         let made = start_command(zvf, &words)?.wait()?;
-        anyhow::ensure!(made.success(), "{} cannot be made: {made}", input.name);
+        ensure!(made.success(), "{} cannot be made: {made}", input.name);
         let (old, mut new, mut time) = (archives::tree(store), Vec::new(), Duration::ZERO);
         for recipe in recipes.iter().rev() {
             restore_store(store, &old)?;
             let begun = Instant::now();
             let made = start_command(zvf, &pyramid_arguments(store, recipe))?.wait()?;
-            anyhow::ensure!(made.success(), "{}, {recipe:?}: {made}", input.name);
+            ensure!(made.success(), "{}, {recipe:?}: {made}", input.name);
             time = begun.elapsed();
             new.insert(0, archives::tree(store));
         }
         fs::remove_dir_all(store)?;
-        let new = new.try_into().map_err(|_other| anyhow::anyhow!("two recipes are wanted"))?;
+        let new = new.try_into().map_err(|_other| anyhow!("two recipes are wanted"))?;
         Ok(Self { name: input.name, recipes, old, new, time })
     }
-}
 
-impl Baseline {
     /// Returns whether a tree is the old store, with or without levels of one recipe that are not committed.
     fn is_old(&self, tree: &Tree) -> bool {
         let stays = self.old.iter().all(|(name, bytes)| tree.get(name) == Some(bytes));
@@ -119,18 +111,11 @@ fn pyramid_arguments<'a>(store: &'a Path, recipe: &[&'a str]) -> Vec<&'a str> {
     words
 }
 
-/// Restores a store.
 fn restore_store(store: &Path, tree: &Tree) -> anyhow::Result<()> {
     if store.exists() {
         fs::remove_dir_all(store)?;
     }
-    for (name, bytes) in tree {
-        let path = store.join(name);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::write(path, bytes)?;
-    }
+    archives::write(store, &Vec::from_iter(tree.clone()));
     Ok(())
 }
 
@@ -164,23 +149,24 @@ impl Try<'_> {
             .any(|name| Path::new(&name).extension().is_some_and(|ending| ending == "json"))
     }
 
-    fn check(&self, baseline: &Baseline) -> Result<(), String> {
+    fn check(&self, baseline: &Baseline) -> anyhow::Result<()> {
         let tree = archives::tree(&self.store);
         let right = baseline.is_old(&tree) || baseline.new.contains(&tree);
-        if right { Ok(()) } else { Err(format!("{}: neither old nor new", baseline.name)) }
+        ensure!(right, "{}: neither old nor new", baseline.name);
+        Ok(())
     }
 
     /// Runs the first recipe once more, to its end.
-    fn finish(&self, baseline: &Baseline) -> anyhow::Result<Result<(), String>> {
+    fn finish(&self, baseline: &Baseline) -> anyhow::Result<()> {
         let ended = start_command(self.zvf, &pyramid_arguments(&self.store, baseline.recipes[0]))?
             .wait()?;
-        if !ended.success() {
-            return Ok(Err(format!("{}: ended with {ended}", baseline.name)));
-        }
-        if archives::tree(&self.store) != baseline.new[0] {
-            return Ok(Err(format!("{}: not the same as without a kill", baseline.name)));
-        }
-        Ok(check_nothing_left(&self.place, &self.store))
+        ensure!(ended.success(), "{}: ended with {ended}", baseline.name);
+        ensure!(
+            archives::tree(&self.store) == baseline.new[0],
+            "{}: not the same as without a kill",
+            baseline.name
+        );
+        check_nothing_left(&self.place, &self.store)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::commands::{Case, run_command};
+use crate::commands::{Case, encode_mesh, run_command};
 
 /// A store of one kind.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) fn prepare_stores(
             "points" => write_points(&mut text, size)?,
             "lines" => write_lines(&mut text, size)?,
             "mesh" => {
-                text.write_all(&crate::kill9::encode_mesh(u32::try_from(size.isqrt())?)?)?;
+                text.write_all(&encode_mesh(u32::try_from(size.isqrt())?)?)?;
             }
             "graph" => write_graph(&mut text, size)?,
             _ => write_skeletons(&mut text, size)?,
@@ -76,20 +76,11 @@ pub(super) fn prepare_cases(
 ) -> anyhow::Result<Vec<Case>> {
     let mut all = Vec::new();
     for KindStore { kind, before, .. } in prepare_stores(zvf, scratch, size)? {
-        all.extend(COMMANDS.iter().map(|(name, words)| {
-            let word = |word: &&str| match word.strip_prefix('@') {
-                Some(name) => place.join(name).display().to_string(),
-                None => (*word).to_owned(),
-            };
-            Case {
-                name: format!("{name}-{kind}"),
-                before: before.clone(),
-                words: words.iter().map(word).collect(),
-                target: "out",
-                done_code: None,
-                is_stepwise: false,
-            }
-        }));
+        all.extend(
+            COMMANDS
+                .iter()
+                .map(|(name, words)| Case::new(&format!("{name}-{kind}"), &before, words, place)),
+        );
     }
     Ok(all)
 }

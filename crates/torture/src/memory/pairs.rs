@@ -49,11 +49,7 @@ pub(super) fn run(
             report.print_note(&format!("{name}: {held:?} KiB"));
             match KNOWN.iter().find(|(command, _)| name.starts_with(command)) {
                 Some((command, _)) => *known.entry(command).or_insert(true) &= fits,
-                None => report.count(if fits {
-                    Ok(())
-                } else {
-                    Err(format!("{name}: {held:?} KiB, more than {max_kib}"))
-                }),
+                None => report.check(fits, || format!("{name}: {held:?} KiB, more than {max_kib}")),
             }
         }
         std::fs::remove_dir_all(folder)?;
@@ -62,7 +58,7 @@ pub(super) fn run(
     let is_complete = every <= 1 && what.is_none();
     for (command, fits) in known.into_iter().filter(|_| is_complete) {
         let gone = format!("{command} keeps its limit: take it off the list");
-        report.count(if fits { Err(gone) } else { Ok(()) });
+        report.check(!fits, || gone);
     }
     Ok(())
 }
@@ -80,20 +76,10 @@ fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, pla
         _ if words[0] == "edit" && words[1] != "append" => vec!["--all".to_owned()],
         _ => Vec::new(),
     };
-    let word = |word: &&str| match word.strip_prefix('@') {
-        Some("input") => store.input.display().to_string(),
-        Some(name) => place.join(name).display().to_string(),
-        None => (*word).to_owned(),
-    };
-    let words = words.iter().map(word).chain(region).collect();
-    Case {
-        name: name.to_owned(),
-        before: store.before.clone(),
-        words,
-        target: "out",
-        done_code: None,
-        is_stepwise: false,
-    }
+    let input = store.input.display().to_string();
+    let words = words.iter().map(|&word| if word == "@input" { &*input } else { word });
+    let words: Vec<&str> = words.chain(region.iter().map(String::as_str)).collect();
+    Case::new(name, &store.before, &words, place)
 }
 
 /// Returns rows with a value of each factor, below these numbers: each two values of two factors

@@ -4,20 +4,143 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use archives::random::Random;
 use bytes::Bytes;
 use zvf_store::internals::Call;
+
+use crate::Report;
 
 /// The files of a store by their path; `None` when there is no store.
 pub(crate) type Tree = Option<BTreeMap<PathBuf, Bytes>>;
 pub(crate) type Inode = usize;
 
-/// One step of a call, on directories and files instead of paths.
-pub(crate) struct Op {
-    pub(crate) call: usize,
-    pub(crate) change: Change,
+/// One change, and the call that made it.
+struct Op {
+    call: usize,
+    change: Change,
 }
 
-pub(crate) enum Change {
+/// Which syncs are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Omitted {
+    Bytes,
+    Names,
+    Call(usize),
+}
+
+/// The recorded calls of one writer, and what each changes.
+pub(crate) struct Recording {
+    pub(crate) calls: Vec<Call>,
+    /// The visible states, from before the first call to after the last.
+    pub(crate) states: Vec<Tree>,
+    /// The disk after the last call, where nothing is lost.
+    pub(crate) ideal: Model,
+    before: Model,
+    ops: Vec<Op>,
+    synced: Vec<Option<Inode>>, // for each call, the file or directory that it syncs
+    builds: bool,               // only its folder is synced, and everything at once
+}
+
+impl Recording {
+    /// Reads the disk before the first call.
+    pub(crate) fn read_disk(parent: &Path) -> anyhow::Result<Model> {
+        let (mut model, mut next) = (Model::default(), ROOT + 1);
+        model.dirs.insert(ROOT, BTreeMap::new());
+        model.load_directory(parent, ROOT, &mut next)?;
+        Ok(model)
+    }
+
+    pub(crate) fn new(before: Model, calls: Vec<Call>, parent: &Path, builds: bool) -> Self {
+        let known = before.dirs.keys().chain(before.files.keys()).max();
+        let mut next = known.map_or(ROOT, |inode| *inode) + 1;
+        let (mut ideal, mut ops, mut synced) = (before.clone(), Vec::new(), Vec::new());
+        let mut states = vec![ideal.tree()];
+        for (number, call) in calls.iter().enumerate() {
+            synced.push(match call {
+                Call::SyncFile(path) | Call::SyncDir(path) => Some(ideal.find_inode(path, parent)),
+                _ => None,
+            });
+            for change in ideal.list_changes(call, parent, &mut next) {
+                ideal.apply(&change);
+                ops.push(Op { call: number, change });
+            }
+            let tree = ideal.tree();
+            if states.last() != Some(&tree) {
+                states.push(tree);
+            }
+        }
+        Self { calls, states, ideal, before, ops, synced, builds }
+    }
+
+    /// Chooses the call before which the power fails.
+    pub(crate) fn choose_crash(&self, random: &mut Random) -> usize {
+        random.next_below(self.calls.len() + 1)
+    }
+
+    /// Returns whether the writer had synced all when the power failed: only scratch is removed afterwards.
+    pub(crate) fn has_returned(&self, crash: usize) -> bool {
+        let last_sync = self.calls.iter().rposition(|call| matches!(call, Call::SyncDir(_)));
+        crash > last_sync.unwrap_or(usize::MAX)
+    }
+
+    /// Returns a disk after the power failed before call `crash`.
+    pub(crate) fn lose_power(
+        &self,
+        crash: usize,
+        omitted: Option<Omitted>,
+        random: &mut Random,
+    ) -> Model {
+        let mut disk = self.before.clone();
+        let likely = random.next_below(4); // disks of which much is lost, and of which little is
+        for op in self.ops.iter().filter(|op| op.call < crash) {
+            if self.is_synced(op, crash, omitted) || random.next_below(4) > likely {
+                disk.apply(&op.change);
+            } else if let Change::Bytes(file, bytes) = &op.change {
+                let cut = random.next_below(bytes.len() / SECTOR + 1) * SECTOR;
+                disk.files.insert(*file, bytes.slice(..cut));
+            }
+        }
+        disk
+    }
+
+    /// Counts disks that must pass a check, then the controls: without syncs, some disk must not.
+    pub(crate) fn check(
+        states: u64,
+        what: &str,
+        report: &mut Report,
+        mut check: impl FnMut(Option<Omitted>) -> anyhow::Result<()>,
+    ) {
+        (0..states).for_each(|_| report.count(check(None)));
+        for control in [Omitted::Bytes, Omitted::Names] {
+            let seen = (0..CONTROL_STATES).any(|_| check(Some(control)).is_err());
+            let missed = || format!("{what}: without syncs of {control:?} nothing was missed");
+            report.check(seen, missed);
+        }
+    }
+
+    /// Returns whether the effect of `op` survives a crash before call `crash`.
+    fn is_synced(&self, op: &Op, crash: usize, omitted: Option<Omitted>) -> bool {
+        let calls = (op.call..crash).filter(|number| omitted != Some(Omitted::Call(*number)));
+        let is_kept = |inode: Inode, number: usize| self.synced[number] == Some(inode);
+        calls.into_iter().any(|number| match (&self.calls[number], &op.change) {
+            (Call::SyncAll, _) => omitted != Some(Omitted::Bytes),
+            (Call::SyncFile(_), Change::Bytes(file, _)) => {
+                !self.builds && omitted != Some(Omitted::Bytes) && is_kept(*file, number)
+            }
+            (Call::SyncDir(_), Change::Names(names)) if self.builds => {
+                names.iter().any(|(dir, ..)| *dir == ROOT) && is_kept(ROOT, number)
+            }
+            // A name moved between directories is in the second one.
+            (Call::SyncDir(_), Change::Names(names)) => {
+                omitted != Some(Omitted::Names)
+                    && names.last().is_some_and(|(dir, ..)| is_kept(*dir, number))
+            }
+            _ => false,
+        })
+    }
+}
+
+enum Change {
     /// Names that change together: in each directory, a name gets this meaning.
     Names(Vec<(Inode, String, Option<Inode>)>),
     /// A file has these bytes.
@@ -27,18 +150,13 @@ pub(crate) enum Change {
 /// A disk: directories with their names, files with their bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Model {
-    pub(crate) dirs: BTreeMap<Inode, BTreeMap<String, Inode>>,
-    pub(crate) files: BTreeMap<Inode, Bytes>,
+    dirs: BTreeMap<Inode, BTreeMap<String, Inode>>,
+    files: BTreeMap<Inode, Bytes>,
 }
 
 impl Model {
     /// Adds the contents of the directory `path`.
-    pub(crate) fn load_directory(
-        &mut self,
-        path: &Path,
-        dir: Inode,
-        next: &mut Inode,
-    ) -> anyhow::Result<()> {
+    fn load_directory(&mut self, path: &Path, dir: Inode, next: &mut Inode) -> anyhow::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let inode = *next;
@@ -56,12 +174,7 @@ impl Model {
     }
 
     /// Returns the changes that `call` makes on this disk, step by step.
-    pub(crate) fn list_changes(
-        &mut self,
-        call: &Call,
-        parent: &Path,
-        next: &mut Inode,
-    ) -> Vec<Change> {
+    fn list_changes(&mut self, call: &Call, parent: &Path, next: &mut Inode) -> Vec<Change> {
         let name =
             |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let dir =
@@ -110,14 +223,14 @@ impl Model {
         }
     }
 
-    pub(crate) fn push_removals(&self, dir: Inode, changes: &mut Vec<Change>) {
+    fn push_removals(&self, dir: Inode, changes: &mut Vec<Change>) {
         for (name, inode) in self.dirs.get(&dir).into_iter().flatten() {
             self.push_removals(*inode, changes);
             changes.push(Change::Names(vec![(dir, name.clone(), None)]));
         }
     }
 
-    pub(crate) fn apply(&mut self, change: &Change) {
+    fn apply(&mut self, change: &Change) {
         match change {
             Change::Names(names) => {
                 for (dir, name, inode) in names {
@@ -148,6 +261,15 @@ impl Model {
     }
 
     /// Returns the store on this disk.
+    /// Writes all files below `parent`.
+    pub(crate) fn write(&self, parent: &Path) {
+        let mut files = Vec::new();
+        self.walk_files(ROOT, Path::new(""), &mut |path, bytes| {
+            files.push((path.to_string_lossy().into_owned(), bytes.to_vec()));
+        });
+        archives::write(parent, &files);
+    }
+
     pub(crate) fn tree(&self) -> Tree {
         let store = *self.dirs.get(&ROOT)?.get(NAME)?;
         let mut files = BTreeMap::new();
@@ -155,12 +277,7 @@ impl Model {
         Some(files)
     }
 
-    pub(crate) fn walk_files(
-        &self,
-        at: Inode,
-        path: &Path,
-        found: &mut impl FnMut(PathBuf, Bytes),
-    ) {
+    fn walk_files(&self, at: Inode, path: &Path, found: &mut impl FnMut(PathBuf, Bytes)) {
         if let Some(bytes) = self.files.get(&at) {
             found(path.to_owned(), bytes.clone());
         }
@@ -172,10 +289,7 @@ impl Model {
 
 /// Returns the files below `path`.
 pub(crate) fn read_tree(path: &Path) -> Tree {
-    let mut model = Model::default();
-    model.dirs.insert(ROOT, BTreeMap::new());
-    let mut next = ROOT + 1;
-    model.load_directory(path, ROOT, &mut next).ok()?;
+    let model = Recording::read_disk(path).ok()?;
     let mut files = BTreeMap::new();
     model.walk_files(ROOT, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
     Some(files)
@@ -184,6 +298,10 @@ pub(crate) fn read_tree(path: &Path) -> Tree {
 /// The store.
 pub(crate) const NAME: &str = "a.zv";
 /// The directory that the store is in.
-pub(crate) const ROOT: Inode = 0;
+const ROOT: Inode = 0;
 /// The inode without a name.
 const LOST: Inode = usize::MAX;
+/// The number of disks after which a control must have shown a failure.
+const CONTROL_STATES: u64 = 4000;
+/// The unit of atomic writes of a disk.
+const SECTOR: usize = 512;

@@ -18,11 +18,15 @@ pub(crate) mod race;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, bail, ensure};
 use archives::Unpacked;
-use archives::faults::FaultStore;
+use archives::faults::{Fault, FaultStore};
+use archives::random::Random;
 use bytes::Bytes;
 use clap::ValueEnum;
 use futures_util::TryStreamExt as _;
@@ -54,7 +58,7 @@ pub(crate) enum Writer {
 }
 
 /// The outcome of a writer: success, or the class and text of its error.
-pub(crate) type Outcome = Result<(), (Class, String)>;
+pub(crate) type Outcome = Result<(), Error>;
 
 impl Writer {
     pub(crate) const ALL: [Self; 5] =
@@ -66,26 +70,21 @@ impl Writer {
             Self::Build => {
                 let begun =
                     Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
-                build::build_store(begun.map_err(describe_error)?, g, CELLS)
-                    .await
-                    .map_err(describe_error)
+                build::build_store(begun?, g, CELLS).await
             }
             Self::Join => {
-                std::fs::create_dir_all(folder)
-                    .map_err(|error| (Class::Io, format!("{}: {error}", folder.display())))?;
+                std::fs::create_dir_all(folder).expect("a scratch folder can be written");
                 for part in [0..CELLS / 2, CELLS / 2..CELLS] {
                     let joined = join_build(backend, folder).await?;
-                    if joined.is_published().await.map_err(describe_error)? {
+                    if joined.is_published().await? {
                         return Ok(());
                     }
-                    build::write_share(&joined, g, part, CELLS).await.map_err(describe_error)?;
+                    build::write_share(&joined, g, part, CELLS).await?;
                 }
                 let joined = join_build(backend, folder).await?;
-                build::publish_shared(joined, g, CELLS).await.map_err(describe_error)
+                build::publish_shared(joined, g, CELLS).await
             }
-            Self::Create => write_points(to_object_store(backend), g)
-                .await
-                .map_err(|e| (e.class(), e.to_string())),
+            Self::Create => write_points(to_object_store(backend), g).await,
             Self::Recompress => {
                 let old = unpack_store(["pc3_basic", "pc2_bins"], g);
                 let store = old.open().await;
@@ -93,26 +92,21 @@ impl Writer {
                     Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
                 let plan =
                     Rearrangement { shards: Arrange::Keep, codecs: Some(CodecPipeline::zstd(1)) };
-                plan.apply(&store, build.map_err(describe_error)?, |_| ())
-                    .await
-                    .map_err(describe_error)
-                    .map(drop)
+                plan.apply(&store, build?, |_| ()).await.map(drop)
             }
             Self::Migrate => {
                 let old = unpack_store(["v060_gr3", "v070_gr3"], g);
-                let of_model = |error: Error| (error.class(), error.to_string());
-                let plan = zvf_migrate::Plan::build(&old.open().await).await.map_err(of_model)?;
+                let plan = zvf_migrate::Plan::build(&old.open().await).await?;
                 let build =
                     Build::in_object_store(to_object_store(backend), PREFIX, build_options()).await;
-                let done =
-                    plan.apply(&Default::default(), build.map_err(describe_error)?, |_| ()).await;
-                done.map_err(of_model).map(drop)
+                let done = plan.apply(&Default::default(), build?, |_| ()).await;
+                done.map(drop)
             }
         }
     }
 
     /// Returns the generation in the store; `None` when there is no store.
-    async fn read_generation(self, backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
+    async fn read_generation(self, backend: &Arc<FaultStore>) -> anyhow::Result<Option<u64>> {
         if matches!(self, Self::Build | Self::Join) {
             return read_generation(backend).await;
         }
@@ -127,11 +121,11 @@ impl Writer {
                 return Ok(Some(g));
             }
         }
-        Err("the store is not that of one of the writers".to_owned())
+        Err(anyhow!("the store is not that of one of the writers"))
     }
 
     /// Returns the objects of generation `g` without a fault.
-    async fn fault_free_objects(self, g: u64) -> Result<Arc<Objects>, String> {
+    async fn fault_free_objects(self, g: u64) -> anyhow::Result<Arc<Objects>> {
         static CACHE: Mutex<BTreeMap<(Writer, u64), Arc<Objects>>> = Mutex::new(BTreeMap::new());
         let lock_cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(objects) = lock_cache().get(&(self, g)) {
@@ -139,7 +133,7 @@ impl Writer {
         }
         let backend = Arc::new(FaultStore::new());
         let written = Box::pin(self.write(&backend, Path::new("unused"), g)).await;
-        written.map_err(|(_, error)| format!("{self:?} in peace: {error}"))?;
+        written.with_context(|| format!("{self:?} in peace"))?;
         let objects = Arc::new(read_objects(&backend).await?);
         lock_cache().insert((self, g), Arc::clone(&objects));
         Ok(objects)
@@ -150,17 +144,16 @@ impl Writer {
 type Objects = BTreeMap<String, Bytes>;
 
 /// Returns all objects of the store, without claims.
-async fn read_objects(backend: &Arc<FaultStore>) -> Result<Objects, String> {
+async fn read_objects(backend: &Arc<FaultStore>) -> anyhow::Result<Objects> {
     let store = to_object_store(backend);
-    let to_text = |error: object_store::Error| error.to_string();
-    let names: Vec<_> = store.list(None).try_collect().await.map_err(to_text)?;
+    let names: Vec<_> = store.list(None).try_collect().await?;
     let mut objects = Objects::new();
     for name in names.into_iter().map(|meta| meta.location) {
         if name.as_ref().contains(".tmp-") {
             continue;
         }
-        let reply = object_store::ObjectStoreExt::get(&*store, &name).await.map_err(to_text)?;
-        objects.insert(name.to_string(), reply.bytes().await.map_err(to_text)?);
+        let reply = object_store::ObjectStoreExt::get(&*store, &name).await?;
+        objects.insert(name.to_string(), reply.bytes().await?);
     }
     Ok(objects)
 }
@@ -184,14 +177,8 @@ async fn write_points(store: Arc<dyn ObjectStore>, g: u64) -> Result<(), Error> 
     Ok(())
 }
 
-async fn join_build(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, (Class, String)> {
-    let joined =
-        Build::join_object_store(to_object_store(backend), PREFIX, folder, &build_options()).await;
-    joined.map_err(describe_error)
-}
-
-fn describe_error(error: Error) -> (Class, String) {
-    (error.class(), error.to_string())
+async fn join_build(backend: &Arc<FaultStore>, folder: &Path) -> Result<Build, Error> {
+    Build::join_object_store(to_object_store(backend), PREFIX, folder, &build_options()).await
 }
 
 fn build_options() -> BuildOptions {
@@ -207,13 +194,67 @@ pub(crate) fn create_runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().start_paused(true).build()?)
 }
 
+/// The faults of one writer.
+pub(crate) struct Sweep<'a> {
+    pub(crate) kinds: &'a [Fault],
+    pub(crate) requests: usize,
+    /// An overloaded store returns its status for so many requests; 0 where that is not tried.
+    pub(crate) bursts: usize,
+}
+
+impl Sweep<'_> {
+    /// Tries every `every`th pair of a request and a fault, counted on over all writers, then several faults at random;
+    /// some of these on a store that ignores conditions.
+    pub(crate) fn run(
+        &self,
+        (every, taken): (usize, &mut usize),
+        (then_random, random): (u64, &mut Random),
+        mut try_faults: impl FnMut(&[(usize, Fault)], bool),
+    ) {
+        for nth in 0..self.requests {
+            let single = self.kinds.iter().map(|fault| vec![(nth, fault.clone())]);
+            let burst = (nth..nth + self.bursts).map(|nth| (nth, Fault::Status(429))).collect();
+            for planned in single.chain([burst]).filter(|planned| !planned.is_empty()) {
+                if taken.is_multiple_of(every.max(1)) {
+                    try_faults(&planned, false);
+                }
+                *taken += 1;
+            }
+        }
+        for _ in 0..then_random {
+            let several = 0..1 + random.next_below(4);
+            let planned: Vec<_> = several
+                .map(|_| {
+                    let nth = random.next_below(self.requests * 3 / 2);
+                    (nth, self.kinds[random.next_below(self.kinds.len())].clone())
+                })
+                .collect();
+            try_faults(&planned, random.next_below(4) == 0);
+        }
+    }
+}
+
+/// Polls work so many times, or to its end, and drops it; `None` where it was not done.
+pub(crate) async fn poll_times<T>(work: impl Future<Output = T>, polls: Option<u64>) -> Option<T> {
+    let mut work = pin!(work);
+    let mut left = polls.unwrap_or(u64::MAX);
+    std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
 /// Waits until all running work has ended, and claims have expired.
 pub(crate) async fn wait_two_days() {
     tokio::time::sleep(Duration::from_secs(2 * 24 * 3600)).await;
 }
 
 /// Returns the generation in the store; `None` when there is no store.
-pub(crate) async fn read_generation(backend: &Arc<FaultStore>) -> Result<Option<u64>, String> {
+pub(crate) async fn read_generation(backend: &Arc<FaultStore>) -> anyhow::Result<Option<u64>> {
     backend.forget();
     backend.always(None);
     let store =
@@ -221,7 +262,7 @@ pub(crate) async fn read_generation(backend: &Arc<FaultStore>) -> Result<Option<
             .await;
     match store {
         Err(error) if error.class() == Class::NotFound => Ok(None),
-        Err(error) => Err(format!("the store cannot be opened: {error}")),
+        Err(error) => Err(anyhow!("the store cannot be opened: {error}")),
         Ok(store) => build::read_store_generation(&store, CELLS).await.map(Some),
     }
 }
@@ -232,15 +273,16 @@ pub(crate) async fn check_invariants(
     writer: Writer,
     folder: &Path,
     outcomes: &[(u64, Outcome)],
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     wait_two_days().await;
     let is_denied = backend.denied_deletes() > 0;
     let found = writer.read_generation(backend).await;
-    let found = found.map_err(|error| format!("{error}; {outcomes:?}"))?;
+    let found = found.with_context(|| format!("{outcomes:?}"))?;
     let done: Vec<u64> =
         outcomes.iter().filter(|(_, ended)| ended.is_ok()).map(|(g, _)| *g).collect();
-    let unsure =
-        |(g, ended): &(u64, Outcome)| matches!(ended, Err((Class::CommitUnknown, _))).then_some(*g);
+    let unsure = |(g, ended): &(u64, Outcome)| {
+        matches!(ended, Err(error) if error.class() == Class::CommitUnknown).then_some(*g)
+    };
     let unsure: Vec<u64> = outcomes.iter().filter_map(unsure).collect();
     let is_right = match (done.as_slice(), found) {
         ([], None) => true,
@@ -248,37 +290,34 @@ pub(crate) async fn check_invariants(
         ([winner], Some(found)) => *winner == found,
         _ => false,
     };
-    if !is_right {
-        return Err(format!("the store is of generation {found:?}; {outcomes:?}"));
-    }
+    ensure!(is_right, "the store is of generation {found:?}; {outcomes:?}");
     let g = outcomes.iter().map(|(g, _)| *g).max().unwrap_or(0) + 1;
     let again = writer.write(backend, &folder.join("again"), g).await;
     let expected = match (&again, found) {
         (Ok(()), None) => Some(g),
-        (Err((Class::AlreadyExists, _)), Some(_)) => found,
+        (Err(error), Some(_)) if error.class() == Class::AlreadyExists => found,
         // A shared build detects a conflict at the end, before it touches the existing store.
-        (Err((Class::Conflict, _)), Some(_)) if writer == Writer::Join => found,
-        _ => return Err(format!("afterwards: {again:?}, on {found:?}; {outcomes:?}")),
+        (Err(error), Some(_)) if error.class() == Class::Conflict && writer == Writer::Join => {
+            found
+        }
+        _ => bail!("afterwards: {again:?}, on {found:?}; {outcomes:?}"),
     };
     wait_two_days().await;
-    let found =
-        writer.read_generation(backend).await.map_err(|error| format!("afterwards: {error}"))?;
-    if found != expected {
-        return Err(format!("afterwards the store is of generation {found:?}, not {expected:?}"));
-    }
+    let found = writer.read_generation(backend).await.context("afterwards")?;
+    ensure!(found == expected, "afterwards the store is of generation {found:?}, not {expected:?}");
     if writer != Writer::Join {
         let names: Vec<String> = to_object_store(backend)
             .list(None)
             .map_ok(|meta| meta.location.to_string())
             .try_filter(|name| std::future::ready(name.contains(".tmp-")))
             .try_collect()
-            .await
-            .map_err(|error| error.to_string())?;
+            .await?;
         // A claim is left where the outcome was unknown, and where a delete was denied by a store that reports a
         // missing object.
-        if !names.is_empty() && unsure.is_empty() && !is_denied {
-            return Err(format!("left behind: {names:?}; {outcomes:?}"));
-        }
+        ensure!(
+            names.is_empty() || !unsure.is_empty() || is_denied,
+            "left behind: {names:?}; {outcomes:?}"
+        );
     }
     Ok(())
 }
@@ -300,14 +339,15 @@ mod tests {
         create_runtime().unwrap().block_on(async {
             let (backend, folder) = (Arc::new(FaultStore::new()), tempfile::tempdir().unwrap());
             Writer::Build.write(&backend, folder.path(), 1).await.unwrap();
-            assert_eq!(read_generation(&backend).await, Ok(Some(1)));
+            assert_eq!(read_generation(&backend).await.unwrap(), Some(1));
             let other_store = Arc::new(FaultStore::new());
             Writer::Build.write(&other_store, folder.path(), 2).await.unwrap();
             let name = format!("{PREFIX}/0/vertices/c/3");
             let cell =
                 object_store::ObjectStoreExt::get(&*other_store, &name.as_str().into()).await;
             backend.insert(&name, &cell.unwrap().bytes().await.unwrap()).await;
-            assert!(read_generation(&backend).await.unwrap_err().contains("cell 3"));
+            let error = read_generation(&backend).await.unwrap_err().to_string();
+            assert!(error.contains("cell 3"), "{error}");
         });
     }
 }

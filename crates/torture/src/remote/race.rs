@@ -9,8 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use archives::faults::{Fault, FaultStore};
 use futures_util::future::join_all;
+use zvf_error::Error;
 use zvf_format::Class;
 
 use super::{Outcome, ROOT, Writer, check_invariants, create_runtime, read_objects};
@@ -26,15 +28,11 @@ pub(crate) struct Race {
     /// Concurrent builders [default: two and eight by turns].
     #[arg(long)]
     writers: Option<u64>,
-    /// The seed of the latencies.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 impl Race {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "race-remote", seed: self.seed, ..Report::default() };
-        let mut random = Random::new(self.seed);
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let mut random = report.random();
         let mut won = 0_u64;
         for round in 0..self.loops {
             let writers = self.writers.unwrap_or([2, 8][usize::from(round % 2 == 1)]);
@@ -50,18 +48,18 @@ impl Race {
                 check_invariants(&backend, Writer::Build, folder.path(), &outcomes).await
             });
             let place = format!("round {round}, {writers} writers, conditions ignored: {is_blind}");
-            report.count(raced.map_err(|error| format!("{place}: {error}")));
+            report.count(raced.context(place));
         }
-        report.count(run_control(&mut random)?);
+        report.count(run_control(&mut random));
         // A race without winners proves nothing.
         let enough = won * 2 > self.loops;
-        report.count(if enough { Ok(()) } else { Err(format!("{won} of {} won", self.loops)) });
-        Ok(report)
+        report.check(enough, || format!("{won} of {} won", self.loops));
+        Ok(())
     }
 }
 
 /// Races writers without claims and conditions, until one has lost data.
-fn run_control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
+fn run_control(random: &mut Random) -> anyhow::Result<()> {
     for _ in 0..CONTROL_ROUNDS {
         let backend = Arc::new(FaultStore::new());
         backend.ignore_conditions(true);
@@ -76,23 +74,23 @@ fn run_control(random: &mut Random) -> anyhow::Result<Result<(), String>> {
             check_invariants(&backend, Writer::Build, folder.path(), &outcomes).await.is_err()
         });
         if lost {
-            return Ok(Ok(()));
+            return Ok(());
         }
     }
-    Ok(Err("without claims and conditions no writer lost data".to_owned()))
+    bail!("without claims and conditions no writer lost data")
 }
 
 /// Builds generation `g` in another store, and puts each of its objects to `backend`, the root document last.
 async fn copy_objects(backend: &FaultStore, g: u64) -> Outcome {
     let source = Arc::new(FaultStore::new());
     Writer::Build.write(&source, std::path::Path::new("unused"), g).await?;
-    let to_outcome = |error: String| (Class::Io, error);
-    let all = read_objects(&source).await.map_err(to_outcome)?;
+    let all = read_objects(&source).await.expect("nothing fails without a fault");
     let (last, first): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| name == ROOT);
     for (name, bytes) in first.into_iter().chain(last) {
         let path = object_store::path::Path::from(name);
         let put = object_store::ObjectStoreExt::put(backend, &path, bytes.into());
-        put.await.map_err(|error| to_outcome(error.to_string()))?;
+        let put = put.await;
+        put.map_err(|error| Error::custom(Class::Io, error.to_string()))?;
     }
     Ok(())
 }

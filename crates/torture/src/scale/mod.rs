@@ -37,9 +37,6 @@ pub(crate) struct Scale {
     /// Chunks of the largest store; the others have an eighth of the next larger one.
     #[arg(long, default_value_t = 262_144)]
     chunks: u64,
-    /// Repeated in the report; nothing here is random.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
 }
 
 /// The requests of one step, and its peak of memory.
@@ -53,8 +50,7 @@ struct Step {
 }
 
 impl Scale {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "scale", seed: self.seed, ..Report::default() };
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let mut before: Option<(u64, Vec<Step>)> = None;
         for shards in list_sizes(self.chunks) {
             let store = Synthetic::new(shards);
@@ -81,7 +77,7 @@ impl Scale {
             }
             smaller = Some(refreshed);
         }
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -162,24 +158,32 @@ const fn count_crossed_shards(first: u64) -> u64 {
 
 /// Checks that a step asks a larger store, of so many more objects, for no more than a smaller one for each shard that it
 /// crosses, except for what documents list and for ids.
-fn compare_steps(small: &Step, large: &Step, objects: u64) -> Result<(), String> {
+fn compare_steps(small: &Step, large: &Step, objects: u64) -> anyhow::Result<()> {
     let (few, many) = (&small.requests, &large.requests);
-    if many.documents.0 > few.documents.0 || many.lists > few.lists {
-        return Err(format!("{}: more documents or lists: {few:?}, {many:?}", small.name));
-    }
+    ensure!(
+        many.documents.0 <= few.documents.0 && many.lists <= few.lists,
+        "{}: more documents or lists: {few:?}, {many:?}",
+        small.name
+    );
     let chunks_of_ids = if small.name == "an object" { objects.div_ceil(ROWS) } else { 0 };
     let per_shard = |few: u64| (few * large.shards).div_ceil(small.shards);
-    if many.chunks.0 > per_shard(few.chunks.0) + chunks_of_ids {
-        return Err(format!("{}: more requests for chunks: {few:?}, {many:?}", small.name));
-    }
-    if many.chunks.1 > per_shard(few.chunks.1) + chunks_of_ids * ROWS * ID_BYTES {
-        return Err(format!("{}: more bytes of chunks: {few:?}, {many:?}", small.name));
-    }
+    ensure!(
+        many.chunks.0 <= per_shard(few.chunks.0) + chunks_of_ids,
+        "{}: more requests for chunks: {few:?}, {many:?}",
+        small.name
+    );
+    ensure!(
+        many.chunks.1 <= per_shard(few.chunks.1) + chunks_of_ids * ROWS * ID_BYTES,
+        "{}: more bytes of chunks: {few:?}, {many:?}",
+        small.name
+    );
     // By a warm handle nothing is held that grows with the store.
     let peak_limit = per_shard(small.peak as u64) + PEAK_TOLERANCE_BYTES;
-    if small.name == "another box" && large.peak as u64 > peak_limit {
-        return Err(format!("{}: more memory: {small:?}, {large:?}", small.name));
-    }
+    ensure!(
+        small.name != "another box" || large.peak as u64 <= peak_limit,
+        "{}: more memory: {small:?}, {large:?}",
+        small.name
+    );
     Ok(())
 }
 

@@ -46,23 +46,22 @@ impl Refreshed {
 
     /// Checks that a larger store has no more chunks built again, and that reads grow no faster than its files and memory
     /// no faster than its chunks.
-    pub(super) fn compare(&self, large: &Self) -> Result<(), String> {
-        if large.built > self.built {
-            return Err(format!(
-                "refresh of a level: more chunks built again: {self:?}, {large:?}"
-            ));
-        }
-        if large.read_calls > self.read_calls * large.files.div_ceil(self.files) {
-            return Err(format!(
-                "refresh of a level: more reads for each file: {self:?}, {large:?}"
-            ));
-        }
+    pub(super) fn compare(&self, large: &Self) -> anyhow::Result<()> {
+        ensure!(
+            large.built <= self.built,
+            "refresh of a level: more chunks built again: {self:?}, {large:?}"
+        );
+        ensure!(
+            large.read_calls <= self.read_calls * large.files.div_ceil(self.files),
+            "refresh of a level: more reads for each file: {self:?}, {large:?}"
+        );
         // An eighth more is names of chunks with one digit more.
         let grown = |few: u64| few * large.chunks / self.chunks * 9 / 8;
         let peak_limit = grown(self.peak_bytes as u64);
-        if large.read_bytes > grown(self.read_bytes) || large.peak_bytes as u64 > peak_limit {
-            return Err(format!("refresh of a level: more for each chunk: {self:?}, {large:?}"));
-        }
+        ensure!(
+            large.read_bytes <= grown(self.read_bytes) && large.peak_bytes as u64 <= peak_limit,
+            "refresh of a level: more for each chunk: {self:?}, {large:?}"
+        );
         Ok(())
     }
 }

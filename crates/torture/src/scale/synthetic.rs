@@ -16,7 +16,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use object_store::path::Path;
@@ -103,7 +103,7 @@ impl Synthetic {
 
     /// A shard of vertices, or of fragment indexes.
     fn make_shard(&self, vertices: bool, at: [u64; 3]) -> anyhow::Result<Vec<u8>> {
-        anyhow::ensure!(at.iter().all(|at| *at < self.shards), "a shard outside the grid");
+        ensure!(at.iter().all(|at| *at < self.shards), "a shard outside the grid");
         let (mut bytes, mut spans) = (Vec::new(), Vec::new());
         for cell in 0..SHARD.pow(3) {
             let within = [cell / SHARD / SHARD, cell / SHARD % SHARD, cell % SHARD];
@@ -120,7 +120,7 @@ impl Synthetic {
     /// A chunk of ids, or of manifests.
     fn make_rows(&self, ids: bool, chunk: u64) -> anyhow::Result<Vec<u8>> {
         let first = chunk.checked_mul(ROWS).context("a chunk outside the array")?;
-        anyhow::ensure!(first < self.chunks(), "a chunk outside the array");
+        ensure!(first < self.chunks(), "a chunk outside the array");
         let rows = first..first + ROWS;
         if ids {
             return Ok(rows.flat_map(|row| (row as i64).to_le_bytes()).collect());

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 /// A connection.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Client {
                 break end + 4;
             }
             let count = self.stream.read(&mut piece)?;
-            anyhow::ensure!(count > 0, "closed in the middle of a head");
+            ensure!(count > 0, "closed in the middle of a head");
             self.came.extend_from_slice(&piece[..count]);
         };
         let answer = Answer { bytes: self.came[..head].to_vec() };
@@ -85,7 +85,7 @@ impl Client {
         while left > 0 {
             let max_bytes = left.min(piece.len());
             let count = self.stream.read(&mut piece[..max_bytes])?;
-            anyhow::ensure!(count > 0, "closed in the middle of a body");
+            ensure!(count > 0, "closed in the middle of a body");
             left -= count;
         }
         Ok((status, length))

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use super::Served;
 use super::cases::{Case, list_cases};
 use super::client::Answer;
-use crate::{Program, Report};
+use crate::Report;
+use anyhow::{Context as _, anyhow, ensure};
 use archives::random::Random;
 
 /// Requests that obey and violate every rule of the server.
@@ -19,73 +20,60 @@ pub(crate) struct Http {
     /// The number of random targets after the rules.
     #[arg(long, default_value_t = 2000)]
     n: u64,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of the targets.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 impl Http {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let zvf = self.program.path()?;
-        let mut report = Report { name: "http", seed: self.seed, ..Report::default() };
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let zvf = report.zvf()?;
         let served = Served::start(&zvf, &[])?;
         for case in list_cases() {
             report.count(check_case(&served, &case));
         }
-        let mut random = Random::new(self.seed);
+        let mut random = report.random();
         for _ in 0..self.n {
             let target = make_random_target(&mut random);
             report.count(check_random(&served, &target));
         }
-        served.stop()?;
-        check_tokens(&zvf, &mut report)?;
-        check_origins(&zvf, &mut report)?;
-        check_counts(&zvf, &mut report)?;
+        check_tokens(&zvf, report)?;
+        check_origins(&zvf, report)?;
+        check_counts(&zvf, report)?;
         report.count(check_public(&zvf));
         report.count(check_stop(&zvf));
-        Ok(report)
+        Ok(())
     }
 }
 
-fn check_case(served: &Served, case: &Case) -> Result<(), String> {
-    let shown = String::from_utf8_lossy(&case.request[..case.request.len().min(120)]).into_owned();
-    let wrong = |what: String| format!("{}: {shown:?}: {what}", case.rule);
-    let answer = served.send(&case.request).map_err(|error| wrong(format!("{error:#}")))?;
-    let found = answer.status();
-    if found != Some(case.status) {
-        return Err(wrong(format!("expected {}, found {found:?}", case.status)));
-    }
-    if answer.count_answers() != 1 {
-        return Err(wrong(format!("{} answers", answer.count_answers())));
-    }
-    if let Some((name, value)) = case.header
-        && !answer.header(name).is_some_and(|found| found.contains(value))
-    {
-        return Err(wrong(format!("{name} is {:?}, not {value:?}", answer.header(name))));
-    }
-    check_answer(served, &answer, case.request.starts_with(b"HEAD")).map_err(wrong)
+fn check_case(served: &Served, case: &Case) -> anyhow::Result<()> {
+    let shown = String::from_utf8_lossy(&case.request[..case.request.len().min(120)]);
+    let checked = || {
+        let answer = served.send(&case.request)?;
+        let found = answer.status();
+        ensure!(found == Some(case.status), "expected {}, found {found:?}", case.status);
+        ensure!(answer.count_answers() == 1, "{} answers", answer.count_answers());
+        if let Some((name, value)) = case.header {
+            let found = answer.header(name);
+            let is_right = found.as_ref().is_some_and(|found| found.contains(value));
+            ensure!(is_right, "{name} is {found:?}, not {value:?}");
+        }
+        check_answer(served, &answer, case.request.starts_with(b"HEAD"))
+    };
+    checked().with_context(|| format!("{}: {shown:?}", case.rule))
 }
 
 /// Checks the properties of every answer.
-fn check_answer(served: &Served, answer: &Answer, is_head: bool) -> Result<(), String> {
+fn check_answer(served: &Served, answer: &Answer, is_head: bool) -> anyhow::Result<()> {
     served.check_secrets(answer)?;
-    if answer.header("x-content-type-options").as_deref() != Some("nosniff") {
-        return Err("no nosniff".to_owned());
-    }
-    if answer.header("access-control-allow-origin").is_some() {
-        return Err("an origin is allowed".to_owned());
-    }
+    ensure!(answer.header("x-content-type-options").as_deref() == Some("nosniff"), "no nosniff");
+    ensure!(answer.header("access-control-allow-origin").is_none(), "an origin is allowed");
     let status = answer.status().unwrap_or_default();
     if status < 400 || is_head || status == 416 {
         return Ok(());
     }
     let document: serde_json::Value =
-        serde_json::from_slice(answer.body()).map_err(|error| format!("no document: {error}"))?;
+        serde_json::from_slice(answer.body()).context("no document")?;
     match document["error"]["class"].as_str() {
         Some(class) if !class.is_empty() => Ok(()),
-        _ => Err(format!("a fault without a class: {document}")),
+        _ => Err(anyhow!("a fault without a class: {document}")),
     }
 }
 
@@ -111,17 +99,16 @@ fn make_random_target(random: &mut Random) -> Vec<u8> {
     target
 }
 
-fn check_random(served: &Served, target: &[u8]) -> Result<(), String> {
+fn check_random(served: &Served, target: &[u8]) -> anyhow::Result<()> {
     let end: &[u8] = b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let request = [b"GET ", target, end].concat();
-    let shown = String::from_utf8_lossy(target).into_owned();
-    let wrong = |what: String| format!("random target {shown:?}: {what}");
-    let answer = served.send(&request).map_err(|error| wrong(format!("{error:#}")))?;
-    match answer.status() {
-        Some(200 | 206 | 308 | 400 | 404 | 405 | 413 | 414) => {}
-        found => return Err(wrong(format!("found {found:?}"))),
-    }
-    check_answer(served, &answer, false).map_err(wrong)
+    let checked = || {
+        let answer = served.send(&[b"GET ", target, end].concat())?;
+        let found = answer.status();
+        let is_right = matches!(found, Some(200 | 206 | 308 | 400 | 404 | 405 | 413 | 414));
+        ensure!(is_right, "found {found:?}");
+        check_answer(served, &answer, false)
+    };
+    checked().with_context(|| format!("random target {:?}", String::from_utf8_lossy(target)))
 }
 
 /// Checks a server that requires a token.
@@ -154,12 +141,8 @@ fn check_tokens(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
         }
     }
     let leak = served.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer correct-token\r\n\r\n")?;
-    report.count(if leak.contains("correct-token") {
-        Err("the token is disclosed".into())
-    } else {
-        Ok(())
-    });
-    served.stop()
+    report.check(!leak.contains("correct-token"), || "the token is disclosed".into());
+    Ok(())
 }
 
 /// Checks a server that allows one origin.
@@ -190,9 +173,9 @@ fn check_origins(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
             && methods.is_none_or(|methods| methods == "GET, HEAD");
         let failure =
             || format!("origin {origin}, {method}: {:?} allows {found:?}", answer.status());
-        report.count(if is_right { Ok(()) } else { Err(failure()) });
+        report.check(is_right, failure);
     }
-    served.stop()
+    Ok(())
 }
 
 /// Checks servers with few connections and queries.
@@ -213,57 +196,56 @@ fn check_counts(zvf: &Path, report: &mut Report) -> anyhow::Result<()> {
         let answer = served.send(request)?;
         let is_right = answer.status() == Some(503) && answer.header("retry-after").is_some();
         let failure = || format!("{options:?}: {:?} without Retry-After", answer.status());
-        report.count(if is_right { Ok(()) } else { Err(failure()) });
+        report.check(is_right, failure);
         report.count(served.check_secrets(&answer));
         drop(clients);
         if held > 0 {
             report.count(check_recovery(&served, request));
         }
-        served.stop()?;
     }
     Ok(())
 }
 
 /// Checks that ended connections make room.
-fn check_recovery(served: &Served, request: &[u8]) -> Result<(), String> {
+fn check_recovery(served: &Served, request: &[u8]) -> anyhow::Result<()> {
     for _ in 0..100 {
         if served.send(request).is_ok_and(|answer| answer.status() == Some(200)) {
             return Ok(());
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    Err("no room after connections ended".to_owned())
+    Err(anyhow!("no room after connections ended"))
 }
 
 /// Checks that a command line off loopback without a token is refused.
-fn check_public(zvf: &Path) -> Result<(), String> {
-    let place = tempfile::tempdir().map_err(|error| error.to_string())?;
+fn check_public(zvf: &Path) -> anyhow::Result<()> {
+    let place = tempfile::tempdir()?;
     let store = place.path().join("three.zarrvectors");
-    super::write_store(&store).map_err(|error| error.to_string())?;
+    super::write_store(&store)?;
     let mut command = Command::new(zvf);
     command.arg("serve").arg(&store).args(["--bind", "0.0.0.0:0"]).stdin(Stdio::null());
-    let ended = command.env_remove("ZVF_TOKEN").output().map_err(|error| error.to_string())?;
+    let ended = command.env_remove("ZVF_TOKEN").output()?;
     match ended.status.code() {
         Some(2) => Ok(()),
-        code => Err(format!("a server open to all ended with {code:?}, not 2")),
+        code => Err(anyhow!("a server open to all ended with {code:?}, not 2")),
     }
 }
 
 /// Checks that a signal ends the server with success, while connections are open.
-fn check_stop(zvf: &Path) -> Result<(), String> {
-    let failure = |error: anyhow::Error| format!("{error:#}");
-    let mut served = Served::start(zvf, &["--stop-timeout", "2"]).map_err(failure)?;
-    let _idle = served.connect().map_err(failure)?;
-    let pid = served.child.id().to_string();
+fn check_stop(zvf: &Path) -> anyhow::Result<()> {
+    let mut served = Served::start(zvf, &["--stop-timeout", "2"])?;
+    let _idle = served.connect()?;
+    let pid = served.server.child.id().to_string();
     let sent = Command::new("kill").args(["-TERM", &pid]).status();
-    sent.map_err(|error| error.to_string())?;
+    sent?;
     for _ in 0..200 {
-        if let Ok(Some(status)) = served.child.try_wait() {
-            return if status.success() { Ok(()) } else { Err(format!("ended with {status}")) };
+        if let Ok(Some(status)) = served.server.child.try_wait() {
+            ensure!(status.success(), "ended with {status}");
+            return Ok(());
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    Err("runs on 10 seconds after a signal".to_owned())
+    Err(anyhow!("runs on 10 seconds after a signal"))
 }
 
 const PARTS: &[&str] = &[

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{LARGE_BYTES, Served};
-use crate::{Program, Report};
+use crate::Report;
+use anyhow::ensure;
 use archives::random::Random;
 
 /// Run many clients that read ranges of a file.
@@ -24,11 +25,6 @@ pub(crate) struct Load {
     /// Fail where the 99th percentile of the latency is longer, in milliseconds.
     #[arg(long, default_value_t = 50)]
     p99_ms: u64,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of the ranges.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 /// The measurements of one client.
@@ -39,18 +35,17 @@ pub(super) struct Measurements {
 }
 
 impl Load {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "load", seed: self.seed, ..Report::default() };
-        let served = start_server(&self.program.path()?, self.conns)?;
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let served = start_server(&report.zvf()?, self.conns)?;
         let time = Duration::from_secs(self.secs);
         let start = Instant::now();
-        let measured = ask_ranges(&served, self.conns, self.seed, || start.elapsed() < time);
+        let measured = ask_ranges(&served, self.conns, report.seed, || start.elapsed() < time);
         let seconds = start.elapsed().as_secs_f64();
         let rate = measured.times.len() as f64 / seconds;
         let p99 = percentile(&measured.times, 99);
         report.n = measured.times.len() as u64;
         for failure in measured.failures {
-            report.count(Err(failure));
+            report.check(false, || failure);
         }
         report.print_note(&format!(
             "{rate:.0} answers of {RANGE_BYTES} bytes a second, p50 {:.1} ms, p99 {:.1} ms",
@@ -58,15 +53,10 @@ impl Load {
             to_millis(p99)
         ));
         let is_fast = rate >= self.min_rate as f64;
-        report.count(if is_fast { Ok(()) } else { Err(format!("{rate:.0} answers a second")) });
+        report.check(is_fast, || format!("{rate:.0} answers a second"));
         let is_even = p99 <= Duration::from_millis(self.p99_ms);
-        report.count(if is_even {
-            Ok(())
-        } else {
-            Err(format!("p99 is {:.1} ms", to_millis(p99)))
-        });
-        served.stop()?;
-        Ok(report)
+        report.check(is_even, || format!("p99 is {:.1} ms", to_millis(p99)));
+        Ok(())
     }
 }
 
@@ -129,7 +119,7 @@ fn ask_on_connection(
         let start = Instant::now();
         let (status, bytes) = client.ask(request.as_bytes())?;
         measured.times.push(start.elapsed());
-        anyhow::ensure!((status, bytes) == (206, RANGE_BYTES), "status {status}, {bytes} bytes");
+        ensure!((status, bytes) == (206, RANGE_BYTES), "status {status}, {bytes} bytes");
     }
     Ok(())
 }

@@ -22,15 +22,43 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use client::Answer;
 pub(crate) use client::Client;
 
 /// A running server, which ends on drop.
 #[derive(Debug)]
-struct Served {
+pub(crate) struct Server {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Reads the address that a server prints when it listens.
+    pub(crate) fn new(mut child: Child) -> anyhow::Result<Self> {
+        let mut line = String::new();
+        let out = child.stdout.take().context("the server has an output")?;
+        BufReader::new(out).read_line(&mut line)?;
+        let reply: serde_json::Value =
+            serde_json::from_str(&line).with_context(|| format!("the server said {line:?}"))?;
+        let url = reply["url"].as_str().unwrap_or_default();
+        let address = url.trim_start_matches("http://").trim_end_matches('/').parse();
+        Ok(Self { child, address: address.with_context(|| format!("{url} is no address"))? })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A server of a store.
+#[derive(Debug)]
+struct Served {
+    server: Server,
     place: tempfile::TempDir,
 }
 
@@ -44,20 +72,12 @@ impl Served {
         let mut command = Command::new(zvf);
         command.arg("serve").arg(&store).args(["--json", "--bind", "127.0.0.1:0"]).args(options);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child =
-            command.spawn().with_context(|| format!("cannot start {}", zvf.display()))?;
-        let mut line = String::new();
-        let out = child.stdout.take().context("the server has an output")?;
-        BufReader::new(out).read_line(&mut line)?;
-        let reply: serde_json::Value =
-            serde_json::from_str(&line).with_context(|| format!("the server said {line:?}"))?;
-        let url = reply["url"].as_str().unwrap_or_default();
-        let address = url.trim_start_matches("http://").trim_end_matches('/').parse();
-        Ok(Self { child, address: address.with_context(|| format!("{url} is no address"))?, place })
+        let child = command.spawn().with_context(|| format!("cannot start {}", zvf.display()))?;
+        Ok(Self { server: Server::new(child)?, place })
     }
 
     fn connect(&self) -> anyhow::Result<Client> {
-        Client::connect(self.address)
+        Client::connect(self.server.address)
     }
 
     /// Sends bytes unchanged and reads until the server closes.
@@ -68,38 +88,18 @@ impl Served {
     }
 
     /// Checks that an answer contains no secrets.
-    fn check_secrets(&self, answer: &Answer) -> Result<(), String> {
+    fn check_secrets(&self, answer: &Answer) -> anyhow::Result<()> {
         let place = self.place.path().to_string_lossy();
         for secret in [CANARY, &place, "backtrace", "panicked"] {
-            if answer.contains(secret) {
-                return Err(format!("the answer holds {secret:?}"));
-            }
+            ensure!(!answer.contains(secret), "the answer holds {secret:?}");
         }
         Ok(())
-    }
-
-    fn stop(mut self) -> anyhow::Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 
 /// Writes a store of points, with files next to it and links that lead out of it.
 fn write_store(store: &Path) -> anyhow::Result<()> {
-    for (name, bytes) in archives::files("pc3_basic") {
-        let path = store.join(name);
-        std::fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
-        std::fs::write(path, bytes)?;
-    }
+    archives::write(store, &archives::files("pc3_basic"));
     let large: Vec<u8> = (0..LARGE_BYTES).map(|n| n.to_le_bytes()[0]).collect();
     std::fs::write(store.join("large"), large)?;
     std::fs::write(store.join(".tmp-1"), "half written")?;

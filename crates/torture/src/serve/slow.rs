@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use super::Served;
 use super::client::Client;
 use super::load::{ask_ranges, percentile, to_millis};
-use crate::{Program, Report};
+use crate::Report;
+use anyhow::{anyhow, bail};
 
 /// Run slow clients together with good ones.
 #[derive(Debug, clap::Args)]
@@ -30,11 +31,6 @@ pub(crate) struct Slow {
     /// The largest allowed slow-down of good clients.
     #[arg(long, default_value_t = 2.0)]
     factor: f64,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of the ranges.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 /// A way to be slow.
@@ -90,8 +86,7 @@ struct Times {
 }
 
 impl Slow {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "slow", seed: self.seed, ..Report::default() };
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let (short, long) = if self.secs >= 60 {
             (10, 30)
         } else {
@@ -109,24 +104,24 @@ impl Slow {
             ["--idle-timeout", long.as_str()],
             ["--write-timeout", long.as_str()],
         ];
-        let served = Served::start(&self.program.path()?, options.as_flattened())?;
+        let served = Served::start(&report.zvf()?, options.as_flattened())?;
         let idle_time = Duration::from_secs((self.secs / 6).max(1));
         let start = Instant::now();
-        let alone = ask_ranges(&served, GOOD_CLIENTS, self.seed, || start.elapsed() < idle_time);
+        let alone = ask_ranges(&served, GOOD_CLIENTS, report.seed, || start.elapsed() < idle_time);
         let start = Instant::now();
         let (good, ended) = std::thread::scope(|scope| {
             let good = scope.spawn(|| {
                 let time = Duration::from_secs(self.secs);
-                ask_ranges(&served, GOOD_CLIENTS, self.seed + 1, || start.elapsed() < time)
+                ask_ranges(&served, GOOD_CLIENTS, report.seed + 1, || start.elapsed() < time)
             });
             (run_slow_clients(&served, self.conns, &times), good.join())
         });
         for outcome in good? {
             report.count(outcome);
         }
-        let Ok(with) = ended else { anyhow::bail!("a good client ended") };
+        let Ok(with) = ended else { bail!("a good client ended") };
         for failure in alone.failures.into_iter().chain(with.failures) {
-            report.count(Err(failure));
+            report.check(false, || failure);
         }
         let [before, after] = [percentile(&alone.times, 99), percentile(&with.times, 99)];
         report.print_note(&format!(
@@ -137,9 +132,8 @@ impl Slow {
         let is_even = to_millis(after) <= to_millis(before) * self.factor;
         let failure =
             || format!("p99 grows from {:.1} to {:.1} ms", to_millis(before), to_millis(after));
-        report.count(if is_even { Ok(()) } else { Err(failure()) });
-        served.stop()?;
-        Ok(report)
+        report.check(is_even, failure);
+        Ok(())
     }
 }
 
@@ -148,7 +142,7 @@ fn run_slow_clients(
     served: &Served,
     conns: usize,
     times: &Times,
-) -> anyhow::Result<Vec<Result<(), String>>> {
+) -> anyhow::Result<Vec<anyhow::Result<()>>> {
     let mut open: Vec<(Way, Client, Instant)> = Vec::new();
     for number in 0..conns {
         let way = Way::ALL[number % Way::ALL.len()];
@@ -172,7 +166,7 @@ fn run_slow_clients(
             let is_late = since.elapsed() > way.time_limit(times) + GRACE;
             match (is_closed(way, &mut client, is_late), is_late) {
                 (true, _) => outcomes.push(Ok(())),
-                (false, true) => outcomes.push(Err(format!("{way:?} stays open"))),
+                (false, true) => outcomes.push(Err(anyhow!("{way:?} stays open"))),
                 (false, false) => still.push((way, client, since)),
             }
         }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::Served;
 use super::cases::{Case, list_cases};
-use crate::{Program, Report};
+use crate::Report;
 use archives::random::Random;
 
 /// Good and bad requests for a long time.
@@ -18,11 +18,6 @@ pub(crate) struct Soak {
     /// Fail where the memory of the server grows faster, in KiB per ten minutes.
     #[arg(long, default_value_t = 1024)]
     slope_kib: u64,
-    #[command(flatten)]
-    program: Program,
-    /// The seed of the requests.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 /// The measurements of the server at one time.
@@ -34,15 +29,14 @@ struct Sample {
 }
 
 impl Soak {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "soak", seed: self.seed, ..Report::default() };
-        let served = Served::start(&self.program.path()?, &[])?;
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
+        let served = Served::start(&report.zvf()?, &[])?;
         let time = Duration::from_secs(self.secs);
         let start = Instant::now();
         let (samples, clients) = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..CLIENTS)
                 .map(|number| {
-                    let random = Random::new(self.seed.wrapping_add(number));
+                    let random = Random::new(report.seed.wrapping_add(number));
                     let served = &served;
                     scope.spawn(move || send_cases(served, random, || start.elapsed() < time))
                 })
@@ -55,12 +49,11 @@ impl Soak {
         for (count, failures) in clients {
             report.n += count;
             for failure in failures {
-                report.count(Err(failure));
+                report.check(false, || failure);
             }
         }
-        self.check_growth(&samples?, &mut report);
-        served.stop()?;
-        Ok(report)
+        self.check_growth(&samples?, report);
+        Ok(())
     }
 
     /// Checks that after a third of the time neither memory nor descriptors grow.
@@ -81,10 +74,10 @@ impl Soak {
             open(last),
         ));
         let is_flat = warm.len() > 2 && slope <= self.slope_kib as f64;
-        report.count(if is_flat { Ok(()) } else { Err(format!("{slope:.0} KiB in ten minutes")) });
+        report.check(is_flat, || format!("{slope:.0} KiB in ten minutes"));
         // Clients connect and disconnect between two samples; a leak exceeds their number.
         let has_leaked = open(last) > open(first) + 2 * CLIENTS as usize + 8;
-        report.count(if has_leaked { Err("descriptors grow".to_owned()) } else { Ok(()) });
+        report.check(!has_leaked, || "descriptors grow".to_owned());
     }
 }
 
@@ -120,7 +113,7 @@ fn collect_samples(served: &Served, start: Instant, time: Duration) -> anyhow::R
 }
 
 fn take_sample(served: &Served, start: Instant) -> anyhow::Result<Sample> {
-    let process = format!("/proc/{}", served.child.id());
+    let process = format!("/proc/{}", served.server.child.id());
     let status = std::fs::read_to_string(format!("{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let resident = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());

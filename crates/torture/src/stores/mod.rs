@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt as _, PutPayload};
@@ -22,7 +22,6 @@ use zvf_validate::{Finding, Observer, Options, report_unopened, validate};
 
 use self::damage::{Damage, Kind};
 use crate::Report;
-use archives::random::Random;
 
 /// Damage good stores at random, and validate them.
 #[derive(Debug, clap::Args)]
@@ -30,9 +29,6 @@ pub(crate) struct Stores {
     /// The number of damages.
     #[arg(long, default_value_t = 10_000)]
     n: u64,
-    /// The seed of the random numbers.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Only this store.
     #[arg(long)]
     only: Option<String>,
@@ -58,12 +54,11 @@ struct Share {
 }
 
 impl Stores {
-    pub(crate) fn run(self) -> anyhow::Result<Report> {
-        let mut report = Report { name: "stores", seed: self.seed, ..Report::default() };
+    pub(crate) fn run(self, report: &mut Report) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
         let good = self.list_good_stores(&runtime)?;
         ensure!(!good.is_empty(), "no store of this name");
-        let mut random = Random::new(self.seed);
+        let mut random = report.random();
         let mut shares: BTreeMap<Kind, Share> = BTreeMap::new();
         for n in 0..self.n {
             // A store may not support every kind of damage: another one is tried.
@@ -86,10 +81,10 @@ impl Stores {
                 Err(_) => {}
             }
             let place = || format!("damage {n} to {}: {damage}", store.id);
-            report.count(tried.map(drop).map_err(|error| format!("{}: {error}", place())));
+            report.count(tried.map(drop).with_context(place));
         }
         self.print_report(&shares)?;
-        Ok(report)
+        Ok(())
     }
 
     fn list_good_stores(&self, runtime: &Runtime) -> anyhow::Result<Vec<Good>> {
@@ -124,7 +119,7 @@ impl Stores {
 }
 
 /// Returns whether the damage is found; an error is a panic, or a timeout.
-fn detect_damage(runtime: &Runtime, store: &Good, damage: &Damage) -> Result<bool, String> {
+fn detect_damage(runtime: &Runtime, store: &Good, damage: &Damage) -> anyhow::Result<bool> {
     let looked = AssertUnwindSafe(|| {
         runtime.block_on(async {
             let memory = store.memory.fork();
@@ -140,9 +135,9 @@ fn detect_damage(runtime: &Runtime, store: &Good, damage: &Damage) -> Result<boo
     });
     match catch_unwind(looked) {
         Ok(Ok(Ok(found))) => Ok(found.iter().any(|finding| !store.findings.contains(finding))),
-        Ok(Ok(Err(error))) => Err(format!("it ended with an error: {error}")),
-        Ok(Err(_)) => Err(format!("no end within {} s", LONGEST.as_secs())),
-        Err(_) => Err("a panic".to_owned()),
+        Ok(Ok(Err(error))) => Err(error.context("it ended with an error")),
+        Ok(Err(_)) => Err(anyhow!("no end within {} s", LONGEST.as_secs())),
+        Err(_) => Err(anyhow!("a panic")),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Coarser levels of a store of the model: partly rebuilt after edits, they must equal fully rebuilt ones.
 
-use std::fs;
 use std::path::Path;
 
+use anyhow::{Context as _, ensure};
 use zvf_edit::{CommitOptions, Refresh, refresh};
 use zvf_model::Kind;
 use zvf_pyramid::{Method, Options};
@@ -26,26 +26,19 @@ pub(crate) fn build_levels(store: &Path, kind: Kind, levels: u32) -> anyhow::Res
 }
 
 /// Rebuilds levels partly, and those of a copy completely; returns the new head.
-pub(crate) fn refresh_and_compare(store: &Path) -> Result<u64, String> {
-    let io = |error: std::io::Error| format!("the twin: {error}");
+pub(crate) fn refresh_and_compare(store: &Path) -> anyhow::Result<u64> {
     let twin = archives::scratch();
-    let folder = store.parent().ok_or("the store lies in no folder")?;
-    for (name, bytes) in archives::tree(folder) {
-        let path = twin.path().join(name);
-        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(io)?;
-        fs::write(path, bytes).map_err(io)?;
-    }
+    let folder = store.parent().context("the store lies in no folder")?;
+    archives::write(twin.path(), &Vec::from_iter(archives::tree(folder)));
     let twin = twin.path().join(NAME);
     let done = |store: &Path, how| {
         let report = refresh(store, how, &CommitOptions::default());
-        report.map_err(|error| format!("refresh: {error}"))
+        report.context("refresh")
     };
     let report = done(store, Refresh::Stale)?;
     done(&twin, Refresh::All)?;
     let (found, expected) = (read_tree(store), read_tree(&twin));
     let odd = found.keys().chain(expected.keys()).find(|key| found.get(*key) != expected.get(*key));
-    match odd {
-        Some(key) => Err(format!("{key} differs from completely rebuilt levels: {report}")),
-        None => report["head"].as_u64().ok_or_else(|| format!("no head: {report}")),
-    }
+    ensure!(odd.is_none(), "{odd:?} differs from completely rebuilt levels: {report}");
+    report["head"].as_u64().with_context(|| format!("no head: {report}"))
 }

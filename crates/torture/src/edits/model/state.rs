@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::{anyhow, bail, ensure};
 use serde_json::{Value, json};
 use zvf_model::Kind;
 
@@ -431,22 +432,25 @@ impl State {
     }
 
     /// Applies the planned operation; `ids` are those that it assigned.
-    pub(crate) fn apply_planned(&mut self, line: &Value, ids: &[i64]) -> Result<(), String> {
+    pub(crate) fn apply_planned(&mut self, line: &Value, ids: &[i64]) -> anyhow::Result<()> {
         match self.planned.take() {
-            None => Err(format!("{line} was not planned")),
+            None => Err(anyhow!("{line} was not planned")),
             Some(Planned::Replace(new)) => {
                 *self = *new;
                 Ok(())
             }
             Some(Planned::WithNew(new, made, like)) => {
                 *self = *new;
-                if ids.len() != made.len() {
-                    return Err(format!("{line} gave the ids {ids:?}, expected {}", made.len()));
-                }
+                ensure!(
+                    ids.len() == made.len(),
+                    "{line} gave the ids {ids:?}, expected {}",
+                    made.len()
+                );
                 for (id, vertices) in ids.iter().zip(made) {
-                    if !self.used.insert(*id) {
-                        return Err(format!("{line} gave the id {id}, which was used before"));
-                    }
+                    ensure!(
+                        self.used.insert(*id),
+                        "{line} gave the id {id}, which was used before"
+                    );
                     self.objects.insert(*id, vertices);
                     if let Some(like) = like {
                         let groups = self.groups.iter_mut().filter(|group| group.contains(&like));
@@ -469,7 +473,7 @@ impl State {
     }
 
     /// Compares the model with a store.
-    pub(crate) fn compare(&self, found: &Contents) -> Result<(), String> {
+    pub(crate) fn compare(&self, found: &Contents) -> anyhow::Result<()> {
         let ordered = self.is_chain() || self.kind == Kind::Line;
         let list = |vertices: &[Vertex]| -> Vec<(Point, i64)> {
             let mut list: Vec<_> = vertices.iter().map(|v| (v.at, v.tag)).collect();
@@ -491,11 +495,7 @@ impl State {
             let odd =
                 expected.keys().chain(read.keys()).find(|id| expected.get(id) != read.get(id));
             let id = odd.copied().flatten();
-            return Err(format!(
-                "object {id:?} is {:?}, expected {:?}",
-                read.get(&id),
-                expected.get(&id)
-            ));
+            bail!("object {id:?} is {:?}, expected {:?}", read.get(&id), expected.get(&id));
         }
         let sorted = |links: &[Vec<Point>]| {
             let mut links: Vec<Vec<Point>> =
@@ -507,7 +507,7 @@ impl State {
         if expected != read {
             let missing: Vec<_> = expected.iter().filter(|ends| !read.contains(ends)).collect();
             let extra: Vec<_> = read.iter().filter(|ends| !expected.contains(ends)).collect();
-            return Err(format!("links: {missing:?} are missing, {extra:?} are too many"));
+            bail!("links: {missing:?} are missing, {extra:?} are too many");
         }
         Ok(())
     }

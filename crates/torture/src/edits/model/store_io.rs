@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use anyhow::{Context as _, ensure};
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::{Axis, Dtype};
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
@@ -17,7 +18,7 @@ use super::state::{Contents, Point, State};
 /// Creates the store of a model.
 pub(crate) fn create_store(store: &Path, state: &mut State) -> anyhow::Result<()> {
     state.add_initial_objects();
-    let axes = Axis::spatial(2).ok_or_else(|| anyhow::anyhow!("two axes"))?;
+    let axes = Axis::spatial(2).context("two axes")?;
     let schema = Schema::new(state.kind, axes, ChunkShape::new(&[16.0; 2])?)?;
     let address = store.to_string_lossy().into_owned();
     block_on(async {
@@ -60,13 +61,13 @@ fn make_batch(state: &State) -> anyhow::Result<Batch> {
 }
 
 /// Reads a store.
-pub(crate) fn read_contents(store: &Path, state: &State) -> Result<Contents, String> {
+pub(crate) fn read_contents(store: &Path, state: &State) -> anyhow::Result<Contents> {
     let address = store.to_string_lossy().into_owned();
     block_on(async {
         let store = Store::open(&address, OpenOptions::default()).await;
-        let reader = Reader::new(store.map_err(|error| error.to_string())?);
+        let reader = Reader::new(store?);
         let answer = reader.run(&Query::all().with_owners()).await;
-        let batch = answer.map_err(|error| error.to_string())?.batch;
+        let batch = answer?.batch;
         let mut owners: Vec<Option<i64>> = vec![None; batch.len()];
         for part in batch.parts().iter() {
             owners[part.rows.clone()].fill(Some(part.object.0));
@@ -80,7 +81,7 @@ pub(crate) fn read_contents(store: &Path, state: &State) -> Result<Contents, Str
         let mut found = Contents::default();
         for (row, owner) in owners.iter().enumerate() {
             let tag = batch.field("tag").and_then(|field| field.column.float(row, 0));
-            let tag = tag.ok_or("the column tag is gone")? as i64;
+            let tag = tag.context("the column tag is gone")? as i64;
             found.objects.entry(*owner).or_default().push((at(row), tag));
         }
         if matches!(state.kind, Kind::Graph | Kind::Mesh | Kind::Skeleton) {
@@ -94,15 +95,15 @@ pub(crate) fn read_contents(store: &Path, state: &State) -> Result<Contents, Str
 }
 
 /// Validates a store at every depth.
-pub(crate) fn validate_store(store: &Path) -> Result<(), String> {
+pub(crate) fn validate_store(store: &Path) -> anyhow::Result<()> {
     let address = store.to_string_lossy().into_owned();
     block_on(async {
-        let to_text = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::open(&address, OpenOptions::default()).await;
-        let store = store.map_err(|error| to_text(&error))?;
+        let store = store?;
         let report =
             zvf_validate::validate(&store, &Options::default(), &Observer::default()).await;
-        let report = report.map_err(|error| to_text(&error))?;
-        if report.is_clean() { Ok(()) } else { Err(format!("validation: {:?}", report.findings)) }
+        let report = report?;
+        ensure!(report.is_clean(), "validation: {:?}", report.findings);
+        Ok(())
     })
 }
