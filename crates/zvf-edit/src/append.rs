@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
 
-use serde_json::{Map, Value as Json, json};
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
 use zvf_convert::read::{self, ColumnRoles, Format, Input, ReadOptions};
 use zvf_error::join_causes;
 use zvf_format::{Class, num};
@@ -12,9 +13,23 @@ use zvf_model::flow::Piece;
 use zvf_model::{Batch, Column, Field, Kind, Value};
 
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
+use crate::fields::Fields;
 use crate::numbers::{NONE, Vid};
+use crate::objects::NewObject;
 use crate::transaction::{OperationResult, Transaction};
+
+/// A file to append.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Append {
+    file: String,
+    format: Option<String>,
+    kind: Option<String>,
+    positions: Option<Vec<String>>,
+    object: Option<String>,
+    columns: Option<Vec<String>>,
+    keep_ids: Option<bool>,
+}
 
 /// The vertices and values of one object of a file, or of all its vertices without an object.
 #[derive(Debug, Default)]
@@ -29,24 +44,18 @@ pub(crate) struct ObjectData {
 }
 
 impl ObjectData {
-    /// Returns the fields of an `object.add` or `vertex.add`.
-    fn into_fields(self, kind: Kind) -> Fields {
-        let mut fields = Map::new();
-        if kind == Kind::Skeleton {
-            let parents: Vec<Option<usize>> =
-                (0..self.positions.len()).map(|i| self.parents.get(&i).copied()).collect();
-            fields.insert("parents".to_owned(), json!(parents));
+    /// Returns the members of an `object.add`.
+    fn into_new(self, kind: Kind) -> NewObject {
+        let parent = |i: usize| self.parents.get(&i).copied();
+        let parents: Vec<Option<usize>> = (0..self.positions.len()).map(parent).collect();
+        let lists = self.attributes.into_iter();
+        NewObject {
+            parents: (kind == Kind::Skeleton).then(|| json!(parents)),
+            positions: self.positions,
+            attributes: Some(lists.map(|(name, values)| (name, Json::Array(values))).collect()),
+            values: Some(self.values),
+            ..NewObject::default()
         }
-        fields.insert("positions".to_owned(), Json::Array(self.positions));
-        if !self.attributes.is_empty() {
-            let lists = self.attributes.into_iter();
-            let lists = lists.map(|(name, values)| (name, Json::Array(values))).collect();
-            fields.insert("attributes".to_owned(), Json::Object(lists));
-        }
-        if !self.values.is_empty() {
-            fields.insert("values".to_owned(), Json::Object(self.values));
-        }
-        fields
     }
 }
 
@@ -67,37 +76,25 @@ pub(crate) fn to_json(value: &Value) -> Json {
 }
 
 impl Transaction {
-    pub(crate) fn append(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(
-            fields,
-            &["file", "format", "kind", "positions", "object", "columns", "keep_ids"],
-        )?;
-        let file = fields::read_text(fields, "file")?
-            .ok_or_else(|| EditError::invalid("the field \"file\" is missing"))?;
-        if self.kinds.len() > 1 && !fields.contains_key("kind") {
+    pub(crate) fn append(&mut self, append: &Append) -> Result<OperationResult> {
+        let file = append.file.as_str();
+        if self.kinds.len() > 1 && append.kind.is_none() {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
         }
-        let kind = self.find_kind(fields.get("kind"))?;
+        let kind = self.find_kind(append.kind.as_deref())?;
         let kind_type = self.kinds[kind].kind;
-        let path = self.folder.join(&file);
+        let path = self.folder.join(file);
         if !path.is_file() {
             return Err(EditError::new(Class::NotFound, format!("{file}: there is no such file")));
         }
-        let format = fields::read_text(fields, "format")?;
-        let format = format.map(|name| {
-            let found = Format::from_token(&name);
+        let format = append.format.as_ref().map(|name| {
+            let found = Format::from_token(name);
             found.ok_or_else(|| EditError::invalid(format!("format: {name:?} is not known")))
         });
-        let words = |name: &str| -> Result<Option<Vec<String>>> {
-            let Some(list) = fields::read_list(fields, name)? else { return Ok(None) };
-            let words: Option<Vec<String>> =
-                list.iter().map(|word| word.as_str().map(str::to_owned)).collect();
-            words.map(Some).ok_or_else(|| EditError::invalid(format!("{name}: expected names")))
-        };
         let columns = ColumnRoles {
-            positions: words("positions")?.unwrap_or_default(),
-            object: fields::read_text(fields, "object")?,
-            fields: words("columns")?,
+            positions: append.positions.clone().unwrap_or_default(),
+            object: append.object.clone(),
+            fields: append.columns.clone(),
             types: Vec::new(),
         };
         let options = ReadOptions { kind: Some(kind_type), columns, ..ReadOptions::default() };
@@ -107,14 +104,14 @@ impl Transaction {
         };
         let reader =
             read::open(Input::path(&path), format.transpose()?, &options).map_err(fault)?;
-        let keep = fields::read_flag(fields, "keep_ids")?.unwrap_or(false);
         let with_objects = self.kinds[kind].objects.is_some() || kind_type != Kind::PointCloud;
-        let mut contents = FileContents::new(&file, kind_type, with_objects);
+        let mut contents = FileContents::new(file, kind_type, with_objects);
         for piece in reader {
             contents.take_piece(piece.map_err(fault)?)?;
         }
         let FileContents { objects, place, links, .. } = contents;
-        let shift = if keep { 0 } else { self.id_shift(&objects, &file)? };
+        let keep = append.keep_ids == Some(true);
+        let shift = if keep { 0 } else { self.id_shift(&objects, file)? };
         let mut done = OperationResult::default();
         let mut new_vertices: BTreeMap<Option<i64>, Vec<Vid>> = BTreeMap::new();
         for (owner, data) in objects {
@@ -122,7 +119,7 @@ impl Transaction {
                 continue;
             }
             let id = match owner.filter(|_| with_objects) {
-                Some(id) => Some(id.checked_add(shift).ok_or_else(|| id_overflow(&file, id))?),
+                Some(id) => Some(id.checked_add(shift).ok_or_else(|| id_overflow(file, id))?),
                 None => None,
             };
             let vertices = self.add_object_data(kind, id, data)?;
@@ -161,13 +158,13 @@ impl Transaction {
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
         let line_starts = data.line_starts.clone();
-        let fields = data.into_fields(kind_type);
+        let new = data.into_new(kind_type);
         let vertices = match id {
-            None => self.make_vertices(kind, NONE, &fields),
+            None => self.make_vertices(kind, NONE, &new.positions, new.attributes.as_ref()),
             Some(id) => {
                 let id = self.allocate_id(Some(id))?;
                 let object = self.new_object(kind, id)?;
-                self.fill_object(kind, object, &fields)
+                self.fill_object(kind, object, &new)
             }
         }?;
         for (at, v) in vertices.iter().enumerate().filter(|_| !line_starts.is_empty()) {

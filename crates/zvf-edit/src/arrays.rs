@@ -416,14 +416,8 @@ impl CellArray {
 
     /// Adds the changes of the array to `out`.
     pub(crate) fn flush(&mut self, snap: &Snapshot, out: &mut Changes) -> Result<()> {
+        let now: BTreeSet<Chunk> = self.chunks().into_iter().collect();
         let mut staged = std::mem::take(&mut self.staged);
-        let mut now = self.present.clone();
-        for (chunk, bytes) in &staged {
-            match bytes {
-                Some(_) => now.insert(chunk.clone()),
-                None => now.remove(chunk),
-            };
-        }
         if let Some((_, present)) = &self.old_grid {
             // A new origin gives every cell a new key.
             for chunk in present.clone() {

@@ -8,15 +8,14 @@ use serde_json::{Value as Json, json};
 use zvf_convert::read::{TextRow, TextTable, is_missing_word, read_table};
 use zvf_error::join_causes;
 use zvf_metadata::path_segment;
-use zvf_query::predicate::{ColumnRef, Scope};
 
-use crate::append::to_json;
+use crate::columns::ColumnScope;
 use crate::error::{EditError, Result};
 use crate::new_column::NewColumn;
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::scalar::{ColumnType, Scalar};
-use crate::script::{commit, open_journal, report};
+use crate::script::{commit_here, open_journal, report_commit};
 use crate::transaction::Transaction;
 
 /// How a table is joined.
@@ -65,15 +64,11 @@ pub fn attach(
     }
     transaction.operations =
         vec![json!({"op": "attach", "table": table.to_string_lossy(), "key": join.key})];
-    let mut own_options = options.clone();
-    own_options.if_head = Some(transaction.head());
-    let committed = commit(&journal, transaction, &own_options)?;
-    let mut notices = committed.notices;
+    let mut committed = commit_here(&journal, transaction, options)?;
     if unmatched > 0 {
-        notices.push(json!({"code": "rows_without_object", "text": format!("{unmatched} rows of the table have no object")}));
+        committed.notices.push(json!({"code": "rows_without_object", "text": format!("{unmatched} rows of the table have no object")}));
     }
-    let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(&journal, journal.head()?, options.dry_run, &commits, &notices, None))
+    report_commit(&journal, options.dry_run, committed)
 }
 
 /// The index of a kind, and the number of an object of it.
@@ -131,22 +126,16 @@ impl Transaction {
     /// Returns the objects by their id, or by their value in the column `on`.
     fn objects_by_key(&mut self, on: Option<&str>) -> Result<BTreeMap<String, ObjectPlace>> {
         let mut by_key = BTreeMap::new();
-        for id in self.object_ids() {
-            let Some((kind, object)) = self.find_object(id) else { continue };
+        for (id, kind, object) in self.existing_objects() {
             let text = match on {
                 None => id.to_string(),
                 Some(on) => {
                     let name = path_segment(on.strip_prefix("object.").unwrap_or(on)).into_owned();
-                    if !self.column_exists("object", kind, &name) {
+                    if !self.column_exists(ColumnScope::Object, kind, &name) {
                         return Err(EditError::invalid(format!("objects have no column {name:?}")));
                     }
-                    let column = ColumnRef { scope: Scope::Object, name, index: 0 };
-                    let value = to_json(&self.kinds[kind].object_value(object, &column));
-                    match value.as_str() {
-                        _ if value.is_null() => continue,
-                        Some(text) => text.to_owned(),
-                        None => value.to_string(),
-                    }
+                    let Some(text) = self.kinds[kind].object_text(object, &name) else { continue };
+                    text
                 }
             };
             if by_key.insert(text.clone(), (kind, object)).is_some() {
@@ -172,24 +161,21 @@ impl Transaction {
             if self.kinds[kind].objects.is_none() {
                 continue;
             }
-            if self.column_exists("object", kind, &name) {
+            if self.column_exists(ColumnScope::Object, kind, &name) {
                 if !join.replace {
                     return Err(EditError::invalid(format!(
                         "objects have a column {name:?} already; use --replace or --prefix"
                     )));
                 }
-                let fields =
-                    json!({"scope": "object", "name": name, "kind": self.kinds[kind].kind.token()});
-                if let Some(fields) = fields.as_object() {
-                    self.column_drop(fields)?;
-                }
+                let token = self.kinds[kind].kind.token();
+                self.drop_column(ColumnScope::Object, &name, Some(token))?;
             }
             let mut ty = ColumnType::from_scalar(scalar);
             let attrs = json!({"name": own_name, "dtype": scalar.name()});
             let column =
                 NewColumn { name: name.clone(), ty: ty.clone(), fill: ty.sentinel(), attrs };
-            self.create_column("object", kind, column)?;
-            self.mark_written(format!("column:object:{name}:{}", self.kinds[kind].kind));
+            self.create_column(ColumnScope::Object, kind, column)?;
+            self.mark_column(ColumnScope::Object, kind, &name);
             for ((object_kind, object), row) in
                 matched.iter().filter(|((object_kind, _), _)| *object_kind == kind)
             {

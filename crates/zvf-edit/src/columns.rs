@@ -1,58 +1,88 @@
 //! Operations that drop and rename columns of every scope, and set values of fragments.
 
-use serde_json::{Value as Json, json};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
 use zvf_format::num;
 
 use crate::arrays::{CellArray, doc_key};
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
+use crate::fields::{Fields, checked_index};
 use crate::geometry::Geometry;
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
+use crate::snapshot::Snapshot;
 use crate::transaction::{OperationResult, Transaction};
 
-const SCOPES: [&str; 5] = ["vertex", "object", "link", "group", "fragment"];
+/// What the rows of a column belong to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ColumnScope {
+    #[default]
+    Vertex,
+    Object,
+    Link,
+    Group,
+    Fragment,
+}
+
+impl ColumnScope {
+    /// Returns the word in scripts and documents.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Vertex => "vertex",
+            Self::Object => "object",
+            Self::Link => "link",
+            Self::Group => "group",
+            Self::Fragment => "fragment",
+        }
+    }
+}
 
 impl Transaction {
-    /// Returns the scope, kind and name of the column that the fields name, and marks it as written.
-    pub(crate) fn need_scope(&mut self, fields: &Fields) -> Result<(String, usize, String)> {
-        let scope =
-            fields::read_word(fields, "scope", &SCOPES)?.unwrap_or_else(|| "vertex".to_owned());
-        let name = fields::read_text(fields, "name")?
-            .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
-        let name = zvf_metadata::path_segment(&name).into_owned();
-        let kind = self.find_kind(fields.get("kind"))?;
-        if scope == "group" {
-            self.mark_written(format!("column:group:{name}"));
-        } else {
-            self.mark_written(format!("column:{scope}:{name}:{}", self.kinds[kind].kind));
-        }
-        Ok((scope, kind, name))
+    /// Marks a column as written.
+    pub(crate) fn mark_column(&mut self, scope: ColumnScope, kind: usize, name: &str) {
+        let item = self.column_item(scope, kind, name);
+        self.mark_written(item);
     }
 
-    pub(crate) fn column_exists(&self, scope: &str, kind: usize, name: &str) -> bool {
+    /// Returns the item by which transactions on a column conflict.
+    pub(crate) fn column_item(&self, scope: ColumnScope, kind: usize, name: &str) -> String {
+        if scope == ColumnScope::Group {
+            return format!("column:group:{name}");
+        }
+        format!("column:{}:{name}:{}", scope.word(), self.kinds[kind].kind)
+    }
+
+    pub(crate) fn column_exists(&self, scope: ColumnScope, kind: usize, name: &str) -> bool {
         let geometry = &self.kinds[kind];
         match scope {
-            "vertex" => geometry.columns.iter().any(|column| column.name == name),
-            "object" => geometry.object_columns.iter().any(|column| column.name == name),
-            "link" => geometry
+            ColumnScope::Vertex => geometry.columns.iter().any(|column| column.name == name),
+            ColumnScope::Object => geometry.object_columns.iter().any(|column| column.name == name),
+            ColumnScope::Link => geometry
                 .links
                 .as_ref()
                 .is_some_and(|family| family.columns.iter().any(|column| column.name == name)),
-            "fragment" => geometry.fragment_columns.iter().any(|column| column.name == name),
-            _ => self.groups.columns.iter().any(|column| column.name == name),
+            ColumnScope::Fragment => {
+                geometry.fragment_columns.iter().any(|column| column.name == name)
+            }
+            ColumnScope::Group => self.groups.columns.iter().any(|column| column.name == name),
         }
     }
 
-    fn need_column(&self, scope: &str, kind: usize, name: &str) -> Result<()> {
+    fn need_column(&self, scope: ColumnScope, kind: usize, name: &str) -> Result<()> {
         if self.column_exists(scope, kind, name) {
             return Ok(());
         }
-        Err(EditError::invalid(format!("there is no column {name:?} of {scope}s")))
+        Err(EditError::invalid(format!("there is no column {name:?} of {}s", scope.word())))
     }
 
-    pub(crate) fn refuse_taken_name(&self, scope: &str, kind: usize, name: &str) -> Result<()> {
+    pub(crate) fn refuse_taken_name(
+        &self,
+        scope: ColumnScope,
+        kind: usize,
+        name: &str,
+    ) -> Result<()> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(EditError::invalid(format!(
                 "name: {name:?} has other characters than letters, digits and _"
@@ -69,22 +99,34 @@ impl Transaction {
         self.new_root.get_or_insert_with(|| self.root.clone())
     }
 
-    pub(crate) fn column_drop(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["scope", "name", "kind"])?;
-        let (scope, kind, name) = self.need_scope(fields)?;
-        self.need_column(&scope, kind, &name)?;
+    /// Returns the declarations of the columns of a scope in the root, for a change.
+    fn column_specs(&mut self, scope: ColumnScope) -> Option<&mut Map<String, Json>> {
+        let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
+        specs.get_mut(scope.word())?.as_object_mut()
+    }
+
+    pub(crate) fn drop_column(
+        &mut self,
+        scope: ColumnScope,
+        name: &str,
+        token: Option<&str>,
+    ) -> Result<OperationResult> {
+        let name = zvf_metadata::path_segment(name).into_owned();
+        let kind = self.find_kind(token)?;
+        self.mark_column(scope, kind, &name);
+        self.need_column(scope, kind, &name)?;
         let geometry = &mut self.kinds[kind];
-        match scope.as_str() {
-            "vertex" => {
+        match scope {
+            ColumnScope::Vertex => {
                 let column = take_column(&mut geometry.columns, |column| column.name == name);
                 geometry.erased_arrays.extend(column.map(|(_, column)| column.array));
             }
-            "fragment" => {
+            ColumnScope::Fragment => {
                 let columns = &mut geometry.fragment_columns;
                 let column = take_column(columns, |column| column.name == name);
                 geometry.erased_arrays.extend(column.map(|(_, column)| column.array));
             }
-            "object" => {
+            ColumnScope::Object => {
                 let columns = &mut geometry.object_columns;
                 let column = take_column(columns, |column| column.name == name);
                 geometry.erased_rows.extend(column.map(|(_, column)| column.array));
@@ -94,7 +136,7 @@ impl Transaction {
                     object.values.remove(&name);
                 }
             }
-            "link" => {
+            ColumnScope::Link => {
                 let path = geometry.path.clone();
                 let Some(family) = &mut geometry.links else {
                     return Ok(OperationResult::default());
@@ -108,43 +150,43 @@ impl Transaction {
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}/0")));
                 geometry.erased_keys.push(doc_key(&format!("{path}/link_attributes/{name}")));
             }
-            _ => {
+            ColumnScope::Group => {
                 let column = take_column(&mut self.groups.columns, |column| column.name == name);
                 self.groups.erased_columns.extend(column.map(|(_, column)| column.array));
             }
         }
-        let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
-        if let Some(list) = specs.get_mut(&scope).and_then(Json::as_object_mut) {
-            list.shift_remove(&name);
+        if let Some(specs) = self.column_specs(scope) {
+            specs.shift_remove(&name);
         }
-        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult::new(1, 1))
     }
 
-    pub(crate) fn column_rename(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["scope", "name", "to", "kind"])?;
-        let (scope, kind, name) = self.need_scope(fields)?;
-        let to = fields::read_text(fields, "to")?
-            .ok_or_else(|| EditError::invalid("the field \"to\" is missing"))?;
-        self.need_column(&scope, kind, &name)?;
-        self.refuse_taken_name(&scope, kind, &to)?;
-        self.mark_written(match scope.as_str() {
-            "group" => format!("column:group:{to}"),
-            _ => format!("column:{scope}:{to}:{}", self.kinds[kind].kind),
-        });
-        match scope.as_str() {
-            "vertex" => self.kinds[kind].rename_vertex_column(&name, &to)?,
-            "fragment" => self.kinds[kind].rename_fragment_column(&name, &to)?,
-            "object" => self.kinds[kind].rename_object_column(&name, &to),
-            "link" => self.kinds[kind].rename_link_column(&name, &to)?,
-            _ => self.rename_group_column(&name, &to),
+    pub(crate) fn rename_column(
+        &mut self,
+        scope: ColumnScope,
+        name: &str,
+        to: String,
+        token: Option<&str>,
+    ) -> Result<OperationResult> {
+        let name = zvf_metadata::path_segment(name).into_owned();
+        let kind = self.find_kind(token)?;
+        self.mark_column(scope, kind, &name);
+        self.need_column(scope, kind, &name)?;
+        self.refuse_taken_name(scope, kind, &to)?;
+        self.mark_column(scope, kind, &to);
+        match scope {
+            ColumnScope::Vertex => self.kinds[kind].rename_vertex_column(&name, &to)?,
+            ColumnScope::Fragment => self.kinds[kind].rename_fragment_column(&name, &to)?,
+            ColumnScope::Object => self.kinds[kind].rename_object_column(&name, &to),
+            ColumnScope::Link => self.kinds[kind].rename_link_column(&name, &to)?,
+            ColumnScope::Group => self.rename_group_column(&name, &to),
         }
-        let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
-        if let Some(list) = specs.get_mut(&scope).and_then(Json::as_object_mut)
-            && let Some(spec) = list.shift_remove(&name)
+        if let Some(specs) = self.column_specs(scope)
+            && let Some(spec) = specs.shift_remove(&name)
         {
-            list.insert(to, spec);
+            specs.insert(to, spec);
         }
-        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult::new(1, 1))
     }
 
     fn rename_group_column(&mut self, name: &str, to: &str) {
@@ -154,62 +196,48 @@ impl Transaction {
         self.groups.erased_columns.push(column.rename(&format!("{GROUP_COLUMNS_PATH}/{to}"), to));
     }
 
-    /// Finds the fragment that the fields name, by object and index or by chunk and number. Returns its kind, chunk and number.
-    fn need_fragment(&mut self, fields: &Fields) -> Result<(usize, u32, u32)> {
-        match (fields::read_int(fields, "object")?, fields.get("chunk")) {
-            (Some(id), None) => self.need_fragment_of_object(id, fields),
-            (None, Some(chunk)) => self.need_fragment_of_chunk(chunk, fields),
-            _ => Err(EditError::invalid(
-                "\"object\" and \"index\", or \"chunk\" and \"fragment\" are wanted",
-            )),
-        }
-    }
-
-    fn need_fragment_of_object(&mut self, id: i64, fields: &Fields) -> Result<(usize, u32, u32)> {
+    /// Finds a fragment of an object by its index. Returns its kind, chunk and number.
+    pub(crate) fn fragment_of_object(
+        &mut self,
+        id: i64,
+        index: Option<i64>,
+    ) -> Result<(usize, u32, u32)> {
         let (kind, object) = self.need_object(id)?;
         self.mark_written(format!("object:{id}"));
         let references = self.kinds[kind].references(object)?;
-        let n = fields::read_int(fields, "index")?
-            .ok_or_else(|| EditError::invalid("the field \"index\" is missing"))?;
-        let found = fields::checked_index(n, references.len()).map(|at| references[at]);
+        let n = index.ok_or_else(|| EditError::invalid("missing field `index`"))?;
+        let found = checked_index(n, references.len()).map(|at| references[at]);
         let (chunk, fragment) = found
             .ok_or_else(|| EditError::invalid(format!("index {n} of {}", references.len())))?;
         Ok((kind, chunk, fragment))
     }
 
-    fn need_fragment_of_chunk(
+    /// Finds a fragment by its chunk and number. Returns its kind, chunk and number.
+    pub(crate) fn fragment_of_chunk(
         &mut self,
-        chunk: &Json,
-        fields: &Fields,
+        key: &[i64],
+        fragment: Option<i64>,
+        token: Option<&str>,
     ) -> Result<(usize, u32, u32)> {
-        let kind = self.find_kind(fields.get("kind"))?;
-        let key: Option<Vec<i64>> =
-            chunk.as_array().and_then(|parts| parts.iter().map(Json::as_i64).collect());
-        let key = key.ok_or_else(|| {
-            EditError::invalid(format!("chunk: expected whole numbers, found {chunk}"))
-        })?;
+        let kind = self.find_kind(token)?;
         let geometry = &mut self.kinds[kind];
-        let number = geometry.chunk_number(&key);
+        let number = geometry.chunk_number(key);
         geometry.load_chunk(number)?;
-        let n = fields::read_int(fields, "fragment")?
-            .ok_or_else(|| EditError::invalid("the field \"fragment\" is missing"))?;
+        let n = fragment.ok_or_else(|| EditError::invalid("missing field `fragment`"))?;
         let count = geometry.chunks[&number].fragments.len();
         let fragment = u32::try_from(n).ok().filter(|n| num::usize_from_u32(*n) < count);
         let fragment = fragment
             .ok_or_else(|| EditError::invalid(format!("chunk {key:?} has no fragment {n}")))?;
         let kind_name = self.kinds[kind].kind;
-        self.mark_written(format!("chunk:{kind_name}:{}", crate::arrays::chunk_text(&key)));
+        self.mark_written(format!("chunk:{kind_name}:{}", crate::arrays::chunk_text(key)));
         Ok((kind, number, fragment))
     }
 
-    pub(crate) fn fragment_set(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(
-            fields,
-            &["object", "index", "chunk", "fragment", "values", "kind"],
-        )?;
-        let values = fields::read_map(fields, "values")?
-            .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
-        let (kind, chunk, fragment) = self.need_fragment(fields)?;
+    pub(crate) fn set_fragment(
+        &mut self,
+        (kind, chunk, fragment): (usize, u32, u32),
+        values: &Fields,
+    ) -> Result<OperationResult> {
         let geometry = &mut self.kinds[kind];
         geometry.load_chunk(chunk)?;
         for (name, value) in values {
@@ -219,19 +247,10 @@ impl Transaction {
             let column = geometry.fragment_columns.iter_mut().find(|column| column.name == *name);
             let column = column
                 .ok_or_else(|| EditError::invalid(format!("fragments have no column {name:?}")))?;
-            let row = match column.ty.encode(value)? {
-                Some(row) => row,
-                None if column.ty.scalar.is_float() => column.ty.sentinel(),
-                None => {
-                    return Err(EditError::invalid(format!(
-                        "{name}: {} has no value for absent",
-                        column.ty.scalar.name()
-                    )));
-                }
-            };
+            let row = column.ty.encode_present(name, value)?;
             column.set.insert((chunk, fragment), row);
         }
-        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult::new(1, 1))
     }
 }
 
@@ -246,34 +265,23 @@ impl RowColumn {
 }
 
 impl Geometry {
-    /// Copies the array of a column to `path`, with the name `to`.
-    fn rename_array(&self, array: &CellArray, path: &str, to: &str) -> Result<CellArray> {
-        let mut array = array.copy_to(&self.snap, &format!("{}/{path}", self.path))?;
-        array.set_attribute("name", json!(to));
-        Ok(array)
-    }
-
     fn rename_vertex_column(&mut self, name: &str, to: &str) -> Result<()> {
-        let Some(at) = self.columns.iter().position(|column| column.name == name) else {
-            return Ok(());
-        };
-        let path = format!("vertex_attributes/{to}");
-        let array = self.rename_array(&self.columns[at].array, &path, to)?;
-        let column = &mut self.columns[at];
-        to.clone_into(&mut column.name);
-        self.erased_arrays.push(std::mem::replace(&mut column.array, array));
+        let path = format!("{}/vertex_attributes/{to}", self.path);
+        for column in self.columns.iter_mut().filter(|column| column.name == name) {
+            to.clone_into(&mut column.name);
+            let old = rename_array(&self.snap, &mut column.array, &path, to)?;
+            self.erased_arrays.push(old);
+        }
         Ok(())
     }
 
     fn rename_fragment_column(&mut self, name: &str, to: &str) -> Result<()> {
-        let Some(at) = self.fragment_columns.iter().position(|column| column.name == name) else {
-            return Ok(());
-        };
-        let path = format!("fragment_attributes/{to}");
-        let array = self.rename_array(&self.fragment_columns[at].array, &path, to)?;
-        let column = &mut self.fragment_columns[at];
-        to.clone_into(&mut column.name);
-        self.erased_arrays.push(std::mem::replace(&mut column.array, array));
+        let path = format!("{}/fragment_attributes/{to}", self.path);
+        for column in self.fragment_columns.iter_mut().filter(|column| column.name == name) {
+            to.clone_into(&mut column.name);
+            let old = rename_array(&self.snap, &mut column.array, &path, to)?;
+            self.erased_arrays.push(old);
+        }
         Ok(())
     }
 
@@ -301,17 +309,22 @@ impl Geometry {
         column.attrs["name"] = json!(to);
         to.clone_into(&mut column.name);
         column.is_new = true;
-        for (offsets, array) in &old {
+        for (offsets, mut array) in old {
             let path = format!("{}/link_attributes/{to}/0/{offsets}", self.path);
-            let mut new = array.copy_to(&self.snap, &path)?;
-            new.set_attribute("name", json!(to));
-            column.arrays.insert(offsets.clone(), new);
+            self.erased_arrays.push(rename_array(&self.snap, &mut array, &path, to)?);
+            column.arrays.insert(offsets, array);
         }
-        self.erased_arrays.extend(old.into_values());
         self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}/0", self.path)));
         self.erased_keys.push(doc_key(&format!("{}/link_attributes/{name}", self.path)));
         Ok(())
     }
+}
+
+/// Replaces the array of a column by its copy at `path`, with the name `to`. Returns the old one.
+fn rename_array(snap: &Snapshot, array: &mut CellArray, path: &str, to: &str) -> Result<CellArray> {
+    let mut copy = array.copy_to(snap, path)?;
+    copy.set_attribute("name", json!(to));
+    Ok(std::mem::replace(array, copy))
 }
 
 /// Removes the first column that matches from a list. Returns its index and itself.

@@ -103,6 +103,17 @@ impl DenseArray {
         }))
     }
 
+    /// Opens the ids of the index at `index`, where it has a list of them.
+    pub(crate) fn open_ids(snap: &Snapshot, index: &str) -> Result<Option<Self>> {
+        Self::open(snap, &format!("{index}/object_ids"), Scalar::Int(8), 1)
+    }
+
+    /// Creates the ids of the index at `index`, without rows.
+    pub(crate) fn create_ids(index: &str) -> Result<Self> {
+        let fill = (json!(0), vec![0; 8]);
+        Self::create(&format!("{index}/object_ids"), Scalar::Int(8), 1, 1, fill, json!({}))
+    }
+
     pub(crate) fn create(
         path: &str,
         scalar: Scalar,

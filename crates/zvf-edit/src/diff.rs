@@ -14,7 +14,6 @@ use serde_json::{Value as Json, json};
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
 use crate::history::open_store_journal;
-use crate::links::End;
 use crate::numbers::{NONE, Vid};
 use crate::place::Place;
 use crate::scalar::ColumnType;
@@ -166,10 +165,9 @@ impl StoreContent {
         for record in family.records.iter().filter(|record| record.alive) {
             let mut ends: Vec<Vec<u8>> = Vec::new();
             let mut owner = None;
-            for end in &record.ends {
-                let End::Vertex(v) = end else { continue };
-                owner = owner.or(ids(geometry.owner[*v as usize]));
-                ends.push(geometry.vertex_fingerprint(*v, &shared[0]));
+            for v in record.vertices() {
+                owner = owner.or(ids(geometry.owner[v as usize]));
+                ends.push(geometry.vertex_fingerprint(v, &shared[0]));
             }
             match geometry.kind == zvf_model::Kind::Mesh {
                 true => rotate_to_smallest(&mut ends),
@@ -227,9 +225,7 @@ impl Geometry {
         let mut bytes: Vec<u8> =
             self.position(v).iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
         for column in self.columns.iter().filter(|column| columns.contains(&column.name)) {
-            let size = column.ty.size();
-            let row = &column.data[v as usize * size..(v as usize + 1) * size];
-            bytes.extend(value_bytes(&column.ty, row));
+            bytes.extend(value_bytes(&column.ty, column.row(v)));
         }
         bytes
     }

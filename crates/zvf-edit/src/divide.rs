@@ -33,8 +33,9 @@ use crate::journal::Journal;
 use crate::place::Place;
 use crate::rebuild::{RebuiltChunk, RebuiltRows};
 use crate::rewrite::is_committed;
+use crate::script::report_commit;
 use crate::transaction::Transaction;
-use crate::vacuum::{commit_rebuilt, report_vacuum};
+use crate::vacuum::commit_rebuilt;
 
 /// The chunks of one kind of a store that one task of a vacuum rewrites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +99,7 @@ pub fn plan_vacuum(store: impl Into<Place>, shares: usize) -> Result<(u64, Vec<V
 pub fn run_vacuum(store: impl Into<Place>, head: u64, share: &VacuumShare) -> Result<Bytes> {
     let journal = open_store_journal(&store.into())?;
     let mut transaction = begin_at(&journal, head)?;
-    let kind = transaction.find_kind(Some(&json!(share.kind)))?;
+    let kind = transaction.find_kind(Some(&share.kind))?;
     let geometry = &mut transaction.kinds[kind];
     let [from, to] = share.shards;
     let shards = geometry.chunks_by_shard();
@@ -123,7 +124,7 @@ pub fn finish_vacuum(
     let mut rebuilt: Vec<RebuiltRows> = Vec::new();
     rebuilt.resize_with(transaction.kinds.len(), RebuiltRows::default);
     for (share, bytes) in parts {
-        let kind = transaction.find_kind(Some(&json!(share.kind)))?;
+        let kind = transaction.find_kind(Some(&share.kind))?;
         let part = RebuiltRows::parse(&bytes)
             .ok_or_else(|| plan_mismatch("what a task wrote", &share.kind))?;
         rebuilt[kind].chunks.extend(part.chunks);
@@ -131,7 +132,7 @@ pub fn finish_vacuum(
     }
     let committed =
         commit_rebuilt(&journal, transaction, rebuilt, vacuum_operation(digest), false)?;
-    report_vacuum(&journal, false, committed)
+    report_commit(&journal, false, committed)
 }
 
 /// Returns whether the commit after `head` is the vacuum of the plan that `digest` names.

@@ -50,7 +50,7 @@ impl PartialEq for EditError {
 impl Eq for EditError {}
 
 /// The result of an edit.
-pub(crate) type Result<T> = std::result::Result<T, EditError>;
+pub(crate) type Result<T, E = EditError> = std::result::Result<T, E>;
 
 impl EditError {
     /// Creates an error of a class.

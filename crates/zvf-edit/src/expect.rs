@@ -1,38 +1,72 @@
 //! The operation `expect`: checks of a script on the state after the lines before it.
 
+use serde::Deserialize;
 use serde_json::Value as Json;
 
+use crate::columns::ColumnScope;
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
-use crate::scalar::parse_number;
+use crate::fields::{Fields, need_list_of, read};
+use crate::scalar::{ColumnType, parse_number};
 use crate::transaction::{OperationResult, Transaction};
-use crate::vertices::need_list_of;
-use zvf_format::num::to_u64;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectVertices {
+    vertices: Json,
+    count: Option<i64>,
+    values: Option<Fields>,
+    positions: Option<Json>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectObject {
+    object: i64,
+    exists: Option<bool>,
+    count: Option<i64>,
+    values: Option<Fields>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectGroup {
+    group: Json,
+    exists: Option<bool>,
+    members: Option<Vec<i64>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectColumn {
+    column: String,
+    scope: Option<ColumnScope>,
+    exists: Option<bool>,
+    kind: Option<String>,
+}
 
 impl Transaction {
-    pub(crate) fn expect(&mut self, fields: &Fields) -> Result<OperationResult> {
-        let all_subjects = ["vertices", "object", "group", "column"];
-        let subjects: Vec<&str> =
-            all_subjects.into_iter().filter(|name| fields.contains_key(*name)).collect();
-        match subjects[..] {
-            ["vertices"] => self.expect_vertices(fields),
-            ["object"] => self.expect_object(fields),
-            ["group"] => self.expect_group(fields),
-            ["column"] => self.expect_column(fields),
-            _ => Err(EditError::invalid(format!("one of {} is wanted", all_subjects.join(", ")))),
+    pub(crate) fn expect(&mut self, fields: Fields) -> Result<OperationResult> {
+        let subjects = ["vertices", "object", "group", "column"];
+        let named: Vec<&str> =
+            subjects.into_iter().filter(|name| fields.contains_key(*name)).collect();
+        match named[..] {
+            ["vertices"] => self.expect_vertices(&read(fields)?),
+            ["object"] => self.expect_object(&read(fields)?),
+            ["group"] => self.expect_group(&read(fields)?),
+            ["column"] => self.expect_column(&read(fields)?),
+            _ => Err(EditError::invalid(format!("one of {} is wanted", subjects.join(", ")))),
         }
     }
 
-    fn expect_vertices(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["vertices", "count", "values", "positions"])?;
-        let selection = self.select(fields::need_field(fields, "vertices")?)?;
+    fn expect_vertices(&mut self, expect: &ExpectVertices) -> Result<OperationResult> {
+        let selection = self.select(&expect.vertices)?;
         let n = selection.vertices.len();
-        if let Some(count) = fields::read_int(fields, "count")?
+        if let Some(count) = expect.count
             && usize::try_from(count) != Ok(n)
         {
             return Err(EditError::expectation(format!("{n} vertices, expected {count}")));
         }
-        for (name, value) in fields::read_map(fields, "values")?.into_iter().flatten() {
+        for (name, value) in expect.values.iter().flatten() {
             let many = value.as_array().is_some_and(|list| {
                 let column =
                     self.kinds[selection.kind].columns.iter().find(|column| column.name == *name);
@@ -51,8 +85,7 @@ impl Transaction {
                 };
                 let (column, row) = self.vertex_value(selection.kind, name, value)?;
                 let column = &self.kinds[selection.kind].columns[column];
-                let size = column.ty.size();
-                let found = &column.data[*v as usize * size..(*v as usize + 1) * size];
+                let found = column.row(*v);
                 if !is_same_value(found, &row, &column.ty) {
                     return Err(EditError::expectation(format!(
                         "{name} of vertex {i} is {:?}, expected {value}",
@@ -61,7 +94,7 @@ impl Transaction {
                 }
             }
         }
-        if let Some(positions) = fields.get("positions") {
+        if let Some(positions) = &expect.positions {
             let list: Vec<Json> = match positions.as_array() {
                 Some(list) if list.first().is_some_and(|x| parse_number(x).is_some()) => {
                     vec![positions.clone()]
@@ -96,14 +129,12 @@ impl Transaction {
                 }
             }
         }
-        Ok(OperationResult { selected: to_u64(n), changed: 0, ids: Vec::new() })
+        Ok(OperationResult::new(n, 0))
     }
 
-    fn expect_object(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["object", "exists", "count", "values"])?;
-        let id = fields::read_int(fields, "object")?
-            .ok_or_else(|| EditError::invalid("object: expected a whole number"))?;
-        let should_exist = fields::read_flag(fields, "exists")?.unwrap_or(true);
+    fn expect_object(&mut self, expect: &ExpectObject) -> Result<OperationResult> {
+        let id = expect.object;
+        let should_exist = expect.exists.unwrap_or(true);
         self.read_items.insert(format!("object:{id}"));
         let Some((kind, object)) = self.find_object(id) else {
             return match should_exist {
@@ -114,7 +145,7 @@ impl Transaction {
         if !should_exist {
             return Err(EditError::expectation(format!("object {id} is there")));
         }
-        if let Some(count) = fields::read_int(fields, "count")? {
+        if let Some(count) = expect.count {
             self.kinds[kind].load_object(object)?;
             let n = self.kinds[kind].known_object(object)?.vertices.len();
             if usize::try_from(count) != Ok(n) {
@@ -123,7 +154,7 @@ impl Transaction {
                 )));
             }
         }
-        for (name, value) in fields::read_map(fields, "values")?.into_iter().flatten() {
+        for (name, value) in expect.values.iter().flatten() {
             let column =
                 self.kinds[kind].object_columns.iter_mut().find(|column| column.name == *name);
             let column = column
@@ -140,13 +171,12 @@ impl Transaction {
                 )));
             }
         }
-        Ok(OperationResult { selected: 1, changed: 0, ids: Vec::new() })
+        Ok(OperationResult::new(1, 0))
     }
 
-    fn expect_group(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["group", "exists", "members"])?;
-        let selector = fields::need_field(fields, "group")?;
-        let should_exist = fields::read_flag(fields, "exists")?.unwrap_or(true);
+    fn expect_group(&mut self, expect: &ExpectGroup) -> Result<OperationResult> {
+        let selector = &expect.group;
+        let should_exist = expect.exists.unwrap_or(true);
         if let Some(name) = selector.as_str() {
             self.read_items.insert(format!("group_name:{name}"));
         }
@@ -160,7 +190,7 @@ impl Transaction {
         if !should_exist {
             return Err(EditError::expectation(format!("group {selector} is there")));
         }
-        if let Some(mut members) = fields::read_ids(fields, "members")? {
+        if let Some(mut members) = expect.members.clone() {
             let mut found = self.groups.list[group].members.clone();
             found.sort_unstable();
             members.sort_unstable();
@@ -170,33 +200,29 @@ impl Transaction {
                 )));
             }
         }
-        Ok(OperationResult { selected: 1, changed: 0, ids: Vec::new() })
+        Ok(OperationResult::new(1, 0))
     }
 
-    fn expect_column(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["column", "scope", "exists", "kind"])?;
-        let name = fields::read_text(fields, "column")?
-            .ok_or_else(|| EditError::invalid("column: expected a name"))?;
-        let scope =
-            fields::read_word(fields, "scope", &["vertex", "object", "link", "group", "fragment"])?
-                .unwrap_or_else(|| "vertex".to_owned());
-        let kind = self.find_kind(fields.get("kind"))?;
-        self.read_items.insert(match scope.as_str() {
-            "group" => format!("column:group:{name}"),
-            _ => format!("column:{scope}:{name}:{}", self.kinds[kind].kind),
-        });
-        let should_exist = fields::read_flag(fields, "exists")?.unwrap_or(true);
-        let exists = self.column_exists(&scope, kind, &name);
+    fn expect_column(&mut self, expect: &ExpectColumn) -> Result<OperationResult> {
+        let name = expect.column.as_str();
+        let scope = expect.scope.unwrap_or_default();
+        let kind = self.find_kind(expect.kind.as_deref())?;
+        self.read_items.insert(self.column_item(scope, kind, name));
+        let should_exist = expect.exists.unwrap_or(true);
+        let exists = self.column_exists(scope, kind, name);
         if exists != should_exist {
             let text = if exists { "is there" } else { "is not there" };
-            return Err(EditError::expectation(format!("column {name:?} of {scope}s {text}")));
+            return Err(EditError::expectation(format!(
+                "column {name:?} of {}s {text}",
+                scope.word()
+            )));
         }
-        Ok(OperationResult { selected: 1, changed: 0, ids: Vec::new() })
+        Ok(OperationResult::new(1, 0))
     }
 }
 
 /// Returns whether two rows hold the same values. All NaN are equal.
-fn is_same_value(a: &[u8], b: &[u8], ty: &crate::scalar::ColumnType) -> bool {
+fn is_same_value(a: &[u8], b: &[u8], ty: &ColumnType) -> bool {
     if a == b {
         return true;
     }

@@ -9,7 +9,7 @@ use crate::arrays::Chunk;
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::links::{End, LinkFamily, Record};
+use crate::links::{End, Record};
 use crate::numbers::{NONE, Vid};
 use crate::rebuild::{ChangedObject, RebuildResult, Tally};
 
@@ -32,8 +32,8 @@ impl Geometry {
     /// Updates the records that join two runs of a chain.
     fn update_chain_links(&mut self, changed: &[ChangedObject]) -> Result<()> {
         let needs = changed.iter().any(|(_, pieces)| pieces.len() > 1);
-        if self.links.is_none() && needs {
-            self.links = Some(LinkFamily::create(&self.path, 2, self.axes)?);
+        if needs {
+            self.links_or_new()?;
         }
         let Some(mut family) = self.links.take() else { return Ok(()) };
         // Vertices may have moved between objects, so the changed objects are processed together.
@@ -53,25 +53,15 @@ impl Geometry {
         }
         for number in old {
             let record = &mut family.records[number as usize];
-            let ends: Vec<Vid> = record
-                .ends
-                .iter()
-                .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
-                .collect();
+            let ends: Vec<Vid> = record.vertices().collect();
             let is_implied = <[Vid; 2]>::try_from(ends).is_ok_and(|pair| missing.remove(&pair));
             record.alive = is_implied;
         }
-        let blank: Vec<Vec<u8>> = family.columns.iter().map(|column| column.fill.clone()).collect();
+        let blank = family.blank_values();
         let mut missing: Vec<[Vid; 2]> = missing.into_iter().collect();
         missing.sort_unstable();
-        for [a, b] in missing {
-            family.insert(Record {
-                ends: vec![End::Vertex(a), End::Vertex(b)],
-                cell: None,
-                values: blank.clone(),
-                alive: true,
-                changed: true,
-            });
+        for pair in missing {
+            family.insert(Record::new(pair, blank.clone()));
         }
         self.links = Some(family);
         Ok(())
@@ -98,22 +88,15 @@ impl Geometry {
                 }
             }
         }
-        if self.links.is_none() && !pairs.is_empty() {
-            self.links = Some(LinkFamily::create(&self.path, 2, self.axes)?);
+        if !pairs.is_empty() {
+            self.links_or_new()?;
         }
         if let Some(family) = &mut self.links {
             family.load_counts(&self.snap, &keys)?;
             family.clear_records();
-            let blank: Vec<Vec<u8>> =
-                family.columns.iter().map(|column| column.fill.clone()).collect();
-            for [a, b] in pairs {
-                family.insert(Record {
-                    ends: vec![End::Vertex(a), End::Vertex(b)],
-                    cell: None,
-                    values: blank.clone(),
-                    alive: true,
-                    changed: true,
-                });
+            let blank = family.blank_values();
+            for pair in pairs {
+                family.insert(Record::new(pair, blank.clone()));
             }
         }
         Ok(())
@@ -160,15 +143,8 @@ impl Geometry {
                             used_records.insert(number);
                         }
                         None => {
-                            let values =
-                                family.columns.iter().map(|column| column.fill.clone()).collect();
-                            let number = family.insert(Record {
-                                ends: vec![End::Vertex(*v), End::Vertex(parent)],
-                                cell: None,
-                                values,
-                                alive: true,
-                                changed: true,
-                            });
+                            let values = family.blank_values();
+                            let number = family.insert(Record::new([*v, parent], values));
                             used_records.insert(number);
                         }
                     }
@@ -218,14 +194,9 @@ impl Geometry {
                 }
             }
         }
-        let place = |v: Vid| -> Option<(Chunk, u64)> {
-            if let Some((chunk, row)) = result.places.get(&v) {
-                return Some((self.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
-            }
-            let (chunk, row) = self.home[v as usize];
-            (chunk != NONE && self.alive[v as usize])
-                .then(|| (self.chunk_keys[chunk as usize].clone(), u64::from(row)))
-        };
+        let rebuilt = &*result;
+        let place =
+            |v: Vid| self.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row)));
         let changed = family.flush(&self.snap, &self.vertices, &place, out)?;
         self.links = Some(family);
         if changed {
@@ -236,15 +207,14 @@ impl Geometry {
 
     /// Notes the chunks and the objects of the ends of a record.
     fn note_link(&self, record: &Record, result: &mut RebuildResult) {
-        for end in &record.ends {
-            let End::Vertex(v) = end else { continue };
-            let (home, _) = self.home[*v as usize];
-            let chunks = [home, self.new_chunk[*v as usize]].into_iter();
+        for v in record.vertices() {
+            let (home, _) = self.home[v as usize];
+            let chunks = [home, self.new_chunk[v as usize]].into_iter();
             let chunks = chunks.filter(|chunk| *chunk != NONE);
             result
                 .linked_chunks
                 .extend(chunks.map(|chunk| self.chunk_keys[chunk as usize].clone()));
-            let owner = self.object(self.owner[*v as usize]);
+            let owner = self.object(self.owner[v as usize]);
             result.linked_objects.extend(owner.map(|object| object.id));
         }
     }

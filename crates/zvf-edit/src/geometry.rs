@@ -36,12 +36,23 @@ pub(crate) struct VertexColumn {
     /// The rows of all vertices loaded so far.
     pub(crate) data: Vec<u8>,
     /// The value of new rows.
-    pub(crate) fill: Option<Vec<u8>>,
+    pub(crate) fill: Vec<u8>,
     /// Whether this transaction added it, so that every chunk must be written.
     pub(crate) is_new: bool,
 }
 
 impl VertexColumn {
+    /// Returns the row of a vertex.
+    pub(crate) fn row(&self, v: Vid) -> &[u8] {
+        let size = self.ty.size();
+        &self.data[v as usize * size..(v as usize + 1) * size]
+    }
+
+    pub(crate) fn row_mut(&mut self, v: Vid) -> &mut [u8] {
+        let size = self.ty.size();
+        &mut self.data[v as usize * size..(v as usize + 1) * size]
+    }
+
     /// Appends the rows of a chunk of `count` vertices.
     fn append_rows(&mut self, snap: &Snapshot, key: &Chunk, count: usize) -> Result<()> {
         match self.array.read(snap, key)? {
@@ -49,10 +60,7 @@ impl VertexColumn {
                 check_size(&self.array.path, key, bytes.len(), count * self.ty.size())?;
                 self.data.extend_from_slice(&bytes);
             }
-            None if self.is_new => {
-                let fill = self.fill.clone().unwrap_or_else(|| self.ty.sentinel());
-                self.data.extend(fill.repeat(count));
-            }
+            None if self.is_new => self.data.extend(self.fill.repeat(count)),
             None => {
                 return Err(EditError::new(
                     zvf_format::Class::CountMismatch,
@@ -315,15 +323,14 @@ impl Geometry {
         Ok(())
     }
 
-    /// Sets a value of a vertex.
-    pub(crate) fn set_value(&mut self, column: usize, v: Vid, row: &[u8]) -> Result<()> {
-        let size = self.columns[column].ty.size();
-        let span = v as usize * size..(v as usize + 1) * size;
-        if self.columns[column].data[span.clone()] == *row {
-            return Ok(());
+    /// Sets a value of a vertex. Returns whether it is another one.
+    pub(crate) fn set_value(&mut self, column: usize, v: Vid, row: &[u8]) -> Result<bool> {
+        let stored = self.columns[column].row_mut(v);
+        if *stored == *row {
+            return Ok(false);
         }
-        self.columns[column].data[span].copy_from_slice(row);
-        self.mark_changed(v)
+        stored.copy_from_slice(row);
+        self.mark_changed(v).map(|()| true)
     }
 
     fn mark_changed(&mut self, v: Vid) -> Result<()> {
@@ -353,8 +360,7 @@ impl Geometry {
         self.owner.push(owner);
         self.parent.push(NONE);
         for column in &mut self.columns {
-            let row = column.fill.clone().unwrap_or_else(|| column.ty.sentinel());
-            column.data.extend(row);
+            column.data.extend_from_slice(&column.fill);
         }
         if owner == NONE {
             self.free_changed.insert(v);
@@ -366,16 +372,21 @@ impl Geometry {
     pub(crate) fn copy_vertex(&mut self, v: Vid, owner: u32) -> Result<Vid> {
         let position = self.position_bytes(v).to_vec();
         let copy = self.new_vertex(&position, owner)?;
-        self.copy_values(v, copy);
+        for column in &mut self.columns {
+            let row = column.row(v).to_vec();
+            column.row_mut(copy).copy_from_slice(&row);
+        }
         Ok(copy)
     }
 
-    fn copy_values(&mut self, from: Vid, to: Vid) {
-        for column in &mut self.columns {
-            let size = column.ty.size();
-            let row = column.data[from as usize * size..(from as usize + 1) * size].to_vec();
-            column.data[to as usize * size..(to as usize + 1) * size].copy_from_slice(&row);
-        }
+    /// Returns the links, none where the kind has no family of links yet.
+    pub(crate) fn links_or_new(&mut self) -> Result<&mut LinkFamily> {
+        let width = if self.kind == Kind::Mesh { 3 } else { 2 };
+        let family = match self.links.take() {
+            Some(family) => family,
+            None => LinkFamily::create(&self.path, width, self.axes)?,
+        };
+        Ok(self.links.insert(family))
     }
 
     /// Loads a chunk, unless it is loaded.
@@ -533,10 +544,7 @@ impl Geometry {
                 let v = if is_shared
                     || self.owner[v as usize] != NONE && self.owner[v as usize] != object
                 {
-                    let position = self.position_bytes(v).to_vec();
-                    let copy = self.new_vertex(&position, object)?;
-                    self.copy_values(v, copy);
-                    copy
+                    self.copy_vertex(v, object)?
                 } else {
                     v
                 };
@@ -762,7 +770,8 @@ fn open_vertex_columns(
     let open = |name: String| {
         let array = need_array(snap, path, &format!("vertex_attributes/{name}"))?;
         let ty = resolve_column_type(snap, &array, first.as_ref())?;
-        Ok(VertexColumn { name, array, ty, data: Vec::new(), fill: None, is_new: false })
+        let fill = ty.sentinel();
+        Ok(VertexColumn { name, array, ty, data: Vec::new(), fill, is_new: false })
     };
     names.into_iter().map(open).collect()
 }

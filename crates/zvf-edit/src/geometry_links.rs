@@ -31,11 +31,7 @@ impl Geometry {
         let fresh = before..family.records.len();
         if self.kind == Kind::Skeleton {
             for number in fresh {
-                let ends: Vec<Vid> = family.records[number]
-                    .ends
-                    .iter()
-                    .filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
-                    .collect();
+                let ends: Vec<Vid> = family.records[number].vertices().collect();
                 if ends.len() == 2 {
                     let (child, parent) = match family.policy.is_directed() {
                         true => self.order_child_first(ends[0], ends[1]),

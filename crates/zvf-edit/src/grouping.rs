@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
+use crate::fields::Fields;
 use crate::groups::Group;
 use crate::scalar::Scalar;
 use crate::transaction::{OperationResult, Transaction};
@@ -30,22 +30,14 @@ impl Transaction {
         was_member
     }
 
-    fn set_group_values(&mut self, group: usize, values: &Map<String, Json>) -> Result<bool> {
+    fn set_group_values(&mut self, group: usize, values: &Fields) -> Result<bool> {
         let mut changed = false;
         for (name, value) in values {
             self.read_items.insert(format!("column:group:{name}"));
             let column = self.groups.columns.iter_mut().find(|column| column.name == *name);
             let column = column
                 .ok_or_else(|| EditError::invalid(format!("groups have no column {name:?}")))?;
-            let row = match column.ty.encode(value)? {
-                Some(row) => row,
-                None if column.ty.scalar == Scalar::Bool => {
-                    return Err(EditError::invalid(format!(
-                        "{name}: bool has no value for absent"
-                    )));
-                }
-                None => column.ty.sentinel(),
-            };
+            let row = column.ty.encode_or(&column.ty.sentinel(), name, value)?;
             column.array.resize(self.groups.list.len());
             if column.array.row(group) != row {
                 column.array.set_row(group, &row);
@@ -55,21 +47,23 @@ impl Transaction {
         Ok(changed)
     }
 
-    pub(crate) fn group_add(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["name", "members", "values"])?;
-        let name = fields::read_text(fields, "name")?;
+    pub(crate) fn add_group(
+        &mut self,
+        name: Option<String>,
+        members: Option<Vec<i64>>,
+        values: &Option<Fields>,
+    ) -> Result<OperationResult> {
         if let Some(name) = &name {
             self.mark_written(format!("group_name:{name}"));
             if self.groups.find_group(&json!(name)).is_some() {
                 return Err(EditError::invalid(format!("the group name {name:?} is taken")));
             }
         }
-        let members = fields::read_ids(fields, "members")?.unwrap_or_default();
+        let members = members.unwrap_or_default();
         for id in &members {
             self.need_object(*id)?;
         }
-        let values = fields::read_map(fields, "values")?;
-        let is_given = |name: &str| values.is_some_and(|values| values.contains_key(name));
+        let is_given = |name: &str| values.as_ref().is_some_and(|values| values.contains_key(name));
         let mut bools =
             self.groups.columns.iter().filter(|column| column.ty.scalar == Scalar::Bool);
         if let Some(column) = bools.find(|column| !is_given(&column.name)) {
@@ -85,14 +79,19 @@ impl Transaction {
         if let Some(values) = values {
             self.set_group_values(group, values)?;
         }
-        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
+        Ok(OperationResult::new(1, 1))
     }
 
-    pub(crate) fn group_members(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["group", "set", "add", "remove"])?;
-        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
+    pub(crate) fn change_members(
+        &mut self,
+        group: &Json,
+        set: Option<Vec<i64>>,
+        add: Option<Vec<i64>>,
+        remove: Option<Vec<i64>>,
+    ) -> Result<OperationResult> {
+        let group = self.groups.need_group(group)?;
         let mut changed = 0;
-        if let Some(set) = fields::read_ids(fields, "set")? {
+        if let Some(set) = set {
             self.mark_written(format!("group:{group}"));
             for id in &set {
                 self.need_object(*id)?;
@@ -100,18 +99,18 @@ impl Transaction {
             let new_members: HashSet<i64> = set.iter().copied().collect();
             for id in self.groups.list[group].members.clone() {
                 if !new_members.contains(&id) {
-                    changed += u64::from(self.leave_group(group, id));
+                    changed += usize::from(self.leave_group(group, id));
                 }
             }
             for id in set {
-                changed += u64::from(self.join_group(group, id));
+                changed += usize::from(self.join_group(group, id));
             }
         }
-        for id in fields::read_ids(fields, "add")?.unwrap_or_default() {
+        for id in add.unwrap_or_default() {
             self.need_object(id)?;
-            changed += u64::from(self.join_group(group, id));
+            changed += usize::from(self.join_group(group, id));
         }
-        for id in fields::read_ids(fields, "remove")?.unwrap_or_default() {
+        for id in remove.unwrap_or_default() {
             let exists = self
                 .kinds
                 .iter()
@@ -120,16 +119,13 @@ impl Transaction {
             if !exists {
                 return Err(EditError::invalid(format!("object {id} is not there")));
             }
-            changed += u64::from(self.leave_group(group, id));
+            changed += usize::from(self.leave_group(group, id));
         }
-        Ok(OperationResult { selected: 1, changed, ids: Vec::new() })
+        Ok(OperationResult::new(1, changed))
     }
 
-    pub(crate) fn group_rename(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["group", "name"])?;
-        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
-        let name = fields::read_text(fields, "name")?
-            .ok_or_else(|| EditError::invalid("the field \"name\" is missing"))?;
+    pub(crate) fn rename_group(&mut self, group: &Json, name: String) -> Result<OperationResult> {
+        let group = self.groups.need_group(group)?;
         if self.groups.find_group(&json!(name)).is_some_and(|found| found != group) {
             return Err(EditError::invalid(format!("the group name {name:?} is taken")));
         }
@@ -140,22 +136,18 @@ impl Transaction {
             self.groups.list[group].name = Some(name);
             self.groups.changed = true;
         }
-        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult::new(1, usize::from(changed)))
     }
 
-    pub(crate) fn group_set(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["group", "values"])?;
-        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
+    pub(crate) fn set_group(&mut self, group: &Json, values: &Fields) -> Result<OperationResult> {
+        let group = self.groups.need_group(group)?;
         self.mark_written(format!("group:{group}"));
-        let values = fields::read_map(fields, "values")?
-            .ok_or_else(|| EditError::invalid("the field \"values\" is missing"))?;
         let changed = self.set_group_values(group, values)?;
-        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult::new(1, usize::from(changed)))
     }
 
-    pub(crate) fn group_remove(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["group"])?;
-        let group = self.groups.need_group(fields::need_field(fields, "group")?)?;
+    pub(crate) fn remove_group(&mut self, group: &Json) -> Result<OperationResult> {
+        let group = self.groups.need_group(group)?;
         self.mark_written(format!("group:{group}"));
         let before = self.groups.list[group].clone();
         self.groups.list[group] = Group::default();
@@ -167,6 +159,6 @@ impl Transaction {
                 column.array.set_row(group, &row);
             }
         }
-        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult::new(1, usize::from(changed)))
     }
 }

@@ -149,8 +149,7 @@ pub fn settle(place: &Place) -> Result<(u64, bool)> {
 /// When there is no store or no such kind.
 pub fn has_objects(place: &Place, kind: Option<&str>) -> Result<bool> {
     let transaction = Transaction::begin(&open_store_journal(place)?, std::path::Path::new("."))?;
-    let token = kind.map(Json::from);
-    let kind = &transaction.kinds[transaction.find_kind(token.as_ref())?];
+    let kind = &transaction.kinds[transaction.find_kind(kind)?];
     Ok(kind.objects.is_some() || kind.kind != zvf_model::Kind::PointCloud)
 }
 

@@ -97,9 +97,7 @@ impl Objects {
         let mut manifests = manifests;
         manifests.truncate(count);
         let ids = match attrs["layout"].as_str() {
-            Some("vlen_manifests_v2") => {
-                DenseArray::open(snap, &format!("{path}/object_ids"), Scalar::Int(8), 1)?
-            }
+            Some("vlen_manifests_v2") => DenseArray::open_ids(snap, path)?,
             Some("vlen_manifests_v1") => None,
             _ => {
                 return Err(EditError::unsupported(format!(
@@ -145,14 +143,7 @@ impl Objects {
         let doc = serde_json::json!({"attributes": {"zv_array": "object_index", "num_objects": 0, "num_present": 0, "sid_ndim": axes,
             "layout": "vlen_manifests_v2", "object_ids_sorted": true}, "zarr_format": 3, "node_type": "group"});
         let manifests = RowArray::create(&format!("{path}/manifests"), serde_json::json!({}))?;
-        let ids = DenseArray::create(
-            &format!("{path}/object_ids"),
-            Scalar::Int(8),
-            1,
-            1,
-            (serde_json::json!(0), vec![0; 8]),
-            serde_json::json!({}),
-        )?;
+        let ids = DenseArray::create_ids(path)?;
         Ok(Self {
             doc,
             is_new: true,
@@ -162,6 +153,15 @@ impl Objects {
             by_id: FxHashMap::default(),
             rank: axes,
         })
+    }
+}
+
+/// Sets the counts of an index in its attributes. The second is optional.
+pub(crate) fn count_objects(attrs: &mut Json, manifests: &RowArray, is_new: bool) {
+    attrs["num_objects"] = manifests.rows.len().into();
+    if is_new || attrs.get("num_present").is_some() {
+        let present = manifests.rows.iter().filter(|row| has_references(row));
+        attrs["num_present"] = present.count().into();
     }
 }
 

@@ -14,16 +14,15 @@ use zvf_pyramid::Stale;
 
 use crate::arrays::{CellArray, Chunk, bounding_chunks, doc_bytes, doc_key, parse_doc, read_doc};
 use crate::changes::Changes;
+use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::{Geometry, read_sizes, root_chunk_shape};
-use crate::indexes::{has_references, list_children, manifest_bytes, open_row_column};
+use crate::indexes::{count_objects, list_children, manifest_bytes, open_row_column};
 use crate::links::{End, LinkFamily, moved_end};
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
-use crate::numbers::{NONE, Vid};
 use crate::owners::withdraw_owners;
 use crate::rebuild::{RebuildResult, Tally};
 use crate::row_array::RowArray;
-use crate::scalar::Scalar;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -160,12 +159,7 @@ impl Transaction {
         let Some(mut manifests) = RowArray::open(&self.snap, &format!("{index}/manifests"))? else {
             return Ok(());
         };
-        let mut ids = crate::dense::DenseArray::open(
-            &self.snap,
-            &format!("{index}/object_ids"),
-            Scalar::Int(8),
-            1,
-        )?;
+        let mut ids = DenseArray::open_ids(&self.snap, &index)?;
         let count = objects.manifests.rows.len();
         let before = manifests.rows.len();
         let empty = manifest_bytes(objects.rank, &[])?;
@@ -190,13 +184,9 @@ impl Transaction {
             }
             ids.flush(changes, true)?;
         }
-        let present = manifests.rows.iter().filter(|row| has_references(row)).count();
         manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
         let old = doc.clone();
-        doc["attributes"]["num_objects"] = json!(count);
-        if doc["attributes"].get("num_present").is_some() {
-            doc["attributes"]["num_present"] = json!(present);
-        }
+        count_objects(&mut doc["attributes"], &manifests, false);
         if let Some(sorted) = objects.doc["attributes"].get("object_ids_sorted") {
             doc["attributes"]["object_ids_sorted"] = sorted.clone();
         }
@@ -243,14 +233,8 @@ impl Transaction {
             Some(sizes) => ChunkShape::new(&sizes)?,
             None => root_shape,
         };
-        let place = |v: Vid| -> Option<(Chunk, u64)> {
-            if let Some((chunk, row)) = rebuilt.places.get(&v) {
-                return Some((geometry.chunk_keys[*chunk as usize].clone(), u64::from(*row)));
-            }
-            let (chunk, row) = geometry.home[v as usize];
-            (chunk != NONE && geometry.alive[v as usize])
-                .then(|| (geometry.chunk_keys[chunk as usize].clone(), u64::from(row)))
-        };
+        let place =
+            |v: u32| geometry.place_after(rebuilt, v).map(|(chunk, row)| (chunk, u64::from(row)));
         let mut end = |chunk: &Chunk, row: u64| -> Result<End> {
             if !rebuilt.moves.is_empty() {
                 return moved_end(path, &rebuilt.moves, chunk, row);

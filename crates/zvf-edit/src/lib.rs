@@ -26,7 +26,7 @@
 //! ```text
 //! transaction, snapshot, geometry, links, groups, arrays,     the state of a store during an edit, loaded on demand
 //!   row_array, dense, indexes, references, numbers, scalar, widths
-//! script, fields, select, objects, vertices, linking,         operations of a script
+//! script, operation, fields, select, objects, vertices, linking,         operations of a script
 //!   grouping, columns, new_column, append, expect,
 //!   parts, follow, geometry_links
 //! plan, rebuild, values, manifests, documents, changes        from a transaction to new bytes by key
@@ -73,6 +73,7 @@ mod medium;
 mod new_column;
 mod numbers;
 mod objects;
+mod operation;
 mod options;
 mod owners;
 mod parts;

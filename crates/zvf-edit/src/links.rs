@@ -70,6 +70,17 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Creates a link between vertices.
+    pub(crate) fn new(ends: impl IntoIterator<Item = Vid>, values: Vec<Vec<u8>>) -> Self {
+        let ends = ends.into_iter().map(End::Vertex).collect();
+        Self { ends, cell: None, values, alive: true, changed: true }
+    }
+
+    /// Returns the ends that are vertices of level 0.
+    pub(crate) fn vertices(&self) -> impl Iterator<Item = Vid> {
+        self.ends.iter().filter_map(|end| if let End::Vertex(v) = end { Some(*v) } else { None })
+    }
+
     /// Returns whether it was added, removed or changed.
     pub(crate) fn is_changed(&self) -> bool {
         match self.cell {
@@ -319,12 +330,10 @@ impl LinkFamily {
     /// Adds a record, and returns its number.
     pub(crate) fn insert(&mut self, record: Record) -> u32 {
         let number = num::index_u32(self.records.len());
-        for end in &record.ends {
-            if let End::Vertex(v) = end {
-                let list = self.by_vertex.entry(*v).or_default();
-                if list.last() != Some(&number) {
-                    list.push(number);
-                }
+        for v in record.vertices() {
+            let list = self.by_vertex.entry(v).or_default();
+            if list.last() != Some(&number) {
+                list.push(number);
             }
         }
         self.records.push(record);
@@ -396,6 +405,11 @@ impl LinkFamily {
             array.extend_grid(low, high)?;
         }
         Ok(())
+    }
+
+    /// Returns the values of a link that states none.
+    pub(crate) fn blank_values(&self) -> Vec<Vec<u8>> {
+        self.columns.iter().map(|column| column.fill.clone()).collect()
     }
 
     /// Removes all loaded records, which the caller recreates.

@@ -11,9 +11,8 @@ use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{Objects, has_references, manifest_bytes, object_number};
+use crate::indexes::{Objects, count_objects, manifest_bytes, object_number};
 use crate::rebuild::{ChangedObject, FragmentNumbers, Tally};
-use crate::scalar::Scalar;
 
 /// The encoded manifests of objects.
 type Manifests = Vec<(u32, Bytes)>;
@@ -179,9 +178,7 @@ impl Objects {
             Some(ids) => ids,
             None => {
                 // From this row on, ids differ from rows: create the list of ids.
-                let path = format!("{path}/object_index/object_ids");
-                let fill = (json!(0), vec![0; 8]);
-                let mut ids = DenseArray::create(&path, Scalar::Int(8), 1, 1, fill, json!({}))?;
+                let mut ids = DenseArray::create_ids(&format!("{path}/object_index"))?;
                 ids.resize(num::usize_from_u32(row));
                 for earlier in 0..row {
                     ids.set_row(num::usize_from_u32(earlier), &i64::from(earlier).to_le_bytes());
@@ -199,12 +196,8 @@ impl Objects {
     fn flush(&mut self, path: &str, out: &mut Changes) -> Result<()> {
         let before = self.doc.clone();
         let count = self.manifests.rows.len();
-        let present = self.manifests.rows.iter().filter(|row| has_references(row)).count();
         let attrs = &mut self.doc["attributes"];
-        attrs["num_objects"] = json!(count);
-        if attrs.get("num_present").is_some() || self.is_new {
-            attrs["num_present"] = json!(present);
-        }
+        count_objects(attrs, &self.manifests, self.is_new);
         if let Some(ids) = &self.ids {
             attrs["object_ids_sorted"] = json!(num::i64s_from_le(&ids.bytes).is_sorted());
         }

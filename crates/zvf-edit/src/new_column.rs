@@ -2,23 +2,49 @@
 
 use std::collections::HashMap;
 
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use zvf_format::num;
 use zvf_model::Kind;
 
 use crate::arrays::CellArray;
+use crate::columns::ColumnScope;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
 use crate::geometry::{FragmentColumn, VertexColumn};
 use crate::groups::GROUP_COLUMNS_PATH;
 use crate::indexes::RowColumn;
-use crate::links::{LinkColumn, LinkFamily};
+use crate::links::LinkColumn;
 use crate::scalar::{ColumnType, Scalar};
 use crate::transaction::{OperationResult, Transaction};
 
 /// Rows in a chunk of a new column of objects.
 const OBJECT_COLUMN_CHUNK_ROWS: usize = 65_536;
+
+/// A new column, as scripts state it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddColumn {
+    scope: Option<ColumnScope>,
+    name: String,
+    dtype: String,
+    width: Option<i64>,
+    fill: Option<Json>,
+    unit: Option<String>,
+    description: Option<String>,
+    kind: Option<String>,
+}
+
+impl AddColumn {
+    /// Adds the words about the column to its attributes or its declaration.
+    fn describe(&self, attrs: &mut Json) {
+        for (word, text) in [("unit", &self.unit), ("description", &self.description)] {
+            if let Some(text) = text {
+                attrs[word] = json!(text);
+            }
+        }
+    }
+}
 
 /// A column to create.
 #[derive(Debug)]
@@ -66,36 +92,33 @@ impl NewColumn {
 }
 
 impl Transaction {
-    pub(crate) fn column_add(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(
-            fields,
-            &["scope", "name", "dtype", "width", "fill", "unit", "description", "kind"],
-        )?;
-        let (scope, kind, name) = self.need_scope(fields)?;
-        self.refuse_taken_name(&scope, kind, &name)?;
-        let dtype = fields::read_text(fields, "dtype")?
-            .ok_or_else(|| EditError::invalid("the field \"dtype\" is missing"))?;
-        let (scalar, big) = Scalar::parse(&dtype)?;
+    pub(crate) fn add_column(&mut self, new: &AddColumn) -> Result<OperationResult> {
+        let scope = new.scope.unwrap_or_default();
+        let name = zvf_metadata::path_segment(&new.name).into_owned();
+        let kind = self.find_kind(new.kind.as_deref())?;
+        self.mark_column(scope, kind, &name);
+        self.refuse_taken_name(scope, kind, &name)?;
+        let dtype = &new.dtype;
+        let (scalar, big) = Scalar::parse(dtype)?;
         if big {
             return Err(EditError::invalid(format!(
                 "dtype {dtype:?}: new columns are little-endian"
             )));
         }
-        let width = fields::read_int(fields, "width")?.unwrap_or(1);
+        let width = new.width.unwrap_or(1);
         let width = u32::try_from(width)
             .ok()
             .filter(|width| *width > 0)
             .ok_or_else(|| EditError::invalid(format!("width: {width}")))?;
         let text = matches!(scalar, Scalar::Text(_) | Scalar::Bytes(_));
-        if text && !matches!(scope.as_str(), "object") {
-            return Err(EditError::invalid(format!("{scope}s have no columns of text")));
+        if text && scope != ColumnScope::Object {
+            return Err(EditError::invalid(format!("{}s have no columns of text", scope.word())));
         }
         let mut ty = ColumnType { scalar, width, categories: None };
-        let by_row = matches!(scope.as_str(), "object" | "group");
-        let fill_value = match fields.get("fill") {
-            None | Some(Json::Null) => None,
-            Some(Json::Array(list)) => ty.encode(&Json::Array(list.clone()))?,
-            Some(number) if width > 1 => {
+        let by_row = matches!(scope, ColumnScope::Object | ColumnScope::Group);
+        let fill_value = match &new.fill {
+            None => None,
+            Some(number) if width > 1 && !number.is_array() => {
                 ty.encode(&Json::Array(vec![number.clone(); num::usize_from_u32(width)]))?
             }
             Some(number) => ty.encode(number)?,
@@ -108,57 +131,49 @@ impl Transaction {
             )));
         }
         let fill = fill_value.unwrap_or_else(|| ty.sentinel());
-        let mut attrs = json!({"name": fields["name"], "dtype": scalar.name()});
-        for word in ["unit", "description"] {
-            if let Some(text) = fields::read_text(fields, word)? {
-                attrs[word] = json!(text);
-            }
-        }
+        let mut attrs = json!({"name": new.name, "dtype": scalar.name()});
+        new.describe(&mut attrs);
         let column = NewColumn { name: name.clone(), ty, fill, attrs };
-        self.create_column(&scope, kind, column)?;
-        self.declare_column(&scope, &name, fields, scalar, width)?;
-        Ok(OperationResult { selected: 0, changed: 1, ids: Vec::new() })
+        self.create_column(scope, kind, column)?;
+        self.declare_column(scope, &name, new, scalar, width);
+        Ok(OperationResult::new(0, 1))
     }
 
     /// Declares a column in the root, if the root declares columns.
     fn declare_column(
         &mut self,
-        scope: &str,
+        scope: ColumnScope,
         name: &str,
-        fields: &Fields,
+        new: &AddColumn,
         scalar: Scalar,
         width: u32,
-    ) -> Result<()> {
+    ) {
+        let scope = scope.word();
         let specs = &mut self.root_changes()["attributes"]["zarr_vectors"]["attribute_specs"];
         if specs.is_object() && specs[scope].is_object() {
             let mut spec = json!({"dtype": scalar.name()});
             if width > 1 {
                 spec["channels"] = json!(width);
             }
-            for word in ["unit", "description"] {
-                if let Some(text) = fields::read_text(fields, word)? {
-                    spec[word] = json!(text);
-                }
-            }
+            new.describe(&mut spec);
             specs[scope][name] = spec;
         }
-        Ok(())
     }
 
     /// Adds a column with the fill value in every row. Refuses a name that no array can have.
     pub(crate) fn create_column(
         &mut self,
-        scope: &str,
+        scope: ColumnScope,
         kind: usize,
         column: NewColumn,
     ) -> Result<()> {
         zvf_store::Key::root().child(&column.name)?;
         match scope {
-            "vertex" => self.create_vertex_column(kind, column),
-            "fragment" => self.create_fragment_column(kind, column),
-            "link" => self.create_link_column(kind, column),
-            "object" => self.create_object_column(kind, column),
-            _ => self.create_group_column(column),
+            ColumnScope::Vertex => self.create_vertex_column(kind, column),
+            ColumnScope::Fragment => self.create_fragment_column(kind, column),
+            ColumnScope::Link => self.create_link_column(kind, column),
+            ColumnScope::Object => self.create_object_column(kind, column),
+            ColumnScope::Group => self.create_group_column(column),
         }
     }
 
@@ -169,7 +184,7 @@ impl Transaction {
         let array = CellArray::create(&geometry.vertices, &path, column.cell_attrs("attribute"));
         let NewColumn { name, ty, fill, .. } = column;
         let data = fill.repeat(geometry.home.len());
-        let column = VertexColumn { name, array, ty, data, fill: Some(fill), is_new: true };
+        let column = VertexColumn { name, array, ty, data, fill, is_new: true };
         geometry.columns.push(column);
         Ok(())
     }
@@ -199,10 +214,7 @@ impl Transaction {
                 geometry.kind
             )));
         }
-        if geometry.links.is_none() {
-            geometry.links = Some(LinkFamily::create(&geometry.path, 2, geometry.axes)?);
-        }
-        let Some(family) = &mut geometry.links else { return Ok(()) };
+        let family = geometry.links_or_new()?;
         let row_shape = column.row_shape();
         let NewColumn { name, ty, fill, mut attrs } = column;
         attrs["row_shape"] = row_shape;

@@ -2,101 +2,148 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use serde::Deserialize;
 use serde_json::Value as Json;
-use zvf_format::num::to_u64;
 use zvf_model::Kind;
 use zvf_query::predicate::{Predicate, Scope};
 
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
-use crate::indexes::Object;
-use crate::links::{End, Record};
+use crate::fields::{Fields, assignments, checked_index, need_list_of, parse_vector};
+use crate::indexes::{Object, Objects, object_number};
+use crate::links::Record;
 use crate::numbers::{NONE, Vid};
-use crate::scalar::Scalar;
 use crate::transaction::{OperationResult, Transaction};
-use crate::vertices::need_list_of;
 
-/// The arguments of `object.merge`.
-#[derive(Debug)]
-struct ObjectMerge {
-    ids: Vec<i64>,
-    /// The object that remains.
-    into: i64,
-    /// Whether the object that remains joins the groups of the others.
-    unites_groups: bool,
-    /// Whether chains are joined at the ends that are closest; in their order otherwise.
-    joins_ends: bool,
-    /// Whether equal vertices at a joint become one.
-    welds: bool,
+/// A new object, or the new vertices and values of an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewObject {
+    pub(crate) id: Option<i64>,
+    pub(crate) kind: Option<String>,
+    pub(crate) positions: Vec<Json>,
+    pub(crate) attributes: Option<Fields>,
+    pub(crate) values: Option<Fields>,
+    pub(crate) groups: Option<Vec<Json>>,
+    pub(crate) r#as: Option<String>,
+    pub(crate) links: Option<Vec<Vec<Json>>>,
+    pub(crate) link_attributes: Option<Fields>,
+    pub(crate) parents: Option<Json>,
 }
 
-impl ObjectMerge {
-    fn parse(fields: &Fields) -> Result<Self> {
-        fields::refuse_unknown(
-            fields,
-            &["objects", "into", "groups", "join", "weld", "child", "parent"],
-        )?;
-        let ids = fields::read_ids(fields, "objects")?
-            .ok_or_else(|| EditError::invalid("the field \"objects\" is missing"))?;
+/// Objects that are in all of these lists.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ObjectSelector {
+    pub(crate) objects: Option<Vec<i64>>,
+    pub(crate) groups: Option<Vec<Json>>,
+    pub(crate) r#where: Option<String>,
+}
+
+/// How objects are merged.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Merge {
+    objects: Vec<i64>,
+    /// The object that remains.
+    into: Option<i64>,
+    groups: Option<MergeGroups>,
+    join: Option<MergeJoin>,
+    /// Whether equal vertices at a joint become one.
+    weld: Option<bool>,
+    child: Option<Json>,
+    parent: Option<Json>,
+}
+
+/// The groups of the object that remains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MergeGroups {
+    /// Those of all objects.
+    Union,
+    /// Its own.
+    Keep,
+}
+
+/// How chains are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MergeJoin {
+    /// In their order.
+    Concat,
+    /// At the ends that are closest.
+    Ends,
+}
+
+impl Merge {
+    fn into(&self) -> i64 {
+        self.into.unwrap_or(self.objects[0])
+    }
+
+    /// Refuses objects that are not merged.
+    fn check(&self) -> Result<()> {
+        let ids = &self.objects;
         if ids.len() < 2 || ids.iter().collect::<HashSet<_>>().len() != ids.len() {
             return Err(EditError::invalid("objects: at least two different ones are wanted"));
         }
-        let into = fields::read_int(fields, "into")?.unwrap_or(ids[0]);
-        if !ids.contains(&into) {
-            return Err(EditError::invalid(format!("into: {into} is none of the objects")));
+        if !ids.contains(&self.into()) {
+            return Err(EditError::invalid(format!(
+                "into: {} is none of the objects",
+                self.into()
+            )));
         }
-        let groups = fields::read_word(fields, "groups", &["union", "keep"])?;
-        let join = fields::read_word(fields, "join", &["concat", "ends"])?;
-        Ok(Self {
-            ids,
-            into,
-            unites_groups: groups.is_none_or(|word| word == "union"),
-            joins_ends: join.as_deref() == Some("ends"),
-            welds: fields::read_flag(fields, "weld")? == Some(true),
-        })
+        Ok(())
     }
 
-    /// Refuses fields that do not belong to the kind of the objects.
-    fn check_kind(&self, kind: Kind, fields: &Fields) -> Result<()> {
+    /// Refuses members that do not belong to the kind of the objects.
+    fn check_kind(&self, kind: Kind) -> Result<()> {
         if kind == Kind::Line {
             return Err(EditError::invalid("lines are not merged"));
         }
         let is_chain = matches!(kind, Kind::Polyline | Kind::Streamline);
-        if !is_chain && ["join", "weld"].into_iter().any(|name| fields.contains_key(name)) {
+        if !is_chain && (self.join.is_some() || self.weld.is_some()) {
             return Err(EditError::invalid(format!(
                 "\"join\" and \"weld\" need chains, not a {kind}"
             )));
         }
-        let has_ends = ["child", "parent"].into_iter().any(|name| fields.contains_key(name));
-        if has_ends != (kind == Kind::Skeleton) {
+        if (self.child.is_some() || self.parent.is_some()) != (kind == Kind::Skeleton) {
             return Err(EditError::invalid(
                 "\"child\" and \"parent\" belong to the merging of two skeletons",
             ));
         }
-        if kind == Kind::Skeleton && self.ids.len() != 2 {
+        if kind == Kind::Skeleton && self.objects.len() != 2 {
             return Err(EditError::invalid("two skeletons are merged at a time"));
         }
         Ok(())
     }
 }
 
+/// How an object is split.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Split {
+    object: i64,
+    at: Option<Json>,
+    take: Option<Json>,
+    components: Option<bool>,
+    ids: Option<Vec<i64>>,
+    share: Option<bool>,
+}
+
 impl Transaction {
     /// Adds an object without vertices, and returns its number.
     pub(crate) fn new_object(&mut self, kind: usize, id: i64) -> Result<u32> {
         let geometry = &mut self.kinds[kind];
-        if geometry.objects.is_none() {
-            if geometry.kind == Kind::PointCloud {
+        let objects = match geometry.objects.take() {
+            Some(objects) => objects,
+            None if geometry.kind == Kind::PointCloud => {
                 return Err(EditError::invalid(
                     "the points of this store have no objects; use vertex.add",
                 ));
             }
-            geometry.objects = Some(crate::indexes::Objects::create(
-                &format!("{}/object_index", geometry.path),
-                geometry.axes,
-            )?);
-        }
-        let Some(objects) = &mut geometry.objects else { return Ok(NONE) };
-        let number = crate::indexes::object_number(objects.list.len())?;
+            None => Objects::create(&format!("{}/object_index", geometry.path), geometry.axes)?,
+        };
+        let objects = geometry.objects.insert(objects);
+        let number = object_number(objects.list.len())?;
         objects.list.push(Object {
             id,
             exists: true,
@@ -115,41 +162,27 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_add(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(
-            fields,
-            &[
-                "id",
-                "kind",
-                "positions",
-                "attributes",
-                "values",
-                "groups",
-                "as",
-                "links",
-                "link_attributes",
-                "parents",
-            ],
-        )?;
-        if self.kinds.len() > 1 && !fields.contains_key("kind") {
+    pub(crate) fn add_object(&mut self, new: &NewObject) -> Result<OperationResult> {
+        if self.kinds.len() > 1 && new.kind.is_none() {
             return Err(EditError::invalid("the store has several kinds: say \"kind\""));
         }
-        let kind = self.find_kind(fields.get("kind"))?;
+        let kind = self.find_kind(new.kind.as_deref())?;
         self.need_objects(kind)?;
-        let groups = self.group_numbers(fields)?;
-        let id = self.allocate_id(fields::read_int(fields, "id")?)?;
+        let groups = self.group_numbers(new.groups.as_deref().unwrap_or_default())?;
+        let id = self.allocate_id(new.id)?;
         let object = self.new_object(kind, id)?;
-        let new_vertices = self.fill_object(kind, object, fields)?;
-        self.name_vertices(fields, kind, &new_vertices)?;
+        let new_vertices = self.fill_object(kind, object, new)?;
+        self.name_vertices(new.r#as.as_deref(), kind, &new_vertices);
         for group in groups {
             self.join_group(group, id);
         }
-        Ok(OperationResult { selected: 0, changed: 1, ids: vec![id] })
+        Ok(OperationResult { ids: vec![id], ..OperationResult::new(0, 1) })
     }
 
-    fn group_numbers(&mut self, fields: &Fields) -> Result<Vec<usize>> {
+    /// Returns the numbers of groups, and marks them as read.
+    pub(crate) fn group_numbers(&mut self, groups: &[Json]) -> Result<Vec<usize>> {
         let mut numbers = Vec::new();
-        for group in fields::read_list(fields, "groups")?.unwrap_or_default() {
+        for group in groups {
             let number = self.groups.need_group(group)?;
             self.read_items.insert(format!("group:{number}"));
             numbers.push(number);
@@ -162,20 +195,21 @@ impl Transaction {
         &mut self,
         kind: usize,
         object: u32,
-        fields: &Fields,
+        new: &NewObject,
     ) -> Result<Vec<Vid>> {
         let kind_type = self.kinds[kind].kind;
-        if fields.contains_key("links") && !self.kinds[kind].has_links()
-            || fields.contains_key("link_attributes") && !fields.contains_key("links")
+        if new.links.is_some() && !self.kinds[kind].has_links()
+            || new.link_attributes.is_some() && new.links.is_none()
         {
             return Err(EditError::invalid(format!("a {kind_type} takes no links")));
         }
-        if fields.contains_key("parents") != (kind_type == Kind::Skeleton) {
+        if new.parents.is_some() != (kind_type == Kind::Skeleton) {
             return Err(EditError::invalid(
                 "\"parents\" belongs to skeletons, one for each vertex",
             ));
         }
-        let new_vertices = self.make_vertices(kind, object, fields)?;
+        let new_vertices =
+            self.make_vertices(kind, object, &new.positions, new.attributes.as_ref())?;
         match (kind_type, new_vertices.len()) {
             (_, 0) => return Err(EditError::invalid("an object has at least one vertex")),
             (Kind::Line, n) if n != 2 => {
@@ -183,33 +217,30 @@ impl Transaction {
             }
             _ => {}
         }
-        if kind_type == Kind::Skeleton {
-            let parents = fields::need_field(fields, "parents")?;
+        if let Some(parents) = &new.parents {
             let parents = need_list_of(parents, new_vertices.len(), "parents")?;
             self.kinds[kind].set_parents(&new_vertices, parents)?;
         }
         self.kinds[kind].object_mut(object)?.vertices = new_vertices.clone();
-        if let Some(links) = fields::read_list(fields, "links")? {
+        if let Some(links) = &new.links {
             let mut records: Vec<Vec<Vid>> = Vec::new();
             for link in links {
-                let ends = link
-                    .as_array()
-                    .ok_or_else(|| EditError::invalid(format!("links: {link} is no list")))?;
-                let ends: Option<Vec<Vid>> = ends
+                let ends: Option<Vec<Vid>> = link
                     .iter()
                     .map(|i| new_vertices.get(usize::try_from(i.as_u64()?).ok()?).copied())
                     .collect();
                 records.push(ends.ok_or_else(|| {
-                    EditError::invalid(format!("links: {link} names no vertex of the object"))
+                    EditError::invalid(format!(
+                        "links: {} names no vertex of the object",
+                        Json::from(link.clone())
+                    ))
                 })?);
             }
-            self.add_records(kind, records, fields::read_map(fields, "link_attributes")?)?;
+            self.add_records(kind, records, new.link_attributes.as_ref())?;
         }
-        if let Some(values) = fields::read_map(fields, "values")? {
-            for (name, value) in values {
-                let row = self.object_column_value(kind, name, value)?;
-                self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
-            }
+        for (name, value) in new.values.iter().flatten() {
+            let row = self.object_column_value(kind, name, value)?;
+            self.kinds[kind].object_mut(object)?.values.insert(name.clone(), row);
         }
         let (columns, state) =
             (&self.kinds[kind].object_columns, self.kinds[kind].known_object(object)?);
@@ -233,31 +264,16 @@ impl Transaction {
         let column = geometry.object_columns.iter_mut().find(|column| column.name == name);
         let column =
             column.ok_or_else(|| EditError::invalid(format!("objects have no column {name:?}")))?;
-        match column.ty.encode(value).map_err(|error| error.with_place(name))? {
-            Some(row) => Ok(row),
-            None if column.ty.scalar == Scalar::Bool => {
-                Err(EditError::invalid(format!("{name}: bool has no value for absent")))
-            }
-            None => Ok(column.array.fill.clone()),
-        }
+        column.ty.encode_or(&column.array.fill, name, value)
     }
 
-    pub(crate) fn object_replace(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(
-            fields,
-            &[
-                "id",
-                "positions",
-                "attributes",
-                "values",
-                "as",
-                "links",
-                "link_attributes",
-                "parents",
-            ],
-        )?;
-        let id = fields::read_int(fields, "id")?
-            .ok_or_else(|| EditError::invalid("the field \"id\" is missing"))?;
+    pub(crate) fn replace_object(&mut self, new: &NewObject) -> Result<OperationResult> {
+        let id = new.id.ok_or_else(|| EditError::invalid("missing field `id`"))?;
+        for (name, is_given) in [("kind", new.kind.is_some()), ("groups", new.groups.is_some())] {
+            if is_given {
+                return Err(EditError::invalid(format!("{name}: an object keeps its own")));
+            }
+        }
         let (kind, object) = self.need_object(id)?;
         self.mark_written(format!("object:{id}"));
         self.kinds[kind].mark_object_changed(object)?;
@@ -266,48 +282,36 @@ impl Transaction {
         for v in old {
             self.kinds[kind].alive[v as usize] = false;
         }
-        let new_vertices = self.fill_object(kind, object, fields)?;
-        self.name_vertices(fields, kind, &new_vertices)?;
-        Ok(OperationResult { selected: 1, changed: 1, ids: Vec::new() })
+        let new_vertices = self.fill_object(kind, object, new)?;
+        self.name_vertices(new.r#as.as_deref(), kind, &new_vertices);
+        Ok(OperationResult::new(1, 1))
     }
 
     /// Selects the objects that match all of `objects`, `groups` and `where`.
-    pub(crate) fn select_objects(&mut self, fields: &Fields) -> Result<Vec<(usize, u32)>> {
-        let (objects, groups) =
-            (fields::read_ids(fields, "objects")?, fields::read_list(fields, "groups")?);
-        let condition = fields::read_text(fields, "where")?;
+    pub(crate) fn select_objects(
+        &mut self,
+        selector: &ObjectSelector,
+    ) -> Result<Vec<(usize, u32)>> {
+        let ObjectSelector { objects, groups, r#where: condition } = selector;
         if objects.is_none() && groups.is_none() && condition.is_none() {
             return Err(EditError::invalid(
                 "one of \"objects\", \"groups\" and \"where\" is wanted",
             ));
         }
-        let mut list: Vec<i64> = Vec::new();
-        match &objects {
+        let mut list: Vec<i64> = match objects {
             Some(ids) => {
                 for id in ids {
                     self.need_object(*id)?;
-                    if !list.contains(id) {
-                        list.push(*id);
-                    }
                 }
+                let mut seen = HashSet::new();
+                ids.iter().copied().filter(|id| seen.insert(*id)).collect()
             }
-            None => {
-                let all = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
-                let ids: BTreeSet<i64> = all
-                    .flat_map(|objects| {
-                        objects.list.iter().filter(|object| object.exists).map(|object| object.id)
-                    })
-                    .collect();
-                list.extend(ids);
-            }
-        }
+            None => self.object_ids(),
+        };
         if let Some(groups) = groups {
-            let mut members: HashSet<i64> = HashSet::new();
-            for group in groups {
-                let number = self.groups.need_group(group)?;
-                self.read_items.insert(format!("group:{number}"));
-                members.extend(self.groups.list[number].members.iter().copied());
-            }
+            let numbers = self.group_numbers(groups)?.into_iter();
+            let members: HashSet<i64> =
+                numbers.flat_map(|number| self.groups.list[number].members.clone()).collect();
             list.retain(|id| members.contains(id));
         }
         if let Some(text) = condition {
@@ -340,17 +344,12 @@ impl Transaction {
         Ok(found)
     }
 
-    pub(crate) fn object_remove(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["objects", "groups", "where"])?;
-        let list = self.select_objects(fields)?;
+    pub(crate) fn remove_objects(&mut self, selector: &ObjectSelector) -> Result<OperationResult> {
+        let list = self.select_objects(selector)?;
         for (kind, object) in &list {
             self.remove_object(*kind, *object)?;
         }
-        Ok(OperationResult {
-            selected: to_u64(list.len()),
-            changed: to_u64(list.len()),
-            ids: Vec::new(),
-        })
+        Ok(OperationResult::new(list.len(), list.len()))
     }
 
     /// Removes an object with its vertices and links, also from all groups.
@@ -373,43 +372,26 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_set(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["objects", "groups", "where", "values", "each"])?;
-        let list = self.select_objects(fields)?;
-        let (values, value_lists) =
-            (fields::read_map(fields, "values")?, fields::read_map(fields, "each")?);
-        if values.is_none() && value_lists.is_none() {
-            return Err(EditError::invalid("\"values\" or \"each\" is missing"));
-        }
+    pub(crate) fn set_objects(
+        &mut self,
+        selector: &ObjectSelector,
+        values: &Option<Fields>,
+        each: &Option<Fields>,
+    ) -> Result<OperationResult> {
+        let list = self.select_objects(selector)?;
         let mut changed: HashSet<(usize, u32)> = HashSet::new();
-        let mut set =
-            |this: &mut Self, kind: usize, object: u32, name: &str, value: &Json| -> Result<()> {
-                let row = this.object_column_value(kind, name, value)?;
-                if let Some(id) = this.kinds[kind].object(object).map(|object| object.id) {
-                    this.mark_written(format!("object:{id}"));
+        for (name, value, items) in assignments(values, each, list.len())? {
+            for (kind, object) in &list[items] {
+                let row = self.object_column_value(*kind, name, value)?;
+                let state = self.kinds[*kind].known_object(*object)?;
+                self.written_items.insert(format!("object:{}", state.id));
+                if self.kinds[*kind].object_row(*object, name).as_deref() != Some(&row) {
+                    self.kinds[*kind].object_mut(*object)?.values.insert(name.to_owned(), row);
+                    changed.insert((*kind, *object));
                 }
-                if this.kinds[kind].object_row(object, name).as_deref() != Some(&row) {
-                    this.kinds[kind].object_mut(object)?.values.insert(name.to_owned(), row);
-                    changed.insert((kind, object));
-                }
-                Ok(())
-            };
-        for (name, value) in values.into_iter().flatten() {
-            for (kind, object) in &list {
-                set(self, *kind, *object, name, value)?;
             }
         }
-        for (name, entries) in value_lists.into_iter().flatten() {
-            for ((kind, object), value) in list.iter().zip(need_list_of(entries, list.len(), name)?)
-            {
-                set(self, *kind, *object, name, value)?;
-            }
-        }
-        Ok(OperationResult {
-            selected: to_u64(list.len()),
-            changed: to_u64(changed.len()),
-            ids: Vec::new(),
-        })
+        Ok(OperationResult::new(list.len(), changed.len()))
     }
 
     /// Copies the values of an object to another.
@@ -424,20 +406,17 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_copy(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["object", "id", "by", "as"])?;
-        let source = fields::read_int(fields, "object")?
-            .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+    pub(crate) fn copy_object(
+        &mut self,
+        source: i64,
+        id: Option<i64>,
+        by: Option<&Json>,
+        name: Option<String>,
+    ) -> Result<OperationResult> {
         let (kind, object) = self.need_object(source)?;
         let axes = self.kinds[kind].axes;
-        let by = match fields.get("by") {
-            Some(by) => fields::parse_floats(by, "by")?,
-            None => vec![0.0; axes],
-        };
-        if by.len() != axes {
-            return Err(EditError::invalid(format!("by: {} values, expected {axes}", by.len())));
-        }
-        let id = self.allocate_id(fields::read_int(fields, "id")?)?;
+        let by = by.map(|by| parse_vector(by, axes, "by")).transpose()?;
+        let id = self.allocate_id(id)?;
         self.kinds[kind].load_object(object)?;
         let copy = self.new_object(kind, id)?;
         let originals = self.kinds[kind].vertices_of(object);
@@ -446,9 +425,9 @@ impl Transaction {
         for v in &originals {
             let geometry = &mut self.kinds[kind];
             let new = geometry.copy_vertex(*v, copy)?;
-            if fields.contains_key("by") {
+            if let Some(by) = &by {
                 let to: Vec<f64> =
-                    geometry.computable_position(*v)?.iter().zip(&by).map(|(x, d)| x + d).collect();
+                    geometry.computable_position(*v)?.iter().zip(by).map(|(x, d)| x + d).collect();
                 let bytes = geometry.encode_position(&to)?;
                 geometry.move_vertex(new, &bytes)?;
             }
@@ -465,8 +444,8 @@ impl Transaction {
         geometry.object_mut(copy)?.vertices = new_vertices.clone();
         self.copy_inner_links(kind, &originals, &twin)?;
         self.copy_values(kind, object, copy)?;
-        self.name_vertices(fields, kind, &new_vertices)?;
-        Ok(OperationResult { selected: 1, changed: 1, ids: vec![id] })
+        self.name_vertices(name.as_deref(), kind, &new_vertices);
+        Ok(OperationResult { ids: vec![id], ..OperationResult::new(1, 1) })
     }
 
     fn copy_inner_links(
@@ -487,52 +466,38 @@ impl Transaction {
         }
         for number in numbers {
             let record = family.records[number as usize].clone();
-            let ends: Option<Vec<End>> = record
-                .ends
-                .iter()
-                .map(|end| {
-                    if let End::Vertex(v) = end {
-                        twin.get(v).map(|v| End::Vertex(*v))
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-            if let Some(ends) = ends {
-                family.insert(Record {
-                    ends,
-                    cell: None,
-                    values: record.values,
-                    alive: true,
-                    changed: true,
-                });
+            let ends = record.vertices().map(|v| twin.get(&v).copied());
+            if let Some(ends) = ends.collect::<Option<Vec<Vid>>>() {
+                family.insert(Record::new(ends, record.values));
             }
         }
         Ok(())
     }
 
-    pub(crate) fn object_merge(&mut self, fields: &Fields) -> Result<OperationResult> {
-        let merge = ObjectMerge::parse(fields)?;
-        let (kind, objects) = self.need_objects_of_one_kind(&merge.ids)?;
-        merge.check_kind(self.kinds[kind].kind, fields)?;
+    pub(crate) fn merge_objects(&mut self, merge: &Merge) -> Result<OperationResult> {
+        merge.check()?;
+        let (kind, objects) = self.need_objects_of_one_kind(&merge.objects)?;
+        merge.check_kind(self.kinds[kind].kind)?;
         for object in &objects {
             self.kinds[kind].mark_object_changed(*object)?;
         }
         if self.kinds[kind].kind == Kind::Skeleton {
-            self.reroot_child(kind, &objects, fields)?;
+            self.reroot_child(kind, &objects, merge)?;
         }
         let geometry = &mut self.kinds[kind];
         let lists: Vec<Vec<Vid>> =
             objects.iter().map(|object| geometry.vertices_of(*object)).collect();
         let merged = match matches!(geometry.kind, Kind::Polyline | Kind::Streamline) {
-            true => geometry.join_chains(lists, merge.joins_ends, merge.welds),
+            true => {
+                let at_ends = merge.join == Some(MergeJoin::Ends);
+                geometry.join_chains(lists, at_ends, merge.weld == Some(true))
+            }
             false => lists.concat(),
         };
-        let (_, target) = self.need_object(merge.into)?;
+        let (_, target) = self.need_object(merge.into())?;
         self.kinds[kind].give_vertices(&objects, target, merged)?;
-        self.move_members(&merge);
-        let count = to_u64(merge.ids.len());
-        Ok(OperationResult { selected: count, changed: count, ids: Vec::new() })
+        self.move_members(merge);
+        Ok(OperationResult::new(objects.len(), objects.len()))
     }
 
     /// Returns the common kind and the numbers of objects, and marks them as written.
@@ -549,22 +514,25 @@ impl Transaction {
         Ok((kind, members.into_iter().map(|(_, object)| object).collect()))
     }
 
-    /// Removes merged objects from their groups. With `unites_groups`, the object that remains joins these groups.
-    fn move_members(&mut self, merge: &ObjectMerge) {
-        for id in merge.ids.iter().filter(|id| **id != merge.into) {
+    /// Removes merged objects from their groups. With `union`, the object that remains joins these groups.
+    fn move_members(&mut self, merge: &Merge) {
+        for id in merge.objects.iter().filter(|id| **id != merge.into()) {
             for group in self.groups.with_member(*id) {
                 self.leave_group(group, *id);
-                if merge.unites_groups {
-                    self.join_group(group, merge.into);
+                if merge.groups != Some(MergeGroups::Keep) {
+                    self.join_group(group, merge.into());
                 }
             }
         }
     }
 
     /// Makes `child` the root of its tree, and `parent` its parent.
-    fn reroot_child(&mut self, kind: usize, objects: &[u32], fields: &Fields) -> Result<()> {
-        let (child_kind, child) = self.select_one(fields::need_field(fields, "child")?)?;
-        let (parent_kind, parent) = self.select_one(fields::need_field(fields, "parent")?)?;
+    fn reroot_child(&mut self, kind: usize, objects: &[u32], merge: &Merge) -> Result<()> {
+        let (Some(child), Some(parent)) = (&merge.child, &merge.parent) else {
+            return Err(EditError::invalid("\"child\" and \"parent\" belong together"));
+        };
+        let ((child_kind, child), (parent_kind, parent)) =
+            (self.select_one(child)?, self.select_one(parent)?);
         let geometry = &mut self.kinds[kind];
         if child_kind != kind || parent_kind != kind {
             return Err(EditError::invalid(
@@ -582,27 +550,21 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn object_split(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["object", "at", "take", "components", "ids", "share"])?;
-        let ways = ["at", "take", "components"]
-            .into_iter()
-            .filter(|name| fields.contains_key(*name))
-            .count();
-        if ways != 1 {
+    pub(crate) fn split_object(&mut self, split: &Split) -> Result<OperationResult> {
+        let ways = [split.at.is_some(), split.take.is_some(), split.components.is_some()];
+        if ways.into_iter().filter(|is_given| *is_given).count() != 1 {
             return Err(EditError::invalid("one of \"at\", \"take\" and \"components\" is wanted"));
         }
-        let id = fields::read_int(fields, "object")?
-            .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+        let id = split.object;
         let (kind, object) = self.need_object(id)?;
-        self.check_split(kind, fields)?;
+        self.check_split(kind, split)?;
         self.mark_written(format!("object:{id}"));
         self.kinds[kind].mark_object_changed(object)?;
-        let parts = self.divide_vertices(kind, object, fields)?;
+        let parts = self.divide_vertices(kind, object, split)?;
         if parts.iter().any(Vec::is_empty) {
             return Err(EditError::invalid("a part would be empty"));
         }
-        let requested = fields::read_ids(fields, "ids")?;
-        if let Some(requested) = &requested
+        if let Some(requested) = &split.ids
             && requested.len() + 1 != parts.len()
         {
             return Err(EditError::invalid(format!(
@@ -611,31 +573,30 @@ impl Transaction {
                 parts.len() - 1
             )));
         }
-        let changed = to_u64(parts.len());
-        let ids = self.store_parts(kind, object, parts, requested.as_deref())?;
-        Ok(OperationResult { selected: 1, changed, ids })
+        let done = OperationResult::new(1, parts.len());
+        let ids = self.store_parts(kind, object, parts, split.ids.as_deref())?;
+        Ok(OperationResult { ids, ..done })
     }
 
     /// Refuses a split that the kind does not support.
-    fn check_split(&self, kind: usize, fields: &Fields) -> Result<()> {
+    fn check_split(&self, kind: usize, split: &Split) -> Result<()> {
         let kind_type = self.kinds[kind].kind;
         let fits = match kind_type {
             Kind::Line => {
                 return Err(EditError::invalid("a line has two vertices and is not split"));
             }
-            Kind::Polyline | Kind::Streamline | Kind::Skeleton => fields.contains_key("at"),
-            Kind::Graph | Kind::Mesh => !fields.contains_key("at"),
-            Kind::PointCloud => fields.contains_key("take"),
+            Kind::Polyline | Kind::Streamline | Kind::Skeleton => split.at.is_some(),
+            Kind::Graph | Kind::Mesh => split.at.is_none(),
+            Kind::PointCloud => split.take.is_some(),
             _ => false,
         };
         if !fits {
             return Err(EditError::invalid(format!("a {kind_type} is not split that way")));
         }
-        fields::read_flag(fields, "share")?;
-        if fields.contains_key("share") && !self.kinds[kind].is_ordered() {
+        if split.share.is_some() && !self.kinds[kind].is_ordered() {
             return Err(EditError::invalid(format!("\"share\" needs a chain, not a {kind_type}")));
         }
-        if fields::read_flag(fields, "components")? == Some(false) {
+        if split.components == Some(false) {
             return Err(EditError::invalid("components: expected true"));
         }
         Ok(())
@@ -646,23 +607,21 @@ impl Transaction {
         &mut self,
         kind: usize,
         object: u32,
-        fields: &Fields,
+        split: &Split,
     ) -> Result<Vec<Vec<Vid>>> {
         let vertices = self.kinds[kind].vertices_of(object);
-        if let Some(take) = fields.get("take") {
-            self.take_vertices(kind, &vertices, take)
-        } else if fields.contains_key("components") {
-            self.kinds[kind].connected_components(&vertices)
-        } else if self.kinds[kind].kind == Kind::Skeleton {
-            let at = fields::need_field(fields, "at")?;
+        if let Some(take) = &split.take {
+            return self.take_vertices(kind, &vertices, take);
+        }
+        let Some(at) = &split.at else { return self.kinds[kind].connected_components(&vertices) };
+        if self.kinds[kind].kind == Kind::Skeleton {
             let root = match crate::select::pick_entries(&vertices, at)?[..] {
                 [vertex] if at.is_i64() => vertex,
                 _ => return Err(EditError::invalid("at: one index is meant")),
             };
             self.kinds[kind].cut_tree(&vertices, root)
         } else {
-            let share = fields::read_flag(fields, "share")?.unwrap_or(false); // the default of the field
-            self.cut_chain(kind, &vertices, fields::need_field(fields, "at")?, share)
+            self.cut_chain(kind, &vertices, at, split.share == Some(true))
         }
     }
 
@@ -729,7 +688,7 @@ impl Transaction {
                 EditError::invalid(format!("at: expected whole numbers, found {i}"))
             })?;
             let last = if share { n - 1 } else { n };
-            let place = fields::checked_index(i, n).filter(|place| (1..last).contains(place));
+            let place = checked_index(i, n).filter(|place| (1..last).contains(place));
             if !place.is_some_and(|place| cuts.insert(place)) {
                 return Err(EditError::invalid(format!("at: {i} of {n} vertices")));
             }
@@ -751,9 +710,8 @@ impl Transaction {
         Ok(parts)
     }
 
-    pub(crate) fn object_reverse(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["objects", "groups", "where"])?;
-        let list = self.select_objects(fields)?;
+    pub(crate) fn reverse_objects(&mut self, selector: &ObjectSelector) -> Result<OperationResult> {
+        let list = self.select_objects(selector)?;
         for (kind, object) in &list {
             if !self.kinds[*kind].is_ordered() {
                 return Err(EditError::invalid(format!(
@@ -767,24 +725,16 @@ impl Transaction {
             let id = state.id;
             self.mark_written(format!("object:{id}"));
         }
-        Ok(OperationResult {
-            selected: to_u64(list.len()),
-            changed: to_u64(list.len()),
-            ids: Vec::new(),
-        })
+        Ok(OperationResult::new(list.len(), list.len()))
     }
 
-    pub(crate) fn object_reroot(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["object", "index"])?;
-        let id = fields::read_int(fields, "object")?
-            .ok_or_else(|| EditError::invalid("the field \"object\" is missing"))?;
+    pub(crate) fn reroot_object(&mut self, id: i64, index: &Json) -> Result<OperationResult> {
         let (kind, object) = self.need_object(id)?;
         if self.kinds[kind].kind != Kind::Skeleton {
             return Err(EditError::invalid("only skeletons have a root"));
         }
         self.kinds[kind].mark_object_changed(object)?;
         let vertices = self.kinds[kind].vertices_of(object);
-        let index = fields::need_field(fields, "index")?;
         let root = match crate::select::pick_entries(&vertices, index)?[..] {
             [vertex] => vertex,
             _ => return Err(EditError::invalid("index: one vertex is meant")),
@@ -792,6 +742,6 @@ impl Transaction {
         self.mark_written(format!("object:{id}"));
         let changed = self.kinds[kind].parent[root as usize] != NONE;
         self.kinds[kind].reroot(root)?;
-        Ok(OperationResult { selected: 1, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult::new(1, usize::from(changed)))
     }
 }

@@ -115,13 +115,8 @@ impl Geometry {
         }
         if let Some(family) = &self.links {
             for record in family.records.iter().filter(|record| record.alive) {
-                let ends: Vec<usize> = record
-                    .ends
-                    .iter()
-                    .filter_map(|end| {
-                        if let End::Vertex(v) = end { indexes.get(v).copied() } else { None }
-                    })
-                    .collect();
+                let ends: Vec<usize> =
+                    record.vertices().filter_map(|v| indexes.get(&v).copied()).collect();
                 for pair in ends.windows(2) {
                     let (a, b) = (find(&mut leader, pair[0]), find(&mut leader, pair[1]));
                     let (low, high) = (a.min(b), a.max(b));

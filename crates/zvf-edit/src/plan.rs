@@ -10,7 +10,6 @@ use zvf_store::record::JOURNAL_VERSION;
 use crate::arrays::{doc_bytes, doc_key, read_doc};
 use crate::changes::Changes;
 use crate::error::{EditError, Result};
-use crate::numbers::{NONE, Vid};
 use crate::options::{CommitOptions, Refresh};
 use crate::rebuild::{RebuildResult, Tally};
 use crate::refresh::RefreshResult;
@@ -103,14 +102,10 @@ impl Transaction {
         let locate = |named: &NamedSelection| -> NamedSelection {
             let NamedSelection::Vertices(kind, list) = named else { return named.clone() };
             let geometry = &self.kinds[*kind];
-            let place = |v: &Vid| {
-                let i = *v as usize;
-                let (chunk, row) =
-                    rebuilt[*kind].places.get(v).copied().unwrap_or(geometry.home[i]);
-                (geometry.alive[i] && chunk != NONE)
-                    .then(|| (geometry.chunk_keys[chunk as usize].clone(), row))
-            };
-            NamedSelection::Rows(*kind, list.iter().filter_map(place).collect())
+            NamedSelection::Rows(
+                *kind,
+                list.iter().filter_map(|v| geometry.place_after(&rebuilt[*kind], *v)).collect(),
+            )
         };
         self.named.iter().map(|(name, named)| (name.clone(), locate(named))).collect()
     }

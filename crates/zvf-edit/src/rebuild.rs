@@ -189,6 +189,16 @@ impl Geometry {
         Ok(result)
     }
 
+    /// Returns the chunk and row of a vertex after the commit; `None` for one that is removed.
+    pub(crate) fn place_after(&self, rebuilt: &RebuildResult, v: Vid) -> Option<(Chunk, u32)> {
+        let place = match rebuilt.places.get(&v) {
+            Some(place) => Some(*place),
+            None => Some(self.home[v as usize]).filter(|_| self.alive[v as usize]),
+        };
+        let (chunk, row) = place.filter(|(chunk, _)| *chunk != NONE)?;
+        Some((self.chunk_keys[chunk as usize].clone(), row))
+    }
+
     /// Returns the keys of chunks.
     fn chunk_keys_of(&self, chunks: &BTreeSet<u32>) -> impl Iterator<Item = Chunk> {
         chunks.iter().map(|chunk| self.chunk_keys[*chunk as usize].clone())
@@ -545,13 +555,8 @@ impl Geometry {
         {
             return Ok(());
         }
-        self.vertices.extend_grid(&low, &high)?;
-        self.fragments.extend_grid(&low, &high)?;
-        for column in &mut self.columns {
-            column.array.extend_grid(&low, &high)?;
-        }
-        for column in &mut self.fragment_columns {
-            column.array.extend_grid(&low, &high)?;
+        for array in self.arrays_mut() {
+            array.extend_grid(&low, &high)?;
         }
         if let Some(family) = &mut self.links {
             family.extend_grids(&low, &high)?;

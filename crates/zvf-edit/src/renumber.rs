@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use zvf_format::{Class, num};
 use zvf_store::record::JOURNAL_VERSION;
 
@@ -20,14 +20,13 @@ use crate::changes::Changes;
 use crate::dense::DenseArray;
 use crate::error::{EditError, Result};
 use crate::geometry::Geometry;
-use crate::indexes::{column_type, has_references, list_children, open_row_column};
+use crate::indexes::{column_type, count_objects, list_children, open_row_column};
 use crate::journal::Journal;
 use crate::levels::list_coarser;
 use crate::manifests::MAX_INDEX_CHUNK_ROWS;
 use crate::options::CommitOptions;
 use crate::row_array::RowArray;
-use crate::scalar::Scalar;
-use crate::script::{CommitResult, commit_changes};
+use crate::script::{CommitResult, commit_changes, report_rewrite};
 use crate::transaction::Transaction;
 
 /// The new rows and ids of one kind.
@@ -49,14 +48,8 @@ pub(crate) fn commit_renumbering(journal: &Arc<Journal>, dry_run: bool) -> Resul
         return Ok(none());
     }
     let head = transaction.head() + 1;
-    let bytes: usize = changes.values().flatten().map(bytes::Bytes::len).sum();
-    let zero = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
-    let text = json!({
-        "head": head, "txid": Json::Null, "message": "renumber", "operations": 1, "vertices": zero.clone(),
-        "links": zero, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
-        "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
-        "irreversible": true,
-    });
+    let mut text = report_rewrite(head, Some("renumber"), &changes);
+    text["irreversible"] = json!(true);
     if dry_run {
         return Ok(CommitResult { report: Some(text), ..none() });
     }
@@ -179,9 +172,8 @@ impl Transaction {
             let text = format!("{index}/manifests: expected a row for each object, found fewer");
             EditError::new(Class::CountMismatch, text)
         })?;
-        let present = manifests.rows.iter().filter(|row| has_references(row)).count();
         manifests.flush(changes, MAX_INDEX_CHUNK_ROWS)?;
-        match DenseArray::open(&self.snap, &format!("{index}/object_ids"), Scalar::Int(8), 1)? {
+        match DenseArray::open_ids(&self.snap, &index)? {
             Some(mut ids) => {
                 ids.resize(count);
                 for (row, id) in (numbering.first..).take(count).enumerate() {
@@ -198,11 +190,9 @@ impl Transaction {
             }
         }
         let old = doc.clone();
-        doc["attributes"]["num_objects"] = json!(count);
-        for (name, value) in [("num_present", json!(present)), ("object_ids_sorted", json!(true))] {
-            if doc["attributes"].get(name).is_some() {
-                doc["attributes"][name] = value;
-            }
+        count_objects(&mut doc["attributes"], &manifests, false);
+        if let Some(sorted) = doc["attributes"].get_mut("object_ids_sorted") {
+            *sorted = json!(true);
         }
         if doc != old {
             changes.insert(doc_key(&index), Some(doc_bytes(&doc)?));

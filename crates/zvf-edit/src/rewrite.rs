@@ -25,7 +25,7 @@ use crate::history::open_store_journal;
 use crate::journal::{Journal, need_listed};
 use crate::options::CommitOptions;
 use crate::place::Place;
-use crate::script::{commit_after, report};
+use crate::script::{commit_after, report, report_rewrite};
 use crate::snapshot::Snapshot;
 use crate::store_copy::{CommitSize, StoreCopy};
 
@@ -209,13 +209,7 @@ fn commit_differences(
     }
     changes.retain(|key, bytes| before.get(key) != Some(bytes));
     before.retain(|key, _| changes.contains_key(key));
-    let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
-    let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
-    let text = json!({
-        "head": head + 1, "txid": Json::Null, "message": options.message, "operations": 1, "vertices": none.clone(),
-        "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
-        "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
-    });
+    let text = report_rewrite(head + 1, options.message.as_deref(), &changes);
     let body = json!({"ids": [], "read": ["*"], "written": ["*"]});
     let body = (body, std::slice::from_ref(operation));
     commit_after(journal, (&changes, &before), text, body, head, options)

@@ -398,6 +398,29 @@ impl ColumnType {
         Ok(Some(row))
     }
 
+    /// Encodes a row of a column whose rows are absent only as NaN. `name` is that of the column.
+    pub(crate) fn encode_present(&mut self, name: &str, value: &Json) -> Result<Vec<u8>> {
+        match self.encode(value).map_err(|error| error.with_place(name))? {
+            Some(row) => Ok(row),
+            None if self.scalar.is_float() && self.categories.is_none() => Ok(self.sentinel()),
+            None => Err(EditError::invalid(format!(
+                "{name}: {} has no value for absent",
+                self.scalar.name()
+            ))),
+        }
+    }
+
+    /// Encodes a row of a column of objects or groups, where null is `absent`. `name` is that of the column.
+    pub(crate) fn encode_or(&mut self, absent: &[u8], name: &str, value: &Json) -> Result<Vec<u8>> {
+        match self.encode(value).map_err(|error| error.with_place(name))? {
+            Some(row) => Ok(row),
+            None if self.scalar == Scalar::Bool => {
+                Err(EditError::invalid(format!("{name}: bool has no value for absent")))
+            }
+            None => Ok(absent.to_vec()),
+        }
+    }
+
     /// Returns a row that is absent in every channel.
     pub(crate) fn sentinel(&self) -> Vec<u8> {
         self.scalar.sentinel().repeat(num::usize_from_u32(self.width))

@@ -14,8 +14,8 @@ use zvf_store::record::CommitRecord;
 use crate::changes::Changes;
 use crate::epoch::Epoch;
 use crate::error::{EditError, Result};
-use crate::fields;
 use crate::journal::{Journal, Staged, log_key, need_listed};
+use crate::operation::{Bounds, Operation};
 use crate::options::{CommitOptions, Refresh};
 use crate::place::Place;
 use crate::plan::Plan;
@@ -123,10 +123,8 @@ impl Editor {
     }
 
     fn step(&mut self, line: &Json) -> Result<Json> {
-        let Some(fields_of_line) = line.as_object() else { return Ok(Json::Null) };
-        match line["op"].as_str() {
-            Some("begin") => {
-                fields::refuse_unknown(fields_of_line, &["message", "if_head", "bounds"])?;
+        match Operation::parse(line) {
+            Ok(Operation::Begin { message, if_head, bounds }) => {
                 if self.explicit == Some(false) {
                     return Err(EditError::invalid(
                         "operations came before the first begin; put them into a transaction",
@@ -139,32 +137,22 @@ impl Editor {
                 }
                 self.explicit = Some(true);
                 let mut options = self.defaults.clone();
-                if let Some(message) = fields::read_text(fields_of_line, "message")? {
-                    options.message = Some(message);
-                }
-                if let Some(head) = fields::read_int(fields_of_line, "if_head")? {
-                    options.if_head = Some(
-                        u64::try_from(head)
-                            .map_err(|_negative| EditError::invalid(format!("if_head: {head}")))?,
-                    );
-                }
-                if let Some(word) =
-                    fields::read_word(fields_of_line, "bounds", &["grow", "refuse"])?
-                {
-                    options.refuse_bounds = word == "refuse";
+                options.message = message.or(options.message);
+                options.if_head = if_head.or(options.if_head);
+                if let Some(bounds) = bounds {
+                    options.refuse_bounds = bounds == Bounds::Refuse;
                 }
                 self.begin(options)?;
                 let head = self.open.as_ref().map(|open| open.transaction.head());
                 Ok(json!({"head": head}))
             }
-            Some("commit") => {
-                fields::refuse_unknown(fields_of_line, &[])?;
+            Ok(Operation::Commit {}) => {
                 if self.open.is_none() || self.explicit != Some(true) {
                     return Err(EditError::invalid("there is no transaction to commit"));
                 }
                 self.commit()
             }
-            _ => {
+            operation => {
                 if self.open.is_none() {
                     if self.explicit == Some(true) {
                         return Err(EditError::invalid(
@@ -175,7 +163,7 @@ impl Editor {
                     self.begin(self.defaults.clone())?;
                 }
                 let Some(open) = &mut self.open else { return Ok(Json::Null) };
-                let done = open.transaction.apply(line)?;
+                let done = open.transaction.apply_operation(operation?, line)?;
                 let mut reply = json!({"selected": done.selected, "changed": done.changed});
                 if !done.ids.is_empty() {
                     reply["ids"] = json!(done.ids);
@@ -264,11 +252,40 @@ pub fn refresh(store: impl Into<Place>, how: Refresh, options: &CommitOptions) -
     let journal = open_journal(&store.into(), options)?;
     let mut transaction = Transaction::begin(&journal, Path::new("."))?;
     transaction.operations = vec![json!({"op": "refresh"})];
+    let options = CommitOptions { refresh: how, ..options.clone() };
+    let committed = commit_here(&journal, transaction, &options)?;
+    report_commit(&journal, options.dry_run, committed)
+}
+
+/// Commits a transaction on the head where it began, or not at all.
+pub(crate) fn commit_here(
+    journal: &Arc<Journal>,
+    transaction: Transaction,
+    options: &CommitOptions,
+) -> Result<CommitResult> {
     let if_head = Some(transaction.head());
-    let options = CommitOptions { refresh: how, if_head, ..options.clone() };
-    let committed = commit(&journal, transaction, &options)?;
-    let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(&journal, journal.head()?, options.dry_run, &commits, &committed.notices, None))
+    commit(journal, transaction, &CommitOptions { if_head, ..options.clone() })
+}
+
+/// Returns the report of a command that commits once.
+pub(crate) fn report_commit(
+    journal: &Arc<Journal>,
+    dry_run: bool,
+    committed: CommitResult,
+) -> Result<Json> {
+    let CommitResult { report: text, notices, .. } = committed;
+    Ok(report(journal, journal.head()?, dry_run, text.as_slice(), &notices, None))
+}
+
+/// Returns the report of a commit that rewrites the store, as its record holds it.
+pub(crate) fn report_rewrite(head: u64, message: Option<&str>, changes: &Changes) -> Json {
+    let bytes: usize = changes.values().flatten().map(bytes::Bytes::len).sum();
+    let none = json!({"added": 0, "removed": 0, "moved": 0, "changed": 0});
+    json!({
+        "head": head, "txid": Json::Null, "message": message, "operations": 1, "vertices": none.clone(),
+        "links": none, "objects": {"added": [], "removed": [], "changed": []}, "groups": [], "columns": [], "chunks": 0,
+        "keys": changes.len(), "bytes": bytes, "levels_stale": [], "levels_refreshed": [], "bounds": Json::Null,
+    })
 }
 
 /// The result of a commit.

@@ -3,15 +3,17 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use serde::Deserialize;
 use serde_json::Value as Json;
 use zvf_format::num;
 use zvf_model::Value;
 use zvf_query::predicate::{ColumnRef, Predicate, Scope};
 
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
+use crate::fields::{self, checked_index, parse_vector};
 use crate::geometry::Geometry;
 use crate::numbers::{NONE, Vid};
+use crate::scalar::parse_number;
 use crate::transaction::{NamedSelection, Transaction};
 
 /// The result of a selector.
@@ -40,18 +42,55 @@ impl Candidates {
     }
 }
 
-/// Refuses invalid combinations of conditions.
-fn check_combination(fields: &Fields) -> Result<()> {
-    if fields.get("all").is_some_and(|all| *all != Json::Bool(true)) {
-        return Err(EditError::invalid("all: expected true"));
+/// Vertices that all of these conditions select.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Selector {
+    object: Option<i64>,
+    objects: Option<Vec<i64>>,
+    groups: Option<Vec<Json>>,
+    index: Option<Json>,
+    r#box: Option<Json>,
+    ball: Option<Json>,
+    r#where: Option<String>,
+    nearest: Option<Json>,
+    within: Option<Json>,
+    chunk: Option<Vec<i64>>,
+    row: Option<i64>,
+    r#ref: Option<String>,
+    kind: Option<String>,
+    all: Option<bool>,
+    count: Option<i64>,
+}
+
+/// A range of indices.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IndexRange {
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+impl Selector {
+    /// Refuses invalid combinations of conditions.
+    fn check(&self) -> Result<()> {
+        let Self { kind, count, .. } = self;
+        if *self == (Self { kind: kind.clone(), count: *count, ..Self::default() }) {
+            return Err(EditError::invalid(
+                "a selector with no condition; say \"all\": true for every vertex",
+            ));
+        }
+        if self.all == Some(false) {
+            return Err(EditError::invalid("all: expected true"));
+        }
+        if self.row.is_some() != self.chunk.is_some() {
+            return Err(EditError::invalid("\"chunk\" and \"row\" belong together"));
+        }
+        if self.within.is_some() && self.nearest.is_none() {
+            return Err(EditError::invalid("\"within\" belongs to \"nearest\""));
+        }
+        Ok(())
     }
-    if fields.contains_key("row") != fields.contains_key("chunk") {
-        return Err(EditError::invalid("\"chunk\" and \"row\" belong together"));
-    }
-    if fields.contains_key("within") && !fields.contains_key("nearest") {
-        return Err(EditError::invalid("\"within\" belongs to \"nearest\""));
-    }
-    Ok(())
 }
 
 impl Transaction {
@@ -62,20 +101,10 @@ impl Transaction {
                 "a selector is an object such as {{\"object\": 7, \"index\": 0}}, found {selector}"
             )));
         };
-        fields::refuse_unknown(
-            fields,
-            &[
-                "object", "objects", "groups", "index", "box", "ball", "where", "nearest",
-                "within", "chunk", "row", "ref", "kind", "all", "count",
-            ],
-        )?;
-        if fields.keys().all(|name| matches!(name.as_str(), "kind" | "count")) {
-            return Err(EditError::invalid(
-                "a selector with no condition; say \"all\": true for every vertex",
-            ));
-        }
-        let selection = self.evaluate(fields)?;
-        if let Some(count) = fields::read_int(fields, "count")?
+        let selector: Selector = fields::read(fields.clone())?;
+        selector.check()?;
+        let selection = self.evaluate(&selector)?;
+        if let Some(count) = selector.count
             && usize::try_from(count) != Ok(selection.vertices.len())
         {
             return Err(EditError::expectation(format!(
@@ -120,47 +149,45 @@ impl Transaction {
         self.selections.push(fingerprint);
     }
 
-    fn evaluate(&mut self, fields: &Fields) -> Result<Selection> {
-        check_combination(fields)?;
+    fn evaluate(&mut self, selector: &Selector) -> Result<Selection> {
         let mut candidates = Candidates::default();
-        let mut kind = match fields.get("kind") {
-            Some(token) => Some(self.find_kind(Some(token))?),
-            None => None,
-        };
-        if let Some(name) = fields::read_text(fields, "ref")? {
-            let (ref_kind, list) = self.resolve(&name)?;
+        let token = selector.kind.as_deref();
+        let mut kind = token.map(|token| self.find_kind(Some(token))).transpose()?;
+        if let Some(name) = &selector.r#ref {
+            let (ref_kind, list) = self.resolve(name)?;
             if kind.is_some_and(|kind| kind != ref_kind) {
                 return Err(EditError::invalid(format!("{name:?} is of another kind")));
             }
             kind = Some(ref_kind);
             candidates.intersect(list);
         }
-        let object = fields::read_int(fields, "object")?;
-        let objects = fields::read_ids(fields, "objects")?;
-        for ids in [object.map(|id| vec![id]), objects].into_iter().flatten() {
-            candidates.intersect(self.vertices_of_ids(&ids, &mut kind)?);
+        let object = selector.object.map(|id| vec![id]);
+        for ids in object.iter().chain(&selector.objects) {
+            candidates.intersect(self.vertices_of_ids(ids, &mut kind)?);
         }
         let kind = kind.unwrap_or(0); // the first kind, where nothing names one
-        if let Some(groups) = fields::read_list(fields, "groups")? {
+        if let Some(groups) = &selector.groups {
             candidates.intersect(self.vertices_of_groups(groups, kind)?);
         }
-        if let (Some(chunk), Some(row)) = (fields.get("chunk"), fields::read_int(fields, "row")?) {
+        if let (Some(chunk), Some(row)) = (&selector.chunk, selector.row) {
             candidates.intersect(vec![self.vertex_of_row(kind, chunk, row)?]);
         }
         let mut vertices = match candidates.list {
             Some(list) => list,
             None => self.kinds[kind].all_vertices()?,
         };
-        if let Some(index) = fields.get("index") {
-            if object.is_none() && !fields.contains_key("ref") {
+        if let Some(index) = &selector.index {
+            if selector.object.is_none() && selector.r#ref.is_none() {
                 return Err(EditError::invalid("\"index\" needs \"object\" or \"ref\""));
             }
             vertices = pick_entries(&vertices, index)?;
         }
-        self.filter(kind, fields, &mut vertices)?;
-        let must =
-            ["index", "row", "ref", "nearest"].into_iter().any(|name| fields.contains_key(name));
-        if vertices.is_empty() && must {
+        self.filter(kind, selector, &mut vertices)?;
+        let names_vertices = selector.index.is_some()
+            || selector.row.is_some()
+            || selector.r#ref.is_some()
+            || selector.nearest.is_some();
+        if vertices.is_empty() && names_vertices {
             return Err(EditError::invalid("nothing is selected"));
         }
         Ok(Selection { kind, vertices })
@@ -184,9 +211,7 @@ impl Transaction {
     /// Returns the vertices of the members of groups that are of a kind, by ascending id.
     fn vertices_of_groups(&mut self, groups: &[Json], kind: usize) -> Result<Vec<Vid>> {
         let mut ids = BTreeSet::new();
-        for group in groups {
-            let number = self.groups.need_group(group)?;
-            self.read_items.insert(format!("group:{number}"));
+        for number in self.group_numbers(groups)? {
             ids.extend(self.groups.list[number].members.iter().copied());
         }
         let mut found = Vec::new();
@@ -200,50 +225,35 @@ impl Transaction {
         Ok(found)
     }
 
-    fn filter(&mut self, kind: usize, fields: &Fields, vertices: &mut Vec<Vid>) -> Result<()> {
+    fn filter(&mut self, kind: usize, selector: &Selector, vertices: &mut Vec<Vid>) -> Result<()> {
         let axes = self.kinds[kind].axes;
-        let point = |value: &Json, name: &str| -> Result<Vec<f64>> {
-            let point = fields::parse_floats(value, name)?;
-            if point.len() != axes {
-                return Err(EditError::invalid(format!(
-                    "{name}: {} values, expected {axes}",
-                    point.len()
-                )));
-            }
-            Ok(point)
-        };
-        if let Some(value) = fields.get("box") {
-            let (low, high) = (point(&value[0], "box")?, point(&value[1], "box")?);
+        if let Some(value) = &selector.r#box {
+            let low = parse_vector(&value[0], axes, "box")?;
+            let high = parse_vector(&value[1], axes, "box")?;
             let geometry = &self.kinds[kind];
-            vertices.retain(|v| {
-                geometry
-                    .position(*v)
-                    .iter()
-                    .enumerate()
-                    .all(|(axis, x)| *x >= low[axis] && *x <= high[axis])
-            });
+            let is_inside = |(axis, x): (usize, &f64)| (low[axis]..=high[axis]).contains(x);
+            vertices.retain(|v| geometry.position(*v).iter().enumerate().all(is_inside));
         }
         let distance =
             |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-        if let Some(ball) = fields.get("ball") {
-            let center = point(&ball["center"], "ball.center")?;
-            let radius = crate::scalar::parse_number(&ball["radius"])
+        if let Some(ball) = &selector.ball {
+            let center = parse_vector(&ball["center"], axes, "ball.center")?;
+            let radius = parse_number(&ball["radius"])
                 .ok_or_else(|| EditError::invalid("ball: the radius is missing"))?;
             let geometry = &self.kinds[kind];
             vertices.retain(|v| distance(&geometry.position(*v), &center) <= radius * radius);
         }
-        if let Some(text) = fields::read_text(fields, "where")? {
+        if let Some(text) = &selector.r#where {
             let predicate: Predicate =
                 text.parse().map_err(|error| EditError::invalid(format!("where: {error}")))?;
             self.check_columns(kind, &predicate, &[Scope::Vertex, Scope::Object])?;
             let geometry = &self.kinds[kind];
             vertices.retain(|v| predicate.holds(&mut |column| geometry.value_at(*v, column)));
         }
-        if let Some(value) = fields.get("nearest") {
-            let to = point(value, "nearest")?;
-            let within = fields.get("within").map(|r| {
-                crate::scalar::parse_number(r)
-                    .ok_or_else(|| EditError::invalid("within: expected a number"))
+        if let Some(value) = &selector.nearest {
+            let to = parse_vector(value, axes, "nearest")?;
+            let within = selector.within.as_ref().map(|r| {
+                parse_number(r).ok_or_else(|| EditError::invalid("within: expected a number"))
             });
             let within = within.transpose()?;
             let geometry = &self.kinds[kind];
@@ -312,27 +322,19 @@ impl Transaction {
     }
 
     /// Returns the vertex of a row, as numbered when the transaction first began.
-    fn vertex_of_row(&mut self, kind: usize, chunk: &Json, row: i64) -> Result<Vid> {
-        let parts = chunk
-            .as_array()
-            .map(|parts| parts.iter().map(Json::as_i64).collect::<Option<Vec<i64>>>());
-        let Some(Some(key)) = parts else {
-            return Err(EditError::invalid(format!(
-                "chunk: expected a list of whole numbers, found {chunk}"
-            )));
-        };
+    fn vertex_of_row(&mut self, kind: usize, key: &[i64], row: i64) -> Result<Vid> {
         let absent = || EditError::invalid(format!("chunk {key:?} has no row {row}"));
         let row = u32::try_from(row).map_err(|_negative| absent())?;
-        let name = (kind, key.clone(), row);
+        let name = (kind, key.to_vec(), row);
         let mut at = row as usize;
         let geometry = &mut self.kinds[kind];
-        if !geometry.vertices.contains(&key) {
+        if !geometry.vertices.contains(key) {
             return Err(absent());
         }
-        let number = geometry.chunk_number(&key);
+        let number = geometry.chunk_number(key);
         geometry.load_chunk(number)?;
         let rows = geometry.chunks[&number].rows.clone();
-        let stored = geometry.vertices.read_stored(&geometry.snap, &key)?;
+        let stored = geometry.vertices.read_stored(&geometry.snap, key)?;
         let size = geometry.scalar.size() * geometry.axes;
         // One for each row.
         let positions: Vec<&[u8]> =
@@ -408,11 +410,7 @@ impl Geometry {
                 let Some(vertex_column) = vertex_column else {
                     return Value::Null;
                 };
-                let size = vertex_column.ty.size();
-                vertex_column.ty.decode_value(
-                    &vertex_column.data[v as usize * size..(v as usize + 1) * size],
-                    column.index as usize,
-                )
+                vertex_column.ty.decode_value(vertex_column.row(v), column.index as usize)
             }
             Scope::Object => self.object_value(self.owner[v as usize], column),
             Scope::Fragment | Scope::Group | Scope::Link => Value::Null,
@@ -456,20 +454,18 @@ pub(crate) fn pick_entries(list: &[Vid], index: &Json) -> Result<Vec<Vid>> {
         let i = i.as_i64().ok_or_else(|| {
             EditError::invalid(format!("index: expected a whole number, found {i}"))
         })?;
-        fields::checked_index(i, length).map(|at| list[at]).ok_or_else(|| outside(i))
+        checked_index(i, length).map(|at| list[at]).ok_or_else(|| outside(i))
     };
     match (index.as_array(), index.as_object()) {
         (Some(items), _) => items.iter().map(vertex).collect(),
         (None, Some(range)) => {
-            fields::refuse_unknown(range, &["from", "to"])?;
-            let end = |name: &str, missing: usize| -> Result<usize> {
-                match fields::read_int(range, name)? {
-                    None => Ok(missing),
-                    Some(i) if usize::try_from(i) == Ok(length) => Ok(length), // behind the last
-                    Some(i) => fields::checked_index(i, length).ok_or_else(|| outside(i)),
-                }
+            let range: IndexRange = fields::read(range.clone())?;
+            let end = |end: Option<i64>, missing: usize| match end {
+                None => Ok(missing),
+                Some(i) if usize::try_from(i) == Ok(length) => Ok(length), // behind the last
+                Some(i) => checked_index(i, length).ok_or_else(|| outside(i)),
             };
-            let (from, to) = (end("from", 0)?, end("to", length)?);
+            let (from, to) = (end(range.from, 0)?, end(range.to, length)?);
             // Empty where the end is before the start.
             Ok(list.get(from..to).unwrap_or_default().to_vec())
         }

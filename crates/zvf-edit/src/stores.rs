@@ -14,16 +14,17 @@ use zvf_query::predicate::{ColumnRef, Scope};
 use crate::append::{ObjectData, to_json};
 use crate::arrays::{doc_bytes, parse_doc};
 use crate::changes::Changes;
+use crate::columns::ColumnScope;
 use crate::error::{EditError, Result};
+use crate::geometry::Geometry;
 use crate::history::{hold_for_reading, open_store_journal, plan_undo};
 use crate::journal::{Journal, need_listed};
-use crate::links::End;
 use crate::new_column::NewColumn;
 use crate::numbers::{NONE, Vid};
 use crate::options::CommitOptions;
 use crate::place::{Place, journal_folder};
 use crate::scalar::{ColumnType, Scalar};
-use crate::script::{commit, open_journal, report};
+use crate::script::{commit_here, open_journal, report_commit};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -232,22 +233,19 @@ fn find_parts(transaction: &Transaction, by: &Division) -> Result<Parts> {
 /// Returns one part for each value of a column of objects.
 fn find_parts_by_value(transaction: &Transaction, name: &str) -> Result<Parts> {
     let name = name.strip_prefix("object.").unwrap_or(name);
-    let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
     let mut columns = transaction.kinds.iter().flat_map(|kind| &kind.object_columns);
     if !columns.any(|column| column.name == name) {
         return Err(EditError::invalid(format!("objects have no column {name:?}")));
     }
     let mut without_value = 0;
     let mut by_value: BTreeMap<String, HashSet<i64>> = BTreeMap::new();
-    for id in transaction.object_ids() {
-        let Some((kind, object)) = transaction.find_object(id) else { continue };
-        let value = to_json(&transaction.kinds[kind].object_value(object, &column));
-        if value.is_null() {
-            without_value += 1;
-            continue;
+    for (id, kind, object) in transaction.existing_objects() {
+        match transaction.kinds[kind].object_text(object, name) {
+            Some(text) => {
+                by_value.entry(text).or_default().insert(id);
+            }
+            None => without_value += 1,
         }
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        by_value.entry(text).or_default().insert(id);
     }
     let list = by_value.into_iter().map(|(value, ids)| (value, PartContent::Objects(ids)));
     let list = list.collect();
@@ -277,16 +275,32 @@ enum PartContent {
     Box(Vec<f64>, Vec<f64>),
 }
 
+impl Geometry {
+    /// Returns the value of a column of an object as text; `None` when it is absent.
+    pub(crate) fn object_text(&self, object: u32, name: &str) -> Option<String> {
+        let column = ColumnRef { scope: Scope::Object, name: name.to_owned(), index: 0 };
+        let value = to_json(&self.object_value(object, &column));
+        let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (!value.is_null()).then(text)
+    }
+}
+
 impl Transaction {
+    /// Returns the id, the kind and the number of all objects, by ascending id.
+    pub(crate) fn existing_objects(&self) -> Vec<(i64, usize, u32)> {
+        let mut all = Vec::new();
+        for (kind, geometry) in self.kinds.iter().enumerate() {
+            let objects = geometry.existing_objects().into_iter();
+            all.extend(objects.map(|(id, object)| (id, kind, object)));
+        }
+        all.sort_unstable();
+        all.dedup_by_key(|(id, ..)| *id);
+        all
+    }
+
     /// Returns the ids of all objects, ascending.
     pub(crate) fn object_ids(&self) -> Vec<i64> {
-        let all = self.kinds.iter().filter_map(|kind| kind.objects.as_ref());
-        let ids: BTreeSet<i64> = all
-            .flat_map(|objects| {
-                objects.list.iter().filter(|object| object.exists).map(|object| object.id)
-            })
-            .collect();
-        ids.into_iter().collect()
+        self.existing_objects().into_iter().map(|(id, ..)| id).collect()
     }
 
     fn keep_only(&mut self, keep: &PartContent, half_open: bool) -> Result<()> {
@@ -374,11 +388,8 @@ pub fn merge(
     }
     let names: Vec<String> = from.iter().map(Place::to_string).collect();
     target.operations = vec![json!({"op": "merge", "from": names})];
-    let mut own_options = options.clone();
-    own_options.if_head = Some(target.head());
-    let committed = commit(&journal, target, &own_options)?;
-    let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(&journal, journal.head()?, options.dry_run, &commits, &committed.notices, None))
+    let committed = commit_here(&journal, target, options)?;
+    report_commit(&journal, options.dry_run, committed)
 }
 
 /// Returns the name of a store without its ending, for the group of its objects.
@@ -398,7 +409,7 @@ impl Transaction {
         let shift = self.next_id;
         let mut new_ids: HashMap<i64, i64> = HashMap::new();
         for number in 0..source.kinds.len() {
-            let kind = self.find_kind(Some(&json!(source.kinds[number].kind.token())))?;
+            let kind = self.find_kind(Some(source.kinds[number].kind.token()))?;
             source.kinds[number].load_all()?;
             source.kinds[number].load_all_links()?;
             self.add_missing_columns(kind, source, number)?;
@@ -510,7 +521,7 @@ impl Transaction {
     /// Adds the columns of objects that only the other store has.
     fn add_missing_columns(&mut self, kind: usize, source: &Self, number: usize) -> Result<()> {
         for theirs in &source.kinds[number].object_columns {
-            if !self.column_exists("object", kind, &theirs.name) {
+            if !self.column_exists(ColumnScope::Object, kind, &theirs.name) {
                 let (name, ty) = (theirs.name.clone(), theirs.ty.clone());
                 if ty.scalar == Scalar::Bool && !self.kinds[kind].existing_objects().is_empty() {
                     return Err(EditError::invalid(format!(
@@ -519,7 +530,7 @@ impl Transaction {
                 }
                 let attrs = json!({"name": name, "dtype": ty.scalar.name()});
                 let fill = ty.sentinel();
-                self.create_column("object", kind, NewColumn { name, ty, fill, attrs })?;
+                self.create_column(ColumnScope::Object, kind, NewColumn { name, ty, fill, attrs })?;
             }
         }
         Ok(())
@@ -547,10 +558,7 @@ impl Transaction {
             }
         }
         for column in &geometry.columns {
-            let size = column.ty.size();
-            let rows = vertices.iter().map(|v| {
-                row_json(&column.ty, &column.data[*v as usize * size..(*v as usize + 1) * size])
-            });
+            let rows = vertices.iter().map(|v| row_json(&column.ty, column.row(*v)));
             data.attributes.insert(column.name.clone(), rows.collect());
         }
         if let Some(object) = object {
@@ -591,11 +599,8 @@ impl Transaction {
         let mut values: Map<String, Json> =
             family.columns.iter().map(|column| (column.name.clone(), json!([]))).collect();
         for record in family.records.iter().filter(|record| record.alive) {
-            let record_ends: Option<Vec<Vid>> = record
-                .ends
-                .iter()
-                .map(|end| if let End::Vertex(v) = end { twin.get(v).copied() } else { None })
-                .collect();
+            let record_ends: Option<Vec<Vid>> =
+                record.vertices().map(|v| twin.get(&v).copied()).collect();
             let Some(record_ends) = record_ends else { continue };
             ends.push(record_ends);
             for (column, row) in family.columns.iter().zip(&record.values) {

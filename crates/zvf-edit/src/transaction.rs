@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
+use zvf_format::num::to_u64;
 use zvf_model::Kind;
 
 use crate::arrays::{Chunk, doc_key, read_doc};
@@ -28,6 +29,12 @@ pub struct OperationResult {
     pub changed: u64,
     /// The ids of new objects.
     pub ids: Vec<i64>,
+}
+
+impl OperationResult {
+    pub(crate) fn new(selected: usize, changed: usize) -> Self {
+        Self { selected: to_u64(selected), changed: to_u64(changed), ids: Vec::new() }
+    }
 }
 
 /// Rows that selectors named, by kind, chunk and row: the bytes of their position, and the index among rows with the same.
@@ -124,17 +131,12 @@ impl Transaction {
         if parametric {
             return Err(EditError::unsupported("stores with parametric objects are not edited"));
         }
-        let tokens: Vec<&str> = zv["geometry_types"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Json::as_str)
-            .collect();
+        let listed = zv["geometry_types"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut kinds = Vec::new();
-        for (i, token) in tokens.iter().enumerate() {
-            let kind: Kind = token.parse().map_err(|_unknown| {
-                EditError::unsupported(format!("the kind {token:?} is not edited"))
-            })?;
+        for (i, listed) in listed.iter().enumerate() {
+            let unknown = || EditError::unsupported(format!("the kind {listed} is not edited"));
+            let token = listed.as_str().ok_or_else(unknown)?;
+            let kind: Kind = token.parse().map_err(|_unknown| unknown())?;
             let path = if i == 0 { "0".to_owned() } else { format!("0/{token}") };
             if i > 0 && read_doc(&snap, &path)?.is_none() {
                 return Err(EditError::unsupported(format!(
@@ -188,68 +190,11 @@ impl Transaction {
         self.snap.bytes_read.get()
     }
 
-    /// Applies one operation, in the form of a line of a script.
-    ///
-    /// # Errors
-    ///
-    /// When the line is not an operation, or the operation fails. The transaction should then be dropped.
-    pub fn apply(&mut self, operation: &Json) -> Result<OperationResult> {
-        let Some(fields) = operation.as_object() else {
-            return Err(EditError::invalid("the line is no JSON object"));
-        };
-        let name = fields
-            .get("op")
-            .and_then(Json::as_str)
-            .ok_or_else(|| EditError::invalid("the field \"op\" is missing"))?;
-        let done = self.dispatch(name, fields)?;
-        self.operations.push(operation.clone());
-        Ok(done)
-    }
-
-    fn dispatch(&mut self, name: &str, fields: &Map<String, Json>) -> Result<OperationResult> {
-        match name {
-            "vertex.set" => self.vertex_set(fields),
-            "vertex.move" => self.vertex_move(fields),
-            "vertex.add" => self.vertex_add(fields),
-            "vertex.remove" => self.vertex_remove(fields),
-            "vertex.parent" => self.vertex_parent(fields),
-            "object.add" => self.object_add(fields),
-            "object.replace" => self.object_replace(fields),
-            "object.remove" => self.object_remove(fields),
-            "object.set" => self.object_set(fields),
-            "object.copy" => self.object_copy(fields),
-            "object.merge" => self.object_merge(fields),
-            "object.split" => self.object_split(fields),
-            "object.reverse" => self.object_reverse(fields),
-            "object.reroot" => self.object_reroot(fields),
-            "link.add" => self.link_add(fields),
-            "link.remove" => self.link_remove(fields),
-            "link.set" => self.link_set(fields),
-            "group.add" => self.group_add(fields),
-            "group.members" => self.group_members(fields),
-            "group.rename" => self.group_rename(fields),
-            "group.set" => self.group_set(fields),
-            "group.remove" => self.group_remove(fields),
-            "column.add" => self.column_add(fields),
-            "column.drop" => self.column_drop(fields),
-            "column.rename" => self.column_rename(fields),
-            "fragment.set" => self.fragment_set(fields),
-            "append" => self.append(fields),
-            "expect" => self.expect(fields),
-            _ => Err(EditError::invalid(format!("there is no operation {name:?}"))),
-        }
-    }
-
     /// Returns the index of the kind that a token names; of the first kind without one.
-    pub(crate) fn find_kind(&self, token: Option<&Json>) -> Result<usize> {
-        match token {
-            None => Ok(0),
-            Some(token) => {
-                let found =
-                    self.kinds.iter().position(|kind| Some(kind.kind.token()) == token.as_str());
-                found.ok_or_else(|| EditError::invalid(format!("the store has no kind {token}")))
-            }
-        }
+    pub(crate) fn find_kind(&self, token: Option<&str>) -> Result<usize> {
+        let Some(token) = token else { return Ok(0) };
+        let found = self.kinds.iter().position(|kind| kind.kind.token() == token);
+        found.ok_or_else(|| EditError::invalid(format!("the store has no kind {token:?}")))
     }
 
     /// Returns whether an item means the same on another head, unlike an unrequested id.

@@ -29,7 +29,7 @@ use crate::numbers::NONE;
 use crate::options::CommitOptions;
 use crate::place::Place;
 use crate::rebuild::{FragmentNumbers, RebuildResult, RebuiltChunk, RebuiltRows, Tally};
-use crate::script::{CommitResult, commit, report};
+use crate::script::{CommitResult, commit_here, report_commit};
 use crate::transaction::Transaction;
 
 /// Rewrites a store without waste, in one commit.
@@ -40,16 +40,7 @@ use crate::transaction::Transaction;
 pub fn vacuum(store: impl Into<Place>, dry_run: bool) -> Result<Json> {
     let journal = open_store_journal(&store.into())?;
     let committed = commit_vacuum(&journal, dry_run)?;
-    report_vacuum(&journal, dry_run, committed)
-}
-
-pub(crate) fn report_vacuum(
-    journal: &Arc<Journal>,
-    dry_run: bool,
-    committed: CommitResult,
-) -> Result<Json> {
-    let commits: Vec<Json> = committed.report.into_iter().collect();
-    Ok(report(journal, journal.head()?, dry_run, &commits, &committed.notices, None))
+    report_commit(&journal, dry_run, committed)
 }
 
 pub(crate) fn commit_vacuum(journal: &Arc<Journal>, dry_run: bool) -> Result<CommitResult> {
@@ -75,13 +66,9 @@ pub(crate) fn commit_rebuilt(
     transaction.rebuilt_rows = Some(rebuilt);
     transaction.operations = vec![operation];
     transaction.is_irreversible = true;
-    let options = CommitOptions {
-        message: Some("vacuum".to_owned()),
-        if_head: Some(transaction.head()),
-        dry_run,
-        ..CommitOptions::default()
-    };
-    commit(journal, transaction, &options)
+    let options =
+        CommitOptions { message: Some("vacuum".to_owned()), dry_run, ..CommitOptions::default() };
+    commit_here(journal, transaction, &options)
 }
 
 impl Transaction {

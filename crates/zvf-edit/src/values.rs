@@ -97,7 +97,7 @@ impl Geometry {
             }
             for (row, v) in rows.iter().enumerate() {
                 let i = *v as usize;
-                let new = &column.data[i * width..(i + 1) * width];
+                let new = column.row(*v);
                 if self.alive[i] && old.get(row * width..(row + 1) * width) != Some(new) {
                     tally.vertices[3] += u64::from(!differs[row]);
                     differs[row] = true;
@@ -137,12 +137,7 @@ impl Geometry {
             self.vertices.put_chunk(key, positions);
         }
         for column in &mut self.columns {
-            let width = column.ty.size();
-            let mut bytes = Vec::with_capacity(rows.len() * width);
-            for v in rows {
-                let i = *v as usize;
-                bytes.extend_from_slice(&column.data[i * width..(i + 1) * width]);
-            }
+            let bytes = rows.iter().map(|v| column.row(*v)).collect::<Vec<_>>().concat();
             if column.array.read(&self.snap, key)?.as_deref() != Some(&bytes[..]) {
                 column.array.put_chunk(key, bytes);
             }

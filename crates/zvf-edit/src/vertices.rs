@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use serde::Deserialize;
 use serde_json::Value as Json;
-use zvf_format::num::{checked_usize, to_u64};
+use zvf_format::num::checked_usize;
 use zvf_model::Kind;
 
 use crate::error::{EditError, Result};
-use crate::fields::{self, Fields};
+use crate::fields::{Fields, assignments, checked_index, need_list_of, parse_vector};
 use crate::geometry::Geometry;
-use crate::links::End;
 use crate::numbers::{NONE, Vid};
 use crate::transaction::{NamedSelection, OperationResult, Transaction};
 
@@ -20,27 +20,44 @@ enum ParentRef {
     New(usize),
 }
 
+/// New vertices with their values.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddVertices {
+    object: Option<i64>,
+    positions: Vec<Json>,
+    attributes: Option<Fields>,
+    at: Option<Json>,
+    parents: Option<Vec<Json>>,
+    r#as: Option<String>,
+    kind: Option<String>,
+}
+
+/// An affine map of positions, as scripts state it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Affine {
+    matrix: Vec<Json>,
+    offset: Option<Json>,
+}
+
 /// An affine map of positions.
-struct Affine {
+struct AffineMap {
     rows: Vec<Vec<f64>>,
     offset: Option<Vec<f64>>,
 }
 
-impl Affine {
-    fn parse(fields: &Fields, axes: usize) -> Result<Self> {
-        fields::refuse_unknown(fields, &["matrix", "offset"])?;
-        let rows = fields::read_list(fields, "matrix")?
-            .ok_or_else(|| EditError::invalid("affine: the matrix is missing"))?;
-        let rows: Result<Vec<Vec<f64>>> =
-            rows.iter().map(|row| parse_vector(row, axes, "affine.matrix")).collect();
-        let rows = rows?;
+impl AffineMap {
+    fn new(affine: &Affine, axes: usize) -> Result<Self> {
+        let rows = affine.matrix.iter().map(|row| parse_vector(row, axes, "affine.matrix"));
+        let rows = rows.collect::<Result<Vec<_>>>()?;
         if rows.len() != axes {
             return Err(EditError::invalid(format!(
                 "affine.matrix: {} rows, expected {axes}",
                 rows.len()
             )));
         }
-        let offset = fields.get("offset");
+        let offset = affine.offset.as_ref();
         let offset = offset.map(|offset| parse_vector(offset, axes, "affine.offset"));
         Ok(Self { rows, offset: offset.transpose()? })
     }
@@ -58,18 +75,6 @@ impl Affine {
     }
 }
 
-/// Parses a list of one number for each axis.
-fn parse_vector(value: &Json, axes: usize, name: &str) -> Result<Vec<f64>> {
-    let vector = fields::parse_floats(value, name)?;
-    if vector.len() != axes {
-        return Err(EditError::invalid(format!(
-            "{name}: {} values, expected {axes}",
-            vector.len()
-        )));
-    }
-    Ok(vector)
-}
-
 /// Parses the targets of `count` vertices: one position for each, or one for all.
 fn target_positions(geometry: &Geometry, to: &Json, count: usize) -> Result<Vec<Vec<u8>>> {
     // `parse_position` refuses what is no list.
@@ -83,8 +88,8 @@ fn target_positions(geometry: &Geometry, to: &Json, count: usize) -> Result<Vec<
 }
 
 /// Returns the index at which new vertices are inserted in an object of `count` vertices.
-fn insertion_index(fields: &Fields, count: usize) -> Result<usize> {
-    match fields.get("at") {
+fn insertion_index(at: Option<&Json>, count: usize) -> Result<usize> {
+    match at {
         None => Ok(count),
         Some(Json::String(word)) if word == "end" => Ok(count),
         Some(Json::String(word)) if word == "start" => Ok(0),
@@ -96,7 +101,7 @@ fn insertion_index(fields: &Fields, count: usize) -> Result<usize> {
             })?;
             // `count` appends; negative numbers count from the end.
             let at = if i < 0 {
-                fields::checked_index(i, count)
+                checked_index(i, count)
             } else {
                 usize::try_from(i).ok().filter(|at| *at <= count)
             };
@@ -126,49 +131,26 @@ impl Geometry {
 }
 
 impl Transaction {
-    pub(crate) fn vertex_set(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["vertices", "values", "each"])?;
-        let selection = self.select(fields::need_field(fields, "vertices")?)?;
-        let (values, value_lists) =
-            (fields::read_map(fields, "values")?, fields::read_map(fields, "each")?);
-        if values.is_none() && value_lists.is_none() {
-            return Err(EditError::invalid("\"values\" or \"each\" is missing"));
-        }
-        self.mark_owners_written(selection.kind, &selection.vertices)?;
+    pub(crate) fn set_vertices(
+        &mut self,
+        vertices: &Json,
+        values: &Option<Fields>,
+        each: &Option<Fields>,
+    ) -> Result<OperationResult> {
+        let selection = self.select(vertices)?;
+        let (kind, vertices) = (selection.kind, selection.vertices);
+        let assigned = assignments(values, each, vertices.len())?;
+        self.mark_owners_written(kind, &vertices)?;
         let mut changed: HashSet<Vid> = HashSet::new();
-        for (name, value) in values.into_iter().flatten() {
-            let (column, row) = self.vertex_value(selection.kind, name, value)?;
-            for v in &selection.vertices {
-                if self.set_vertex(selection.kind, column, *v, &row)? {
+        for (name, value, items) in assigned {
+            let (column, row) = self.vertex_value(kind, name, value)?;
+            for v in &vertices[items] {
+                if self.kinds[kind].set_value(column, *v, &row)? {
                     changed.insert(*v);
                 }
             }
         }
-        for (name, list) in value_lists.into_iter().flatten() {
-            let list = need_list_of(list, selection.vertices.len(), name)?;
-            for (v, value) in selection.vertices.iter().zip(list) {
-                let (column, row) = self.vertex_value(selection.kind, name, value)?;
-                if self.set_vertex(selection.kind, column, *v, &row)? {
-                    changed.insert(*v);
-                }
-            }
-        }
-        Ok(OperationResult {
-            selected: to_u64(selection.vertices.len()),
-            changed: to_u64(changed.len()),
-            ids: Vec::new(),
-        })
-    }
-
-    fn set_vertex(&mut self, kind: usize, column: usize, v: Vid, row: &[u8]) -> Result<bool> {
-        let geometry = &mut self.kinds[kind];
-        let size = row.len();
-        let differs =
-            geometry.columns[column].data[v as usize * size..(v as usize + 1) * size] != *row;
-        if differs {
-            geometry.set_value(column, v, row)?;
-        }
-        Ok(differs)
+        Ok(OperationResult::new(vertices.len(), changed.len()))
     }
 
     /// Encodes a value of a script for a column of vertices. Returns the index of the column, and the row.
@@ -184,29 +166,17 @@ impl Transaction {
         let column = column.ok_or_else(|| {
             EditError::invalid(format!("vertices of {} have no column {name:?}", geometry.kind))
         })?;
-        let ty = &mut geometry.columns[column].ty;
-        let row = ty.encode(value).map_err(|error| error.with_place(name))?;
-        let row = match row {
-            Some(row) => row,
-            None if ty.scalar.is_float() && ty.categories.is_none() => ty.sentinel(),
-            None => {
-                return Err(EditError::invalid(format!(
-                    "{name}: {} has no value for absent",
-                    ty.scalar.name()
-                )));
-            }
-        };
-        Ok((column, row))
+        Ok((column, geometry.columns[column].ty.encode_present(name, value)?))
     }
 
-    pub(crate) fn vertex_move(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["vertices", "to", "by", "affine"])?;
-        let ways =
-            ["to", "by", "affine"].into_iter().filter(|name| fields.contains_key(*name)).count();
-        if ways != 1 {
-            return Err(EditError::invalid("one of \"to\", \"by\" and \"affine\" is wanted"));
-        }
-        let selection = self.select(fields::need_field(fields, "vertices")?)?;
+    pub(crate) fn move_vertices(
+        &mut self,
+        vertices: &Json,
+        to: Option<Json>,
+        by: Option<Json>,
+        affine: Option<Affine>,
+    ) -> Result<OperationResult> {
+        let selection = self.select(vertices)?;
         let kind = selection.kind;
         let axes = self.kinds[kind].axes;
         let geometry = &self.kinds[kind];
@@ -215,16 +185,19 @@ impl Transaction {
                 |v: &Vid| geometry.encode_position(&image(geometry.computable_position(*v)?));
             selection.vertices.iter().map(target).collect()
         };
-        let targets: Vec<Vec<u8>> = if let Some(to) = fields.get("to") {
-            target_positions(geometry, to, selection.vertices.len())?
-        } else if let Some(by) = fields.get("by") {
-            let by = parse_vector(by, axes, "by")?;
-            computed(&|position| position.iter().zip(&by).map(|(x, d)| x + d).collect())?
-        } else if let Some(affine) = fields::read_map(fields, "affine")? {
-            let affine = Affine::parse(affine, axes)?;
-            computed(&|position| affine.apply(&position))?
-        } else {
-            Vec::new()
+        let targets: Vec<Vec<u8>> = match (to, by, affine) {
+            (Some(to), None, None) => target_positions(geometry, &to, selection.vertices.len())?,
+            (None, Some(by), None) => {
+                let by = parse_vector(&by, axes, "by")?;
+                computed(&|position| position.iter().zip(&by).map(|(x, d)| x + d).collect())?
+            }
+            (None, None, Some(affine)) => {
+                let affine = AffineMap::new(&affine, axes)?;
+                computed(&|position| affine.apply(&position))?
+            }
+            _ => {
+                return Err(EditError::invalid("one of \"to\", \"by\" and \"affine\" is wanted"));
+            }
         };
         self.mark_owners_written(kind, &selection.vertices)?;
         let mut changed = 0;
@@ -235,7 +208,7 @@ impl Transaction {
                 changed += 1;
             }
         }
-        Ok(OperationResult { selected: to_u64(selection.vertices.len()), changed, ids: Vec::new() })
+        Ok(OperationResult::new(selection.vertices.len(), changed))
     }
 
     /// Marks the old chunk of a point without an object as written, by which such points conflict.
@@ -254,25 +227,16 @@ impl Transaction {
         &mut self,
         kind: usize,
         owner: u32,
-        fields: &Fields,
+        positions: &[Json],
+        attributes: Option<&Fields>,
     ) -> Result<Vec<Vid>> {
-        let positions = fields::read_list(fields, "positions")?
-            .ok_or_else(|| EditError::invalid("the field \"positions\" is missing"))?;
-        let attributes = fields::read_map(fields, "attributes")?;
         let mut rows: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
         for (name, list) in attributes.into_iter().flatten() {
             let list = need_list_of(list, positions.len(), name)?;
-            let mut values = Vec::with_capacity(list.len());
-            let mut column = 0;
-            if list.is_empty() {
-                continue;
-            }
-            for value in list {
-                let (at, row) = self.vertex_value(kind, name, value)?;
-                column = at;
-                values.push(row);
-            }
-            rows.push((column, values));
+            let values = list.iter().map(|value| self.vertex_value(kind, name, value));
+            let values = values.collect::<Result<Vec<_>>>()?;
+            let column = values.first().map(|(column, _)| *column);
+            rows.extend(column.map(|at| (at, values.into_iter().map(|(_, row)| row).collect())));
         }
         let geometry = &self.kinds[kind];
         for (i, column) in geometry.columns.iter().enumerate() {
@@ -294,34 +258,25 @@ impl Transaction {
         }
         let geometry = &mut self.kinds[kind];
         for (i, column) in geometry.columns.iter_mut().enumerate() {
-            let size = column.ty.size();
             for (n, v) in new_vertices.iter().enumerate() {
                 let value =
                     rows.iter().find(|(at, _)| *at == i).map(|(_, values)| values[n].clone());
                 let row = value.unwrap_or_else(|| column.ty.sentinel());
-                column.data[*v as usize * size..(*v as usize + 1) * size].copy_from_slice(&row);
+                column.row_mut(*v).copy_from_slice(&row);
             }
         }
         Ok(new_vertices)
     }
 
-    pub(crate) fn vertex_add(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(
-            fields,
-            &["object", "positions", "attributes", "at", "parents", "as", "kind"],
-        )?;
-        let id = fields::read_int(fields, "object")?;
-        let kind = self.kind_of_new_vertices(id, fields)?;
-        self.check_new_vertices(kind, fields)?;
+    pub(crate) fn add_vertices(&mut self, new: &AddVertices) -> Result<OperationResult> {
+        let kind = self.kind_of_new_vertices(new.object, new.kind.as_deref())?;
+        self.check_new_vertices(kind, new)?;
         let kind_type = self.kinds[kind].kind;
-        let Some(id) = id else {
-            let new_vertices = self.make_vertices(kind, NONE, fields)?;
-            self.name_vertices(fields, kind, &new_vertices)?;
-            return Ok(OperationResult {
-                selected: 0,
-                changed: to_u64(new_vertices.len()),
-                ids: Vec::new(),
-            });
+        let attributes = new.attributes.as_ref();
+        let Some(id) = new.object else {
+            let vertices = self.make_vertices(kind, NONE, &new.positions, attributes)?;
+            self.name_vertices(new.r#as.as_deref(), kind, &vertices);
+            return Ok(OperationResult::new(0, vertices.len()));
         };
         let (object_kind, object) = self.need_object(id)?;
         if object_kind != kind {
@@ -330,21 +285,22 @@ impl Transaction {
         self.mark_written(format!("object:{id}"));
         self.kinds[kind].mark_object_changed(object)?;
         let before = self.kinds[kind].vertices_of(object);
-        let parents = self.new_parents(kind, object, &before, fields)?;
-        let new_vertices = self.make_vertices(kind, object, fields)?;
+        let parents = new.parents.as_deref().unwrap_or_default();
+        let parents = self.new_parents(kind, object, &before, parents)?;
+        let vertices = self.make_vertices(kind, object, &new.positions, attributes)?;
         if kind_type == Kind::Skeleton {
-            self.kinds[kind].set_new_parents(&new_vertices, parents)?;
+            self.kinds[kind].set_new_parents(&vertices, parents)?;
         }
-        let at = insertion_index(fields, before.len())?;
+        let at = insertion_index(new.at.as_ref(), before.len())?;
         let state = self.kinds[kind].object_mut(object)?;
-        state.vertices.splice(at..at, new_vertices.iter().copied());
-        self.name_vertices(fields, kind, &new_vertices)?;
-        Ok(OperationResult { selected: 0, changed: to_u64(new_vertices.len()), ids: Vec::new() })
+        state.vertices.splice(at..at, vertices.iter().copied());
+        self.name_vertices(new.r#as.as_deref(), kind, &vertices);
+        Ok(OperationResult::new(0, vertices.len()))
     }
 
-    /// Returns the kind of new vertices: that of their object, or the one that the fields name.
-    fn kind_of_new_vertices(&mut self, id: Option<i64>, fields: &Fields) -> Result<usize> {
-        match (id, fields.get("kind")) {
+    /// Returns the kind of new vertices: that of their object, or the one of the token.
+    fn kind_of_new_vertices(&mut self, id: Option<i64>, token: Option<&str>) -> Result<usize> {
+        match (id, token) {
             (Some(id), None) => Ok(self.need_object(id)?.0),
             (_, None) if self.kinds.len() > 1 => {
                 Err(EditError::invalid("the store has several kinds: say \"kind\" or \"object\""))
@@ -354,21 +310,21 @@ impl Transaction {
     }
 
     /// Refuses fields that new vertices of a kind do not have.
-    fn check_new_vertices(&self, kind: usize, fields: &Fields) -> Result<()> {
+    fn check_new_vertices(&self, kind: usize, new: &AddVertices) -> Result<()> {
         let geometry = &self.kinds[kind];
         let kind_type = geometry.kind;
         if kind_type == Kind::Line {
             return Err(EditError::invalid("a line has two vertices; add an object"));
         }
-        if !fields.contains_key("object") && geometry.objects.is_some() {
+        if new.object.is_none() && geometry.objects.is_some() {
             return Err(EditError::invalid("the field \"object\" is missing"));
         }
-        if fields.contains_key("at") && !geometry.is_ordered() {
+        if new.at.is_some() && !geometry.is_ordered() {
             return Err(EditError::invalid(format!(
                 "\"at\" needs an order, which a {kind_type} has not"
             )));
         }
-        if fields.contains_key("parents") != (kind_type == Kind::Skeleton) {
+        if new.parents.is_some() != (kind_type == Kind::Skeleton) {
             return Err(EditError::invalid(
                 "\"parents\" belongs to skeletons, one for each vertex",
             ));
@@ -382,10 +338,10 @@ impl Transaction {
         kind: usize,
         object: u32,
         before: &[Vid],
-        fields: &Fields,
+        list: &[Json],
     ) -> Result<Vec<ParentRef>> {
         let mut parents: Vec<ParentRef> = Vec::new();
-        for parent in fields::read_list(fields, "parents")?.unwrap_or_default() {
+        for parent in list {
             let object_fields = parent.as_object();
             let new = object_fields.and_then(|map| map.get("new")).and_then(Json::as_u64);
             let index = object_fields.filter(|map| map.len() == 1).and_then(|map| map.get("index"));
@@ -414,22 +370,18 @@ impl Transaction {
         Ok(parents)
     }
 
-    /// Gives vertices the name in the field `as`, if any.
-    pub(crate) fn name_vertices(
-        &mut self,
-        fields: &Fields,
-        kind: usize,
-        vertices: &[Vid],
-    ) -> Result<()> {
-        if let Some(name) = fields::read_text(fields, "as")? {
-            self.named.insert(name, NamedSelection::Vertices(kind, vertices.to_vec()));
-        }
-        Ok(())
+    /// Gives vertices a name, if there is one.
+    pub(crate) fn name_vertices(&mut self, name: Option<&str>, kind: usize, vertices: &[Vid]) {
+        let named = NamedSelection::Vertices(kind, vertices.to_vec());
+        self.named.extend(name.map(|name| (name.to_owned(), named)));
     }
 
-    pub(crate) fn vertex_remove(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["vertices", "links"])?;
-        let selection = self.select(fields::need_field(fields, "vertices")?)?;
+    pub(crate) fn remove_selected(
+        &mut self,
+        vertices: &Json,
+        links: Option<&str>,
+    ) -> Result<OperationResult> {
+        let selection = self.select(vertices)?;
         let kind = selection.kind;
         let kind_type = self.kinds[kind].kind;
         let allowed: &[&str] = match kind_type {
@@ -438,17 +390,15 @@ impl Transaction {
             Kind::PointCloud | Kind::Line => &[],
             _ => &[],
         };
-        if let Some(word) = fields::read_text(fields, "links")?
-            && !allowed.contains(&word.as_str())
-        {
+        if let Some(word) = links.filter(|word| !allowed.contains(word)) {
             return Err(EditError::invalid(format!("links: {word:?} is no way for a {kind_type}")));
         }
         if kind_type == Kind::Line {
             return Err(EditError::invalid("a line has two vertices; remove the object"));
         }
-        let count = to_u64(selection.vertices.iter().collect::<HashSet<_>>().len());
+        let count = selection.vertices.iter().collect::<HashSet<_>>().len();
         self.remove_vertices(kind, &selection.vertices)?;
-        Ok(OperationResult { selected: count, changed: count, ids: Vec::new() })
+        Ok(OperationResult::new(count, count))
     }
 
     /// Removes vertices, and objects that have none left.
@@ -518,21 +468,16 @@ impl Transaction {
                 for number in family.records_at(*v) {
                     let record = &mut family.records[number as usize];
                     record.alive = false;
-                    ends.extend(
-                        record.ends.iter().filter_map(|end| {
-                            if let End::Vertex(v) = end { Some(*v) } else { None }
-                        }),
-                    );
+                    ends.extend(record.vertices());
                 }
             }
         }
         self.mark_owners_written(kind, &ends)
     }
 
-    pub(crate) fn vertex_parent(&mut self, fields: &Fields) -> Result<OperationResult> {
-        fields::refuse_unknown(fields, &["vertex", "parent"])?;
-        let (kind, v) = self.select_one(fields::need_field(fields, "vertex")?)?;
-        let (parent_kind, parent) = self.select_one(fields::need_field(fields, "parent")?)?;
+    pub(crate) fn set_parent(&mut self, vertex: &Json, parent: &Json) -> Result<OperationResult> {
+        let (kind, v) = self.select_one(vertex)?;
+        let (parent_kind, parent) = self.select_one(parent)?;
         let geometry = &mut self.kinds[kind];
         if geometry.kind != Kind::Skeleton || kind != parent_kind {
             return Err(EditError::invalid("only vertices of skeletons have parents"));
@@ -561,7 +506,7 @@ impl Transaction {
             geometry.parent[v as usize] = parent;
             geometry.parents_changed.insert(owner);
         }
-        Ok(OperationResult { selected: 2, changed: u64::from(changed), ids: Vec::new() })
+        Ok(OperationResult::new(2, usize::from(changed)))
     }
 }
 
@@ -588,15 +533,4 @@ impl Geometry {
         }
         Ok(())
     }
-}
-
-/// Returns the entries of a list, which must be `count`.
-pub(crate) fn need_list_of<'a>(list: &'a Json, count: usize, name: &str) -> Result<&'a [Json]> {
-    let list = list
-        .as_array()
-        .ok_or_else(|| EditError::invalid(format!("{name}: expected a list, found {list}")))?;
-    if list.len() != count {
-        return Err(EditError::invalid(format!("{name}: {} entries for {count}", list.len())));
-    }
-    Ok(list)
 }

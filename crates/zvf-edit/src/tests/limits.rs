@@ -127,3 +127,16 @@ fn columns_whose_name_is_no_name_of_an_array_are_refused() {
     }
     assert_eq!(archives::tree(store.path()), before);
 }
+
+#[test]
+fn a_kind_that_is_no_text_is_refused() {
+    let store = Unpacked::new("sl3_streamlines");
+    change_document(&store, "", |doc| {
+        let kinds = &mut doc["attributes"]["zarr_vectors"]["geometry_types"];
+        kinds.as_array_mut().unwrap().push(json!(5));
+    });
+    let line = json!({"op": "object.remove", "objects": [0]});
+    let error = run(store.path(), &[line]).unwrap_err();
+    assert_eq!(error.class, Class::Unsupported, "{error}");
+    assert!(error.message.contains("the kind 5"), "{error}");
+}
