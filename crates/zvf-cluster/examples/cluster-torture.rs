@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::csv::Writer;
 use datafusion::error::Result;
+use datafusion::physical_plan::common::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tokio::task::JoinHandle;
 use zvf_datafusion::{OpenOptions, with_paths_as_tables};
@@ -110,13 +111,13 @@ async fn remote(cluster: &Cluster) -> SessionContext {
 
 /// Returns names, types and rows of an answer; rows without an order are sorted.
 async fn answer(context: &SessionContext, sql: &str) -> Result<String> {
-    let frame = context.sql(sql).await?;
+    let rows = context.sql(sql).await?.execute_stream().await?;
     let mut text = String::new();
-    for field in frame.schema().fields() {
+    for field in rows.schema().fields() {
         writeln!(text, "{} {}", field.name(), field.data_type()).unwrap();
     }
     let mut csv = Writer::new(Vec::new());
-    for batch in frame.collect().await? {
+    for batch in collect(rows).await? {
         csv.write(&batch)?;
     }
     let csv = String::from_utf8(csv.into_inner()).unwrap();

@@ -179,14 +179,19 @@ impl Query {
             (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
         } else {
             let query = limit_to_memory(query, session);
-            let answer = with_advice(&reader, reader.run(&query).await).await?;
+            let mut answer = with_advice(&reader, reader.run(&query).await).await?;
             self.check_lacking(&reader, &output)?;
-            sink.write(answer.batch.clone())?;
-            (answer.batch.len(), Some(answer))
+            let written = answer.batch.len();
+            // The sink gets the rows, not a copy; what there is to say about them stays.
+            let empty = zvf::Batch::new(kind, answer.batch.positions().slice(0..0));
+            sink.write(std::mem::replace(&mut answer.batch, empty))?;
+            (written, Some(answer))
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
-        print_notices(session, out, reader.store(), answer.as_ref().map(Remarks::from_answer))?;
+        let remarks = answer.as_ref().map(Remarks::from_answer);
+        let remarks = remarks.map(|remarks| Remarks { is_empty: written == 0, ..remarks });
+        print_notices(session, out, reader.store(), remarks)?;
         session.print_notices(out, left_out_words(kind, left_out))?;
         session
             .print_notices(out, output.file.as_ref().map(|path| format_written(written, path)))?;
