@@ -74,6 +74,13 @@ impl Environment {
         &self.python
     }
 
+    /// Starts a script over a folder in which it keeps its files.
+    pub(crate) fn start_script(&self, script: &str, folder: &Path) -> anyhow::Result<Peer> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
+        ensure!(path.exists(), "nobody wrote how to ask it");
+        Peer::spawn(Command::new(&self.python).arg(path).arg(folder))
+    }
+
     /// Writes the stores of the workloads, those that are missing.
     pub(crate) fn make_stores(&self, stores: &Path, scale: f64) -> anyhow::Result<()> {
         let mut command = Command::new(&self.python);
@@ -87,54 +94,12 @@ fn run_command(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The reference as one of the contenders; or why it is not here.
-pub(crate) struct Reference {
-    peer: Shared,
-}
-
 type Shared = Rc<RefCell<Result<Peer, String>>>;
-
-impl Reference {
-    /// That of a run.
-    pub(crate) fn for_bench(bench: &Bench) -> Self {
-        let start = || {
-            Peer::start_reference(&Environment::install_reference(&bench.folder)?, &bench.folder)
-        };
-        Self { peer: start_shared(bench, start) }
-    }
-
-    /// It, doing what a request says.
-    pub(crate) fn contender(&mut self, request: Value) -> Contender<'static> {
-        contender_for_request(NAME, Role::Reference, &self.peer, request)
-    }
-
-    /// The same, and what it asked of a server.
-    #[cfg(feature = "remote")]
-    pub(crate) fn counted_contender<'a>(
-        &mut self,
-        request: Value,
-        server: &'a Server,
-    ) -> Contender<'a> {
-        if let Err(why) = &*self.peer.borrow() {
-            return Contender::new_absent(NAME, Role::Reference, why);
-        }
-        let peer = Rc::clone(&self.peer);
-        Contender::new(NAME, Role::Reference, move || match &mut *peer.borrow_mut() {
-            Ok(peer) => {
-                server.reset();
-                let turn = peer.ask(&request)?;
-                let (asked, memory) = (server.cost(), turn.cost.memory);
-                Ok(Turn { cost: Cost { memory, ..asked }, ..turn })
-            }
-            Err(why) => bail!("{why}"),
-        })
-    }
-}
 
 /// What the reference is called in tables.
 pub(crate) const NAME: &str = "zarr-vectors 0.9.2";
 
-/// Another contender, by its script or program; or why it is not here.
+/// The reference or another contender, by its script or program; or why it is not here.
 pub(crate) struct Other {
     name: &'static str,
     role: Role,
@@ -142,6 +107,31 @@ pub(crate) struct Other {
 }
 
 impl Other {
+    /// The reference, which answers questions about stores.
+    pub(crate) fn reference(bench: &Bench) -> Self {
+        let start = || {
+            let environment = Environment::install_reference(&bench.folder)?;
+            let mut command = Command::new(environment.python());
+            Peer::spawn(command.arg(SCRIPT).arg("serve").arg(&bench.folder))
+        };
+        Self::start(bench, NAME, Role::Reference, start)
+    }
+
+    /// Starts it, unless nobody is to be asked.
+    pub(crate) fn start(
+        bench: &Bench,
+        name: &'static str,
+        role: Role,
+        start: impl FnOnce() -> anyhow::Result<Peer>,
+    ) -> Self {
+        let peer = if bench.alone || bench.only_ours || bench.own.is_some() {
+            Err("not asked".to_owned())
+        } else {
+            start().map_err(|error| format!("{error:#}"))
+        };
+        Self { name, role, peer: Rc::new(RefCell::new(peer)) }
+    }
+
     /// Installs what it needs, and starts it over a folder in which it keeps its files.
     pub(crate) fn new(
         bench: &Bench,
@@ -150,13 +140,9 @@ impl Other {
         packages: &[&str],
         folder: &Path,
     ) -> Self {
-        let start = || -> anyhow::Result<Peer> {
-            let environment = Environment::install(&bench.folder, script, packages)?;
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
-            ensure!(path.exists(), "nobody wrote how to ask it");
-            Peer::spawn(Command::new(&environment.python).arg(path).arg(folder))
-        };
-        Self { name, role: Role::Peer, peer: start_shared(bench, start) }
+        Self::start(bench, name, Role::Peer, || {
+            Environment::install(&bench.folder, script, packages)?.start_script(script, folder)
+        })
     }
 
     /// Builds a program of its own crate, and starts it over a folder in which it keeps its files.
@@ -166,22 +152,18 @@ impl Other {
         program: &str,
         folder: &Path,
     ) -> Self {
-        let start = || {
+        Self::start(bench, name, Role::Peer, || {
             let mut command = Command::new(build_peer(&bench.folder, program)?);
             let threads = bench.threads.to_string();
             Peer::spawn(command.arg(folder).env("RAYON_NUM_THREADS", threads))
-        };
-        Self { name, role: Role::Peer, peer: start_shared(bench, start) }
+        })
     }
 
     /// The reference through another script than that for questions.
     pub(crate) fn from_reference_script(bench: &Bench, script: &str, folder: &Path) -> Self {
-        let start = || -> anyhow::Result<Peer> {
-            let environment = Environment::install_reference(&bench.folder)?;
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("peers/{script}.py"));
-            Peer::spawn(Command::new(&environment.python).arg(path).arg(folder))
-        };
-        Self { name: NAME, role: Role::Reference, peer: start_shared(bench, start) }
+        Self::start(bench, NAME, Role::Reference, || {
+            Environment::install_reference(&bench.folder)?.start_script(script, folder)
+        })
     }
 
     /// It, doing what a request says.
@@ -196,18 +178,39 @@ impl Other {
         role: Role,
         request: Value,
     ) -> Contender<'static> {
-        contender_for_request(name, role, &self.peer, request)
+        self.ask_by(name, role, move |peer| peer.ask(&request))
     }
-}
 
-/// A peer that all work of a part asks; nobody is started where nobody is to be asked.
-fn start_shared(bench: &Bench, start: impl FnOnce() -> anyhow::Result<Peer>) -> Shared {
-    let peer = if bench.alone || bench.only_ours || bench.own.is_some() {
-        Err("not asked".to_owned())
-    } else {
-        start().map_err(|error| format!("{error:#}"))
-    };
-    Rc::new(RefCell::new(peer))
+    /// The same, and what it asked of a server.
+    #[cfg(feature = "remote")]
+    pub(crate) fn counted_contender<'a>(
+        &self,
+        request: Value,
+        server: &'a Server,
+    ) -> Contender<'a> {
+        self.ask_by(self.name, self.role, move |peer| {
+            server.reset();
+            let turn = peer.ask(&request)?;
+            let (asked, memory) = (server.cost(), turn.cost.memory);
+            Ok(Turn { cost: Cost { memory, ..asked }, ..turn })
+        })
+    }
+
+    fn ask_by<'a>(
+        &self,
+        name: &str,
+        role: Role,
+        ask: impl Fn(&mut Peer) -> anyhow::Result<Turn> + 'a,
+    ) -> Contender<'a> {
+        if let Err(why) = &*self.peer.borrow() {
+            return Contender::new_absent(name, role, why);
+        }
+        let peer = Rc::clone(&self.peer);
+        Contender::new(name, role, move || match &mut *peer.borrow_mut() {
+            Ok(peer) => ask(peer),
+            Err(why) => bail!("{why}"),
+        })
+    }
 }
 
 /// A program of a crate below `peers`, which is no part of the workspace, built where it was not yet.
@@ -223,23 +226,6 @@ fn build_peer(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(target.join(format!("release/{name}-peer")))
 }
 
-/// A peer, doing what a request says.
-fn contender_for_request(
-    name: &str,
-    role: Role,
-    peer: &Shared,
-    request: Value,
-) -> Contender<'static> {
-    if let Err(why) = &*peer.borrow() {
-        return Contender::new_absent(name, role, why);
-    }
-    let peer = Rc::clone(peer);
-    Contender::new(name, role, move || match &mut *peer.borrow_mut() {
-        Ok(peer) => peer.ask(&request),
-        Err(why) => bail!("{why}"),
-    })
-}
-
 /// A running process that answers line by line.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -251,14 +237,6 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts the reference, to be asked about stores.
-    pub(crate) fn start_reference(
-        environment: &Environment,
-        stores: &Path,
-    ) -> anyhow::Result<Self> {
-        Self::spawn(Command::new(&environment.python).arg(SCRIPT).arg("serve").arg(stores))
-    }
-
     /// Starts a process, and waits until it has loaded all it needs.
     pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Self> {
         // Their scripts lie among the sources.

@@ -17,13 +17,13 @@ use crate::clock::measure_repeated;
 use crate::contest::Contender;
 use crate::limit;
 use crate::parts::sample_data::Points;
-use crate::peer::{Environment, Reference};
+use crate::peer::{Environment, Other};
 use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let mut reference = Reference::for_bench(bench);
+    let reference = Other::reference(bench);
     for (name, path) in list_stores(bench)? {
         let work = format!("{name}, levels 1 to 5");
         if !bench.is_selected(&work) {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use zvf_store::internals::{Call, Disk, build_on, join_on};
 
-use self::model::{Inode, Model, NAME, Omitted, Recording, Tree, read_tree};
+use self::model::{Counted, Inode, Model, NAME, Omitted, Recording, Tree, read_tree};
 use crate::{Report, build};
 use archives::random::Random;
 
@@ -133,7 +133,7 @@ impl Script {
             let begun = build_on(disk.clone(), &target, build::build_options(true)).await?;
             build::build_store(begun, 2, CELLS).await?;
         }
-        let recording = Recording::new(model, disk.calls(), &parent, true);
+        let recording = Recording::new(model, disk.calls(), &parent, Counted::AllAndParent);
         let after = read_tree(&target);
         ensure!(
             recording.states.last() == Some(&after),

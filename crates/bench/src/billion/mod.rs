@@ -140,10 +140,7 @@ impl<'a> Trial<'a> {
         let store = to_address(&self.store)?.to_owned();
         let plan = ["ingest", "plan", to_address(&input)?, &store, "--kind", self.data.kind()];
         let done = self.measure_command(find_zvf()?, &[&plan[..], &["--json"]].concat())?;
-        self.add_row(
-            "ingest, plan",
-            vec![Side::new("zvf", Role::Zvf, Ok(turn_from_stats(done.seconds, &done.stats)))],
-        );
+        self.add_zvf("ingest, plan", done.turn());
         self.run_ingest_tasks(&store, &done.stdout, &input)?;
         self.add_command("ingest, finish", &["ingest", "finish", &store])?;
         let levels = ["pyramid", "--in-place", &store, "--levels", "3"];
@@ -174,7 +171,7 @@ impl<'a> Trial<'a> {
             first += stage.len();
         }
         let work = format!("ingest, a process for each task, {at_once} at once");
-        self.add_row(&work, vec![Side::new("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &all)))]);
+        self.add_zvf(&work, turn_from_stats(seconds, &all));
         Ok(())
     }
 
@@ -195,7 +192,7 @@ impl<'a> Trial<'a> {
         };
         let what = if self.data == Data::Points { "boxes" } else { "objects" };
         let turn = measure_queries(&reader, &queries)?;
-        self.add_row(&format!("{QUESTIONS} {what}"), vec![Side::new("zvf", Role::Zvf, Ok(turn))]);
+        self.add_zvf(&format!("{QUESTIONS} {what}"), turn);
         Ok(())
     }
 
@@ -226,15 +223,14 @@ impl<'a> Trial<'a> {
     fn stream_vertices(&mut self) -> anyhow::Result<()> {
         let all = self.folder.join("all.npy");
         let (store, out) = (to_address(&self.store)?.to_owned(), to_address(&all)?.to_owned());
-        let ProcessRun { seconds, stats, .. } =
-            self.measure_command(find_zvf()?, &["query", &store, "-o", &out])?;
+        let done = self.measure_command(find_zvf()?, &["query", &store, "-o", &out])?;
         fs::remove_file(all)?;
         let cells = limit::list_files(&self.store.join("0"))?;
         let copy = self.folder.join("cells");
         let (file, read) = (concatenate(&cells, Some(&copy))?, concatenate(&cells, None)?);
         fs::remove_file(copy)?;
         let sides = vec![
-            Side::new("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats))),
+            Side::new("zvf", Role::Zvf, Ok(done.turn())),
             Side::new("cat of the cells into a file", Role::Limit, Ok(file)),
             Side::new("cat of the cells, only read", Role::Variant, Ok(read)),
         ];
@@ -244,9 +240,13 @@ impl<'a> Trial<'a> {
 
     /// A command of ours as a row.
     fn add_command(&mut self, work: &str, words: &[&str]) -> anyhow::Result<()> {
-        let ProcessRun { seconds, stats, .. } = self.measure_command(find_zvf()?, words)?;
-        self.add_row(work, vec![Side::new("zvf", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))]);
+        let done = self.measure_command(find_zvf()?, words)?;
+        self.add_zvf(work, done.turn());
         Ok(())
+    }
+
+    fn add_zvf(&mut self, work: &str, turn: Turn) {
+        self.add_row(work, vec![Side::new("zvf", Role::Zvf, Ok(turn))]);
     }
 
     fn measure_command(&self, program: PathBuf, words: &[&str]) -> anyhow::Result<ProcessRun> {

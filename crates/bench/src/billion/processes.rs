@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 
+use super::turn_from_stats;
 use crate::pyramid::watch_command;
+use crate::row::Turn;
 use crate::watch::{ProcessStats, Watch};
 
 /// The cost of a process, and its standard output.
@@ -20,6 +22,12 @@ pub(super) struct ProcessRun {
 }
 
 /// Runs a command to its end. Its output goes to files, so that no pipe fills up meanwhile.
+impl ProcessRun {
+    pub(super) fn turn(&self) -> Turn {
+        turn_from_stats(self.seconds, &self.stats)
+    }
+}
+
 pub(super) fn run_command(command: &mut Command) -> anyhow::Result<ProcessRun> {
     let folder = tempfile::tempdir()?;
     let [stdout, faults] = ["said", "faults"].map(|name| folder.path().join(name));

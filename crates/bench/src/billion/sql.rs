@@ -114,10 +114,10 @@ fn compare_with_query(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<()> {
             for (turns, program, words) in
                 [(&mut by_sql, sql.to_owned(), &select[..]), (&mut by_query, find_zvf()?, &query)]
             {
-                let ProcessRun { seconds, stats, .. } = trial.measure_command(program, words)?;
+                let done = trial.measure_command(program, words)?;
                 // The next one would pay for the removal of gigabytes.
                 fs::remove_file(&out)?;
-                turns.push(turn_from_stats(seconds, &stats));
+                turns.push(done.turn());
             }
         }
         let sides = vec![
@@ -156,9 +156,8 @@ fn is_same_number(a: f64, b: f64) -> bool {
 }
 
 fn ask_process(sql: &Path, table: &Path, statement: &str) -> anyhow::Result<Answer> {
-    let ProcessRun { seconds, stats, stdout } =
-        run_sql(sql, table, &["--memory-limit", MEMORY], statement)?;
-    Ok((turn_from_stats(seconds, &stats), parse_numbers(stdout.lines().skip(1))?))
+    let done = run_sql(sql, table, &["--memory-limit", MEMORY], statement)?;
+    Ok((done.turn(), parse_numbers(done.stdout.lines().skip(1))?))
 }
 
 /// The same on executors, whose part is in what it took.
@@ -210,8 +209,8 @@ fn export_parquet(trial: &mut Trial<'_>, sql: &Path) -> anyhow::Result<PathBuf> 
     let path = trial.folder.join("all.parquet");
     let (table, out) = (format!("t={}", to_address(&trial.store)?), to_address(&path)?.to_owned());
     let words = ["--table", &table, "--overwrite", "-o", &out, EXPORT];
-    let ProcessRun { seconds, stats, .. } = trial.measure_command(sql.to_owned(), &words)?;
-    let row = vec![Side::new("zvf-sql", Role::Zvf, Ok(turn_from_stats(seconds, &stats)))];
+    let turn = trial.measure_command(sql.to_owned(), &words)?.turn();
+    let row = vec![Side::new("zvf-sql", Role::Zvf, Ok(turn))];
     trial.add_row("SQL, all rows to Parquet", row);
     Ok(path)
 }

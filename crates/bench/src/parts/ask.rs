@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::contest::Contender;
 use crate::parts::work;
-use crate::peer::{Environment, Reference};
+use crate::peer::{Environment, Other};
 use crate::results::Results;
 use crate::row::{Role, Turn};
 use crate::settings::Bench;
@@ -22,7 +22,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         Environment::install_reference(&bench.folder)?.make_stores(&stores, bench.scale)?;
     }
     let mut ours = Ours::new(&stores);
-    let mut reference = Reference::for_bench(bench);
+    let reference = Other::reference(bench);
     for work in work::list_work(bench.scale) {
         if !bench.is_selected(work.name) {
             continue;

@@ -26,7 +26,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
             discard(&path)?; // a history of earlier runs
         }
     }
-    write_batch(&make_walks(objects, LENGTH)?, CHUNKS, &store)?;
+    write_batch(&make_walks(objects, LENGTH)?, CHUNKS, None, &store)?;
     let moved = format!("move one of {} vertices", objects * LENGTH as u64);
     let random = format!("{many} random edits in one commit");
     let mut seed = 1_u64;

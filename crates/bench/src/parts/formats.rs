@@ -70,7 +70,7 @@ fn list_works(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Work>> {
     let surface = create_store(&write_sheet(folder, side)?, folder, "surface")?;
     let chains = folder.join(format!("lines-{lines}.zarrvectors"));
     if !chains.exists() {
-        write_batch(&make_walks(lines, 100)?, 8, &chains)?;
+        write_batch(&make_walks(lines, 100)?, 8, None, &chains)?;
     }
     let work = |what: &str, format, from: &Path, peer| Work {
         title: format!("{what} of {format}"),

@@ -20,23 +20,23 @@ use crate::contest::Contender;
 use crate::discard::discard;
 use crate::parts::packed::{measure_answers, measure_queries};
 use crate::parts::sample_data::{
-    Points, box_query, make_boxes, make_walks, open_store, write_batch, write_batch_as,
+    Points, box_query, make_boxes, make_walks, open_store, write_batch,
 };
 use crate::parts::shapes::{CORNERS, NODES, make_rings, make_trees};
-use crate::peer::Reference;
+use crate::peer::Other;
 use crate::pyramid::grow::{measure_levels_beside_more_files, measure_levels_of_kinds};
 use crate::results::Results;
 use crate::row::{Amount, Cost, Role, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let mut reference = Reference::for_bench(bench);
+    let reference = Other::reference(bench);
     let mut times = 1;
     while times <= bench.largest.max(1) {
         let count = (1e5 * bench.scale) as u64 * u64::from(times);
         let chunks = (f64::from(times).cbrt() * 4.0).round() as u32;
-        measure_points(bench, results, &mut reference, Points { count, chunks, shard: None })?;
-        measure_streamlines(bench, results, &mut reference, (count / 100).max(10), chunks)?;
+        measure_points(bench, results, &reference, Points { count, chunks, shard: None })?;
+        measure_streamlines(bench, results, &reference, (count / 100).max(10), chunks)?;
         if times <= 10 {
             measure_levels_of_kinds(bench, results, count.max(1000), chunks)?;
         }
@@ -44,9 +44,9 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let nodes = make_trees((count / 10 / NODES as u64).max(10))?;
         let edges = nodes.elements().context("trees without edges")?.clone();
         let graph = Batch::new(Kind::Graph, nodes.positions().clone()).with_elements(edges)?;
-        measure_shapes(bench, results, &mut reference, "graph", &graph, chunks)?;
+        measure_shapes(bench, results, &reference, "graph", &graph, chunks)?;
         let mesh = make_rings((count / 10 / CORNERS as u64).max(4))?;
-        measure_shapes(bench, results, &mut reference, "mesh", &mesh, chunks)?;
+        measure_shapes(bench, results, &reference, "mesh", &mesh, chunks)?;
         times *= 10;
     }
     measure_levels_beside_more_files(bench, results)
@@ -56,7 +56,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
 fn measure_points(
     bench: &Bench,
     results: &mut Results,
-    reference: &mut Reference,
+    reference: &Other,
     points: Points,
 ) -> anyhow::Result<()> {
     let count = points.count;
@@ -104,7 +104,12 @@ fn measure_points(
         ("all points", vec![whole, whole_in_shards, streamed, reference.contender(ask("scan"))]),
         ("validate points", vec![checker, reference.contender(ask("validate"))]),
     ] {
-        measure_step(bench, results, work, &format!("{count} points"), amount, sides)?;
+        results.contest_growing(
+            bench,
+            format!("{work}, of {count} points"),
+            (work, amount),
+            sides,
+        )?;
     }
     Ok(())
 }
@@ -124,13 +129,13 @@ fn measure_batches(reader: &Reader, query: &Query) -> anyhow::Result<Turn> {
 fn measure_streamlines(
     bench: &Bench,
     results: &mut Results,
-    reference: &mut Reference,
+    reference: &Other,
     count: u64,
     chunks: u32,
 ) -> anyhow::Result<()> {
     let store = bench.create_folder("grow")?.join(format!("lines-{count}-{chunks}.zarrvectors"));
     if !store.exists() {
-        write_batch(&make_walks(count, 100)?, chunks, &store)?;
+        write_batch(&make_walks(count, 100)?, chunks, None, &store)?;
     }
     let amount = Amount::measure(count * 100, &store)?;
     let reader = open_store(&store)?;
@@ -145,7 +150,12 @@ fn measure_streamlines(
             Contender::new("zvf", Role::Zvf, || measure_queries(&reader, &queries)),
             reference.contender(json!({"work": "objects", "path": store, "ids": ids})),
         ];
-        measure_step(bench, results, work, &format!("{count} streamlines"), amount, sides)?;
+        results.contest_growing(
+            bench,
+            format!("{work}, of {count} streamlines"),
+            (work, amount),
+            sides,
+        )?;
     }
     Ok(())
 }
@@ -154,7 +164,7 @@ fn measure_streamlines(
 fn measure_shapes(
     bench: &Bench,
     results: &mut Results,
-    reference: &mut Reference,
+    reference: &Other,
     what: &str,
     batch: &Batch,
     chunks: u32,
@@ -163,7 +173,7 @@ fn measure_shapes(
     let count = batch.len();
     let store = folder.join(format!("{what}-{count}-{chunks}.zarrvectors"));
     if !store.exists() {
-        write_batch(batch, chunks, &store)?;
+        write_batch(batch, chunks, None, &store)?;
     }
     let amount = Amount::measure(count as u64, &store)?;
     let reader = open_store(&store)?;
@@ -177,15 +187,15 @@ fn measure_shapes(
     let [boxed, scanned] = ["boxes", "scan"].map(ask);
     let in_shards = folder.join(format!("{what}-{count}-{chunks}-shards.zarrvectors"));
     if !in_shards.exists() {
-        write_batch_as(batch, chunks, Some(SHARD), &in_shards)?;
+        write_batch(batch, chunks, Some(SHARD), &in_shards)?;
     }
     let sharded = open_store(&in_shards)?;
     let scanned_in_shards =
         Contender::new(IN_SHARDS, Role::Variant, || measure_queries(&sharded, &all));
     let writers = vec![
-        writing_contender("zvf", Role::Zvf, &new, || write_batch(batch, chunks, &new)),
+        writing_contender("zvf", Role::Zvf, &new, || write_batch(batch, chunks, None, &new)),
         writing_contender(IN_SHARDS, Role::Variant, &new, || {
-            write_batch_as(batch, chunks, Some(SHARD), &new)
+            write_batch(batch, chunks, Some(SHARD), &new)
         }),
     ];
     let reader = &reader;
@@ -195,7 +205,12 @@ fn measure_shapes(
         (format!("a box of a {what}"), vec![ours(&some), boxed]),
         (format!("all of a {what}"), vec![ours(&all), scanned_in_shards, scanned]),
     ] {
-        measure_step(bench, results, &work, &format!("{count} vertices"), amount, sides)?;
+        results.contest_growing(
+            bench,
+            format!("{work}, of {count} vertices"),
+            (&work, amount),
+            sides,
+        )?;
     }
     Ok(())
 }
@@ -215,18 +230,6 @@ fn writing_contender<'a>(
         write()?;
         Ok(Turn::from_seconds(start.elapsed().as_secs_f64()))
     })
-}
-
-/// One work on one amount of data.
-fn measure_step(
-    bench: &Bench,
-    results: &mut Results,
-    work: &str,
-    size: &str,
-    amount: Amount,
-    sides: Vec<Contender<'_>>,
-) -> anyhow::Result<()> {
-    results.contest_growing(bench, format!("{work}, of {size}"), (work, amount), sides)
 }
 
 /// Who reads or writes shards.

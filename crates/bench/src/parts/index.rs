@@ -9,7 +9,7 @@ use zvf_format::fragment::{Fragment, FragmentIndex, FragmentIndexBuilder};
 
 use crate::clock::measure_repeated;
 use crate::contest::Contender;
-use crate::peer::Reference;
+use crate::peer::Other;
 use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::settings::Bench;
@@ -20,7 +20,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     if !bench.is_selected(&work) {
         return Ok(());
     }
-    let mut reference = Reference::for_bench(bench);
+    let reference = Other::reference(bench);
     let blobs = (0..count).map(make_index).collect::<Result<Vec<_>, _>>()?;
     let bytes = blobs.concat();
     let file = bench.create_folder("index")?.join(format!("indexes-{count}.bin"));

@@ -11,7 +11,7 @@ use zvf_query::{Columns, Query};
 
 use crate::contest::Contender;
 use crate::parts::packed::{make_pack, measure_queries, open_mapped};
-use crate::parts::sample_data::{box_query, make_boxes, make_walks, open_store, write_batch_as};
+use crate::parts::sample_data::{box_query, make_boxes, make_walks, open_store, write_batch};
 use crate::peer::Other;
 use crate::results::Results;
 use crate::row::Role;
@@ -90,7 +90,7 @@ fn write_stores(folder: &Path, count: u64) -> anyhow::Result<[PathBuf; 2]> {
         if !store.exists() {
             let batch = make_walks(count, 100)?;
             fs::write(folder.join("positions.f32"), batch.positions().bytes())?;
-            write_batch_as(&batch, 8, shard, store)?;
+            write_batch(&batch, 8, shard, store)?;
         }
     }
     Ok(stores)

@@ -12,13 +12,13 @@ use zvf_model::LevelId;
 use crate::clock::measure_repeated;
 use crate::contest::Contender;
 use crate::parts::sample_data::{Points, open_store};
-use crate::peer::Reference;
+use crate::peer::Other;
 use crate::results::Results;
 use crate::row::{Amount, Cost, Role, Turn};
 use crate::settings::Bench;
 
 pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
-    let mut reference = Reference::for_bench(bench);
+    let reference = Other::reference(bench);
     for &on_axis in chunks_on_axis(bench.largest) {
         let chunks = u64::from(on_axis).pow(3);
         let work = format!("open a store of {chunks} chunks");

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use futures_executor::block_on;
-use serde_json::{Value, json};
+use serde_json::json;
 use zvf_format::grid::ChunkShape;
 use zvf_metadata::Axis;
 use zvf_model::{Batch, Bounds};
@@ -57,12 +57,12 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
         let ask = |work: &str, who: &str| json!({"work": work, "who": who, "store": store, "boxes": asked});
         let mut sides = vec![
             Contender::new("zvf", Role::Zvf, || measure_read(&reader, &queries)),
-            peer.with_role(PYTHON, Role::Variant, ask("read", "zvf")),
+            peer.contender_as(PYTHON, Role::Variant, ask("read", "zvf")),
         ];
         if asked.len() > 1 {
-            sides.push(peer.with_role(TWO, Role::Variant, ask("two threads", "zvf")));
+            sides.push(peer.contender_as(TWO, Role::Variant, ask("two threads", "zvf")));
         }
-        sides.push(peer.with_role(NAME, Role::Reference, ask("read", "reference")));
+        sides.push(peer.contender_as(NAME, Role::Reference, ask("read", "reference")));
         results.contest(bench, work, sides)?;
     }
     measure_create(bench, results, &peer, &folder)
@@ -72,7 +72,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
 fn measure_create(
     bench: &Bench,
     results: &mut Results,
-    peer: &Peer,
+    peer: &Other,
     folder: &Path,
 ) -> anyhow::Result<()> {
     let count = (2e6 * bench.scale) as u64;
@@ -97,47 +97,23 @@ fn measure_create(
                 discard(&ours)?;
                 Ok(Turn::from_seconds(seconds).with_count(count))
             }),
-            peer.with_role(PYTHON, Role::Variant, request("zvf")).and_then(discarded),
-            peer.with_role(NAME, Role::Reference, request("reference")).and_then(discarded),
+            peer.contender_as(PYTHON, Role::Variant, request("zvf")).and_then(discarded),
+            peer.contender_as(NAME, Role::Reference, request("reference")).and_then(discarded),
         ],
     )
 }
 
-/// The process of Python, or why it is not here.
-struct Peer(Option<Other>, &'static str);
-
-impl Peer {
-    fn with_role(&self, name: &'static str, role: Role, request: Value) -> Contender<'static> {
-        match &self.0 {
-            Some(process) => process.contender_as(name, role, request),
-            None => Contender::new_absent(name, role, self.1),
-        }
-    }
-}
-
-fn start_peer(bench: &Bench, folder: &Path) -> Peer {
-    if bench.alone || bench.only_ours || bench.own.is_some() {
-        return Peer(None, "not asked");
-    }
-    match find_wheel(&bench.folder) {
-        Some(wheel) => {
-            let packages = [PACKAGE, "numpy"];
-            match install_wheel(bench, &packages, &wheel) {
-                Ok(()) => Peer(Some(Other::new(bench, PYTHON, PART, &packages, folder)), ""),
-                Err(_) => Peer(None, "the wheel cannot be installed"),
-            }
-        }
-        None => Peer(None, "there is no wheel: `cargo xtask bench` builds it"),
-    }
-}
-
-/// Puts this wheel where the reference is, in place of that of an earlier run.
-fn install_wheel(bench: &Bench, packages: &[&str], wheel: &Path) -> anyhow::Result<()> {
-    let environment = Environment::install(&bench.folder, PART, packages)?;
-    let mut pip = Command::new(environment.python());
-    pip.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]).arg(wheel);
-    anyhow::ensure!(pip.status()?.success(), "{} cannot be installed", wheel.display());
-    Ok(())
+/// The process of Python, with the wheel of this run in place of that of an earlier one.
+fn start_peer(bench: &Bench, folder: &Path) -> Other {
+    Other::start(bench, PYTHON, Role::Variant, || {
+        let wheel = find_wheel(&bench.folder);
+        let wheel = wheel.context("there is no wheel: `cargo xtask bench` builds it")?;
+        let environment = Environment::install(&bench.folder, PART, &[PACKAGE, "numpy"])?;
+        let mut pip = Command::new(environment.python());
+        pip.args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]);
+        ensure!(pip.arg(&wheel).status()?.success(), "the wheel cannot be installed");
+        environment.start_script(PART, folder)
+    })
 }
 
 /// The wheel that was built for this run.

@@ -15,7 +15,7 @@ use zvf_store::{OpenOptions, Store};
 use crate::contest::Contender;
 use crate::parts::packed::make_pack;
 use crate::parts::sample_data::{Points, box_query, make_boxes};
-use crate::peer::Reference;
+use crate::peer::Other;
 use crate::results::Results;
 use crate::row::{Cost, Role, Turn};
 use crate::server::Server;
@@ -37,7 +37,7 @@ pub(crate) fn run(bench: &Bench, results: &mut Results) -> anyhow::Result<()> {
     let query = box_query(&make_boxes(1, 0.001)[0])?;
     let pack = make_pack(&store)?;
     let addresses = [url(&store)?, url(&sharded)?, url(&pack)?];
-    let mut reference = Reference::for_bench(bench);
+    let reference = Other::reference(bench);
     for warm in [false, true] {
         let which = if warm { "a warm handle" } else { "a new handle" };
         let work = format!("a box of 1/1000 of {count} points, {which}");

@@ -90,13 +90,8 @@ pub(crate) fn make_walks(count: u64, length: usize) -> anyhow::Result<Batch> {
     Ok(Batch::new(Kind::Streamline, positions).with_parts(Parts::new(offsets, ids)?)?)
 }
 
-/// Writes a store of one batch, in so many chunks of the cube on each axis, a file a chunk.
-pub(crate) fn write_batch(batch: &Batch, chunks: u32, store: &Path) -> anyhow::Result<()> {
-    write_batch_as(batch, chunks, None, store)
-}
-
 /// The same; with one object for so many chunks on each axis, or a file a chunk.
-pub(crate) fn write_batch_as(
+pub(crate) fn write_batch(
     batch: &Batch,
     chunks: u32,
     shard: Option<u64>,
@@ -159,11 +154,15 @@ impl Random {
     }
 
     /// The next number, from 0 to 1.
-    pub(crate) fn next_unit(&mut self) -> f32 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 >> 40) as f32 / (1_u64 << 24) as f32
+        self.0
+    }
+
+    pub(crate) fn next_unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1_u64 << 24) as f32
     }
 }
 

@@ -111,7 +111,7 @@ fn write_store(folder: &Path, name: &str, batch: &Batch) -> anyhow::Result<PathB
     let store = folder.join(format!("{name}.zarrvectors"));
     if !store.exists() {
         fs::write(folder.join(format!("{name}.f32")), batch.positions().bytes())?;
-        write_batch(batch, 8, &store)?;
+        write_batch(batch, 8, None, &store)?;
     }
     Ok(store)
 }

@@ -71,7 +71,7 @@ fn prepare_data(bench: &Bench, folder: &Path) -> anyhow::Result<Vec<Data>> {
     let faces = 2 * (side as u64 - 1).pow(2);
     let chains = folder.join(format!("lines-{lines}.zarrvectors"));
     if !chains.exists() {
-        write_batch(&make_walks(lines, 100)?, 8, &chains)?;
+        write_batch(&make_walks(lines, 100)?, 8, None, &chains)?;
     }
     Ok(vec![
         Data {

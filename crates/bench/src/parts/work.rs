@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::parts::sample_data::Random;
+
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
@@ -55,9 +57,9 @@ impl Work {
 
 /// Returns all workloads, for stores of one scale.
 pub(crate) fn list_work(scale: f64) -> Vec<Work> {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let mut boxes =
-        |n: usize, share: f64| (0..n).map(|_| random.next_cube(share)).collect::<Vec<_>>();
+        |n: usize, share: f64| (0..n).map(|_| random_cube(&mut random, share)).collect::<Vec<_>>();
     let thousandth = boxes(1, 0.001);
     let hundredths = boxes(200, 0.01);
     let [lines, graph] = [(); 2].map(|()| boxes(1, 0.001));
@@ -89,25 +91,10 @@ fn cube_around(point: [f64; 3]) -> [[f64; 3]; 2] {
     [point.map(|x| x - 5.0), point.map(|x| x + 5.0)]
 }
 
-/// A small generator with a fixed start, so that every run asks the same.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn next_unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A cube of a share of the volume of the data, somewhere inside.
-    fn next_cube(&mut self, share: f64) -> [[f64; 3]; 2] {
-        let side = 100.0 * share.cbrt();
-        let low = [(); 3].map(|()| self.next_unit() * (100.0 - side));
-        [low, low.map(|x| x + side)]
-    }
+/// A cube of this share of the data.
+fn random_cube(random: &mut Random, share: f64) -> [[f64; 3]; 2] {
+    let side = 100.0 * share.cbrt();
+    let mut unit = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+    let low = [(); 3].map(|()| unit() * (100.0 - side));
+    [low, low.map(|x| x + side)]
 }

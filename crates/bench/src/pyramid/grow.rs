@@ -64,7 +64,7 @@ fn measure_store(
     }
     let store = bench.create_folder("grow")?.join(format!("{kind}-{count}-{chunks}.zarrvectors"));
     if !store.exists() {
-        write_batch(&make_batch(kind, count)?, chunks, &store)?;
+        write_batch(&make_batch(kind, count)?, chunks, None, &store)?;
     }
     let place = bench.list_places()?.into_iter().next().context("nowhere to write")?;
     let path = if beside { bench.create_folder("place")? } else { place.path.clone() };

@@ -16,7 +16,7 @@ use zvf_query::{Columns, LevelRule, Query};
 use super::{copy_store, measure_command, measure_levels, zvf_command};
 use crate::contest::Contender;
 use crate::discard::discard;
-use crate::parts::sample_data::{open_store, write_batch_as};
+use crate::parts::sample_data::{open_store, write_batch};
 use crate::peer::Other;
 use crate::results::Results;
 use crate::row::{Role, Turn};
@@ -63,7 +63,7 @@ fn make_store(side: usize, plain: &Path, store: &Path) -> anyhow::Result<()> {
     let corners = Column::new(Dtype::FLOAT32, 3, corners.into())?;
     let batch = Batch::new(Kind::Mesh, corners);
     let batch = batch.with_elements(Elements::new(3, rows.collect())?)?;
-    write_batch_as(&batch, CHUNKS, None, store)
+    write_batch(&batch, CHUNKS, None, store)
 }
 
 /// The faces of each level above the first.

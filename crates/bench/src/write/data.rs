@@ -7,7 +7,7 @@ use anyhow::Context;
 use zvf_metadata::Dtype;
 use zvf_model::{Batch, Column, Elements, Field, Kind, ObjectId, Parts};
 
-use crate::parts::sample_data::make_walks;
+use crate::parts::sample_data::{Random, make_walks};
 
 /// A piece of work.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub(crate) fn write_inputs(folder: &Path, scale: f64) -> anyhow::Result<PathBuf>
     }
     fs::create_dir_all(&folder)?;
     let sizes = Sizes::from_scale(scale);
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let write = |name: &str, bytes: Vec<u8>| fs::write(folder.join(name), bytes);
     let cube = |random: &mut Random, n: usize| -> Vec<u8> {
         (0..n * 3).flat_map(|_| (random.next_unit() * SIDE).to_le_bytes()).collect()
@@ -167,18 +167,6 @@ impl Work {
                 batch.with_elements(Elements::new(width as usize, rows)?)?
             }
         })
-    }
-}
-
-/// A small generator with a fixed start, so that every run writes the same.
-struct Random(u64);
-
-impl Random {
-    fn next_unit(&mut self) -> f32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 40) as f32 / (1_u64 << 24) as f32
     }
 }
 

@@ -24,7 +24,7 @@ use zvf_query::{Columns, Query};
 use crate::contest::Contender;
 use crate::discard::discard;
 use crate::limit;
-use crate::parts::sample_data::{open_store, write_batch_as};
+use crate::parts::sample_data::{open_store, write_batch};
 use crate::peer::Other;
 use crate::results::Results;
 use crate::row::{Role, Turn};
@@ -114,7 +114,7 @@ fn write_and_count(batch: &Batch, to: &Path, shard: bool) -> anyhow::Result<Turn
 /// Writes `store`, which is not there.
 fn write_store(batch: &Batch, store: &Path, shard: bool) -> anyhow::Result<f64> {
     let start = Instant::now();
-    write_batch_as(batch, 8, shard.then_some(4), store)?;
+    write_batch(batch, 8, shard.then_some(4), store)?;
     Ok(start.elapsed().as_secs_f64())
 }
 

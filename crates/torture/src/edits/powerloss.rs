@@ -11,7 +11,7 @@ use zvf_publish::Disk;
 
 use super::{Files, NAME, STORES, Subject, apply_committed, read_tree, unpack_store};
 use crate::Report;
-use crate::powerloss::model::{Omitted, Recording};
+use crate::powerloss::model::{Counted, Omitted, Recording};
 use archives::random::Random;
 
 /// Tests `states` disks of each store, and the controls.
@@ -37,7 +37,7 @@ fn record(subject: &Subject) -> anyhow::Result<Recording> {
     let disk = Disk::with_recording();
     let edited = subject.edit(&Place::from(target.as_path()).with_disk(disk.clone()));
     ensure!(edited.is_ok(), "{}: {edited:?}", subject.id);
-    let recording = Recording::new(before, disk.calls(), &parent, false);
+    let recording = Recording::new(before, disk.calls(), &parent, Counted::Single);
     let made = recording.ideal.tree().unwrap_or_default();
     let made = made.into_iter().map(|(path, bytes)| (path.display().to_string(), bytes.to_vec()));
     let is_same = made.collect::<Files>() == subject.after;

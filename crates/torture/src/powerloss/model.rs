@@ -28,6 +28,16 @@ pub(crate) enum Omitted {
     Call(usize),
 }
 
+/// Which syncs count: a stricter disk than the system's shows what a writer relies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Those of everything, and of the folder above the store.
+    AllAndParent,
+    /// Those of single files and folders.
+    Single,
+    Every,
+}
+
 /// The recorded calls of one writer, and what each changes.
 pub(crate) struct Recording {
     pub(crate) calls: Vec<Call>,
@@ -38,7 +48,7 @@ pub(crate) struct Recording {
     before: Model,
     ops: Vec<Op>,
     synced: Vec<Option<Inode>>, // for each call, the file or directory that it syncs
-    builds: bool,               // only its folder is synced, and everything at once
+    counted: Counted,
 }
 
 impl Recording {
@@ -50,7 +60,7 @@ impl Recording {
         Ok(model)
     }
 
-    pub(crate) fn new(before: Model, calls: Vec<Call>, parent: &Path, builds: bool) -> Self {
+    pub(crate) fn new(before: Model, calls: Vec<Call>, parent: &Path, counted: Counted) -> Self {
         let known = before.dirs.keys().chain(before.files.keys()).max();
         let mut next = known.map_or(ROOT, |inode| *inode) + 1;
         let (mut ideal, mut ops, mut synced) = (before.clone(), Vec::new(), Vec::new());
@@ -69,7 +79,7 @@ impl Recording {
                 states.push(tree);
             }
         }
-        Self { calls, states, ideal, before, ops, synced, builds }
+        Self { calls, states, ideal, before, ops, synced, counted }
     }
 
     /// Chooses the call before which the power fails.
@@ -123,11 +133,15 @@ impl Recording {
         let calls = (op.call..crash).filter(|number| omitted != Some(Omitted::Call(*number)));
         let is_kept = |inode: Inode, number: usize| self.synced[number] == Some(inode);
         calls.into_iter().any(|number| match (&self.calls[number], &op.change) {
-            (Call::SyncAll, _) => omitted != Some(Omitted::Bytes),
-            (Call::SyncFile(_), Change::Bytes(file, _)) => {
-                !self.builds && omitted != Some(Omitted::Bytes) && is_kept(*file, number)
+            (Call::SyncAll, _) => {
+                self.counted != Counted::Single && omitted != Some(Omitted::Bytes)
             }
-            (Call::SyncDir(_), Change::Names(names)) if self.builds => {
+            (Call::SyncFile(_), Change::Bytes(file, _)) => {
+                self.counted != Counted::AllAndParent
+                    && omitted != Some(Omitted::Bytes)
+                    && is_kept(*file, number)
+            }
+            (Call::SyncDir(_), Change::Names(names)) if self.counted == Counted::AllAndParent => {
                 names.iter().any(|(dir, ..)| *dir == ROOT) && is_kept(ROOT, number)
             }
             // A name moved between directories is in the second one.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use tokio::runtime::Runtime;
 use zvf_publish::Disk;
 
-use super::model::{NAME, Omitted, Recording};
+use super::model::{Counted, NAME, Omitted, Recording};
 use crate::Report;
 use crate::tasks::{self, Task};
 use archives::random::Random;
@@ -43,7 +43,7 @@ async fn record(task: Task) -> anyhow::Result<Recording> {
     let before = Recording::read_disk(&parent)?;
     let disk = Disk::with_recording();
     task.perform(&target, &disk).await?;
-    let recording = Recording::new(before, disk.calls(), &parent, false);
+    let recording = Recording::new(before, disk.calls(), &parent, Counted::Every);
     let after = tasks::read_target(&target)?;
     ensure!(recording.states.last() == Some(&after), "{task:?}: the model is not what happened");
     ensure!(recording.states.len() > 1, "{task:?}: nothing was recorded");
