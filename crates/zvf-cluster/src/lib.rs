@@ -9,13 +9,15 @@
 //! stage       the work of an executor, whose errors say what was lost
 //! ```
 //!
-//! The scheduler plans a statement and opens its stores; executors open them again and read their partitions. So every
-//! process must reach a store by the same path or URL, and the plan contains the backend options. A scan is a scan over
-//! files, because the scheduler divides files between tasks, whereas every task would run an unknown leaf in full.
+//! The scheduler plans a statement and opens its stores; executors open them again and read their
+//! partitions. So every process must reach a store by the same path or URL, and the plan contains
+//! the backend options. A scan is a scan over files, because the scheduler divides files between
+//! tasks, whereas every task would run an unknown leaf in full.
 //!
-//! If an executor dies, the scheduler notices it after a timeout at the latest and ends its statements, and the client runs them
-//! again: Ballista's own repetition of parts of a statement is not used, because it may count rows twice or wait for good.
-//! Anyone who reaches a port can run statements with the rights of the processes: run a cluster in a private network.
+//! If an executor dies, the scheduler notices it after a timeout at the latest and ends its
+//! statements, and the client runs them again: Ballista's own repetition of parts of a statement is
+//! not used, because it may count rows twice or wait for good. Anyone who reaches a port can run
+//! statements with the rights of the processes: run a cluster in a private network.
 //!
 //! Not here: tables (`zvf-datafusion`), the prompt (`zvf-sql`).
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
-//! The work of an executor: that of Ballista, except that its errors are sentences and end the statement.
+//! The work of an executor: that of Ballista, except that its errors are sentences and end the
+//! statement.
 //!
-//! Ballista repeats the stages whose results were lost. It may count some of them twice, so that a lost result is an error
-//! here, after which the client runs the statement again.
+//! Ballista repeats the stages whose results were lost. It may count some of them twice, so that a
+//! lost result is an error here, after which the client runs the statement again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,21 +40,21 @@ impl ExecutionEngine for Engine {
     ) -> Result<Arc<dyn QueryStageExecutor>> {
         let stage =
             self.0.create_query_stage_exec(job, stage, task, outputs, plan, work_dir, config)?;
-        Ok(Arc::new(Stage(stage)))
+        Ok(Arc::new(ReportingStage(stage)))
     }
 }
 
 #[derive(Debug)]
-struct Stage(Arc<dyn QueryStageExecutor>);
+struct ReportingStage(Arc<dyn QueryStageExecutor>);
 
-impl fmt::Display for Stage {
+impl fmt::Display for ReportingStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
 #[async_trait]
-impl QueryStageExecutor for Stage {
+impl QueryStageExecutor for ReportingStage {
     async fn execute_query_stage(
         &self,
         task: usize,

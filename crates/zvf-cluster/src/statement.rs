@@ -1,8 +1,10 @@
-//! Statements of the client: text as plain values between the processes, and again from the start if a process is lost.
+//! Statements of the client: text as plain values between the processes, and again from the start
+//! if a process is lost.
 //!
-//! Ballista sends sorted parts between executors without their dictionaries, so a plan for a cluster has the plain values, and
-//! the answer gets its dictionaries and names back here. It is held back up to [`HELD_BYTES`], so that a statement whose
-//! executor is lost can be run again unnoticed. After that, the loss is an error.
+//! Ballista sends sorted parts between executors without their dictionaries, so a plan for a
+//! cluster has the plain values, and the answer gets its dictionaries and names back here. It is
+//! held back up to [`HELD_BYTES`], so that a statement whose executor is lost can be run again
+//! unnoticed. After that, the loss is an error.
 
 use std::fmt;
 use std::sync::Arc;

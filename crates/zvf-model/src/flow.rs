@@ -6,9 +6,10 @@
 //! let report = sink.finish()?                  what was written, and losses that only values show
 //! ```
 //!
-//! A source is a file of any format, or what a store answers; a sink is a file, a store that is being written, or the body of
-//! a response. Vertices come before the elements that name them, and before the attributes of their object; groups come
-//! anywhere. A sink that needs all of it at once collects the pieces until `finish`.
+//! A source is a file of any format, or what a store answers; a sink is a file, a store that is
+//! being written, or the body of a response. Vertices come before the elements that name them, and
+//! before the attributes of their object; groups come anywhere. A sink that needs all of it at once
+//! collects the pieces until `finish`.
 //!
 //! Not here: formats (`zvf-convert`), layouts (`zvf-write`), publication.
 
@@ -43,7 +44,8 @@ pub trait Source: Send {
         self.header().vertices
     }
 
-    /// Returns what the reader should know and is no error. The list is complete after the last piece.
+    /// Returns what the reader should know and is no error. The list is complete after the last
+    /// piece.
     fn notes(&self) -> Vec<String>;
 }
 
@@ -53,14 +55,16 @@ pub trait Sink {
     ///
     /// # Errors
     ///
-    /// When the sink cannot hold the kind, when it is the second kind of a sink of one kind, or when writing fails.
+    /// When the sink cannot hold the kind, when it is the second kind of a sink of one kind, or
+    /// when writing fails.
     fn begin(&mut self, header: &Header) -> Result<()>;
 
     /// Adds a piece of the current kind.
     ///
     /// # Errors
     ///
-    /// When the sink cannot hold the piece, when the piece does not fit the header, or when writing fails.
+    /// When the sink cannot hold the piece, when the piece does not fit the header, or when writing
+    /// fails.
     fn write(&mut self, piece: Piece) -> Result<()>;
 
     /// Completes what was written.
@@ -71,8 +75,8 @@ pub trait Sink {
     fn finish(self: Box<Self>) -> Result<Report>;
 }
 
-/// Moves all pieces of `source` to `sink`, and returns the number of vertices. `on_progress` gets the number so far, after each
-/// piece, and may stop it.
+/// Moves all pieces of `source` to `sink`, and returns the number of vertices. `on_progress` gets
+/// the number so far, after each piece, and may stop it.
 ///
 /// # Errors
 ///
@@ -180,17 +184,20 @@ pub struct Header {
     pub space: Option<Space>,
     /// The coordinate reference system, as the format has it: PROJJSON, or text.
     pub crs: Option<Json>,
-    /// What is needed to write the file back and is not geometry, by the name of a format: `headers/NAME` of a store.
+    /// What is needed to write the file back and is not geometry, by the name of a format:
+    /// `headers/NAME` of a store.
     pub records: Vec<(String, Json)>,
     /// The type of positions; its width is the number of axes.
     pub positions: Column,
     /// The attributes of vertices.
     pub fields: Vec<Field>,
-    /// Whether vertices belong to objects: by the parts of a batch, or by the object of each vertex.
+    /// Whether vertices belong to objects: by the parts of a batch, or by the object of each
+    /// vertex.
     pub objects: bool,
     /// The attributes of objects.
     pub object_fields: Vec<Field>,
-    /// The attribute of objects that is their original id (`segment_id`), if that is not the id of the object.
+    /// The attribute of objects that is their original id (`segment_id`), if that is not the id of
+    /// the object.
     pub id_field: Option<String>,
     /// Whether there are groups of objects.
     pub groups: bool,
@@ -325,9 +332,9 @@ pub struct ElementHeader {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// Vertices with their attributes. The parts or the vertex objects state which objects they belong to. A part is an
-    /// object, or another run of the object of an earlier part. Trees come with their edges, which refer to vertices of
-    /// the batch.
+    /// Vertices with their attributes. The parts or the vertex objects state which objects they
+    /// belong to. A part is an object, or another run of the object of an earlier part. Trees come
+    /// with their edges, which refer to vertices of the batch.
     Vertices(Batch),
     /// Edges or faces.
     Elements {

@@ -74,10 +74,9 @@ impl Recording {
                 ideal.apply(&change);
                 ops.push(Op { call: number, change });
             }
-            let tree = ideal.tree();
-            if states.last() != Some(&tree) {
-                states.push(tree);
-            }
+            // What an edit may leave is known from its journal: no state of its many files is compared.
+            let tree = (counted != Counted::Single).then(|| ideal.tree());
+            states.extend(tree.filter(|tree| states.last() != Some(tree)));
         }
         Self { calls, states, ideal, before, ops, synced, counted }
     }

@@ -4,12 +4,11 @@
 mod schedulers;
 mod vacuum;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use archives::Unpacked;
+use archives::{Unpacked, tree};
 
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_zvf")).args(args).output().unwrap()
@@ -303,23 +302,6 @@ fn paths_of_options_are_those_of_the_process_that_planned() {
     run_ok(&["task", "run", &work, "--all"]);
     run_ok(&["task", "finish", &work]);
     assert!(Path::new(&out).join("part-00000.trk").exists());
-}
-
-/// Returns all files below a folder, by their names.
-fn tree(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    let mut folders = vec![at.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                files.insert(path.strip_prefix(at).unwrap().to_owned(), fs::read(&path).unwrap());
-            }
-        }
-    }
-    files
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 #[path = "../../../zvf-datafusion/tests/agreement/check.rs"]
 mod check;
+#[path = "../../torture/processes.rs"]
 mod processes;
 mod server;
 

@@ -1,8 +1,9 @@
 //! Full levels: vertices and objects as in the reference, with attributes, edges, faces and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use archives::tree;
 use zvf_metadata::Dtype;
 use zvf_model::{
     Batch, Categories, Column, Elements, Field, Kind, LevelId, LevelReader, Members, ObjectId,
@@ -84,16 +85,6 @@ async fn faults(address: &str) -> Vec<String> {
     faults.map(|finding| format!("{} {finding:?}", finding.rule.id)).collect()
 }
 
-/// Returns every file of a store by its relative path.
-fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let paths = crate::replacing::files(root).into_iter();
-    let read = |path: PathBuf| {
-        let bytes = std::fs::read(&path).unwrap();
-        (path.strip_prefix(root).unwrap().to_owned(), bytes)
-    };
-    paths.map(read).collect()
-}
-
 /// Returns batches of every kind, with and without objects.
 fn all_batches() -> Vec<Batch> {
     let mut batches = vec![walks(OBJECTS as usize, 50)];
@@ -122,14 +113,14 @@ async fn full_levels_hold_the_files_of_the_reference() {
         let full = reference(LevelContent::Full, &factors);
         let (full, reports) = build_store(dirs[1].path(), &batch, &full).await;
         assert_eq!(faults(&full).await, [""; 0], "{kind}");
-        let (plain_files, full_files) = (contents(Path::new(&plain)), contents(Path::new(&full)));
+        let (plain_files, full_files) = (tree(Path::new(&plain)), tree(Path::new(&full)));
         let documents = ["1/zarr.json", "2/zarr.json", "3/zarr.json"];
         for (name, bytes) in &plain_files {
             let is_same = full_files.get(name) == Some(bytes);
-            assert!(is_same || documents.contains(&name.to_str().unwrap()), "{kind}: {name:?}");
+            assert!(is_same || documents.contains(&name.as_str()), "{kind}: {name:?}");
         }
         let has_files = |level: u32, family: &str| {
-            let folder = Path::new(&level.to_string()).join(family);
+            let folder = format!("{level}/{family}/");
             full_files.keys().any(|name| name.starts_with(&folder))
         };
         for (level, report) in (1_u32..).zip(&reports) {

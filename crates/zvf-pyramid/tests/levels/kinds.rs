@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use archives::tree;
 use zvf_format::grid::ChunkShape;
 use zvf_format::key::ChunkKey;
 use zvf_metadata::{Axis, CrossLevelStorage};
@@ -12,7 +13,7 @@ use zvf_validate::{Observer, validate};
 use zvf_write::{Schema, WriteOptions, Writer};
 
 use crate::fixtures::{build, floats, open, sheet, store, unsynced, values, walks};
-use crate::going_on::{build_and_kill, tree};
+use crate::going_on::build_and_kill;
 use crate::lineage::{points, skeleton};
 
 const KINDS: [Kind; 4] = [Kind::Mesh, Kind::PointCloud, Kind::Polyline, Kind::Skeleton];

@@ -1,7 +1,7 @@
 //! New levels replace old ones atomically.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use zvf_format::Class;
 use zvf_metadata::CrossLevelStorage;
@@ -9,17 +9,8 @@ use zvf_pyramid::Options;
 
 use crate::fixtures::{build, level, open, store, unsynced, walks, with_objects};
 
-pub(super) fn files(at: &Path) -> BTreeSet<PathBuf> {
-    let mut paths = BTreeSet::new();
-    for entry in std::fs::read_dir(at).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            paths.extend(files(&path));
-        } else {
-            paths.insert(path);
-        }
-    }
-    paths
+pub(super) fn files(at: &Path) -> BTreeSet<String> {
+    archives::tree(at).into_keys().collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! A scheduler and executors in separate processes, which end with the test or example that uses them.
+//! A scheduler and executors in separate processes, which end with the test or example that uses
+//! them.
 #![expect(dead_code, reason = "tests and examples use different parts")]
 
 use std::io::{Read as _, Write as _};
@@ -27,7 +28,8 @@ struct Executor {
 }
 
 impl Cluster {
-    /// Starts a scheduler with a short executor timeout and `executors` executors that run `cores` partitions at once.
+    /// Starts a scheduler with a short executor timeout and `executors` executors that run `cores`
+    /// partitions at once.
     pub(crate) fn start(executors: usize, cores: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();

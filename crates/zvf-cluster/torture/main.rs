@@ -1,14 +1,15 @@
-//! `cargo xtask torture cluster`: statements on one to three executors against one process, and processes that are lost.
+//! `cargo xtask torture cluster`: statements on one to three executors against one process, and
+//! processes that are lost.
 //!
 //! ```text
 //! cluster-torture [--rounds N] [--moments N]
 //! ```
 //!
-//! First, twenty statements have the same answer, byte for byte, with the same names and types. Then a statement of three
-//! stages runs while an executor, the scheduler or the client is killed at each of N moments: it has the right answer, or an
-//! error that names what was lost within twice the timeout, and the next statement works.
+//! First, twenty statements have the same answer, byte for byte, with the same names and types.
+//! Then a statement of three stages runs while an executor, the scheduler or the client is killed
+//! at each of N moments: it has the right answer, or an error that names what was lost within twice
+//! the timeout, and the next statement works.
 
-#[path = "../tests/cluster/processes.rs"]
 mod processes;
 
 use std::fmt::Write as _;
