@@ -139,10 +139,12 @@ impl Finding {
 
     /// Returns what the store layer could not read, under the rule that fits best, or `rule`.
     pub(crate) fn from_store(rule: &'static Rule, path: impl fmt::Display, error: &Error) -> Self {
-        let rule = match error.class() {
-            Class::Checksum => C[33],
-            Class::Unsupported if rule.id == C[2].id => S[17],
-            _ => rule,
+        let rule = if error.class() == Class::Checksum {
+            C[33]
+        } else if error.class() == Class::Unsupported && rule.id == C[2].id {
+            S[17]
+        } else {
+            rule
         };
         let path = error.key().map_or_else(|| path.to_string(), str::to_owned);
         if let Some(error) = error.cause_as::<MetadataError>() {
@@ -160,12 +162,12 @@ impl Finding {
 
 /// Returns what would have been right, where the error itself does not say.
 fn expected_text(class: Class) -> &'static str {
-    match class {
-        Class::NotFound => "an object",
-        Class::Checksum => "the checksum of the bytes",
-        Class::Unsupported => "something this build knows",
-        _ => "a stream that decodes",
-    }
+    let known = [
+        (Class::NotFound, "an object"),
+        (Class::Checksum, "the checksum of the bytes"),
+        (Class::Unsupported, "something this build knows"),
+    ];
+    known.iter().find(|known| known.0 == class).map_or("a stream that decodes", |known| known.1)
 }
 
 impl fmt::Display for Finding {

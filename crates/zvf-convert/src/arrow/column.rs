@@ -91,7 +91,7 @@ fn plain_array(name: &str, column: &Column) -> Result<ArrayRef> {
 
 /// Converts codes to the keys of a dictionary; the code of missing values is null.
 fn dictionary_array(name: &str, column: &Column, categories: &Categories) -> Result<ArrayRef> {
-    let bad_code = |code| bad_code(&name, code);
+    let bad_code = |code| bad_code(name, code);
     categories.check(column).map_err(bad_code)?;
     let is_integer = matches!(column.dtype().kind, DtypeKind::Int | DtypeKind::UInt);
     let key =

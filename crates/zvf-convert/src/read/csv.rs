@@ -193,7 +193,7 @@ impl Roles {
         if positions.is_empty() || positions.len() > MAX_AXES {
             let expected = "a column \"x\", and \"y\", \"z\", \"t\" where there are any";
             let bad = records.bad_header(Class::InvalidArgument, expected, list_names(names));
-            return Err(bad.with_hint("say which columns are positions").into());
+            return Err(bad.with_hint("say which columns are positions"));
         }
         let default_object = names.iter().position(|name| name == OBJECT);
         let object = columns.object.as_ref().map(find_column).transpose()?.or(default_object);
@@ -360,7 +360,7 @@ impl Records {
                         "a closing quote",
                         "the end",
                     );
-                    return Err(bad.into());
+                    return Err(bad);
                 }
                 return Ok(None);
             };

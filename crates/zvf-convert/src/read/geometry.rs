@@ -42,7 +42,7 @@ impl WholeFile {
                 let expected = format!("at most {} bytes, which are held at once", options.memory);
                 let place = Place::Byte(options.memory);
                 let bad = bytes.input_error(Class::LimitExceeded, place, expected, "more");
-                return Err(bad.with_hint("allow more memory").into());
+                return Err(bad.with_hint("allow more memory"));
             }
         }
         let path = bytes.path().map(Path::to_owned);
@@ -150,7 +150,7 @@ impl Geometry {
             let expected = format!("a {kind}");
             let found = format!("a {}", self.kind);
             let bad = bad_input(Class::InvalidArgument, format.name(), place, expected, found);
-            return Err(bad.into());
+            return Err(bad);
         }
         if kind != self.kind {
             self.reduce_to_points();
@@ -288,7 +288,7 @@ pub(super) fn open_companion(
         let shown: String = name.chars().take(60).collect();
         let place = "a reference to another file";
         let bad = bad_input(Class::InvalidKey, format, place, expected, format!("{shown:?}"));
-        bad.with_hint("put the file beside the one that names it").into()
+        bad.with_hint("put the file beside the one that names it")
     };
     let below = "a plain name below the folder of this file";
     let plain = !name.is_empty()

@@ -142,7 +142,7 @@ impl Bytes {
         if found > max_bytes {
             let expected = format!("at most {max_bytes} bytes, which have to be in memory at once");
             let bad = self.input_error(Class::LimitExceeded, Place::Byte(start), expected, "more");
-            return Err(bad.with_hint("raise --memory-limit").into());
+            return Err(bad.with_hint("raise --memory-limit"));
         }
         Ok(all)
     }

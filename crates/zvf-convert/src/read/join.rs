@@ -17,7 +17,8 @@ use crate::error::{bad_input, unknown_format};
 /// id of the inputs before it.
 ///
 /// ```
-/// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions};
+/// use zvf_convert::read::{self, Format, Input, ReadOptions};
+/// use zvf_model::flow::Piece;
 ///
 /// let inputs = ["x\n1\n2\n", "x\n3\n"].map(|text| Input::reader(text.as_bytes()));
 /// let reader = read::open_all(inputs, Some(Format::Csv), &ReadOptions::default())?;
@@ -109,7 +110,7 @@ impl JoinedReader {
             let bad = bad_input(Class::CountMismatch, "several inputs", place, expected, found);
             let hint = "convert them one by one, name the attributes that all of them have, or state the type of \
                         positions with --dtype float64";
-            return Err(bad.with_hint(hint).into());
+            return Err(bad.with_hint(hint));
         }
         self.vertices += self.own_vertices;
         self.own_vertices = 0;
@@ -173,7 +174,7 @@ fn number_overflow_error(what: &str) -> Error {
     let place = what;
     let expected = format!("fewer than {} over all inputs", i64::MAX);
     let bad = bad_input(Class::LimitExceeded, "several inputs", place, expected, "more");
-    bad.with_hint("convert them one by one").into()
+    bad.with_hint("convert them one by one")
 }
 
 /// Describes what all inputs must have in common.

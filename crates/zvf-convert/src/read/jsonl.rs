@@ -64,7 +64,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let expected = "\"position\", \"positions\" or \"x\", \"y\", \"z\"";
         let bad =
             lines.lines.bytes().input_error(Class::InvalidArgument, place, expected, "neither");
-        return Err(bad.with_hint("name the positions with --positions").into());
+        return Err(bad.with_hint("name the positions with --positions"));
     }
     let is_attribute = |name: &&String| {
         !RESERVED.contains(&name.as_str())
@@ -468,7 +468,7 @@ impl Pieces {
             Some((name, value)) => {
                 let expected = "an attribute of the first lines";
                 let bad = self.lines.input_error(line, name, expected, value);
-                Err(bad.with_hint("add it to the first line, or choose attributes").into())
+                Err(bad.with_hint("add it to the first line, or choose attributes"))
             }
             None => Ok(()),
         }
@@ -502,7 +502,7 @@ impl Pieces {
             }
             let found = object.get(ELEMENT).unwrap_or(&Json::Null);
             let bad = self.lines.input_error(line, ELEMENT, "vertices alone in a stream", found);
-            return Err(bad.with_hint("give the file itself").into());
+            return Err(bad.with_hint("give the file itself"));
         };
         self.refuse_new_attribute(line, &object, &self.element_fields)?;
         let vertices = object.get(ELEMENT).unwrap_or(&Json::Null);

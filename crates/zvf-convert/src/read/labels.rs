@@ -42,7 +42,7 @@ impl LabelCollector {
         let place = "columns of long texts";
         let expected = format!("different texts of at most {} bytes", self.max_bytes);
         let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
-        Err(bad.with_hint("raise --memory-limit, or choose fewer attributes").into())
+        Err(bad.with_hint("raise --memory-limit, or choose fewer attributes"))
     }
 
     /// Returns the texts of each column.
@@ -66,7 +66,7 @@ pub(super) fn stream_error(format: &'static str, column: &str) -> Error {
     let place = format!("column {column:?}");
     let expected = format!("texts of at most {} characters in a stream", MAX_PADDED_BYTES / 4);
     let bad = bad_input(Class::Unsupported, format, place, expected, "a longer one");
-    bad.with_hint("give the file itself, state the type of the column, or leave it out").into()
+    bad.with_hint("give the file itself, state the type of the column, or leave it out")
 }
 
 /// Returns how many rows of these columns a batch has: at most `max_rows`, and fewer where rows are

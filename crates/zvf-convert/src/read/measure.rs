@@ -77,7 +77,7 @@ pub(super) fn add_measures(
                 let hint = "leave out the one that is computed; the one of the file is read";
                 let found = format!("{name:?} in the file already");
                 let bad = input_error("attributes of objects", "each name once", found);
-                return Err(bad.with_hint(hint).into());
+                return Err(bad.with_hint(hint));
             }
             header.object_fields.push(Field::new(*name, new_column(dtype, width, Vec::new())?));
         }
@@ -150,7 +150,7 @@ impl MeasuringReader {
                 let place = format!("object {}", part.object.0);
                 let expected = "fewer than 2^32 vertices to measure";
                 let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
-                return Err(bad.into());
+                return Err(bad);
             };
             for row in part.rows {
                 let at = position(positions, row, self.axes);
@@ -167,7 +167,7 @@ impl MeasuringReader {
             let expected = "objects one after the other, or few enough for memory";
             let place = "objects";
             let bad = bad_input(Class::LimitExceeded, self.format, place, expected, found);
-            return Err(bad.with_hint("give more memory: --memory-limit").into());
+            return Err(bad.with_hint("give more memory: --memory-limit"));
         }
         Ok(())
     }

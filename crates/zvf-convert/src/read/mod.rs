@@ -98,7 +98,8 @@ use crate::format::MissingFormat;
 /// Opens `input` as `format`, or as the format that its first bytes or its name show.
 ///
 /// ```
-/// use zvf_convert::read::{self, Input, Piece, ReadOptions};
+/// use zvf_convert::read::{self, Input, ReadOptions};
+/// use zvf_model::flow::Piece;
 ///
 /// let text: &[u8] = b"x,y,intensity\n0.5,1,7\n2,3,9\n";
 /// let reader = read::open(Input::reader(text), Some(read::Format::Csv), &ReadOptions::default())?;
@@ -203,7 +204,8 @@ impl Reader {
     /// Creates a reader of pieces in memory.
     ///
     /// ```
-    /// use zvf_convert::read::{self, Format, Input, Piece, ReadOptions, Reader};
+    /// use zvf_convert::read::{self, Format, Input, ReadOptions, Reader};
+    /// use zvf_model::flow::Piece;
     ///
     /// let file = read::open(Input::reader(&b"x\n1\n"[..]), Some(Format::Csv), &ReadOptions::default())?;
     /// let header = file.header().clone();

@@ -37,7 +37,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let place = "the stream";
         let bad =
             bytes.input_error(Class::Unsupported, place, "a file, which is read twice", "a stream");
-        return Err(bad.with_hint("give the file itself").into());
+        return Err(bad.with_hint("give the file itself"));
     };
     let counts = LineCounts::scan(Lines::new_lossy(bytes), options.positions.is_none())?;
     let inferred = match &counts {
@@ -52,7 +52,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let place = "the file";
         let expected = format!("edges or faces of a {kind}");
         let bad = bad_input(Class::InvalidArgument, "OBJ", place, expected, "none");
-        return Err(bad.into());
+        return Err(bad);
     }
     let inferred = if counts.needs_float64 { FLOAT64 } else { Dtype::FLOAT32 };
     let dtype = options.positions.unwrap_or(inferred);
@@ -60,7 +60,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let place = "the positions";
         let bad =
             bad_input(Class::Unsupported, "OBJ", place, "a type of floats", dtype.to_string());
-        return Err(bad.into());
+        return Err(bad);
     }
     let has_colour = counts.has_colour;
     let vertices = || {

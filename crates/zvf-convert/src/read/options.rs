@@ -118,7 +118,8 @@ impl Default for ReadOptions {
 /// An attribute of lines that is computed from their vertices.
 ///
 /// ```
-/// use zvf_convert::read::{self, Format, Input, Measure, Piece, ReadOptions};
+/// use zvf_convert::read::{self, Format, Input, Measure, ReadOptions};
+/// use zvf_model::flow::Piece;
 /// use zvf_model::Kind;
 ///
 /// let options = ReadOptions {

@@ -30,7 +30,7 @@ impl Refusal {
     /// Adds the place and what was found, with `input_error`.
     pub(super) fn into_error(self, input_error: impl FnOnce(Class, String) -> Error) -> Error {
         let bad = input_error(self.class, self.expected);
-        self.hint.map_or(bad.clone(), |hint| bad.with_hint(hint)).into()
+        self.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) fn point_kind(options: &ReadOptions, format: &'static str) -> Result<
     let hint = "ask for points, lines, polylines or streamlines";
     let expected = format!("edges or faces of a {kind}");
     let bad = bad_input(Class::Unsupported, format, "the file", expected, "vertices only");
-    Err(bad.with_hint(hint).into())
+    Err(bad.with_hint(hint))
 }
 
 /// The fields of a record by role.
@@ -213,7 +213,7 @@ impl Roles {
                 let hint = "convert them to one type first";
                 let found = place.field.dtype.to_string();
                 let bad = bad_input(Class::Unsupported, format, &place.field.name, expected, found);
-                return Err(bad.with_hint(hint).into());
+                return Err(bad.with_hint(hint));
             }
         }
         let axes = match self.positions.as_slice() {

@@ -52,7 +52,7 @@ impl Source {
                 let expected = format!("a stream of at most {memory} bytes");
                 let bad =
                     bytes.input_error(Class::LimitExceeded, Place::Byte(memory), expected, "more");
-                return Err(bad.with_hint("write it to a file first").into());
+                return Err(bad.with_hint("write it to a file first"));
             }
         }
         Ok(Self { len: slice_len(&all), backing: Backing::Memory(all), format })

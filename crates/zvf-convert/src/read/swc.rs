@@ -35,13 +35,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     if !matches!(kind, Kind::Skeleton | Kind::Graph | Kind::PointCloud) {
         let bad =
             input_error(Class::Unsupported, "skeleton, graph or point_cloud", kind.to_string());
-        return Err(bad.into());
+        return Err(bad);
     }
     let dtype = options.positions.unwrap_or(FLOAT64);
     if dtype.kind != DtypeKind::Float {
         let bad =
             input_error(Class::Unsupported, "a type of floats for positions", dtype.to_string());
-        return Err(bad.into());
+        return Err(bad);
     }
     let mut nodes = Nodes::new(dtype);
     let mut lines = Lines::new_lossy(bytes);
@@ -129,7 +129,7 @@ impl Nodes {
             if self.parents.len() > max_nodes {
                 let expected = format!("at most {max_nodes} nodes, for the memory allowed");
                 let bad = lines.input_error(Class::LimitExceeded, expected, "more");
-                return Err(bad.with_hint("allow more memory").into());
+                return Err(bad.with_hint("allow more memory"));
             }
         }
         Ok(())

@@ -49,7 +49,7 @@ pub fn read_image(path: &Path) -> Result<Map<String, Json>> {
         bad_input(Class::Unsupported, "a reference image", place, expected, "another file")
     };
     let nifti = Nifti::new(&start).ok_or_else(|| bad("a NIfTI-1 or TRK file"))?;
-    nifti.record().ok_or_else(|| bad("an image with a transform (qform or sform)").into())
+    nifti.record().ok_or_else(|| bad("an image with a transform (qform or sform)"))
 }
 
 /// Sets the image of streamlines.

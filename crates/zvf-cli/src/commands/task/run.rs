@@ -55,9 +55,10 @@ impl Run {
     ) -> anyhow::Result<Outcome> {
         let tasks = tasks(session, &self.folder).await?;
         let lines = tasks.plan().lines();
-        let checked = match tasks.plan().job {
-            Job::Validate(_) => Some(open_checked(session, &tasks).await?),
-            _ => None,
+        let checked = if matches!(tasks.plan().job, Job::Validate(_)) {
+            Some(open_checked(session, &tasks).await?)
+        } else {
+            None
         };
         let mut ran = Vec::new();
         for number in self.chosen.numbers(lines.len()) {

@@ -130,12 +130,9 @@ impl Shown<'_> {
         match zvf::clean::list_beside(self.store) {
             Ok(all) => {
                 let hint = "\"zvf repair --in-place\" and the next \"zvf create\" remove it";
-                for left in all {
-                    let note = match left.state {
-                        State::InUse => continue,
-                        State::Unused => format!("{left}; {hint}"),
-                        _ => left.to_string(),
-                    };
+                for left in all.into_iter().filter(|left| left.state != State::InUse) {
+                    let is_unused = left.state == State::Unused;
+                    let note = if is_unused { format!("{left}; {hint}") } else { left.to_string() };
                     session.print_notices(out, [note])?;
                 }
             }

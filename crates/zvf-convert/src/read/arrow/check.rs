@@ -79,7 +79,7 @@ fn check_message(source: &mut Source, at: u64, size: u64) -> Result<u64> {
                 let place = Place::Byte(start + offset);
                 let fault =
                     source.input_error(Class::LimitExceeded, place, expected, claimed.to_string());
-                return Err(fault.into());
+                return Err(fault);
             }
         }
     }

@@ -234,7 +234,6 @@ fn has_valid_counts(metadata: &parquet::file::metadata::ParquetMetaData) -> bool
 }
 
 fn input_error(format: &'static str, place: &str, error: impl std::fmt::Display) -> Error {
-    let place = place;
     let found = error.to_string();
     crate::error::bad_input(Class::Codec, format, place, "what the format says", found)
 }

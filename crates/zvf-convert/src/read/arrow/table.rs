@@ -119,16 +119,16 @@ impl Table {
         let Some((dtype, width)) = types.first().copied().flatten() else {
             let expected = "columns of positions: \"position\", or \"x\", \"y\", \"z\"".to_owned();
             let hint = "say which columns are positions";
-            return Err(fault(Class::NotFound, expected).with_hint(hint).into());
+            return Err(fault(Class::NotFound, expected).with_hint(hint));
         };
         let is_same = |column_type: &Option<(Dtype, u32)>| {
             *column_type == Some((dtype, if types.len() == 1 { width } else { 1 }))
         };
         if !types.iter().all(is_same) {
             let expected = format!("{dtype} for every axis");
-            return Err(fault(Class::Unsupported, expected)
-                .with_hint("convert them to one type first")
-                .into());
+            return Err(
+                fault(Class::Unsupported, expected).with_hint("convert them to one type first")
+            );
         }
         let width = if types.len() == 1 { width } else { index_u32(types.len()) };
         check_position_type(dtype, width, batches.format)?;
@@ -319,7 +319,7 @@ impl Table {
             let place = "the positions";
             let bad =
                 bad_input(Class::BadShape, self.format, place, "a place for every row", "nulls");
-            return Err(bad.into());
+            return Err(bad);
         }
         if let [only] = arrays {
             let bytes = self.number_bytes(only, self.dtype, self.width)?;

@@ -258,9 +258,7 @@ impl Columns {
             let expected =
                 "whole numbers that float64 holds exactly, since some are missing or not whole";
             let bad = bad_input(Class::Encoding, self.format, place, expected, found);
-            return Err(bad
-                .with_hint("fill in the missing values, or leave out the attribute")
-                .into());
+            return Err(bad.with_hint("fill in the missing values, or leave out the attribute"));
         }
         self.columns.iter_mut().map(|builder| builder.take(rows)).collect()
     }
@@ -283,7 +281,7 @@ impl Columns {
         let place = "the attributes";
         let expected = format!("different texts of at most {} bytes", self.max_bytes);
         let bad = bad_input(Class::LimitExceeded, self.format, place, expected, "more");
-        Err(bad.with_hint("raise --memory-limit, or choose fewer attributes").into())
+        Err(bad.with_hint("raise --memory-limit, or choose fewer attributes"))
     }
 }
 

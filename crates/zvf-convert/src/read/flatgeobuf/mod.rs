@@ -250,7 +250,7 @@ impl FgbHeader {
                             "a feature in the file",
                             to.to_string(),
                         );
-                        return Err(bad.into());
+                        return Err(bad);
                     };
                     offsets.push(offset);
                     continue;
@@ -273,7 +273,7 @@ impl FgbHeader {
                         "a tree",
                         "nodes named again and again",
                     );
-                    return Err(bad.into());
+                    return Err(bad);
                 }
                 open.push((level - 1, first, u64::from(self.node_width).min(nodes - first)));
             }
@@ -288,7 +288,7 @@ impl FgbHeader {
                 "each feature once",
                 "one twice",
             );
-            return Err(bad.into());
+            return Err(bad);
         }
         Ok(offsets)
     }

@@ -40,7 +40,7 @@ impl<'a> Feature<'a> {
                     "each member once",
                     format!("{key:?} twice"),
                 );
-                return Err(twice.into());
+                return Err(twice);
             }
             text.read_value()?;
             Ok(())
@@ -145,7 +145,7 @@ fn read_geometry<'a>(
     }
     let Some((part, depth)) = part_kind_and_depth(&kind) else {
         let bad = object.input_error(Class::BadTag, "a type of geometry", format!("{kind:?}"));
-        return Err(bad.into());
+        return Err(bad);
     };
     let Some(mut coordinates) = coordinates else {
         let expected = format!("the coordinates of a {kind}");

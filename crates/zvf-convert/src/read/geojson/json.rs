@@ -70,7 +70,7 @@ pub(super) fn take_value(
         if u64::try_from(into.len()).is_ok_and(|len| len > max_bytes) {
             let expected = format!("a value of at most {max_bytes} bytes");
             let bad = from.input_error(Class::LimitExceeded, expected, "a larger one");
-            return Err(bad.with_hint("raise --memory-limit").into());
+            return Err(bad.with_hint("raise --memory-limit"));
         }
         if ended {
             return Ok(());
@@ -312,7 +312,7 @@ impl<'a> Text<'a> {
             let key = self.read_key()?;
             member(key, self)?;
             if !self.take_if(b',') {
-                return Ok(self.expect_byte(b'}')?);
+                return self.expect_byte(b'}');
             }
         }
     }
@@ -329,7 +329,7 @@ impl<'a> Text<'a> {
         loop {
             item(self)?;
             if !self.take_if(b',') {
-                return Ok(self.expect_byte(b']')?);
+                return self.expect_byte(b']');
             }
         }
     }

@@ -285,7 +285,7 @@ impl Graph {
         let place = "the nodes";
         let expected = format!("a position {name:?}");
         let bad = bad_input(Class::InvalidArgument, format, place, expected, found);
-        bad.with_hint("name the attributes that are positions, or give a table of nodes").into()
+        bad.with_hint("name the attributes that are positions, or give a table of nodes")
     }
 
     fn bad_position(&self, name: &str, format: &'static str) -> Error {

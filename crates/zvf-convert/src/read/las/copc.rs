@@ -63,7 +63,7 @@ impl Octree {
             let hint = "read it as LAZ";
             let bad =
                 source.input_error(Class::NotFound, place(), "the record of COPC first", "another");
-            return Err(bad.with_hint(hint).into());
+            return Err(bad.with_hint(hint));
         };
         if len < INFO_BYTES {
             let expected = format!("{INFO_BYTES} bytes");

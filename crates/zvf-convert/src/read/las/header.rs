@@ -69,7 +69,7 @@ impl LasHeader {
                 "version 1.0 to 1.4",
                 found,
             );
-            return Err(bad.into());
+            return Err(bad);
         }
         let needed = match minor {
             0..=2 => MIN_HEADER_BYTES,
@@ -160,7 +160,7 @@ impl LasHeader {
             let found = format!("{:?}", self.offsets);
             let bad =
                 source.input_error(Class::OutOfBounds, Place::Byte(155), "finite offsets", found);
-            return Err(bad.into());
+            return Err(bad);
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl LasHeader {
                 let found = legacy_count.to_string();
                 let bad =
                     source.input_error(Class::CountMismatch, Place::Byte(107), expected, found);
-                return Err(bad.into());
+                return Err(bad);
             }
         }
         if self.compressed {
@@ -201,7 +201,7 @@ impl LasHeader {
                 expected,
                 count.to_string(),
             );
-            return Err(bad.into());
+            return Err(bad);
         }
         for _ in 0..count {
             let raw = source.read(at, VLR_BYTES, "a VLR")?;
@@ -241,7 +241,7 @@ impl LasHeader {
                 expected,
                 count.to_string(),
             );
-            return Err(bad.into());
+            return Err(bad);
         }
         for _ in 0..count {
             let raw = source.read(at, EVLR_BYTES, "an EVLR")?;

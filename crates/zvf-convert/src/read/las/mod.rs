@@ -137,7 +137,7 @@ fn choose_columns(
     if kind != Kind::PointCloud {
         let place = "the file";
         let bad = source.input_error(Class::Unsupported, place, "a point_cloud", kind.to_string());
-        return Err(bad.into());
+        return Err(bad);
     }
     Ok(PointSchema {
         record_bytes: usize::from(las.record_bytes),
@@ -191,7 +191,7 @@ fn find_crs(las: &LasHeader, source: &mut Source) -> Result<Option<serde_json::V
             let place = "VLR LASF_Projection 2112";
             let expected = format!("at most {MAX_CRS_BYTES} bytes of WKT");
             let bad = source.input_error(Class::LimitExceeded, place, expected, len.to_string());
-            return Err(bad.into());
+            return Err(bad);
         }
         let text = Numbers(&raw).text(0, raw.len());
         return Ok(Some(text).filter(|text| !text.is_empty()).map(Into::into));

@@ -45,7 +45,7 @@ impl Array {
                 let expected = if is_plain { "one or two axes" } else { "one axis of records" };
                 let hint = "reshape the array: one row a vertex";
                 let bad = input_error(Class::BadShape, expected, format!("{:?}", header.shape));
-                return Err(bad.with_hint(hint).into());
+                return Err(bad.with_hint(hint));
             }
         };
         let mut fields = header.fields.clone();
@@ -139,14 +139,14 @@ impl RowSource {
             let place = "fortran_order";
             let bad = bytes.input_error(Class::Unsupported, place, "False in a stream", "True");
             let hint = "give the file itself, or write it with np.ascontiguousarray()";
-            return Err(bad.with_hint(hint).into());
+            return Err(bad.with_hint(hint));
         };
         if width > MAX_COLUMNS {
             let place = "shape";
             let expected = format!("at most {MAX_COLUMNS} columns in Fortran order");
             let hint = "write it with np.ascontiguousarray()";
             let bad = bytes.input_error(Class::LimitExceeded, place, expected, width.to_string());
-            return Err(bad.with_hint(hint).into());
+            return Err(bad.with_hint(hint));
         }
         let size = stride / width;
         let mut columns = Vec::new();
@@ -174,7 +174,7 @@ impl RowSource {
         let hint = "several arrays in one file are not read: write them one by one, or as npz";
         let bad =
             last.input_error(Class::Trailing, place, "the end after the last row", "more bytes");
-        Err(bad.with_hint(hint).into())
+        Err(bad.with_hint(hint))
     }
 }
 

@@ -67,7 +67,7 @@ impl ArrayHeader {
             let bad = bytes.input_error(fault.class, place, fault.expected, fault.found);
             fault.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
         };
-        Ok(Parser { text: &text, at: 0 }.parse_header().map_err(|fault| to_error(*fault))?)
+        Parser { text: &text, at: 0 }.parse_header().map_err(|fault| to_error(*fault))
     }
 
     /// Returns the number of elements, or `None` on overflow.

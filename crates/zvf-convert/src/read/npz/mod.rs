@@ -35,7 +35,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
         let hint = "give the file itself";
         let bad = input_error(Class::Unsupported, "the archive", "a file", "a stream");
-        return Err(bad.with_hint(hint).into());
+        return Err(bad.with_hint(hint));
     };
     let archive = Archive::open(path, Format::Npz)?;
     let members = MemberArrays::new(&archive);
@@ -188,7 +188,7 @@ impl<'a> MemberArrays<'a> {
                 self.names.iter().take(12).map(|stored| format!("{stored:?}")).collect();
             let bad =
                 input_error(Class::InvalidArgument, "the archive", expected, names.join(", "));
-            return Err(bad.with_hint("say which arrays are positions").into());
+            return Err(bad.with_hint("say which arrays are positions"));
         };
         let object = options.columns.object.clone().or_else(|| find_name(OBJECT));
         let elements = ELEMENT_NAMES.into_iter().find_map(find_name);

@@ -186,7 +186,7 @@ impl Body {
             if buffer.is_empty() {
                 if self.word.is_empty() {
                     let bad = self.input_error(Class::Truncated, property, "a value", "the end");
-                    return Err(bad.into());
+                    return Err(bad);
                 }
                 return Ok(());
             }
@@ -210,7 +210,7 @@ impl Body {
                 let expected = format!("a value of at most {MAX_WORD_BYTES} bytes");
                 let bad =
                     self.input_error(Class::LimitExceeded, property, expected, "a longer one");
-                return Err(bad.into());
+                return Err(bad);
             }
             if is_complete && !self.word.is_empty() {
                 return Ok(());

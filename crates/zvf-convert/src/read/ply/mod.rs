@@ -35,7 +35,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let find_element = |name: &str| elements.iter().position(|element| element.name == name);
     let vertices = find_element("vertex");
     let Some(vertex) = vertices.and_then(|at| elements.get(at)) else {
-        return Err(header_error(Class::Unsupported, "an element vertex", "none").into());
+        return Err(header_error(Class::Unsupported, "an element vertex", "none"));
     };
     let faces = find_element("face").and_then(|at| Connectivity::from_faces(&elements, at));
     let edges = || find_element("edge").and_then(|at| Connectivity::from_edges(&elements, at));
@@ -49,13 +49,13 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let connectivity = connectivity.filter(|_| kind.has_links());
     if kind.has_links() && connectivity.is_none() {
         let expected = format!("edges or faces of a {kind}");
-        return Err(header_error(Class::InvalidArgument, &expected, "vertices only").into());
+        return Err(header_error(Class::InvalidArgument, &expected, "vertices only"));
     }
     if let Some(connectivity) = &connectivity
         && Some(connectivity.index) < vertices
     {
         let expected = "vertices before what joins them";
-        return Err(header_error(Class::Unsupported, expected, "them after it").into());
+        return Err(header_error(Class::Unsupported, expected, "them after it"));
     }
     let mut left_out = list_left_out(&elements, connectivity.as_ref());
     let fields: Vec<RecordField> = vertex.properties.iter().filter_map(record_field).collect();

@@ -126,7 +126,7 @@ impl Folder {
         }
         let expected = format!("at most {} bytes, which have to be in memory at once", self.memory);
         let bad = input_error(Class::LimitExceeded, key, expected, bytes.to_string());
-        Err(bad.with_hint("raise --memory-limit").into())
+        Err(bad.with_hint("raise --memory-limit"))
     }
 
     /// Lists the file names in order, without the suffix `.gz`.

@@ -39,7 +39,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
         let place = "the file";
         let found = kind.to_string();
         let bad = bytes.input_error(Class::InvalidArgument, place, "mesh or point_cloud", found);
-        return Err(bad.into());
+        return Err(bad);
     }
     let source = Source::new(bytes, options)?;
     let summary = FileSummary::scan(source.open()?)?;
@@ -218,7 +218,7 @@ impl Pieces {
                 let place = format!("solid {}", self.solid);
                 let bad = bad_input(Class::LimitExceeded, "STL", place, expected, "more of them");
                 let hint = "allow more memory, or do not weld vertices";
-                return Err(bad.with_hint(hint).into());
+                return Err(bad.with_hint(hint));
             }
             vertex_by_bits.insert(bits, self.vertex_count);
         }

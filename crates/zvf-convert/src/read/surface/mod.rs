@@ -153,7 +153,7 @@ fn join_value_files(
                 let expected = format!("{} values", rows.len());
                 let found = format!("{} of {}", value_rows.len(), values.field.name);
                 let bad = bad_input(Class::CountMismatch, format, place, expected, found);
-                return Err(bad.into());
+                return Err(bad);
             }
             rows = Some(value_rows);
         }
@@ -237,9 +237,8 @@ impl Hemisphere {
     ) -> Result<()> {
         if file.faces.take().is_some_and(|faces| faces != self.faces) {
             let expected = format!("the faces of {}", self.name);
-            let place = place;
             let bad = bad_input(Class::CountMismatch, format, place, expected, "others");
-            return Err(bad.with_hint("convert each surface by itself").into());
+            return Err(bad.with_hint("convert each surface by itself"));
         }
         self.join_values(file, format, place)
     }
@@ -247,7 +246,6 @@ impl Hemisphere {
     fn join_values(&mut self, file: SurfaceFile, format: &'static str, place: &str) -> Result<()> {
         let vertices = self.positions.len();
         let mismatch = |expected: String, found: String| -> Error {
-            let place = place;
             bad_input(Class::CountMismatch, format, place, expected, found)
         };
         for (name, points) in file.point_sets {
@@ -262,7 +260,6 @@ impl Hemisphere {
             match nodes {
                 Some(nodes) => {
                     if let Some((_, node)) = find_no_vertex(&nodes, vertices) {
-                        let place = place;
                         let expected = format!("vertices below {vertices}");
                         let found = node.to_string();
                         return Err(bad_input(Class::OutOfBounds, format, place, expected, found));

@@ -86,7 +86,7 @@ fn parse_start(bytes: &Bytes, file: Option<(u64, String)>) -> Result<u64> {
     let (name, offset) = value.split_once(char::is_whitespace).unwrap_or((value.as_str(), ""));
     if name != "." {
         let bad = bytes.input_error(Class::Unsupported, place(), expected, found());
-        return Err(bad.with_hint("tracks in another file are not followed").into());
+        return Err(bad.with_hint("tracks in another file are not followed"));
     }
     let Ok(offset) = offset.trim().parse::<u64>() else {
         return Err(bytes.input_error(Class::Encoding, place(), expected, found()));

@@ -127,7 +127,7 @@ impl Pieces {
                     let place = Place::Byte(at);
                     let bad =
                         self.bytes.input_error(Class::Encoding, place, expected, "some of each");
-                    return Err(bad.into());
+                    return Err(bad);
                 }
             }
         }
@@ -140,9 +140,7 @@ impl Pieces {
             };
             let place = Place::Byte(start + (read - rest) as u64);
             let bad = self.bytes.input_error(Class::Truncated, place, expected, found);
-            return Err(bad
-                .with_hint("the program that wrote it was stopped; write it again")
-                .into());
+            return Err(bad.with_hint("the program that wrote it was stopped; write it again"));
         }
         Ok(())
     }

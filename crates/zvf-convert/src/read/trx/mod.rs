@@ -33,7 +33,7 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     let Some(path) = bytes.path() else {
         let place = "the input";
         let bad = input_error(Class::Unsupported, place, "a file or a folder", "a stream");
-        return Err(bad.with_hint("a zip is not read from front to back").into());
+        return Err(bad.with_hint("a zip is not read from front to back"));
     };
     let kind = options.kind.unwrap_or(Kind::Streamline);
     if !kind.is_chain() || kind == Kind::Line {
@@ -146,7 +146,7 @@ fn read_member(members: &Members, array: &ArrayMember, memory: u64) -> Result<Ve
     if array.size > memory {
         let expected = format!("at most {memory} bytes, which have to be in memory at once");
         let bad = input_error(Class::LimitExceeded, place(), expected, array.size.to_string());
-        return Err(bad.with_hint("raise --memory-limit").into());
+        return Err(bad.with_hint("raise --memory-limit"));
     }
     if array.size == 0 {
         return Ok(Vec::new());
@@ -249,7 +249,6 @@ fn read_offsets(
 }
 
 /// Reads all groups by name, their attributes as columns, and the pairs of a group and an attribute that it lacks.
-#[expect(clippy::type_complexity, reason = "read once, at one place")]
 fn read_groups(
     members: &Members,
     arrays: &[ArrayMember],
