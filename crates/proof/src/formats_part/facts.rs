@@ -24,7 +24,7 @@ pub(super) struct Facts {
     /// The attributes of objects.
     pub(super) object_fields: Vec<Field>,
     /// Groups with their members.
-    pub(super) groups: Vec<read::Group>,
+    pub(super) groups: Vec<zvf_model::flow::Group>,
     /// The attributes of groups.
     pub(super) group_fields: Vec<Field>,
 }

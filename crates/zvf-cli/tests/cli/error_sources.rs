@@ -93,7 +93,7 @@ fn shown_error(cause: io::Error) -> Error {
 /// Returns all errors as `Error`, by which the command and Python print them.
 fn zvf_errors() -> Vec<Error> {
     let mut errors = query_errors();
-    errors.extend(convert_errors().into_iter().map(Error::from));
+    errors.extend(convert_errors());
     errors.extend(system_errors().map(Error::scratch));
     errors.extend(system_errors().map(shown_error));
     errors
