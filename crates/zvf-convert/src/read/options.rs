@@ -217,7 +217,7 @@ pub struct ColumnRoles {
 /// let table: &[u8] = b"x;y\n1;2\n3;oops\n5;6\n";
 /// let mut reader = read::open(Input::reader(table), Some(Format::Csv), &options)?;
 /// let rows: usize = reader.by_ref().map(|piece| match piece {
-///     Ok(read::Piece::Vertices(batch)) => batch.len(),
+///     Ok(zvf_model::flow::Piece::Vertices(batch)) => batch.len(),
 ///     _ => 0,
 /// }).sum();
 /// assert_eq!(rows, 2);
