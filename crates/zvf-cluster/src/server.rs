@@ -59,7 +59,7 @@ pub struct ExecutorOptions {
     pub heartbeat: Duration,
 }
 
-/// Runs a scheduler until it fails or is told to stop, and then until its statements have ended.
+/// Runs a scheduler. When it is told to stop, it first lets its statements end.
 ///
 /// # Errors
 ///

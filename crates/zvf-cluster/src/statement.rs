@@ -203,7 +203,7 @@ async fn run(
     }
 }
 
-/// Returns the rows of one try, of which the first [`HELD_BYTES`] have arrived.
+/// Runs a statement once, and waits for the first [`HELD_BYTES`] of its answer.
 async fn begin(
     job: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -321,7 +321,7 @@ const HELD_BYTES: usize = 32 << 20;
 const TRIES: usize = 3;
 /// The pause before another try.
 const PAUSE: Duration = Duration::from_millis(500);
-/// What an error says after the name of the executor.
+/// The words that follow the name of a lost executor in an error.
 pub(crate) const LOST: &str = " was lost";
 /// Marks around a message in an error that passes several processes.
 const BEGIN: &str = "<<zvf:";

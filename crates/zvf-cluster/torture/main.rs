@@ -25,7 +25,7 @@ use zvf_datafusion::{OpenOptions, with_paths_as_tables};
 
 use crate::processes::{Cluster, EXECUTOR_TIMEOUT};
 
-/// What is counted.
+/// The results of all checks.
 #[derive(Debug, Default)]
 struct Report {
     checks: u32,
@@ -44,7 +44,7 @@ impl Report {
     }
 }
 
-/// What is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Executor,

@@ -42,7 +42,7 @@ pub(crate) fn bad_code(column: &str, code: BadCode) -> Error {
     worded_error(Class::OutOfBounds, text).with_said_cause(code)
 }
 
-/// Creates the error for a file, or for a stream, of which neither the name nor the first bytes determine the format.
+/// Creates the error for an input whose format neither its name nor its first bytes show.
 pub(crate) fn unknown_format(path: Option<&Path>) -> Error {
     let name = path.map_or_else(|| "the stream".to_owned(), |path| path.display().to_string());
     let known = Format::list_readable();

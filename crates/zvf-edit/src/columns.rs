@@ -14,7 +14,7 @@ use crate::indexes::RowColumn;
 use crate::snapshot::Snapshot;
 use crate::transaction::{OperationResult, Transaction};
 
-/// What the rows of a column belong to.
+/// The things that a column has a row for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ColumnScope {

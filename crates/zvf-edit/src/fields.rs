@@ -12,7 +12,7 @@ use crate::error::{EditError, Result};
 /// Members of a JSON object.
 pub(crate) type Fields = Map<String, Json>;
 
-/// A member. Its name stands before what is said about its value.
+/// A member, whose name begins each message about its value.
 struct Member(String, Json);
 
 impl<'de> IntoDeserializer<'de, ReadError> for Member {

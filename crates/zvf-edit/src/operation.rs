@@ -102,7 +102,7 @@ pub(crate) enum Operation {
     Expect(Fields),
 }
 
-/// What happens to the bounds of a store that a vertex leaves.
+/// How a commit treats a vertex outside the bounds of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Bounds {
