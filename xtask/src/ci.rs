@@ -3,7 +3,7 @@
 use anyhow::bail;
 
 use crate::args::Args;
-use crate::house::{House, ci_set, say};
+use crate::house::{House, say};
 use crate::times::{self, Clock, Spent};
 use crate::{
     Command, api, clippy, conformance, counts, deny, docs, features, fixtures, no_std, parts,
@@ -78,25 +78,25 @@ const STEPS: [Step; 17] = [
             house.cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).run()
         },
     },
+    Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
+    Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
+    Step { name: "counts", run: |house| counts::run(house, Args::default()) },
     Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },
+    Step { name: "deny", run: |house| deny::run(house, Args::default()) },
+    Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },
     Step { name: "docs", run: |house| docs::run(house, Args::from_words(&["--check"])) },
-    Step { name: "api", run: |house| api::run(house, Args::default()) },
     Step { name: "commands", run: |house| docs::run(house, Args::from_words(&["--run"])) },
+    Step { name: "api", run: |house| api::run(house, Args::default()) },
+    Step { name: "publish", run: |house| publish::run(house, Args::from_words(&["--check"])) },
+    Step { name: "viewer", run: viewer::check },
+    Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
     Step {
         name: "features",
         run: |house| {
             features::run(house, Args::default())?;
-            test::run(house, Args::from_words(&ci_set()))
+            features::test_all(house)
         },
     },
-    Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },
-    Step { name: "deny", run: |house| deny::run(house, Args::default()) },
-    Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
-    Step { name: "publish", run: |house| publish::run(house, Args::from_words(&["--check"])) },
-    Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
-    Step { name: "counts", run: |house| counts::run(house, Args::default()) },
-    Step { name: "viewer", run: viewer::check },
     Step { name: "python", run: |house| python::run(house, Args::default()) },
-    Step { name: "conformance", run: |house| conformance::run(house, Args::default()) },
     Step { name: "torture", run: torture::run_bounded },
 ];

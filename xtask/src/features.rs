@@ -1,9 +1,13 @@
 //! `features`: a feature adds items and never changes one, so each must build alone, and with none.
 
-use crate::Command;
+use std::fs;
+
+use anyhow::Context;
+
 use crate::args::Args;
 use crate::cargo_toml::members;
-use crate::house::House;
+use crate::house::{HEAVY, House, ci_set, list};
+use crate::{Command, test};
 
 pub(crate) const COMMAND: Command = Command {
     name: "features",
@@ -11,9 +15,9 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask features
 
-Warnings are denied: what is unused without a feature is found here. A feature that the sources of a crate do not name only
-turns on features below: there it is checked, and not once more. `ci features` then runs the tests of the programs, and of
-all crates whose features its first step leaves out, with all features.",
+Warnings are denied: what is unused without a feature is found here. A feature that no attribute in the sources of a crate
+names only turns on features below: there it is checked, and not once more. `ci features` then runs the tests that see more
+with all features than the test command of the README does: unit tests, tests that name a feature, and those of other packages.",
     run,
 };
 
@@ -21,9 +25,10 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
     for member in members(house)?.iter().filter(|member| member.is_checked()) {
         check(house, &["-p", &member.name, "--no-default-features"])?;
-        let sources = format!("crates/{}", member.name);
+        let sources = format!("crates/{}/src", member.name);
         for feature in &member.features {
-            let named = ["-rqF", "--include=*.rs", &format!("feature = \"{feature}\""), &sources];
+            let attribute = format!("cfg.*feature = \"{feature}\"");
+            let named = ["-rq", "--include=*.rs", &attribute, &sources];
             if house.program("grep").args(&named).output().is_some() {
                 let alone = ["-p", &member.name, "--no-default-features", "--features", feature];
                 check(house, &alone)?;
@@ -31,6 +36,33 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Runs the tests that the test command of the README leaves out, or runs with fewer features.
+pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
+    let mut words: Vec<String> = ci_set().into_iter().map(str::to_owned).collect();
+    words.extend(["--lib", "--bins"].map(str::to_owned));
+    let manifest = fs::read_to_string(house.path("Cargo.toml"))?;
+    let tested = manifest.lines().find(|line| line.starts_with("default-members"));
+    let tested = tested.context("the workspace names no default members")?;
+    for member in members(house)?.iter().filter(|member| !HEAVY.contains(&member.name.as_str())) {
+        let folder = house.path(&format!("crates/{}/tests", member.name));
+        if !folder.is_dir() {
+            continue; // it has unit tests only
+        }
+        let is_tested = tested.contains(&format!("\"crates/{}\"", member.name));
+        for test in list(&folder)? {
+            let is_test = test.extension().is_some_and(|ending| ending == "rs");
+            let path = test.display().to_string();
+            let names_feature =
+                || house.program("grep").args(&["-rqF", "feature = \"", &path]).output().is_some();
+            if (is_test || test.join("main.rs").is_file()) && (!is_tested || names_feature()) {
+                let name = test.file_stem().context("a test has a name")?;
+                words.extend(["--test".to_owned(), name.display().to_string()]);
+            }
+        }
+    }
+    test::run(house, Args::from_words(&words.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
 /// Checks this selection; the crates of others that it has in common with another one are not
