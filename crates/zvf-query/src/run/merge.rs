@@ -1,46 +1,30 @@
-//! A collected answer with elements, assembled from bounded work units.
+//! An answer with elements, assembled from those of bounded work units.
 //!
 //! A vertex at which elements of several work units end is in each of their answers. The merged answer has it once, in
 //! storage order, and the elements in the order of an answer from a single work unit.
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use zvf_error::Result;
 use zvf_format::num::to_u64;
 use zvf_model::{Batch, Elements, Kind};
 
-use super::elements::{ElementAnswers, KeyedElements};
-use super::{Context, Purpose, WorkUnit, join};
-
-/// Answers `units` one after the other and merges their elements.
-pub(super) async fn collect_elements(
-    context: &Arc<Context>,
-    units: Vec<WorkUnit>,
-) -> Result<Batch> {
-    let mut all = Vec::new();
-    let (mut rows, mut bytes) = (0, 0);
-    let mut answers = ElementAnswers::new(context, Purpose::Collect, units);
-    while let Some(keyed) = answers.next().await? {
-        rows += to_u64(keyed.batch.len());
-        bytes += join::weight(&keyed.batch);
-        context.check_caps(rows, bytes)?;
-        all.push(keyed);
-    }
-    if all.is_empty() {
-        return context.empty().await;
-    }
-    merge(context, &all, &context.cell_order().await?)
-}
+use super::elements::ElementKeys;
+use super::{Context, Purpose, join};
 
 /// The place of each link cell in the order of elements, by segment and cell.
 type CellOrder = HashMap<(u64, u64), u64>;
 
 /// Merges answers: each stored vertex once, in storage order, and the vertices of cuts behind them.
-fn merge(context: &Context, units: &[KeyedElements], order: &CellOrder) -> Result<Batch> {
+pub(super) async fn merge(
+    context: &Context,
+    batches: &[Batch],
+    keys: &[ElementKeys],
+) -> Result<Batch> {
+    let order = context.cell_order().await?;
     let mut stored: Vec<(u64, usize, usize)> = Vec::new();
-    for (unit, keyed) in units.iter().enumerate() {
+    for (unit, keyed) in keys.iter().enumerate() {
         stored.extend(keyed.places.iter().enumerate().map(|(row, place)| (*place, unit, row)));
     }
     stored.sort_unstable();
@@ -54,26 +38,26 @@ fn merge(context: &Context, units: &[KeyedElements], order: &CellOrder) -> Resul
         }
     }
     let mut count = stored.len();
-    let mut numbers = Vec::with_capacity(units.len());
-    for (unit, keyed) in units.iter().enumerate() {
+    let mut numbers = Vec::with_capacity(keys.len());
+    for (unit, (batch, keyed)) in batches.iter().zip(keys).enumerate() {
         let number = |place: &u64| stored.partition_point(|(other, _, _)| other < place);
         let mut unit_numbers: Vec<usize> = keyed.places.iter().map(number).collect();
-        let cuts = keyed.places.len()..keyed.batch.len();
+        let cuts = keyed.places.len()..batch.len();
         unit_numbers.extend(count..count + cuts.len());
         count += cuts.len();
         picks.push((unit, cuts));
         numbers.push(unit_numbers);
     }
     drop(stored);
-    let batches: Vec<&Batch> = units.iter().map(|keyed| &keyed.batch).collect();
+    let batches: Vec<&Batch> = batches.iter().collect();
     let batch = join::pick_vertices(&batches, &picks)?;
-    // Each `KeyedElements` is made with a list of elements, so that the numbers of the work units are places here, too.
+    // An answer with keys has a list of elements, so that the numbers of the work units are places here, too.
     let lists: Vec<&Elements> = batches.iter().filter_map(|batch| batch.elements()).collect();
     // The order of each element, its work unit and its place there: the vertices of many elements are looked up twice, because
     // a list for each of them would take more memory than the answer.
     let elements = lists.iter().map(|elements| elements.len()).sum();
     let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(elements);
-    for (unit, (list, keyed)) in lists.iter().zip(units).enumerate() {
+    for (unit, (list, keyed)) in lists.iter().zip(keys).enumerate() {
         for (at, (element, key)) in list.iter().zip(&keyed.elements).enumerate() {
             // Those of a skeleton come in the order of their children; those that are no records come behind.
             let (first, second) = if context.kind == Kind::Skeleton {
