@@ -4,17 +4,14 @@
 //! after the other and joins them; streaming prefetches a few.
 
 mod chains;
-mod choose;
 mod columns;
 mod conditions;
 mod elements;
 mod execute;
 mod fetch;
-mod groups;
 mod join;
 mod joined_columns;
 mod levels;
-mod merge;
 mod numbered;
 mod object_selection;
 mod objects;
@@ -166,7 +163,12 @@ pub(crate) enum Purpose {
 }
 
 impl Context {
-    pub(crate) async fn new(query: Query, cache: Arc<LevelCache>, kind: Kind) -> Result<Self> {
+    pub(crate) async fn new(
+        query: Query,
+        cache: Arc<LevelCache>,
+        kind: Kind,
+        lenient: bool,
+    ) -> Result<Self> {
         let mode = query.mode_for(kind);
         let node = cache.level.node();
         if node.meta().stale().is_some() {
@@ -240,7 +242,6 @@ impl Context {
                 stray.check_rows(0)?; // names the chunk
             }
         }
-        let lenient = false;
         let context = Self {
             query,
             cache,

@@ -19,7 +19,7 @@ use zvf_model::{Batch, ObjectId};
 
 use super::elements::Answered;
 use super::fetch::check_end;
-use super::{Context, Purpose, Units, WorkUnit, contexts, join, merge};
+use super::{Context, Purpose, Units, WorkUnit, contexts, join};
 use crate::answer::{Answer, Counts, Missing, QueryStats};
 use crate::error::BadQuery;
 use crate::query::{Columns, Query};
@@ -127,7 +127,7 @@ async fn collect(context: &Arc<Context>) -> Result<(Batch, Completeness)> {
     let mut truncated = truncated.await?;
     let mut batch = match all_keys.as_slice() {
         [] => join::join_batches(context, batches).await?,
-        keys => merge::merge(context, &batches, keys).await?,
+        keys => join::merge_elements(context, &batches, keys).await?,
     };
     if batch.len() > max_rows {
         (batch, truncated) = (join::cut(&batch, max_rows)?, true);

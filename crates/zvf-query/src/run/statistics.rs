@@ -29,7 +29,7 @@ pub(crate) async fn statistics(
     let kind = cache.kind(kind)?;
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
     // Rows are rows, whatever joins them.
-    let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud).await?);
+    let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud, false).await?);
     let empty = context.empty().await?;
     let mut all = Statistics {
         level,
