@@ -14,6 +14,7 @@ use zvf_metadata::arrays::{GeometryIndex, Vertices};
 use zvf_store::{Caching, Cells, DenseArray, KeyTable};
 
 use crate::level::CellRows;
+use crate::open::row_width;
 use crate::{Column, LevelReader};
 
 /// One more geometry of a level.
@@ -113,14 +114,7 @@ impl ExtraGeometry {
         let Some(links) = &self.links else { return Ok(None) };
         let place = |error: Error| error.at_array(links.path());
         let columns = links.shape().get(1).copied().unwrap_or(1); // one axis: a number in each row
-        let width = u32::try_from(columns).map_err(|_too_wide| {
-            place(Error::new(
-                Class::LimitExceeded,
-                "columns",
-                Expected::AtMost(u32::MAX.into()),
-                columns,
-            ))
-        })?;
+        let width = row_width(Some(columns)).map_err(place)?;
         let column = Column::new(links.dtype(), width, links.read_all().await?);
         column.map(Some).map_err(|error| place(error.into()))
     }

@@ -6,7 +6,9 @@
 //! ```text
 //! link_policy, link_anchor   a family of links: its width, what it stores, where it leads
 //! link_rows                  one array of a family: the form of its rows
+//! older_links, older_leaves  a family of the versions before 0.9: links within chunks, and those between them
 //! references                 the rows of dense manifests that spans name
+//! column                     an attribute of vertices or fragments: the type of its values, and how many a row has
 //! ```
 
 use std::ops::Range;
@@ -15,11 +17,11 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zvf_error::{Error, Result};
 use zvf_format::grid::ChunkShape;
-use zvf_format::key::{Delta, Offsets};
+use zvf_format::key::{ChunkKey, Delta, Offsets};
 use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_format::{Class, Expected};
-use zvf_metadata::arrays::{LinkSegment, LinksFamily};
+use zvf_metadata::arrays::{Column as ColumnDoc, LinkSegment as SegmentDoc, LinksFamily};
 use zvf_metadata::{Dtype, DtypeKind, LinkStore, Object, Root, Token};
 use zvf_store::{DenseArray, LevelNode};
 
@@ -43,6 +45,8 @@ use zvf_store::{DenseArray, LevelNode};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFault {
+    /// A node cannot be read.
+    Node,
     /// A document does not parse.
     Document,
     /// Names, documents and arrays contradict each other.
@@ -51,6 +55,8 @@ pub enum OpenFault {
     Redundant,
     /// This build does not know it.
     Unsupported,
+    /// The names below a node cannot be listed.
+    Unlisted,
 }
 
 /// Takes a fault. Says whether to go on as if it were none.
@@ -61,11 +67,36 @@ pub type TakeFault<'a> = dyn FnMut(OpenFault, Error) -> Result<bool> + Send + 'a
 pub(crate) fn open_strictly<T>(
     open: impl FnOnce(&mut TakeFault<'_>) -> Result<Option<T>>,
 ) -> Result<T> {
-    let mut take = |fault, error| match fault {
-        OpenFault::Redundant => Ok(true),
-        OpenFault::Document | OpenFault::Contradiction | OpenFault::Unsupported => Err(error),
-    };
-    Ok(open(&mut take)?.expect("an opener returns nothing only after a fault"))
+    Ok(open(&mut first_fault)?.expect("an opener returns nothing only after a fault"))
+}
+
+/// Takes the first fault that readers do not do without as the error.
+pub(crate) fn first_fault(fault: OpenFault, error: Error) -> Result<bool> {
+    match fault {
+        OpenFault::Redundant | OpenFault::Unlisted => Ok(true),
+        OpenFault::Node
+        | OpenFault::Document
+        | OpenFault::Contradiction
+        | OpenFault::Unsupported => Err(error),
+    }
+}
+
+/// Returns the document of an attribute of vertices or fragments, the type of its values, and how many a row is said to have.
+///
+/// # Errors
+///
+/// Those of `take`.
+pub fn column(
+    attributes: &Object,
+    take: &mut TakeFault<'_>,
+) -> Result<Option<(ColumnDoc, Dtype, u64)>> {
+    let doc = ColumnDoc::parse(attributes.clone()).and_then(|doc| Ok((doc.dtype()?, doc)));
+    let Some((dtype, doc)) = ok_or_take(doc, OpenFault::Document, take)? else { return Ok(None) };
+    let width = doc.declared_columns().ok_or_else(|| {
+        Error::new(Class::LimitExceeded, "row_shape", "a product of 64 bits", "a larger one")
+    });
+    let width = ok_or_take(width, OpenFault::Document, take)?;
+    Ok(width.map(|width| (doc, dtype, width)))
 }
 
 /// Returns the policy that the document of a family states, at a level whose keys have `rank` numbers. Links to another
@@ -132,7 +163,7 @@ pub fn link_rows(
     attributes: &Object,
     take: &mut TakeFault<'_>,
 ) -> Result<Option<(RowShape, Body)>> {
-    let doc = LinkSegment::parse(attributes.clone()).and_then(|doc| Ok((doc.dtype()?, doc)));
+    let doc = SegmentDoc::parse(attributes.clone()).and_then(|doc| Ok((doc.dtype()?, doc)));
     let Some((dtype, doc)) = ok_or_take(doc, OpenFault::Document, take)? else { return Ok(None) };
     let is_intra = offsets.are_zero();
     let (width, delta) = (to_u64(policy.link_width()), i64::from(policy.delta().0));
@@ -163,6 +194,170 @@ pub fn link_rows(
     };
     let shape = RowShape::new(element, policy.link_width(), doc.has_perm.unwrap_or(perm))?;
     Ok(Some((shape, policy.body(is_intra))))
+}
+
+/// What the documents of a family before 0.9 say together.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OlderLinks {
+    /// Of the family: that of the links between chunks, or what follows from the other one.
+    pub doc: LinksFamily,
+    /// Of the links within chunks, where there are any of the width of the family.
+    pub within: Option<SegmentDoc>,
+    /// How those between chunks are stored.
+    pub between: OlderForm,
+}
+
+/// How links between chunks are stored before 0.9.
+#[derive(Clone, Debug)]
+pub enum OlderForm {
+    /// One blob of records that carry the chunks of their ends.
+    Blob(DenseArray),
+    /// A blob for each set of chunks: [`older_leaves`].
+    Leaves,
+    /// Cells that are named by the chunks of their ends, if there are any.
+    Cells,
+}
+
+/// Returns what the documents of the family `delta` say, whose groups have the name `name`; nothing where there are none.
+///
+/// # Errors
+///
+/// Those of `take`.
+pub async fn older_links(
+    level: &LevelNode,
+    (delta, name): (Delta, &str),
+    take: &mut TakeFault<'_>,
+) -> Result<Option<OlderLinks>> {
+    let [inner, outer] = ["links", "cross_chunk_links"].map(|group| format!("{group}/{name}"));
+    let place = |error: Error, name: &str| error.at_array(format!("{}/{name}", level.path()));
+    let group = level.group(&inner).await.map_err(|error| place(error, &inner));
+    let mut within = match ok_or_take(group, OpenFault::Node, take)?.flatten() {
+        Some(group) => {
+            let doc = SegmentDoc::parse(group.attributes);
+            let doc = doc.map_err(|error| place(error.into(), &inner));
+            ok_or_take(doc, OpenFault::Document, take)?
+        }
+        None => None,
+    };
+    let width = within.as_ref().and_then(|doc| doc.link_width);
+    let group = level.group(&outer).await.map_err(|error| place(error, &outer));
+    let group = ok_or_take(group, OpenFault::Node, take)?.flatten();
+    let doc = match (group.filter(|group| !group.attributes.is_empty()), width) {
+        (Some(group), _) => {
+            let doc = LinksFamily::parse_cross_chunk(group.attributes);
+            let doc = doc.map_err(|error| place(error.into(), &outer));
+            ok_or_take(doc, OpenFault::Document, take)?
+        }
+        (None, Some(width)) => {
+            Some(LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical))
+        }
+        (None, None) if within.is_none() => None,
+        (None, None) => {
+            let expected = "a number of endpoints";
+            let error = Error::new(Class::BadTag, "link_width", expected, "nothing");
+            take(OpenFault::Contradiction, place(error, &outer))?;
+            None
+        }
+    };
+    let Some(mut doc) = doc else { return Ok(None) };
+    let data = match doc.layout.as_deref() {
+        None => level.dense(&format!("{outer}/{DATA}")).await,
+        Some(PARTITIONED) => Ok(None),
+        Some(other) => {
+            take(OpenFault::Unsupported, place(Error::unsupported("layout", other), &outer))?;
+            return Ok(None);
+        }
+    };
+    let Some(data) = ok_or_take(data, OpenFault::Node, take)? else { return Ok(None) };
+    // Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks beside faces of 3 or 4 corners. A side that
+    // holds no record says nothing of the other.
+    if let Some(width) = width.filter(|width| *width != doc.link_width) {
+        let is_empty = match &data {
+            Some(data) => data.is_empty(),
+            None => level.children(&outer).await?.names.is_empty(),
+        };
+        if is_empty {
+            doc.link_width = width;
+        } else if level.children(&inner).await?.names.is_empty() {
+            within = None;
+        } else {
+            let what = "link_width of records between chunks, beside others within them";
+            let error = Error::new(Class::CountMismatch, what, width, doc.link_width);
+            take(OpenFault::Contradiction, place(error, &outer))?;
+            return Ok(None);
+        }
+    }
+    let between = match (data, &doc.layout) {
+        (Some(data), _) => OlderForm::Blob(data),
+        (None, Some(_)) => OlderForm::Leaves,
+        (None, None) => OlderForm::Cells,
+    };
+    Ok(Some(OlderLinks { doc, within, between }))
+}
+
+/// Lists the blobs `<chunk 0>/../<chunk K-1>/data` of the family `name`: the chunks that each is of, and its name.
+///
+/// # Errors
+///
+/// Those of `take`, and when the backend fails.
+pub async fn older_leaves(
+    level: &LevelNode,
+    name: &str,
+    policy: &LinkPolicy,
+    take: &mut TakeFault<'_>,
+) -> Result<Vec<(Vec<ChunkKey>, String)>> {
+    let mut open = vec![(format!("cross_chunk_links/{name}"), Vec::<ChunkKey>::new())];
+    let mut leaves = Vec::new();
+    while let Some((path, chunks)) = open.pop() {
+        let listing = level.children(&path).await?;
+        let place = |name: &str| format!("{}/{path}/{name}", level.path());
+        if !listing.complete {
+            let error = Error::new(Class::Unsupported, "names", "a listing", "none");
+            take(OpenFault::Unlisted, error.at_array(place("")))?;
+        }
+        for child in listing.names {
+            let below = format!("{path}/{child}");
+            if child == DATA && !chunks.is_empty() {
+                leaves.push((chunks.clone(), below));
+                continue;
+            }
+            let key = child.parse::<ChunkKey>().ok().filter(|_| chunks.len() < policy.link_width());
+            let is_next = |key: &ChunkKey| {
+                let is_behind = |last: &ChunkKey| last.components() < key.components();
+                key.rank() == policy.sid_ndim() && chunks.last().is_none_or(is_behind)
+            };
+            let mut goes_on = true;
+            if !key.as_ref().is_some_and(is_next) {
+                let (ends, axes) = (policy.link_width(), policy.sid_ndim());
+                let expected = format!("at most {ends} chunks of {axes} numbers, ascending");
+                let error = Error::new(Class::InvalidKey, "name", expected, "another");
+                let is_key = child.parse::<ChunkKey>().is_ok();
+                let fault = if is_key { OpenFault::Redundant } else { OpenFault::Contradiction };
+                goes_on = take(fault, error.at_array(place(&child)))?;
+            }
+            if let Some(key) = key.filter(|_| goes_on) {
+                open.push((below, chunks.iter().copied().chain([key]).collect()));
+            }
+        }
+    }
+    leaves.sort_by(|(a, _), (b, _)| {
+        a.iter().map(ChunkKey::components).cmp(b.iter().map(ChunkKey::components))
+    });
+    Ok(leaves)
+}
+
+/// Returns the policy of the links within chunks before 0.9, and the form of their rows of integers of this type: all ends
+/// have the key of the cell, whatever the chunks of the other level measure.
+///
+/// # Errors
+///
+/// When there are no such rows.
+pub fn older_rows(policy: LinkPolicy, dtype: Dtype) -> Result<(LinkPolicy, RowShape, Body)> {
+    let shape = RowShape::new(link_integer(dtype)?, policy.link_width(), false)?;
+    let body = if policy.delta() == Delta::SAME { Body::Flat } else { Body::Inline };
+    let same = policy.with_delta(policy.delta(), Anchor::identity(policy.sid_ndim())?)?;
+    Ok((same, shape, body))
 }
 
 /// Returns the type of the numbers in a row of links.
@@ -232,6 +427,12 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>> {
     Ok(start..end)
 }
 
+/// Returns how many values a row has, as 32 bits count them; `None` is more than 64 bits count.
+pub(crate) fn row_width(width: Option<u64>) -> Result<u32> {
+    let (what, width) = ("values of a row", width.unwrap_or(u64::MAX));
+    u32::try_from(width).map_err(|_too_wide| Error::limit(what, u32::MAX.into(), width))
+}
+
 fn ok_or_take<T>(
     opened: Result<T, impl Into<Error>>,
     fault: OpenFault,
@@ -243,6 +444,9 @@ fn ok_or_take<T>(
     }
 }
 
+/// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
+const PARTITIONED: &str = "partitioned_v1";
+const DATA: &str = "data";
 /// Rows between two spans that are read rather than left out.
 const GAP: u64 = 1024;
 /// Pieces that are read at once.

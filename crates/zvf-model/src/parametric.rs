@@ -11,12 +11,13 @@
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Locate as _, Result};
+use zvf_format::Class;
 use zvf_format::num::usize_from_u32;
-use zvf_format::{Class, Expected};
 use zvf_metadata::Object;
 use zvf_metadata::arrays::{ParametricArray, ParametricTypes};
 use zvf_store::{DenseArray, Listing, Store};
 
+use crate::open::row_width;
 use crate::{Column, Groups, RowAttribute};
 
 /// The parametric objects of a store; cheap to clone.
@@ -97,14 +98,7 @@ impl Parametric {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
         let place = |error: Error| error.at_array(objects.path());
         let width = objects.shape().get(1).copied().unwrap_or(1); // one axis: the type without coefficients
-        let width = u32::try_from(width).map_err(|_too_wide| {
-            place(Error::new(
-                Class::LimitExceeded,
-                "columns",
-                Expected::AtMost(u32::MAX.into()),
-                width,
-            ))
-        })?;
+        let width = row_width(Some(width)).map_err(place)?;
         let rows = Column::new(objects.dtype(), width, objects.read_all().await?)
             .map_err(|error| place(error.into()))?;
         let doc = ParametricArray::parse(objects.attributes().clone())

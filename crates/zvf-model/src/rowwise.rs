@@ -16,11 +16,11 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use zvf_error::{Error, Result};
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
-use zvf_format::{Class, Expected};
 use zvf_metadata::arrays::{Absence, Rows as Doc};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_store::DenseArray;
 
+use crate::open::row_width;
 use crate::{Column, ColumnBuilder, Field, Value};
 
 /// One attribute of objects or groups; cheap to clone.
@@ -79,14 +79,7 @@ impl RowAttribute {
         let doc = Doc::parse(array.attributes().clone()).map_err(|error| place(error.into()))?;
         let columns = array.shape().get(1..).unwrap_or_default(); // of one axis: one value a row
         let width = columns.iter().try_fold(1_u64, |all, n| all.checked_mul(*n));
-        let width = width.and_then(|width| u32::try_from(width).ok()).ok_or_else(|| {
-            place(Error::new(
-                Class::LimitExceeded,
-                "values of a row",
-                Expected::AtMost(u32::MAX.into()),
-                "more",
-            ))
-        })?;
+        let width = row_width(width).map_err(place)?;
         Column::empty(array.dtype(), width).map_err(|error| place(error.into()))?;
         let absence = doc.absence();
         let text = |key: &str| doc.extras.get(key).and_then(|text| text.as_str()).map(Into::into);

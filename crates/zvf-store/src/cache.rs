@@ -51,14 +51,6 @@ pub enum Caching {
     Once,
 }
 
-/// Whether what is fetched is kept for later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    Yes,
-    /// A scan must evict nothing.
-    No,
-}
-
 /// The cache of one handle.
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -100,7 +92,7 @@ impl Cache {
         &self,
         array: u32,
         slots: &[Option<u64>],
-        keep: Keep,
+        caching: Caching,
         fetch: impl Fn(Vec<usize>) -> F,
     ) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = vec![None; slots.len()];
@@ -112,7 +104,7 @@ impl Cache {
                 let mut fetched = fetch(places).await;
                 let found = fetched.len();
                 fetched.resize_with(count, || Err(too_few_error(count, found)));
-                claims.publish(fetched, keep, &mut answers);
+                claims.publish(fetched, caching, &mut answers);
             }
             let mut abandoned = false;
             for (at, mut flight) in waits {
@@ -218,11 +210,11 @@ struct Claim {
 
 impl Claims<'_> {
     /// Hands `fetched` to those who wait, and keeps what may be kept.
-    fn publish(mut self, fetched: Vec<Answer>, keep: Keep, answers: &mut [Option<Answer>]) {
+    fn publish(mut self, fetched: Vec<Answer>, caching: Caching, answers: &mut [Option<Answer>]) {
         let mut state = self.cache.state();
         // After a clear the slots may belong to another batch by now.
         let current = state.age == self.age;
-        let keep = current && keep == Keep::Yes;
+        let keep = current && caching == Caching::Keep;
         let claimed = std::mem::take(&mut self.claimed);
         for (claim, answer) in claimed.iter().zip(&fetched) {
             let Some(slot) = claim.slot else { continue };
@@ -317,6 +309,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
+    use super::Caching::{Keep, Once};
     use super::*;
 
     fn slots(numbers: impl IntoIterator<Item = u64>) -> Vec<Option<u64>> {
@@ -342,7 +335,7 @@ mod tests {
     }
 
     /// Reads `numbers`, and returns the answers and the fetched numbers.
-    async fn read_slots(cache: &Cache, keep: Keep, numbers: &[u64]) -> (Vec<String>, Vec<u64>) {
+    async fn read_slots(cache: &Cache, keep: Caching, numbers: &[u64]) -> (Vec<String>, Vec<u64>) {
         let slots = slots(numbers.iter().copied());
         let fetched = Mutex::new(Vec::new());
         let answers = cache
@@ -361,7 +354,7 @@ mod tests {
     #[tokio::test]
     async fn held_slots_are_not_fetched() {
         let cache = Cache::new(1 << 20);
-        let yes = Keep::Yes;
+        let yes = Keep;
         assert_eq!(read_slots(&cache, yes, &[]).await, (vec![], vec![]));
         assert_eq!(read_slots(&cache, yes, &[1, 2]).await, (all(&[1, 2]), vec![1, 2]));
         assert_eq!(read_slots(&cache, yes, &[3, 2, 1]).await, (all(&[3, 2, 1]), vec![3]));
@@ -372,7 +365,7 @@ mod tests {
         let refused = all(&["LimitExceeded"]);
         assert_eq!(read_slots(&cache, yes, &[13]).await, (refused.clone(), vec![13]));
         assert_eq!(read_slots(&cache, yes, &[13]).await, (refused, vec![13]));
-        assert_eq!(read_slots(&cache, Keep::No, &[5, 1]).await, (all(&[5, 1]), vec![5]));
+        assert_eq!(read_slots(&cache, Once, &[5, 1]).await, (all(&[5, 1]), vec![5]));
         assert_eq!(read_slots(&cache, yes, &[5]).await, (all(&[5]), vec![5]));
         assert_eq!(cache.bytes(), 5 + 6 * ENTRY_OVERHEAD_BYTES);
         cache.clear();
@@ -386,7 +379,7 @@ mod tests {
         for array in [1, 2] {
             let fetch =
                 |_| async move { vec![Ok(Some(Bytes::from(array.to_string().into_bytes())))] };
-            let answers = cache.read_many(array, &[Some(7)], Keep::Yes, fetch).await;
+            let answers = cache.read_many(array, &[Some(7)], Keep, fetch).await;
             assert_eq!(to_texts(&answers), [array.to_string()]);
         }
     }
@@ -395,16 +388,16 @@ mod tests {
     async fn evicts_the_oldest_unused_entry() {
         let cache = Cache::new(3 * (ENTRY_OVERHEAD_BYTES + 1));
         for n in [1, 2, 3] {
-            read_slots(&cache, Keep::Yes, &[n]).await;
+            read_slots(&cache, Keep, &[n]).await;
         }
-        read_slots(&cache, Keep::Yes, &[1]).await;
-        read_slots(&cache, Keep::Yes, &[4]).await; // 1 was used, so 2 is evicted
+        read_slots(&cache, Keep, &[1]).await;
+        read_slots(&cache, Keep, &[4]).await; // 1 was used, so 2 is evicted
         assert_eq!(cache.bytes(), 3 * (ENTRY_OVERHEAD_BYTES + 1));
-        assert_eq!(read_slots(&cache, Keep::No, &[1, 2, 3, 4]).await.1, [2]);
+        assert_eq!(read_slots(&cache, Once, &[1, 2, 3, 4]).await.1, [2]);
         for max_bytes in [0, ENTRY_OVERHEAD_BYTES] {
             let none = Cache::new(max_bytes);
-            assert_eq!(read_slots(&none, Keep::Yes, &[1]).await.1, [1]);
-            assert_eq!((read_slots(&none, Keep::Yes, &[1]).await.1, none.bytes()), (vec![1], 0));
+            assert_eq!(read_slots(&none, Keep, &[1]).await.1, [1]);
+            assert_eq!((read_slots(&none, Keep, &[1]).await.1, none.bytes()), (vec![1], 0));
         }
     }
 
@@ -414,10 +407,10 @@ mod tests {
         let large = Bytes::from(vec![7; 1 << 20]);
         let part = large.slice(5..15);
         let slots = slots([1]);
-        cache.read_many(1, &slots, Keep::Yes, |_| async { vec![Ok(Some(part.clone()))] }).await;
+        cache.read_many(1, &slots, Keep, |_| async { vec![Ok(Some(part.clone()))] }).await;
         drop(part);
         assert!(large.is_unique());
-        let answers = cache.read_many(1, &slots, Keep::Yes, |_| async { vec![] }).await;
+        let answers = cache.read_many(1, &slots, Keep, |_| async { vec![] }).await;
         assert_eq!(answers[0].as_ref().unwrap().as_ref().unwrap(), &[7; 10][..]);
     }
 
@@ -435,7 +428,7 @@ mod tests {
                         slots.reverse();
                     }
                     let answers = cache
-                        .read_many(1, &slots, Keep::Yes, |places| {
+                        .read_many(1, &slots, Keep, |places| {
                             fetches.fetch_add(places.len(), Ordering::Relaxed);
                             let answers =
                                 places.into_iter().map(|at| slot_content(slots[at])).collect();
@@ -463,20 +456,20 @@ mod tests {
             let cache = Arc::clone(&cache);
             async move {
                 let pending_fetch = |_| std::future::pending::<Vec<Answer>>();
-                cache.read_many(1, &slots([1, 2]), Keep::Yes, pending_fetch).await;
+                cache.read_many(1, &slots([1, 2]), Keep, pending_fetch).await;
             }
         });
         tokio::task::yield_now().await;
         let waiting = tokio::spawn({
             let cache = Arc::clone(&cache);
-            async move { read_slots(&cache, Keep::Yes, &[2, 3]).await }
+            async move { read_slots(&cache, Keep, &[2, 3]).await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!waiting.is_finished());
         hanging.abort();
         let answer = tokio::time::timeout(Duration::from_secs(9), waiting).await;
         assert_eq!(answer.unwrap().unwrap(), (all(&[2, 3]), vec![3, 2]));
-        assert_eq!(read_slots(&cache, Keep::Yes, &[1, 2, 3]).await.1, [1]);
+        assert_eq!(read_slots(&cache, Keep, &[1, 2, 3]).await.1, [1]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -489,15 +482,15 @@ mod tests {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     vec![Ok(Some(Bytes::from_static(b"old")))]
                 };
-                to_texts(&cache.read_many(1, &slots([1]), Keep::Yes, old).await)
+                to_texts(&cache.read_many(1, &slots([1]), Keep, old).await)
             }
         });
         tokio::task::yield_now().await;
         cache.clear();
         // A request before the old fetch returns starts a new fetch.
-        assert_eq!(read_slots(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![1]));
+        assert_eq!(read_slots(&cache, Keep, &[1]).await, (all(&[1]), vec![1]));
         assert_eq!(slow.await.unwrap(), ["old"]);
-        assert_eq!(read_slots(&cache, Keep::Yes, &[1]).await, (all(&[1]), vec![]));
+        assert_eq!(read_slots(&cache, Keep, &[1]).await, (all(&[1]), vec![]));
     }
 
     #[tokio::test]
@@ -508,7 +501,7 @@ mod tests {
                 assert_eq!(places, [0, 1]);
                 vec![Ok(None), Ok(Some(Bytes::from_static(b"x")))]
             };
-            let answers = cache.read_many(1, &[None, None], Keep::Yes, fetch).await;
+            let answers = cache.read_many(1, &[None, None], Keep, fetch).await;
             assert_eq!(to_texts(&answers), ["absent", "x"]);
         }
         assert_eq!(cache.bytes(), 0);
@@ -517,8 +510,7 @@ mod tests {
     #[tokio::test]
     async fn a_fetch_that_answers_too_little_is_an_error() {
         let cache = Cache::new(0);
-        let answers =
-            cache.read_many(1, &slots([1, 2]), Keep::Yes, |_| async { vec![Ok(None)] }).await;
+        let answers = cache.read_many(1, &slots([1, 2]), Keep, |_| async { vec![Ok(None)] }).await;
         assert_eq!(to_texts(&answers), ["absent", "CountMismatch"]);
     }
 
@@ -534,7 +526,7 @@ mod tests {
                     for _ in 0..3000 {
                         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                         let numbers = [x >> 58, (x >> 50) & 63, (x >> 40) & 63];
-                        let answers = runtime.block_on(read_slots(cache, Keep::Yes, &numbers)).0;
+                        let answers = runtime.block_on(read_slots(cache, Keep, &numbers)).0;
                         let expected: Vec<_> =
                             slots(numbers).into_iter().map(slot_content).collect();
                         assert_eq!(answers, to_texts(&expected));

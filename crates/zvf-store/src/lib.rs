@@ -95,7 +95,7 @@ pub use cache::Caching;
 pub use codec::{CodecPipeline, Partial};
 pub use file::RangedFile;
 pub use key::Key;
-pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows};
+pub use layout::{Cells, DenseArray, KeyFinder, KeyTable, Rows, name_chunk, parse_chunk_name};
 pub use level::LevelNode;
 pub use lone::LoneArray;
 pub use node::{Entries, Listing};

@@ -19,7 +19,7 @@ use loom::thread;
 use crate::OpenOptions;
 use crate::budget::Budget;
 use crate::build::MemoryLimiter;
-use crate::cache::{Answer, Cache, Keep};
+use crate::cache::{Answer, Cache, Caching};
 use crate::place::Place;
 
 /// Runs `model` in every order in which threads are interrupted at most three times where they need not be.
@@ -92,7 +92,7 @@ fn ask(cache: &Cache, slots: [u64; 2], fetched: &[AtomicUsize; 3]) {
         };
         places.into_iter().map(answer).collect::<Vec<Answer>>()
     };
-    let answers = block_on(cache.read_many(1, &asked, Keep::Yes, fetch));
+    let answers = block_on(cache.read_many(1, &asked, Caching::Keep, fetch));
     for (slot, answer) in slots.iter().zip(answers) {
         assert_eq!(answer.unwrap().unwrap(), [u8::try_from(*slot).unwrap()][..]);
     }
@@ -122,7 +122,8 @@ fn a_fetch_that_is_dropped_is_done_by_whoever_waits() {
             let cache = Arc::clone(&cache);
             thread::spawn(move || {
                 let never = |_| std::future::pending::<Vec<Answer>>();
-                let mut read = Box::pin(cache.read_many(1, &[Some(1), Some(2)], Keep::Yes, never));
+                let mut read =
+                    Box::pin(cache.read_many(1, &[Some(1), Some(2)], Caching::Keep, never));
                 block_on(async { drop(poll_immediate(read.as_mut()).await) });
                 thread::yield_now();
                 drop(read);
@@ -148,7 +149,7 @@ fn fetches_before_a_clear_are_not_answered_after_it() {
                 thread::yield_now();
                 vec![Ok(Some(Bytes::copy_from_slice(&found.to_le_bytes())))]
             };
-            let mut answers = block_on(cache.read_many(1, &[Some(7)], Keep::Yes, fetch));
+            let mut answers = block_on(cache.read_many(1, &[Some(7)], Caching::Keep, fetch));
             answers.pop().unwrap().unwrap().unwrap()
         };
         let early = {

@@ -174,7 +174,7 @@ impl fmt::Debug for VersionsHook {
 }
 
 /// How long a handle waits for a remote store, and how often it retries: one of two presets, or one with other
-/// numbers.
+/// numbers. Waits of zero, and of more than a year, are refused when a store is opened.
 ///
 /// ```text
 ///                      INTERACTIVE    BATCH
@@ -192,31 +192,27 @@ impl fmt::Debug for VersionsHook {
 ///
 /// use zvf_store::{OpenOptions, Timeouts};
 ///
-/// let timeouts = Timeouts::INTERACTIVE
-///     .with_first_byte(Duration::from_millis(500))?
-///     .with_max_tries(2)?
-///     .with_total(Duration::from_secs(2))?;
+/// let timeouts = Timeouts { total: Duration::from_secs(2), ..Timeouts::INTERACTIVE };
 /// let options = OpenOptions { timeouts, ..OpenOptions::default() };
 /// # assert_ne!(options.timeouts, Timeouts::INTERACTIVE);
-/// assert!(Timeouts::BATCH.with_total(Duration::ZERO).is_err());
-/// # Ok::<(), zvf_error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// How long opening a connection may take.
-    pub(crate) connect: Duration,
-    /// How long a reply may take to begin.
-    pub(crate) first_byte: Duration,
+    /// How long opening a connection may take. `connect_timeout` of the environment and of the storage options, where
+    /// one is given, goes before it.
+    pub connect: Duration,
+    /// How long a reply may take to begin. One that is longer than `total` is cut off by that, like the next.
+    pub first_byte: Duration,
     /// How long the body of a reply, or an upload, may take; longer ones get a second more for every `min_bytes_per_second`.
-    pub(crate) request: Duration,
+    pub request: Duration,
     /// The slowest speed that is waited for.
-    pub(crate) min_bytes_per_second: NonZeroU64,
+    pub min_bytes_per_second: NonZeroU64,
     /// How often one request is sent, the first time included.
-    pub(crate) max_tries: NonZeroU32,
+    pub max_tries: NonZeroU32,
     /// The longest pause between two tries, unless the store asks for a longer one.
-    pub(crate) max_pause: Duration,
+    pub max_pause: Duration,
     /// How long all tries of one request may take together; long bodies get a second more for every `min_bytes_per_second`.
-    pub(crate) total: Duration,
+    pub total: Duration,
 }
 
 impl Timeouts {
@@ -245,85 +241,29 @@ impl Timeouts {
     /// The longest wait that is accepted anywhere: a year.
     pub const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-    /// Returns the same with another limit for opening a connection. `connect_timeout` of the environment and of the
-    /// storage options, where one is given, goes before it.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_connect(self, connect: Duration) -> Result<Self> {
-        Ok(Self { connect: check_wait("connect", connect)?, ..self })
-    }
-
-    /// Returns the same with another limit for the begin of a reply. One that is longer than `total` is cut
-    /// off by that.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_first_byte(self, first_byte: Duration) -> Result<Self> {
-        Ok(Self { first_byte: check_wait("first_byte", first_byte)?, ..self })
-    }
-
-    /// Returns the same with another limit for the body of a reply and for an upload. One that is longer than
-    /// `total` is cut off by that.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_request(self, request: Duration) -> Result<Self> {
-        Ok(Self { request: check_wait("request", request)?, ..self })
-    }
-
-    /// Returns the same with another slowest speed.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` when it is zero: such a body never ends.
-    pub fn with_min_bytes_per_second(self, bytes: u64) -> Result<Self> {
-        match NonZeroU64::new(bytes) {
-            Some(min_bytes_per_second) => Ok(Self { min_bytes_per_second, ..self }),
-            None => Err(refuse_timeout("min_bytes_per_second", "at least 1", 0)),
-        }
-    }
-
-    /// Returns the same with another number of tries. 1 sends nothing again.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` when it is zero: then nothing would be sent.
-    pub fn with_max_tries(self, tries: u32) -> Result<Self> {
-        match NonZeroU32::new(tries) {
-            Some(max_tries) => Ok(Self { max_tries, ..self }),
-            None => Err(refuse_timeout("max_tries", "at least 1", 0)),
-        }
-    }
-
-    /// Returns the same with another longest pause between tries. Zero asks again at once.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` when it is longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_max_pause(self, max_pause: Duration) -> Result<Self> {
-        let max_pause = match max_pause.is_zero() {
-            true => max_pause,
-            false => check_wait("max_pause", max_pause)?,
+    /// Refuses waits that are zero or longer than [`MAX_WAIT`](Self::MAX_WAIT). A pause of zero asks again at once.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self { connect, first_byte, request, total, max_pause, .. } = *self;
+        let waits = [
+            ("connect", connect, false),
+            ("first_byte", first_byte, false),
+            ("request", request, false),
+            ("total", total, false),
+            ("max_pause", max_pause, true),
+        ];
+        let is_odd = |(_, wait, may_be_none): &(_, Duration, bool)| {
+            wait.is_zero() && !may_be_none || *wait > Self::MAX_WAIT
         };
-        Ok(Self { max_pause, ..self })
-    }
-
-    /// Returns the same with another limit for all tries.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` when it is zero or longer than [`MAX_WAIT`](Self::MAX_WAIT).
-    pub fn with_total(self, total: Duration) -> Result<Self> {
-        Ok(Self { total: check_wait("total", total)?, ..self })
+        waits.iter().find(|wait| is_odd(wait)).map_or(Ok(()), |(name, wait, _)| {
+            let rule = "more than nothing and at most 365 days";
+            let found = quote(&format!("{wait:?}"));
+            Err(Error::new(Class::InvalidArgument, *name, rule, found))
+        })
     }
 
     /// Returns how long the body of a reply of `len` bytes may take.
     pub(crate) fn body(&self, len: u64) -> Duration {
-        self.request + self.transfer(len)
+        self.request.saturating_add(self.transfer(len))
     }
 
     /// Returns how long `len` bytes take at the slowest speed that is waited for.
@@ -345,20 +285,6 @@ impl Default for Timeouts {
     }
 }
 
-fn check_wait(name: &'static str, wait: Duration) -> Result<Duration> {
-    match !wait.is_zero() && wait <= Timeouts::MAX_WAIT {
-        true => Ok(wait),
-        false => {
-            let rule = "more than nothing and at most 365 days";
-            Err(refuse_timeout(name, rule, quote(&format!("{wait:?}"))))
-        }
-    }
-}
-
-fn refuse_timeout(name: &'static str, rule: &'static str, found: impl fmt::Display) -> Error {
-    Error::new(Class::InvalidArgument, name, rule, found)
-}
-
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MIB: u64 = 1 << 20;
 
@@ -369,8 +295,8 @@ mod tests {
     #[test]
     fn timeouts_of_bodies_follow_their_length() {
         let (interactive, batch) = (Timeouts::INTERACTIVE, Timeouts::BATCH);
-        let slow = batch.with_min_bytes_per_second(1).unwrap();
-        let slow = slow.with_request(Timeouts::MAX_WAIT).unwrap();
+        let request = Timeouts::MAX_WAIT;
+        let slow = Timeouts { min_bytes_per_second: NonZeroU64::MIN, request, ..batch };
         for (timeouts, len, seconds) in [
             (interactive, 0, 10),
             (interactive, (4 << 20) - 1, 10),
@@ -386,8 +312,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let timeouts = Timeouts::BATCH.with_max_pause(Timeouts::MAX_WAIT).unwrap();
-        let none = Timeouts::BATCH.with_max_pause(Duration::ZERO).unwrap();
+        let timeouts = Timeouts { max_pause: Timeouts::MAX_WAIT, ..Timeouts::BATCH };
+        let none = Timeouts { max_pause: Duration::ZERO, ..Timeouts::BATCH };
         for (tried, quick, slow, longest) in [
             (1, 100, 100, 100),
             (2, 200, 200, 200),
@@ -408,23 +334,21 @@ mod tests {
         let (valid, none) = (Timeouts::INTERACTIVE, Duration::ZERO);
         let too_long = Timeouts::MAX_WAIT + Duration::from_nanos(1);
         let rule = "expected more than nothing and at most 365 days";
-        for (answer, message) in [
-            (valid.with_connect(none), format!("connect: {rule}, found \"0ns\"")),
-            (valid.with_first_byte(none), format!("first_byte: {rule}, found \"0ns\"")),
-            (valid.with_request(none), format!("request: {rule}, found \"0ns\"")),
-            (valid.with_total(none), format!("total: {rule}, found \"0ns\"")),
-            (valid.with_total(too_long), format!("total: {rule}, found \"31536000.000000001s\"")),
+        for (timeouts, message) in [
+            (Timeouts { connect: none, ..valid }, format!("connect: {rule}, found \"0ns\"")),
+            (Timeouts { first_byte: none, ..valid }, format!("first_byte: {rule}, found \"0ns\"")),
+            (Timeouts { request: none, ..valid }, format!("request: {rule}, found \"0ns\"")),
+            (Timeouts { total: none, ..valid }, format!("total: {rule}, found \"0ns\"")),
             (
-                valid.with_max_pause(too_long),
+                Timeouts { total: too_long, ..valid },
+                format!("total: {rule}, found \"31536000.000000001s\""),
+            ),
+            (
+                Timeouts { max_pause: too_long, ..valid },
                 format!("max_pause: {rule}, found \"31536000.000000001s\""),
             ),
-            (valid.with_max_tries(0), "max_tries: expected at least 1, found 0".to_owned()),
-            (
-                valid.with_min_bytes_per_second(0),
-                "min_bytes_per_second: expected at least 1, found 0".to_owned(),
-            ),
         ] {
-            let error = answer.unwrap_err();
+            let error = timeouts.check().unwrap_err();
             assert_eq!(error.class(), Class::InvalidArgument);
             assert!(error.to_string().contains(&message), "{error}");
         }

@@ -10,7 +10,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{LayoutFamily, Node, Root};
 
 use crate::budget::Budget;
-use crate::cache::{Answer, Cache, Caching, Keep};
+use crate::cache::Cache;
 use crate::codec::Caps;
 use crate::docs::{Docs, NodeOutline};
 use crate::key::Key;
@@ -60,22 +60,6 @@ impl Shared {
         let buffers = to_u64(rayon::current_num_threads()) * CHUNKS_PER_THREAD;
         let share = self.budget.max_bytes() / buffers; // a pool has threads
         Caps { chunk, thread: share.max(MIN_SHARE_BYTES), batch: self.budget.max_bytes() }
-    }
-
-    /// Returns what is in each of `slots` of array `id`: from the cache, or from `fetch`, which answers for the
-    /// places in `slots` it is given.
-    pub(crate) async fn read_through_cache<F: Future<Output = Vec<Answer>>>(
-        &self,
-        id: u32,
-        slots: &[Option<u64>],
-        caching: Caching,
-        fetch: impl Fn(Vec<usize>) -> F,
-    ) -> Vec<Answer> {
-        let keep = match caching {
-            Caching::Keep => Keep::Yes,
-            Caching::Once => Keep::No,
-        };
-        self.cache.read_many(id, slots, keep, fetch).await
     }
 }
 

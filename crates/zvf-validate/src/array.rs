@@ -12,11 +12,12 @@
 
 use std::sync::Arc;
 
-use zvf_error::{Error, Result};
+use zvf_error::Result;
 use zvf_format::Class;
+use zvf_format::grid::Grid;
 use zvf_format::key::{ChunkKey, ChunkPath};
-use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, DataTypeKind, LayoutFamily, Node};
-use zvf_store::{Cells, KeyTable, LevelNode};
+use zvf_metadata::{ArrayDoc, ChunkKeyEncoding, DataTypeKind, KeyList, LayoutFamily, Node};
+use zvf_store::{Cells, KeyTable, LevelNode, name_chunk, parse_chunk_name};
 
 use crate::finding::is_content;
 use crate::rules::{C, M, S};
@@ -63,18 +64,20 @@ impl ChunkArray {
                 return Ok(None);
             }
             encoding(run, &path, doc);
-            let Some(origin) = origin(run, &path, doc) else { return Ok(None) };
-            native = Some((doc, origin));
+            native = Some(doc);
         }
         let cells = level.cells(name).await;
-        let class = cells.as_ref().err().map(Error::class);
-        let rule = if class == Some(Class::BadTag) { S[15] } else { S[17] };
+        let rule = match &cells {
+            Err(error) if error.class() == Class::BadTag => S[15],
+            Err(error) if error.what() == Some("chunk_grid_origin") => M[18],
+            _ => S[17],
+        };
         let Some(cells) = run.take(rule, &path, cells)?.flatten() else { return Ok(None) };
         run.checked.arrays += 1;
         let mut array = Self { path, cells, keys: Arc::default(), recorded: native.is_some() };
-        match native {
-            Some((doc, origin)) => array.list_native_chunks(run, doc, &origin).await?,
-            None => array.list_chunk_folders(run).await?,
+        match (native, array.cells.grid().copied()) {
+            (Some(doc), Some(grid)) => array.list_native_chunks(run, doc, &grid).await?,
+            _ => array.list_chunk_folders(run).await?,
         }
         Ok(Some(array))
     }
@@ -84,11 +87,10 @@ impl ChunkArray {
         &mut self,
         run: &mut Validation,
         doc: &ArrayDoc,
-        origin: &[i64],
+        grid: &Grid,
     ) -> Result<()> {
-        let grid = Grid { origin, shape: &doc.shape };
         match &doc.nonempty_chunks {
-            Some(_) => self.keys = Arc::new(parse_recorded_keys(run, &self.path, doc, &grid)),
+            Some(list) => self.keys = Arc::new(parse_recorded_keys(run, &self.path, list, grid)),
             None => {
                 let expected = "the keys of the chunks";
                 let finding = C[28].at(&self.path);
@@ -102,19 +104,21 @@ impl ChunkArray {
         let plain = !sharded && doc.codecs.len() == 1;
         let (mut hidden, mut misnamed) = (Vec::new(), None);
         for (name, size) in files {
-            match chunk_index(&name, doc.chunk_key_encoding) {
+            let index = |encoding| parse_chunk_name(encoding, &name);
+            let has_item = |index: &ChunkPath| has_item(grid, index.index(), &doc.chunk_shape);
+            match index(doc.chunk_key_encoding) {
                 None if name == "zarr.json" => {}
-                None if ENCODINGS.iter().any(|other| {
-                    chunk_index(&name, *other).is_some_and(|i| grid.has_item(&i, &doc.chunk_shape))
-                }) =>
+                None if ENCODINGS
+                    .iter()
+                    .any(|other| index(*other).as_ref().is_some_and(has_item)) =>
                 {
                     let (count, _) = misnamed.get_or_insert((0_u64, name));
                     *count += 1;
                 }
-                Some(index) if grid.has_item(&index, &doc.chunk_shape) => {
+                Some(index) if has_item(&index) => {
                     // Eight bytes frame nothing.
                     let empty = plain && size == EMPTY_CELL_BYTES;
-                    let key = grid.key(&index).filter(|key| self.keys.find(key).is_none());
+                    let key = grid.key(index.index()).filter(|key| self.keys.find(key).is_none());
                     hidden.extend(key.filter(|_| !sharded && !empty));
                 }
                 Some(_) => {
@@ -185,26 +189,9 @@ pub(crate) fn encoding(run: &mut Validation, path: &str, doc: &ArrayDoc) {
     }
 }
 
-/// Returns the index of the chunk that a file of this name is, under an encoding.
-fn chunk_index(name: &str, encoding: ChunkKeyEncoding) -> Option<Vec<u64>> {
-    let numbers = |text: &str, separator: char| -> Option<Vec<u64>> {
-        text.split(separator).map(|n| n.parse().ok()).collect()
-    };
-    match encoding {
-        ChunkKeyEncoding::Default => Some(name.parse::<ChunkPath>().ok()?.index().to_vec()),
-        ChunkKeyEncoding::DefaultDots => numbers(name.strip_prefix("c.")?, '.'),
-        ChunkKeyEncoding::V2Dots => numbers(name, '.'),
-        ChunkKeyEncoding::V2Slashes => numbers(name, '/'),
-    }
-}
-
-const fn example(encoding: ChunkKeyEncoding) -> &'static str {
-    match encoding {
-        ChunkKeyEncoding::Default => "c/0/1",
-        ChunkKeyEncoding::DefaultDots => "c.0.1",
-        ChunkKeyEncoding::V2Dots => "0.1",
-        ChunkKeyEncoding::V2Slashes => "0/1",
-    }
+/// Returns how the encoding spells a chunk.
+fn example(encoding: ChunkKeyEncoding) -> String {
+    name_chunk(encoding, &[0, 1])
 }
 
 const ENCODINGS: [ChunkKeyEncoding; 4] = [
@@ -278,70 +265,15 @@ async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u
     }
 }
 
-/// The grid of one array.
-struct Grid<'a> {
-    origin: &'a [i64],
-    shape: &'a [u64],
-}
-
-impl Grid<'_> {
-    /// Returns whether chunk `index`, of chunks of this shape, contains an item of the grid.
-    fn has_item(&self, index: &[u64], chunk: &[u64]) -> bool {
-        let axes = index.iter().zip(self.shape).zip(chunk);
-        index.len() == self.shape.len()
-            && axes
-                .into_iter()
-                .all(|((index, extent), chunk)| *index < extent.div_ceil((*chunk).max(1)))
-    }
-
-    /// Returns the key of cell `index`.
-    fn key(&self, index: &[u64]) -> Option<ChunkKey> {
-        let axes = index.iter().zip(self.origin);
-        let components: Option<Vec<i64>> =
-            axes.map(|(index, origin)| origin.checked_add_unsigned(*index)).collect();
-        ChunkKey::new(&components?).ok()
-    }
-
-    fn contains(&self, key: &ChunkKey) -> bool {
-        let axes = key.components().iter().zip(self.origin).zip(self.shape);
-        key.rank() == self.shape.len()
-            && axes.into_iter().all(|((component, origin), extent)| {
-                component
-                    .checked_sub(*origin)
-                    .and_then(|n| u64::try_from(n).ok())
-                    .is_some_and(|n| n < *extent)
-            })
-    }
-}
-
-/// Checks M18: the origin has a whole number for each axis.
-fn origin(run: &mut Validation, path: &str, doc: &ArrayDoc) -> Option<Vec<i64>> {
-    let rank = doc.shape.len();
-    let Some(value) = doc.attributes.get("chunk_grid_origin") else { return Some(vec![0; rank]) };
-    let items = value.as_array();
-    let origin = items.and_then(|items| items.iter().map(as_integer).collect::<Option<Vec<i64>>>());
-    let origin = origin.filter(|origin| origin.len() == rank);
-    if origin.is_none() {
-        let expected = format!("{rank} whole numbers");
-        run.add(M[18].at(path).expects("chunk_grid_origin", expected, value));
-    }
-    origin
-}
-
-fn as_integer(value: &serde_json::Value) -> Option<i64> {
-    value
-        .as_i64()
-        .or_else(|| format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?).parse().ok())
+/// Returns whether chunk `index`, of chunks of the shape `chunk`, contains an item of the grid.
+fn has_item(grid: &Grid, index: &[u64], chunk: &[u64]) -> bool {
+    let mut axes = index.iter().zip(grid.shape()).zip(chunk);
+    index.len() == grid.rank()
+        && axes.all(|((index, extent), chunk)| *index < extent.div_ceil((*chunk).max(1)))
 }
 
 /// Checks M18: keys are unique, in text order and inside the grid; returns the valid ones.
-fn parse_recorded_keys(
-    run: &mut Validation,
-    path: &str,
-    doc: &ArrayDoc,
-    grid: &Grid<'_>,
-) -> KeyTable {
-    let Some(list) = &doc.nonempty_chunks else { return KeyTable::default() };
+fn parse_recorded_keys(run: &mut Validation, path: &str, list: &KeyList, grid: &Grid) -> KeyTable {
     let (mut keys, mut last): (Vec<ChunkKey>, Option<&str>) =
         (Vec::with_capacity(list.len()), None);
     let mut disorder: (u64, Option<&str>) = (0, None);
@@ -355,8 +287,8 @@ fn parse_recorded_keys(
         last = Some(text);
         match text.parse::<ChunkKey>() {
             Err(_) => run.add(details("numbers with dots between")),
-            Ok(key) if key.rank() != grid.shape.len() => {
-                run.add(details(&format!("{} numbers", grid.shape.len())));
+            Ok(key) if key.rank() != grid.rank() => {
+                run.add(details(&format!("{} numbers", grid.rank())));
             }
             Ok(key) if !grid.contains(&key) => run.add(details("a chunk of the grid")),
             Ok(key) => keys.push(key),
@@ -372,7 +304,7 @@ fn parse_recorded_keys(
     }
     let found = keys.len();
     // Of a rank that no key can have, there are no keys.
-    let table = KeyTable::new(grid.shape.len(), keys).unwrap_or_default();
+    let table = KeyTable::new(grid.rank(), keys).unwrap_or_default();
     if table.len() < found {
         let twice = format!("{} keys twice", found - table.len());
         run.add(M[18].at(path).expects("nonempty_chunks", "each key once", twice));

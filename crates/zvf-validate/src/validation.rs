@@ -103,15 +103,22 @@ impl Validation {
     }
 
     /// Reports what an opener found wrong with `path`; nothing relies on it then.
-    pub(crate) fn collect(&mut self, fault: OpenFault, path: &str, error: &Error) -> Result<bool> {
-        let finding = match fault {
-            OpenFault::Document => Finding::from_store(M[20], path, error),
-            OpenFault::Unsupported => Finding::from_store(S[17], path, error),
-            OpenFault::Contradiction | OpenFault::Redundant => {
-                Finding { offset: None, ..Finding::from_store(C[37], path, error) }
+    pub(crate) fn collect(&mut self, fault: OpenFault, path: &str, error: Error) -> Result<bool> {
+        let path = error.array().unwrap_or(path);
+        let rule = match fault {
+            OpenFault::Unlisted => {
+                self.report_unlisted(C[37], path);
+                return Ok(false);
             }
+            _ if !is_content(&error) => return Err(error),
+            OpenFault::Node => S[18],
+            OpenFault::Document => M[20],
+            OpenFault::Unsupported => S[17],
+            OpenFault::Contradiction | OpenFault::Redundant => C[37],
         };
-        self.add(finding);
+        let finding = Finding::from_store(rule, path, &error);
+        let offset = finding.offset.filter(|_| rule.id != C[37].id);
+        self.add(Finding { offset, ..finding });
         Ok(false)
     }
 

@@ -109,6 +109,17 @@ impl Grid {
         self.path(key).is_ok()
     }
 
+    /// Returns the key of the cell at `index`, where the array has one.
+    #[must_use]
+    pub fn key(&self, index: &[u64]) -> Option<ChunkKey> {
+        let mut components = [0; MAX_RANK];
+        for ((to, from), at) in components.iter_mut().zip(self.origin()).zip(index) {
+            *to = from.checked_add_unsigned(*at)?;
+        }
+        let key = ChunkKey::new(components.get(..index.len())?).ok()?;
+        self.contains(&key).then_some(key)
+    }
+
     /// Returns the place of a chunk in the array.
     ///
     /// # Errors

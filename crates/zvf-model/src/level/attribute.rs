@@ -20,15 +20,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::join;
 use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{saturating_usize, to_u64};
-use zvf_format::{Class, Expected};
-use zvf_metadata::arrays::Column as ColumnDoc;
 use zvf_metadata::{Dtype, columns};
 use zvf_store::{Caching, Cells, Partial};
 
 use super::LevelReader;
 use super::rows::{CellRows, missing_cell_error, slice_rows};
+use crate::open::{column, open_strictly, row_width};
 use crate::{Categories, Column, Field, Value};
 
 /// One attribute of the vertices or of the fragments of a level; cheap to clone.
@@ -136,28 +136,13 @@ impl LevelReader {
             );
             return Err(place(error));
         }
-        let doc = ColumnDoc::parse(cells.attributes().clone()).map_err(|e| place(e.into()))?;
-        let dtype = doc.dtype().map_err(|error| place(error.into()))?;
-        let declared = doc.declared_columns().ok_or_else(|| {
-            place(Error::new(
-                Class::LimitExceeded,
-                "values of a row",
-                Expected::AtMost(u32::MAX.into()),
-                "more",
-            ))
-        })?;
+        let opened = open_strictly(|take| column(cells.attributes(), take));
+        let (doc, dtype, declared) = opened.map_err(place)?;
         let width = match near {
             Some(near) if self.fits(&cells, dtype, declared, near).await => declared,
             _ => self.attribute_width(scope, &cells, dtype, declared).await?,
         };
-        let width = u32::try_from(width).map_err(|_too_wide| {
-            place(Error::new(
-                Class::LimitExceeded,
-                "values of a row",
-                Expected::AtMost(u32::MAX.into()),
-                width,
-            ))
-        })?;
+        let width = row_width(Some(width)).map_err(place)?;
         let categories = doc.dictionary.as_ref().map(Categories::from_dictionary);
         let (unit, description) = (doc.unit.map(Into::into), doc.description.map(Into::into));
         let name = name.into();

@@ -20,6 +20,7 @@ use zvf_store::{Caching, Cells, DenseArray, Listing};
 use super::segment::missing_place_error;
 use super::{LinkFamily, LinkRecords};
 use crate::level::CellRows;
+use crate::open::row_width;
 use crate::{Categories, Column, Field, LevelReader};
 
 /// One attribute of the links of a family; cheap to clone.
@@ -97,15 +98,7 @@ impl LinkFamily {
                 let place = |error: Error| error.at_array(path);
                 let doc = Doc::parse(attributes.clone()).map_err(|error| place(error.into()))?;
                 let dtype = doc.dtype().map_err(|error| place(error.into()))?;
-                let width = doc.declared_columns().and_then(|width| u32::try_from(width).ok());
-                let width = width.ok_or_else(|| {
-                    place(Error::new(
-                        Class::LimitExceeded,
-                        "values of a row",
-                        Expected::AtMost(u32::MAX.into()),
-                        "more",
-                    ))
-                })?;
+                let width = row_width(doc.declared_columns()).map_err(place)?;
                 let column = ColumnDoc::parse(attributes.clone());
                 let dictionary = column.map_err(|error| place(error.into()))?.dictionary;
                 let part_form =

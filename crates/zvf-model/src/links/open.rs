@@ -3,18 +3,22 @@
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use tokio::sync::OnceCell;
 use zvf_error::{Error, Locate as _, Result};
-use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, RowShape};
+use zvf_format::key::{Delta, Offsets};
+use zvf_format::link::{LinkInteger, LinkPolicy, RowShape};
 use zvf_format::{Class, Expected};
-use zvf_metadata::arrays::{LinkSegment as SegmentDoc, LinksFamily};
-use zvf_metadata::{LayoutFamily as Layout, LinkStore};
+use zvf_metadata::LayoutFamily as Layout;
+use zvf_metadata::arrays::LinksFamily;
 use zvf_store::{Cells, Notice};
 
 use super::segment::{Form, LinkSegment};
 use super::{Inner, LinkFamily, probe};
-use crate::open::{link_anchor, link_integer, link_policy, link_rows, open_strictly};
+use crate::open::{
+    OlderForm, OlderLinks, first_fault, link_anchor, link_policy, link_rows, older_leaves,
+    older_links, older_rows, open_strictly,
+};
 use crate::{Kind, LevelReader};
 
 impl LevelReader {
@@ -66,10 +70,7 @@ async fn with_streams(
         let found = zvf_format::num::to_u64(policy.link_width());
         return Err(Error::new(Class::BadShape, "corners of a face", 3, found));
     }
-    let none = vec![0; policy.sid_ndim()];
-    let offsets = vec![none.as_slice(); FACE_CORNERS - 1];
-    let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
-    let form = Form::Streams { streams: level.draco_cells(), offsets };
+    let form = Form::Streams { streams: level.draco_cells(), offsets: same_chunk(&policy)? };
     let mut segments = match &family {
         Some(family) if keeps_order => family.segments().to_vec(),
         _ => Vec::new(),
@@ -138,166 +139,52 @@ fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSeg
 
 /// Opens a family of the versions before 0.9: links within a chunk, and those between chunks.
 async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
-    let name = format!("cross_chunk_links/{delta}");
-    let path = format!("{}/{name}", level.node().path());
-    let place = |error: Error| error.at_array(&path);
-    let between_doc = match level.node().group(&name).await? {
-        Some(group) if !group.attributes.is_empty() => Some(
-            LinksFamily::parse_cross_chunk(group.attributes)
-                .map_err(|error| place(error.into()))?,
-        ),
-        _ => None,
-    };
-    let within = open_within(level, delta).await?;
-    let width = within.as_ref().and_then(|(_, doc)| doc.link_width);
-    let doc = match (between_doc, width) {
-        (Some(doc), Some(width)) if doc.link_width != width => {
-            reconcile_widths(level, &name, doc, width, &within).await.map_err(place)?
-        }
-        (Some(doc), _) => doc,
-        (None, Some(width)) => LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical),
-        (None, None) if within.is_none() => return Ok(None),
-        (None, None) => {
-            return Err(place(Error::new(
-                Class::BadTag,
-                "link_width",
-                "a number of endpoints",
-                "nothing",
-            )));
-        }
-    };
+    let (node, name) = (level.node(), delta.to_string());
+    let opened = older_links(node, (delta, &name), &mut first_fault).await?;
+    let Some(OlderLinks { mut doc, within, between }) = opened else { return Ok(None) };
+    let outer = format!("cross_chunk_links/{name}");
+    let place = |error: Error| error.at_array(format!("{}/{outer}", node.path()));
     let policy = policy(level, &doc, delta).await.map_err(place)?;
-    let between = open_between(level, &name, &doc, policy).await.map_err(place)?;
-    let (mut segments, mut doc) = (Vec::new(), doc);
-    if let Some((cells, within_doc)) = within {
+    let between = match between {
+        OlderForm::Blob(data) => Some(Form::Flat { data, blob: OnceCell::new() }),
+        OlderForm::Leaves => {
+            let found = older_leaves(node, &name, &policy, &mut first_fault).await?;
+            let opened = try_join_all(found.iter().map(|(_, path)| node.dense(path))).await?;
+            let leaves = found.into_iter().zip(opened);
+            let leaves = leaves.filter_map(|((chunks, _), leaf)| Some((chunks, leaf?)));
+            Some(Form::Partitioned { leaves: leaves.collect() })
+        }
+        OlderForm::Cells if doc.num_links == Some(0) => None,
+        OlderForm::Cells => {
+            let shape = RowShape::new(LinkInteger::I64, policy.link_width(), true)?;
+            node.cells(&outer).await?.map(|cells| Form::Tuples { cells, shape })
+        }
+    };
+    let mut segments = Vec::new();
+    if let Some(within) = within
+        && let Some(cells) = node.cells(&format!("links/{name}")).await?
+    {
         // Their documents count the records between chunks alone: those within are known to the cells.
         if !cells.presence().await.is_ok_and(|keys| keys.is_empty()) {
             (doc.num_links, doc.num_physical_records) = (None, None);
         }
-        if within_doc.link_width.is_none_or(|width| width == doc.link_width) {
-            segments.push(open_within_segment(policy, delta, cells, &within_doc)?);
-        }
+        let dtype = within.dtype().at_array(cells.path())?;
+        let (same, shape, body) = older_rows(policy, dtype)?;
+        let offsets = same_chunk(&policy)?;
+        segments.push(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }));
     }
     // Besides cells by the chunks they join, which only a listing shows, there are forms that are whole.
     let whole = matches!(between, None | Some(Form::Flat { .. }));
     segments.extend(between.map(|form| LinkSegment::new(policy, form)));
-    let enumerated = whole
-        || level.store().family() == Layout::C
-        || level.node().children(&name).await?.complete;
+    let enumerated = whole || node.children(&outer).await?.complete;
     Ok(Some(new_family(level, policy, segments, enumerated, &doc)))
 }
 
-/// Returns the links within chunks, with their document.
-async fn open_within(level: &LevelReader, delta: Delta) -> Result<Option<(Cells, SegmentDoc)>> {
-    let Some(cells) = level.node().cells(&format!("links/{delta}")).await? else { return Ok(None) };
-    let doc = SegmentDoc::parse(cells.attributes().clone()).at_array(cells.path())?;
-    Ok(Some((cells, doc)))
-}
-
-/// Returns what links of `width` ends within chunks are, seen as one family with those between chunks, whose
-/// document states another width.
-///
-/// Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks beside faces of 3 or 4 corners. A
-/// side that holds no record says nothing of the other.
-async fn reconcile_widths(
-    level: &LevelReader,
-    name: &str,
-    between: LinksFamily,
-    width: u64,
-    within: &Option<(Cells, SegmentDoc)>,
-) -> Result<LinksFamily> {
-    if is_empty(level, name, &between).await? {
-        return Ok(LinksFamily { link_width: width, ..between });
-    }
-    if let Some((cells, _)) = within
-        && cells.presence().await?.is_empty()
-    {
-        return Ok(between);
-    }
-    Err(Error::new(
-        Class::CountMismatch,
-        "link_width of records between chunks, beside others within them",
-        width,
-        between.link_width,
-    ))
-}
-
-/// Returns whether a family between chunks holds no record.
-async fn is_empty(level: &LevelReader, name: &str, doc: &LinksFamily) -> Result<bool> {
-    if doc.layout.is_none()
-        && let Some(data) = level.node().dense(&format!("{name}/{DATA}")).await?
-    {
-        return Ok(data.is_empty());
-    }
-    Ok(level.node().children(name).await?.names.is_empty())
-}
-
-/// Opens `links/<delta>` before 0.9: all ends have the key of the cell.
-fn open_within_segment(
-    policy: LinkPolicy,
-    delta: Delta,
-    cells: Cells,
-    doc: &SegmentDoc,
-) -> Result<LinkSegment> {
-    let dtype = doc.dtype().at_array(cells.path())?;
-    let shape = RowShape::new(link_integer(dtype)?, policy.link_width(), false)?;
+/// Returns the offsets of records whose ends all lie in one chunk.
+fn same_chunk(policy: &LinkPolicy) -> Result<Arc<Offsets>> {
     let none = vec![0; policy.sid_ndim()];
     let offsets = vec![none.as_slice(); policy.link_width() - 1];
-    let offsets = Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?);
-    let body = if delta == Delta::SAME { Body::Flat } else { Body::Inline };
-    // Both ends have the key of the cell, whatever the chunks of the other level measure.
-    let same = policy.with_delta(delta, Anchor::identity(policy.sid_ndim())?)?;
-    Ok(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }))
-}
-
-/// Returns the records of 0.6 to 0.8 whose endpoints lie in several chunks.
-async fn open_between(
-    level: &LevelReader,
-    name: &str,
-    doc: &LinksFamily,
-    policy: LinkPolicy,
-) -> Result<Option<Form>> {
-    match doc.layout.as_deref() {
-        None => {}
-        Some(PARTITIONED) => return open_partitioned(level, name, policy).await.map(Some),
-        Some(other) => {
-            let error = Error::unsupported("layout", other);
-            return Err(error);
-        }
-    }
-    if let Some(data) = level.node().dense(&format!("{name}/{DATA}")).await? {
-        return Ok(Some(Form::Flat { data, blob: OnceCell::new() }));
-    }
-    if doc.num_links == Some(0) {
-        return Ok(None);
-    }
-    let shape = RowShape::new(LinkInteger::I64, policy.link_width(), true)?;
-    let cells = level.node().cells(name).await?;
-    Ok(cells.map(|cells| Form::Tuples { cells, shape }))
-}
-
-/// Opens the leaves `<chunk 0>/../<chunk K-1>/data` below a family.
-async fn open_partitioned(level: &LevelReader, name: &str, policy: LinkPolicy) -> Result<Form> {
-    let (mut leaves, mut open) = (Vec::new(), vec![(name.to_owned(), Vec::<ChunkKey>::new())]);
-    while let Some((path, chunks)) = open.pop() {
-        for child in level.node().children(&path).await?.names {
-            let below = format!("{path}/{child}");
-            if child == DATA {
-                let leaf = level.node().dense(&below).await?;
-                leaves.extend(leaf.map(|leaf| (chunks.clone(), leaf)));
-            } else if chunks.len() < policy.link_width() {
-                let key = child.parse::<ChunkKey>().map_err(|error| {
-                    Error::from(error).at_array(format!("{}/{below}", level.node().path()))
-                })?;
-                let deeper = chunks.iter().copied().chain([key]).collect();
-                open.push((below, deeper));
-            }
-        }
-    }
-    leaves.sort_by(|(a, _), (b, _)| {
-        a.iter().map(ChunkKey::components).cmp(b.iter().map(ChunkKey::components))
-    });
-    Ok(Form::Partitioned { leaves })
+    Ok(Arc::new(Offsets::new(policy.sid_ndim(), &offsets)?))
 }
 
 fn new_family(
@@ -328,8 +215,5 @@ async fn policy(level: &LevelReader, doc: &LinksFamily, delta: Delta) -> Result<
     Ok(policy.with_delta(delta, anchor)?)
 }
 
-/// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
-const PARTITIONED: &str = "partitioned_v1";
-const DATA: &str = "data";
 /// Corners of the faces in Draco streams.
 const FACE_CORNERS: usize = 3;

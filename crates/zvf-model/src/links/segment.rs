@@ -134,17 +134,9 @@ impl LinkSegment {
     #[boxed]
     pub async fn cells(&self) -> Result<LinkCells> {
         let list = match &self.inner.form {
-            Form::Sources { cells, offsets, .. } => {
+            Form::Sources { cells, offsets, .. }
+            | Form::Streams { streams: DracoCells { cells, .. }, offsets } => {
                 let table = match (cells.presence().await, &self.tried) {
-                    (Err(error), Some(tried)) if error.class() == Class::Unsupported => {
-                        Arc::clone(tried)
-                    }
-                    (table, _) => table?,
-                };
-                CellList::Sources { table, offsets: Arc::clone(offsets) }
-            }
-            Form::Streams { streams, offsets } => {
-                let table = match (streams.cells.presence().await, &self.tried) {
                     (Err(error), Some(tried)) if error.class() == Class::Unsupported => {
                         Arc::clone(tried)
                     }
@@ -194,14 +186,14 @@ impl LinkSegment {
                 Err(error) => all(error),
             },
             Form::Partitioned { leaves } => {
-                let mut found = Vec::with_capacity(places.len());
-                for place in places {
-                    found.push(match leaves.get(*place) {
-                        Some((chunks, leaf)) => self.read_leaf(chunks, leaf).await,
-                        None => Err(missing_place_error()),
-                    });
-                }
-                found
+                let read = |place: &usize| {
+                    let leaf = leaves.get(*place);
+                    async move {
+                        let (chunks, leaf) = leaf.ok_or_else(missing_place_error)?;
+                        self.read_leaf(chunks, leaf).await
+                    }
+                };
+                futures_util::future::join_all(places.iter().map(read)).await
             }
         }
     }

@@ -198,13 +198,8 @@ impl ObjectIndex {
             None if self.sparse_index().await?.is_some() => Ok(Vec::new()), // they ascend strictly
             None => {
                 let found = self.table_bytes();
-                Err(Error::new(
-                    Class::LimitExceeded,
-                    "bytes of all ids",
-                    Expected::AtMost(self.inner.cap.into()),
-                    found,
-                )
-                .at_array(self.ids_path()))
+                Err(Error::limit("bytes of all ids", self.inner.cap, found)
+                    .at_array(self.ids_path()))
             }
         }
     }

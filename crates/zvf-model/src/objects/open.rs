@@ -59,12 +59,7 @@ impl ObjectIndex {
         };
         // Whoever goes through all objects takes time by their number, which nothing stored bears out.
         if slots > MAX_OBJECTS {
-            return Err(place(Error::new(
-                Class::LimitExceeded,
-                "num_objects",
-                Expected::AtMost(MAX_OBJECTS.into()),
-                slots,
-            )));
+            return Err(place(Error::limit("num_objects", MAX_OBJECTS, slots)));
         }
         let cap = level.index_cap();
         Ok(Some(Self { inner: Arc::new(Inner { path, slots, rank, form, ids, cap }) }))

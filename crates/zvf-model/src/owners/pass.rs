@@ -101,12 +101,7 @@ impl<'a> Pass<'a> {
     /// Runs the pass and returns the table and the chunks that it is of; `None` when it takes more than the cap.
     pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Window>> {
         if u32::try_from(index.slots()).is_err() {
-            let error = Error::new(
-                Class::LimitExceeded,
-                "num_objects",
-                Expected::AtMost(u32::MAX.into()),
-                index.slots(),
-            );
+            let error = Error::limit("num_objects", u32::MAX.into(), index.slots());
             return Err(error.at_array(index.path()));
         }
         index.scan_while(|manifest| self.visit(manifest).map(|()| !self.full)).await?;

@@ -1,13 +1,18 @@
 //! Rows and elements picked out of batches: all of them behind each other, the first ones, or any.
+//!
+//! A vertex at which elements of several work units end is in each of their answers. The merged answer has it once, in
+//! storage order, and the elements in the order of an answer from a single work unit.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::to_u64;
-use zvf_model::{Batch, Column, ColumnBuilder, Elements, ObjectId, Parts};
+use zvf_model::{Batch, Column, ColumnBuilder, Elements, Kind, ObjectId, Parts};
 
-use super::Context;
+use super::elements::ElementKeys;
+use super::{Context, Purpose};
 
 /// Joins all rows of `batches`, in order.
 pub(crate) async fn join_batches(context: &Context, mut batches: Vec<Batch>) -> Result<Batch> {
@@ -160,6 +165,103 @@ pub(crate) fn weight(batch: &Batch) -> u64 {
     let rest = elements + fields.sum::<usize>();
     to_u64(rest + batch.positions().bytes().len())
 }
+
+/// The place of each link cell in the order of elements, by segment and cell.
+type CellOrder = HashMap<(u64, u64), u64>;
+
+/// Merges answers: each stored vertex once, in storage order, and the vertices of cuts behind them.
+pub(super) async fn merge_elements(
+    context: &Context,
+    batches: &[Batch],
+    keys: &[ElementKeys],
+) -> Result<Batch> {
+    let order = context.cell_order().await?;
+    let mut stored: Vec<(u64, usize, usize)> = Vec::new();
+    for (unit, keyed) in keys.iter().enumerate() {
+        stored.extend(keyed.places.iter().enumerate().map(|(row, place)| (*place, unit, row)));
+    }
+    stored.sort_unstable();
+    stored.dedup_by_key(|(place, _, _)| *place);
+    // Stored vertices by their places, and those of cuts behind them.
+    let mut picks: Vec<(usize, Range<usize>)> = Vec::new();
+    for (_, unit, row) in &stored {
+        match picks.last_mut() {
+            Some((last, rows)) if last == unit && rows.end == *row => rows.end += 1,
+            _ => picks.push((*unit, *row..row + 1)),
+        }
+    }
+    let mut count = stored.len();
+    let mut numbers = Vec::with_capacity(keys.len());
+    for (unit, (batch, keyed)) in batches.iter().zip(keys).enumerate() {
+        let number = |place: &u64| stored.partition_point(|(other, _, _)| other < place);
+        let mut unit_numbers: Vec<usize> = keyed.places.iter().map(number).collect();
+        let cuts = keyed.places.len()..batch.len();
+        unit_numbers.extend(count..count + cuts.len());
+        count += cuts.len();
+        picks.push((unit, cuts));
+        numbers.push(unit_numbers);
+    }
+    drop(stored);
+    let batches: Vec<&Batch> = batches.iter().collect();
+    let batch = pick_vertices(&batches, &picks)?;
+    // An answer with keys has a list of elements, so that the numbers of the work units are places here, too.
+    let lists: Vec<&Elements> = batches.iter().filter_map(|batch| batch.elements()).collect();
+    // The order of each element, its work unit and its place there: the vertices of many elements are looked up twice, because
+    // a list for each of them would take more memory than the answer.
+    let elements = lists.iter().map(|elements| elements.len()).sum();
+    let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(elements);
+    for (unit, (list, keyed)) in lists.iter().zip(keys).enumerate() {
+        for (at, (element, key)) in list.iter().zip(&keyed.elements).enumerate() {
+            // Those of a skeleton come in the order of their children; those that are no records come behind.
+            let (first, second) = if context.kind == Kind::Skeleton {
+                (to_u64(numbers[unit][element[0]]), 0)
+            } else {
+                (order.get(&(key.0, key.1)).copied().unwrap_or(u64::MAX), key.2)
+            };
+            all.push((first, second, unit, at));
+        }
+    }
+    all.sort_unstable();
+    let picks = all.iter().map(|(_, _, unit, at)| (*unit, *at));
+    let elements = pick_elements(&lists, picks, |unit, row| numbers[unit][row])?;
+    Ok(batch.with_elements(elements)?)
+}
+
+impl Context {
+    /// Returns the order of the link cells that matter.
+    async fn cell_order(&self) -> Result<CellOrder> {
+        let Some(family) = self.family().await? else { return Ok(CellOrder::new()) };
+        let chunks = self.filter_places(self.candidates()).await?;
+        let cells = self.link_cells(&family, &self.link_ends(&chunks)).await?;
+        let cells = cells.into_iter().map(|(segment, cell)| (to_u64(segment), to_u64(cell)));
+        Ok(cells.zip(0..).collect())
+    }
+
+    /// Returns whether the work must be divided: by the count of the level, and where that is large, by the
+    /// extents of fragment indexes.
+    pub(super) async fn is_large(&self, places: &[u32]) -> bool {
+        if self.cache.level.chunks().await.is_err() {
+            return false; // few chunks, which were tried one by one
+        }
+        let max_bytes = self.unit_bytes(Purpose::Collect);
+        let bytes = |rows: u64| rows.saturating_mul(self.element_row_bytes()); // compared with a cap
+        match u64::try_from(self.cache.level.node().meta().vertex_count) {
+            Ok(rows @ 1..) if bytes(rows) <= max_bytes => false,
+            _ => {
+                let mut rows = 0_u64;
+                for places in places.chunks(EXTENT_BATCH_CHUNKS) {
+                    for extent in self.extents(&self.keys(places)).await {
+                        rows = rows.saturating_add(extent); // a claim, compared with a cap
+                    }
+                }
+                bytes(rows) > max_bytes
+            }
+        }
+    }
+}
+
+/// Chunks whose fragment indexes are read at once.
+const EXTENT_BATCH_CHUNKS: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -4,17 +4,14 @@
 //! after the other and joins them; streaming prefetches a few.
 
 mod chains;
-mod choose;
 mod columns;
 mod conditions;
 mod elements;
 mod execute;
 mod fetch;
-mod groups;
 mod join;
 mod joined_columns;
 mod levels;
-mod merge;
 mod numbered;
 mod object_selection;
 mod objects;
@@ -43,7 +40,7 @@ use zvf_format::grid::{BoundingBox, ChunkRange};
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
 use zvf_format::{Class, FormatError};
-use zvf_model::{Batch, Kind, LinkFamily, ObjectId};
+use zvf_model::{Kind, LinkFamily, ObjectId};
 use zvf_store::{Caching, KeyTable, Notice};
 
 use crate::answer::{Missing, Plan};
@@ -58,7 +55,7 @@ pub use numbered::{NumberedAnswer, NumberedPart};
 pub(crate) use sinks::{collect_all, count};
 pub(crate) use statistics::statistics;
 pub(crate) use stream::stream;
-use work_units::{INDEX_BATCH_CELLS, work_units};
+use work_units::{INDEX_BATCH_CELLS, Units};
 
 /// The state of a query on one level.
 #[derive(Debug)]
@@ -120,8 +117,15 @@ pub(crate) enum WorkUnit {
     Chunks(Vec<u32>),
     /// Objects, by their row in the index, in the order of the answer.
     Objects(ObjectRows),
-    /// Link cells, and chunks whose vertices count: in pieces, to be merged as memory allows.
-    Elements(Vec<elements::Work>),
+    /// Link cells, and chunks whose vertices count: in pieces, to be merged as memory allows; or all of them.
+    Elements { works: Vec<elements::Work>, whole: bool },
+}
+
+impl WorkUnit {
+    /// Returns a unit of elements beside which there are others.
+    fn in_parts(works: Vec<elements::Work>) -> Self {
+        Self::Elements { works, whole: false }
+    }
 }
 
 /// Rows of the index of objects, in the order of the answer. All are a range: there may be 10^8.
@@ -145,36 +149,26 @@ impl ObjectRows {
             Self::List(rows) => rows.into(),
         }
     }
-
-    /// Divides them into parts of `max` rows; the last may have fewer.
-    fn chunks(self, max: usize) -> Vec<Self> {
-        match self {
-            Self::Range(rows) => {
-                let end = |start: u64| rows.end.min(start.saturating_add(to_u64(max)));
-                let starts = rows.clone().step_by(max);
-                starts.map(|start| Self::Range(start..end(start))).collect()
-            }
-            Self::List(rows) => rows.chunks(max).map(|rows| Self::List(rows.to_vec())).collect(),
-        }
-    }
-}
-
-/// A unit of work, and an estimate of the bytes it takes until it is in the answer.
-#[derive(Clone, Debug)]
-pub(crate) struct SizedWorkUnit {
-    pub(crate) unit: WorkUnit,
-    pub(crate) bytes: u64,
 }
 
 /// The purpose of work units, which determines their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
+    /// Their answers are held and joined.
     Collect,
+    /// They are answered one after the other, and no answer is held.
+    Each,
+    /// Several are in progress.
     Stream,
 }
 
 impl Context {
-    pub(crate) async fn new(query: Query, cache: Arc<LevelCache>, kind: Kind) -> Result<Self> {
+    pub(crate) async fn new(
+        query: Query,
+        cache: Arc<LevelCache>,
+        kind: Kind,
+        lenient: bool,
+    ) -> Result<Self> {
         let mode = query.mode_for(kind);
         let node = cache.level.node();
         if node.meta().stale().is_some() {
@@ -248,7 +242,6 @@ impl Context {
                 stray.check_rows(0)?; // names the chunk
             }
         }
-        let lenient = false;
         let context = Self {
             query,
             cache,
@@ -333,15 +326,22 @@ impl Context {
         Ok(plan)
     }
 
-    /// Answers one work unit, up to `limit` vertices.
-    pub(crate) async fn answer(self: &Arc<Self>, unit: &WorkUnit, limit: usize) -> Result<Batch> {
-        match unit {
-            WorkUnit::Chunks(places) => self.vertices(places, limit).await,
-            WorkUnit::Objects(rows) => self.objects(&rows.get(), limit).await,
-            WorkUnit::Elements(works) => {
-                Ok(self.elements(&elements::Work::merge(works), false).await?.batch)
+    /// Answers one work unit, up to `limit` vertices; some of the elements with their identities, if `with_keys`.
+    async fn answer(
+        self: &Arc<Self>,
+        work: &WorkUnit,
+        limit: usize,
+        with_keys: bool,
+    ) -> Result<elements::Answered> {
+        let batch = match work {
+            WorkUnit::Chunks(places) => self.vertices(places, limit).await?,
+            WorkUnit::Objects(rows) => self.objects(&rows.get(), limit).await?,
+            WorkUnit::Elements { works, whole } => {
+                let work = elements::Work::merge(works);
+                return self.elements(&work, with_keys && !whole).await;
             }
-        }
+        };
+        Ok(elements::Answered { batch, keys: None })
     }
 
     /// Returns the bytes of one vertex with its columns.
@@ -369,8 +369,8 @@ impl Context {
         match purpose {
             Purpose::Collect => budget / 2,
             // Several work units are in progress. With links, a work unit takes several times what its vertices take.
-            Purpose::Stream if self.kind.has_links() => (budget / 40).min(MAX_STREAM_UNIT_BYTES),
-            Purpose::Stream => (budget / 16).min(MAX_STREAM_UNIT_BYTES),
+            _ if self.kind.has_links() => (budget / 40).min(MAX_STREAM_UNIT_BYTES),
+            Purpose::Each | Purpose::Stream => (budget / 16).min(MAX_STREAM_UNIT_BYTES),
         }
     }
 

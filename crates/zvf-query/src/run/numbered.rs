@@ -12,20 +12,22 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 use zvf_model::{Batch, Elements, Kind};
 
-use super::elements::{ElementAnswers, KeyedElements};
-use super::{Purpose, contexts, join, work_units};
+use super::elements::{Answered, ElementKeys};
+use super::{Context, Purpose, Units, contexts, join};
 use crate::query::Query;
 use crate::reader::Reader;
 
 /// An answer with edges or faces, part by part: see [`Reader::run_numbered`].
 #[derive(Debug)]
 pub struct NumberedAnswer {
-    answers: ElementAnswers,
+    context: Arc<Context>,
+    units: Units,
     numbers: VertexNumbers,
 }
 
@@ -52,9 +54,8 @@ pub(crate) async fn run_numbered(reader: &Reader, query: &Query) -> Result<Optio
     if !context.is_large(&places).await {
         return Ok(None);
     }
-    let units = work_units(&context, Purpose::Stream).await?;
-    let answers = ElementAnswers::new(&context, Purpose::Stream, units);
-    Ok(Some(NumberedAnswer { answers, numbers: VertexNumbers::default() }))
+    let units = Units::new(vec![Arc::clone(&context)], Purpose::Each);
+    Ok(Some(NumberedAnswer { context, units, numbers: VertexNumbers::default() }))
 }
 
 impl NumberedAnswer {
@@ -64,15 +65,16 @@ impl NumberedAnswer {
     ///
     /// As [`Reader::run`], without its cap on rows.
     pub async fn next(&mut self) -> Result<Option<NumberedPart>> {
-        let Some(keyed) = self.answers.next().await? else { return Ok(None) };
-        self.answers.context.cache.level.store().check_maps()?;
-        self.numbers.part(&keyed).map(Some)
+        let Some(unit) = self.units.next().await? else { return Ok(None) };
+        let Answered { batch, keys } = unit.answer(usize::MAX).await?;
+        self.context.cache.level.store().check_maps()?;
+        self.numbers.part(&batch, &keys.unwrap_or_default()).map(Some)
     }
 
     /// Returns how many chunks are listed and were not there, where the query allows that.
     #[must_use]
     pub fn missing_count(&self) -> usize {
-        self.answers.context.lock_missing().list.len()
+        self.context.lock_missing().list.len()
     }
 }
 
@@ -90,8 +92,7 @@ fn checked_number(number: u64) -> Result<usize> {
 }
 
 impl VertexNumbers {
-    fn part(&mut self, keyed: &KeyedElements) -> Result<NumberedPart> {
-        let batch = &keyed.batch;
+    fn part(&mut self, batch: &Batch, keyed: &ElementKeys) -> Result<NumberedPart> {
         let mut numbers = Vec::with_capacity(batch.len());
         let mut new: Vec<(usize, Range<usize>)> = Vec::new();
         for (row, place) in keyed.places.iter().enumerate() {

@@ -17,9 +17,9 @@ use zvf_error::Result;
 use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::{Batch, ObjectId};
 
-use super::elements::ElementAnswers;
+use super::elements::Answered;
 use super::fetch::check_end;
-use super::{Context, Purpose, WorkUnit, contexts, join, merge, work_units};
+use super::{Context, Purpose, Units, WorkUnit, contexts, join};
 use crate::answer::{Answer, Counts, Missing, QueryStats};
 use crate::error::BadQuery;
 use crate::query::{Columns, Query};
@@ -54,24 +54,27 @@ impl Completeness {
     }
 }
 
-/// Gives the answers of `units` to `sink`, one after the other, up to `limit` vertices; returns whether that truncated them.
+/// Gives the answers of a level to `sink`, one after the other, up to `limit` vertices; returns whether that truncated them.
+/// Those that are to be merged are not cut.
 pub(super) async fn answer_each(
     context: &Arc<Context>,
-    units: &[WorkUnit],
+    purpose: Purpose,
     limit: usize,
-    mut sink: impl FnMut(Batch) -> Result<()>,
+    mut sink: impl FnMut(Answered) -> Result<()>,
 ) -> Result<bool> {
     let mut left = limit;
-    for unit in units {
-        context.yield_before(unit).await?;
+    let mut units = Units::new(vec![Arc::clone(context)], purpose);
+    while let Some(unit) = units.next().await? {
         // One row beyond the limit shows whether the answer is truncated.
-        let batch = context.answer(unit, left.saturating_add(1)).await?; // no limit stays none
-        let truncated = batch.len() > left;
-        let batch = if truncated { join::cut(&batch, left)? } else { batch };
-        if limit < usize::MAX {
-            left -= batch.len();
+        let mut answered = unit.answer(left.saturating_add(1)).await?; // no limit stays none
+        let truncated = answered.keys.is_none() && answered.batch.len() > left;
+        if truncated {
+            answered.batch = join::cut(&answered.batch, left)?;
         }
-        sink(batch)?;
+        if limit < usize::MAX && answered.keys.is_none() {
+            left -= answered.batch.len();
+        }
+        sink(answered)?;
         if truncated {
             return Ok(true);
         }
@@ -111,28 +114,24 @@ pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
 
 /// Answers all work units one after the other and joins the answers.
 async fn collect(context: &Arc<Context>) -> Result<(Batch, Completeness)> {
-    let units = work_units(context, Purpose::Collect).await?;
-    let in_parts = match units.as_slice() {
-        [WorkUnit::Elements(works)] => works.len() > 1,
-        units => matches!(units, [WorkUnit::Elements(_), ..]),
-    };
+    let (mut batches, mut all_keys, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     let max_rows = context.max_rows();
-    let (batch, truncated) = if in_parts {
-        let batch = merge::collect_elements(context, units).await?;
-        let truncated = batch.len() > max_rows;
-        (if truncated { join::cut(&batch, max_rows)? } else { batch }, truncated)
-    } else {
-        let (mut batches, mut rows, mut bytes) = (Vec::with_capacity(units.len()), 0, 0);
-        let truncated = answer_each(context, &units, max_rows, |batch| {
-            rows += to_u64(batch.len());
-            bytes += join::weight(&batch);
-            context.check_caps(rows, bytes)?;
-            batches.push(batch);
-            Ok(())
-        });
-        let truncated = truncated.await?;
-        (join::join_batches(context, batches).await?, truncated)
+    let truncated = answer_each(context, Purpose::Collect, max_rows, |Answered { batch, keys }| {
+        rows += to_u64(batch.len());
+        bytes += join::weight(&batch);
+        context.check_caps(rows, bytes)?;
+        batches.push(batch);
+        all_keys.extend(keys);
+        Ok(())
+    });
+    let mut truncated = truncated.await?;
+    let mut batch = match all_keys.as_slice() {
+        [] => join::join_batches(context, batches).await?,
+        keys => join::merge_elements(context, &batches, keys).await?,
     };
+    if batch.len() > max_rows {
+        (batch, truncated) = (join::cut(&batch, max_rows)?, true);
+    }
     Ok((batch, Completeness::take(context, truncated).await?))
 }
 
@@ -212,13 +211,13 @@ async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts> {
 /// Counts what one level with edges or faces has, of which one work unit is held at a time.
 async fn count_elements(context: &Arc<Context>) -> Result<Counted> {
     let (mut seen, mut vertices, mut elements) = (SeenVertices::default(), 0, 0);
-    let units = work_units(context, Purpose::Stream).await?;
-    let mut answers = ElementAnswers::new(context, Purpose::Stream, units);
-    while let Some(keyed) = answers.next().await? {
-        let cuts = keyed.batch.len() - keyed.places.len();
-        vertices += seen.insert_all(&keyed.places) + to_u64(cuts);
-        elements += keyed.batch.elements().map_or(0, |all| to_u64(all.len()));
-    }
+    answer_each(context, Purpose::Each, usize::MAX, |Answered { batch, keys }| {
+        let places = keys.unwrap_or_default().places;
+        vertices += seen.insert_all(&places) + to_u64(batch.len() - places.len());
+        elements += batch.elements().map_or(0, |all| to_u64(all.len()));
+        Ok(())
+    })
+    .await?;
     Ok(Counted { vertices, parts: 0, elements: Some(elements) })
 }
 
@@ -252,11 +251,10 @@ impl SeenVertices {
 
 /// Counts the points or chains of one level, up to `limit` vertices; returns whether that truncates the answer.
 async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<(Counted, bool)> {
-    let units = work_units(context, Purpose::Stream).await?;
     let mut counted = Counted::default();
-    if !context.counts_by_indexes() || matches!(units.as_slice(), [WorkUnit::Objects(_), ..]) {
+    if !context.counts_by_indexes() || context.goes_by_objects() {
         let limit = limit.map_or(usize::MAX, saturating_usize); // more than memory holds is no limit
-        let truncated = answer_each(context, &units, limit, |batch| {
+        let truncated = answer_each(context, Purpose::Each, limit, |Answered { batch, .. }| {
             counted.vertices += to_u64(batch.len());
             counted.parts += to_u64(batch.parts().len());
             Ok(())
@@ -264,9 +262,9 @@ async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<(Coun
         let truncated = truncated.await?;
         return Ok((counted, truncated));
     }
-    for unit in &units {
-        context.yield_before(unit).await?;
-        if let WorkUnit::Chunks(places) = unit {
+    let mut units = Units::new(vec![Arc::clone(context)], Purpose::Each);
+    while let Some(unit) = units.next().await? {
+        if let WorkUnit::Chunks(places) = &unit.work {
             counted.vertices += context.rows_named(places).await?;
         }
         if let Some(limit) = limit.filter(|limit| counted.vertices > *limit) {

@@ -10,7 +10,7 @@ use zvf_model::{Batch, Kind, LevelId, LinkRecords, Value};
 use zvf_store::Caching;
 
 use super::sinks::answer_each;
-use super::{Context, Purpose, work_units};
+use super::{Context, Purpose};
 use crate::answer::{AttributeStatistics, Statistics, Summary};
 use crate::level_cache::LevelCache;
 use crate::predicate::Scope;
@@ -29,7 +29,7 @@ pub(crate) async fn statistics(
     let kind = cache.kind(kind)?;
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
     // Rows are rows, whatever joins them.
-    let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud).await?);
+    let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud, false).await?);
     let empty = context.empty().await?;
     let mut all = Statistics {
         level,
@@ -37,9 +37,8 @@ pub(crate) async fn statistics(
         axes: vec![Summary::default(); usize_from_u32(empty.positions().width())],
         attributes: empty.fields().iter().map(AttributeStatistics::from_field).collect(),
     };
-    let units = work_units(&context, Purpose::Stream).await?;
-    answer_each(&context, &units, usize::MAX, |batch| {
-        add(&mut all, &batch)?;
+    answer_each(&context, Purpose::Each, usize::MAX, |answered| {
+        add(&mut all, &answered.batch)?;
         on_progress(all.vertices);
         Ok(())
     })

@@ -4,7 +4,6 @@
 //! ([`runner`](super::runner)). A work unit that is done holds its batch and nothing else.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use futures_util::stream::{self, Stream, StreamExt as _};
 use zvf_error::Result;
@@ -12,7 +11,8 @@ use zvf_format::num::{saturating_usize, to_u64};
 use zvf_model::Batch;
 
 use super::runner::{Runner, Running};
-use super::{Context, Purpose, SizedWorkUnit, WorkUnit, contexts, join, work_units};
+use super::work_units::Unit;
+use super::{Purpose, Units, contexts, join};
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -25,9 +25,8 @@ pub(crate) fn stream(reader: Reader, query: Query) -> impl Stream<Item = Result<
     })
 }
 
-/// Some work of one level.
-type Work = (Arc<Context>, WorkUnit);
-type SizedWork = (Arc<Context>, SizedWorkUnit);
+/// Work units that were made, none behind the last, and those that are not.
+type Divided = Result<(Units, Option<Vec<Unit>>)>;
 
 /// The work units of a stream: not started, in progress, done.
 struct Pipeline {
@@ -38,14 +37,11 @@ struct Pipeline {
     unit_limit: usize,
     /// The maximum number of work units in progress.
     ahead: usize,
-    /// The level being opened and divided into work units.
-    opening: Option<Running<Result<Vec<Work>>>>,
-    /// Work units as divided by estimates.
-    coarse: VecDeque<Work>,
-    /// A work unit that is being divided by its indexes.
-    dividing: Option<Running<Result<Vec<SizedWork>>>>,
-    /// Work units of a known size, and errors of dividing.
-    fine: VecDeque<Result<SizedWork>>,
+    /// What comes next, unless work units are being made of it.
+    units: Option<Units>,
+    dividing: Option<Running<Divided>>,
+    /// Work units that can be started, and errors of dividing.
+    fine: VecDeque<Result<Unit>>,
     /// Work units being answered, in order, each with the bytes it takes.
     answers: VecDeque<(Running<Result<Batch>>, u64)>,
     /// Bytes that all work units in progress may take together; one alone may take more.
@@ -57,22 +53,18 @@ impl Pipeline {
         let runner = Runner::for_store(reader.store().is_remote());
         let left = query.limit.unwrap_or(u64::MAX);
         let max_bytes = reader.store().budget().max_bytes() / 4;
-        let opening = async move {
-            let mut work = Vec::new();
-            for context in contexts(&reader, &query).await? {
-                let units = work_units(&context, Purpose::Stream).await?;
-                work.extend(units.into_iter().map(|unit| (Arc::clone(&context), unit)));
-            }
-            Ok(work)
+        let first = async move {
+            let mut units = Units::new(contexts(&reader, &query).await?, Purpose::Stream);
+            let divided = units.divide().await?;
+            Ok((units, divided))
         };
         Box::new(Self {
             runner,
             left,
             unit_limit: saturating_usize(left).saturating_add(1), // no limit stays no limit
             ahead: 1,
-            opening: Some(runner.run(opening)),
-            coarse: VecDeque::new(),
-            dividing: None,
+            units: None,
+            dividing: Some(runner.run(first)),
             fine: VecDeque::new(),
             answers: VecDeque::new(),
             max_bytes,
@@ -80,17 +72,6 @@ impl Pipeline {
     }
 
     async fn next(&mut self) -> Result<Option<Batch>> {
-        if let Some(opening) = &mut self.opening {
-            let work = opening.finish().await?;
-            self.opening = None;
-            self.coarse = work?.into();
-            self.ahead = match self.coarse.front() {
-                _ if self.runner == Runner::Inline => 1,
-                // An edge or face takes several times what a vertex takes on its way.
-                Some((context, _)) if context.kind.has_links() => PREFETCH_UNITS_WITH_LINKS,
-                _ => PREFETCH_UNITS,
-            };
-        }
         loop {
             if self.left == 0 {
                 return Ok(None);
@@ -120,27 +101,25 @@ impl Pipeline {
     async fn start_answers(&mut self) {
         while self.answers.len() < self.ahead {
             if let Some(next) = self.fine.front() {
-                let bytes = next.as_ref().map_or(0, |(_, sized)| sized.bytes); // an error takes none
+                let bytes = next.as_ref().map_or(0, |unit| unit.bytes); // an error takes none
                 if !self.has_room_for(bytes) {
                     return;
                 }
-                let Some(work) = self.fine.pop_front() else { return };
+                let Some(unit) = self.fine.pop_front() else { return };
                 let limit = self.unit_limit;
                 let answer = self.runner.run(async move {
-                    let (context, sized) = work?;
-                    let batch = context.answer(&sized.unit, limit).await?;
-                    context.cache.level.store().check_maps()?;
-                    Ok(batch)
+                    let unit = unit?;
+                    let answered = unit.answer(limit).await?;
+                    unit.context.cache.level.store().check_maps()?;
+                    Ok(answered.batch)
                 });
                 self.answers.push_back((answer, bytes));
                 continue;
             }
-            if self.dividing.is_none()
-                && let Some((context, unit)) = self.coarse.pop_front()
-            {
+            if let Some(mut units) = self.units.take() {
                 self.dividing = Some(self.runner.run(async move {
-                    let units = context.refine_unit(unit, Purpose::Stream).await?;
-                    Ok(units.into_iter().map(|sized| (Arc::clone(&context), sized)).collect())
+                    let divided = units.divide().await?;
+                    Ok((units, divided))
                 }));
             }
             let Some(dividing) = &self.dividing else { return };
@@ -163,10 +142,20 @@ impl Pipeline {
     /// Takes over the work units that one was divided into. An error is returned in its turn.
     async fn finish_dividing(&mut self) {
         let Some(dividing) = &mut self.dividing else { return };
-        let units = dividing.finish().await;
+        let divided = dividing.finish().await;
         self.dividing = None;
-        match units.and_then(std::convert::identity) {
-            Ok(units) => self.fine.extend(units.into_iter().map(Ok)),
+        match divided.and_then(std::convert::identity) {
+            Ok((units, Some(more))) => {
+                self.units = Some(units);
+                self.ahead = match more.first() {
+                    _ if self.runner == Runner::Inline => 1,
+                    // An edge or face takes several times what a vertex takes on its way.
+                    Some(unit) if unit.context.kind.has_links() => PREFETCH_UNITS_WITH_LINKS,
+                    _ => PREFETCH_UNITS,
+                };
+                self.fine.extend(more.into_iter().map(Ok));
+            }
+            Ok((_, None)) => {}
             Err(error) => self.fine.push_back(Err(error)),
         }
     }

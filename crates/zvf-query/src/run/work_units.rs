@@ -1,11 +1,14 @@
-//! How a question is divided into work units.
+//! How a question is divided into work units, which are made one after the other.
 //!
 //! By objects, where the answer is assembled from them; by link cells, where there are edges and faces;
-//! by chunks otherwise. A work unit has as much as fits in a part of the budget, judged by averages: what a
-//! work unit reads is looked at again when it is known. Chunks that are collected are read some at a time anyway.
+//! by chunks otherwise. A work unit has as much as fits in a part of the budget, judged by averages. Where
+//! several are in progress, and of edges and faces, each is divided again by the indexes of what it reads.
+//! Chunks that are collected are read some at a time anyway.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
 
 use zvf_error::{Error, Result};
 use zvf_format::fragment::{FragmentIndex, RankTable};
@@ -16,15 +19,106 @@ use zvf_model::{
 };
 use zvf_store::Partial;
 
-use super::elements::Work;
+use super::elements::{Answered, Work};
 use super::fetch::groups;
-use super::{Context, ObjectRows, Purpose, SizedWorkUnit, WorkUnit};
+use super::{Context, ObjectRows, Purpose, WorkUnit};
 use crate::error::BadQuery;
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
 
-/// Returns the work units of a question.
-pub(crate) async fn work_units(context: &Context, purpose: Purpose) -> Result<Vec<WorkUnit>> {
+/// The work units of a question, in the order of its answer.
+pub(crate) struct Units {
+    purpose: Purpose,
+    /// Levels that are not divided yet, the finest first.
+    levels: std::vec::IntoIter<Arc<Context>>,
+    level: Option<(Arc<Context>, Coarse)>,
+    /// What is left of the one that was divided last.
+    fine: VecDeque<Unit>,
+}
+
+/// Work units as estimates divide them.
+type Coarse = Box<dyn Iterator<Item = WorkUnit> + Send>;
+
+/// A work unit of a level.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) context: Arc<Context>,
+    pub(crate) work: WorkUnit,
+    /// About what it takes until it is in the answer; 0 where nobody asks.
+    pub(crate) bytes: u64,
+    purpose: Purpose,
+}
+
+impl fmt::Debug for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Units").field("purpose", &self.purpose).finish_non_exhaustive()
+    }
+}
+
+impl Unit {
+    /// Answers it, up to `limit` vertices.
+    pub(crate) async fn answer(&self, limit: usize) -> Result<Answered> {
+        self.context.answer(&self.work, limit, self.purpose != Purpose::Stream).await
+    }
+}
+
+impl Units {
+    /// Returns the work units of a question to these levels.
+    pub(crate) fn new(levels: Vec<Arc<Context>>, purpose: Purpose) -> Self {
+        Self { purpose, levels: levels.into_iter(), level: None, fine: VecDeque::new() }
+    }
+
+    /// Returns the next work unit.
+    pub(crate) async fn next(&mut self) -> Result<Option<Unit>> {
+        while self.fine.is_empty() {
+            let Some(units) = self.divide().await? else { return Ok(None) };
+            self.fine = units.into();
+        }
+        Ok(self.fine.pop_front())
+    }
+
+    /// Returns some of the next work units; `None` behind the last.
+    pub(crate) async fn divide(&mut self) -> Result<Option<Vec<Unit>>> {
+        loop {
+            if let Some((context, coarse)) = &mut self.level
+                && let Some(work) = coarse.next()
+            {
+                context.yield_before(&work).await?;
+                let purpose = self.purpose;
+                let is_divided = match &work {
+                    WorkUnit::Chunks(_) | WorkUnit::Objects(_) => purpose == Purpose::Stream,
+                    WorkUnit::Elements { works, .. } => {
+                        purpose == Purpose::Stream || works.len() > 1
+                    }
+                };
+                let works = match is_divided {
+                    true => context.refine_unit(work, purpose).await?,
+                    false => vec![(work, 0)],
+                };
+                let unit = |(work, bytes)| {
+                    let context = Arc::clone(context);
+                    Unit { context, work, bytes, purpose }
+                };
+                return Ok(Some(works.into_iter().map(unit).collect()));
+            }
+            let Some(context) = self.levels.next() else { return Ok(None) };
+            let coarse = work_units(&context, self.purpose).await?;
+            self.level = Some((context, coarse));
+        }
+    }
+}
+
+/// Returns `all` as work units of `step` items; the last may have fewer.
+fn parts<T: Send + 'static>(all: Vec<T>, step: usize, unit: fn(Vec<T>) -> WorkUnit) -> Coarse {
+    let mut all = all.into_iter();
+    Box::new(std::iter::from_fn(move || {
+        let part: Vec<T> = all.by_ref().take(step).collect();
+        (!part.is_empty()).then(|| unit(part))
+    }))
+}
+
+/// Returns the work units of a question to a level.
+async fn work_units(context: &Context, purpose: Purpose) -> Result<Coarse> {
     context.yield_before_many(context.query.objects.as_ref().map_or(0, Vec::len)).await;
     if context.goes_by_objects() {
         return context.object_units(purpose).await;
@@ -40,7 +134,7 @@ pub(crate) async fn work_units(context: &Context, purpose: Purpose) -> Result<Ve
         return Err(Error::limit("cells of an answer", to_u64(MAX_ANSWER_CELLS), found));
     }
     let cells = context.unit_cells(purpose);
-    Ok(candidates.chunks(cells).map(|places| WorkUnit::Chunks(places.to_vec())).collect())
+    Ok(parts(candidates, cells, WorkUnit::Chunks))
 }
 
 impl Context {
@@ -63,7 +157,7 @@ impl Context {
         named || self.conditions.choose_objects()
     }
 
-    async fn element_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>> {
+    async fn element_units(&self, purpose: Purpose) -> Result<Coarse> {
         let chunks = self.candidates();
         self.yield_before_many(chunks.len()).await;
         let chunks = self.filter_places(chunks).await?;
@@ -73,8 +167,8 @@ impl Context {
         };
         let is_whole = !self.query.links_of_chunks && purpose == Purpose::Collect;
         if is_whole && !self.is_large(&chunks).await {
-            let all = Work { chunks, cells, parent_cells: Vec::new() };
-            return Ok(vec![WorkUnit::Elements(vec![all])]);
+            let works = vec![Work { chunks, cells, parent_cells: Vec::new() }];
+            return Ok(Box::new(std::iter::once(WorkUnit::Elements { works, whole: true })));
         }
         self.split(chunks, cells).await
     }
@@ -86,12 +180,12 @@ impl Context {
     }
 
     /// Returns the parts of the work by the source of its cells, so that each element comes once.
-    async fn split(&self, chunks: Vec<u32>, cells: Vec<(usize, usize)>) -> Result<Vec<WorkUnit>> {
+    async fn split(&self, chunks: Vec<u32>, cells: Vec<(usize, usize)>) -> Result<Coarse> {
         let cells_per_unit = self.unit_cells(Purpose::Stream);
         let Some(family) = self.family().await? else {
-            let work = |place: &u32| Work { chunks: vec![*place], ..Work::default() };
-            let works = |places: &[u32]| WorkUnit::Elements(places.iter().map(work).collect());
-            return Ok(chunks.chunks(cells_per_unit).map(works).collect());
+            let work = |place| Work { chunks: vec![place], ..Work::default() };
+            let all = chunks.into_iter().map(work).collect();
+            return Ok(parts(all, cells_per_unit, WorkUnit::in_parts));
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
         for place in &chunks {
@@ -118,8 +212,7 @@ impl Context {
                 }
             }
         }
-        let all: Vec<Work> = by_source.into_values().collect();
-        Ok(all.chunks(cells_per_unit).map(|works| WorkUnit::Elements(works.to_vec())).collect())
+        Ok(parts(by_source.into_values().collect(), cells_per_unit, WorkUnit::in_parts))
     }
 
     /// Returns whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first
@@ -134,7 +227,7 @@ impl Context {
             && end.as_ref().is_none_or(|end| source.cmp_numeric(end).is_lt())
     }
 
-    async fn object_units(&self, purpose: Purpose) -> Result<Vec<WorkUnit>> {
+    async fn object_units(&self, purpose: Purpose) -> Result<Coarse> {
         if self.cache.level.objects().await?.is_none() {
             // Chains without an index are no objects at all: a store of zero lines has none.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
@@ -143,7 +236,7 @@ impl Context {
             return match (asked || chains, original) {
                 (true, true) => Err(self.original_order_error().into()),
                 (true, false) => Err(BadQuery::NoObjects.into()),
-                (false, _) => Ok(Vec::new()),
+                (false, _) => Ok(Box::new(std::iter::empty())),
             };
         }
         let index = self.index().await?;
@@ -192,10 +285,18 @@ impl Context {
                 let at_once = self.objects_at_once(&index, &rows, bytes).await?;
                 at_once.min(MAX_UNIT_OBJECTS)
             }
-            Purpose::Stream => MANIFEST_BATCH_OBJECTS,
+            Purpose::Each | Purpose::Stream => MANIFEST_BATCH_OBJECTS,
         };
-        let parts = rows.chunks(objects.clamp(1, max_objects));
-        Ok(parts.into_iter().map(WorkUnit::Objects).collect())
+        let step = objects.clamp(1, max_objects);
+        Ok(match rows {
+            ObjectRows::List(rows) => {
+                parts(rows, step, |rows| WorkUnit::Objects(ObjectRows::List(rows)))
+            }
+            ObjectRows::Range(rows) => Box::new(rows.clone().step_by(step).map(move |start| {
+                let end = rows.end.min(start.saturating_add(to_u64(step)));
+                WorkUnit::Objects(ObjectRows::Range(start..end))
+            })),
+        })
     }
 }
 
@@ -236,20 +337,17 @@ impl Context {
         &self,
         unit: WorkUnit,
         purpose: Purpose,
-    ) -> Result<Vec<SizedWorkUnit>> {
+    ) -> Result<Vec<(WorkUnit, u64)>> {
         let max_bytes = self.unit_bytes(purpose);
         match unit {
             WorkUnit::Chunks(places) => {
                 let rows = self.extents(&self.keys(&places)).await;
                 // Judged, not allocated.
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
-                let unit = |(part, bytes): (&[u32], _)| SizedWorkUnit {
-                    unit: WorkUnit::Chunks(part.to_vec()),
-                    bytes,
-                };
-                Ok(groups(&places, bytes, max_bytes).map(unit).collect())
+                let parts = groups(&places, bytes, max_bytes);
+                Ok(parts.map(|(part, bytes)| (WorkUnit::Chunks(part.to_vec()), bytes)).collect())
             }
-            WorkUnit::Elements(works) => {
+            WorkUnit::Elements { works, whole } => {
                 let chunk_counts = works.iter().map(|work| work.chunks.len());
                 let places: Vec<u32> = works.iter().flat_map(|work| work.chunks.clone()).collect();
                 let rows = self.extents(&self.keys(&places)).await;
@@ -259,18 +357,20 @@ impl Context {
                 let row = self.element_row_bytes();
                 // Judged, not allocated.
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
-                let unit = |(part, bytes): (&[Work], _)| SizedWorkUnit {
-                    unit: WorkUnit::Elements(part.to_vec()),
-                    bytes,
-                };
-                Ok(groups(&works, bytes, max_bytes).map(unit).collect())
+                let unit = |part: &[Work]| WorkUnit::Elements { works: part.to_vec(), whole };
+                let parts = groups(&works, bytes, max_bytes);
+                Ok(parts.map(|(part, bytes)| (unit(part), bytes)).collect())
             }
             WorkUnit::Objects(rows) => self.split_objects(&rows, max_bytes).await,
         }
     }
 
     /// Splits objects into work units by the bytes that are read of their chunks.
-    async fn split_objects(&self, rows: &ObjectRows, max_bytes: u64) -> Result<Vec<SizedWorkUnit>> {
+    async fn split_objects(
+        &self,
+        rows: &ObjectRows,
+        max_bytes: u64,
+    ) -> Result<Vec<(WorkUnit, u64)>> {
         let index = self.index().await?;
         let at_once = self.objects_at_once(&index, rows, max_bytes).await?;
         let mut parts = Vec::new();
@@ -315,7 +415,7 @@ impl Context {
         &self,
         followed: &FollowedObjects,
         max_bytes: u64,
-        parts: &mut Vec<SizedWorkUnit>,
+        parts: &mut Vec<(WorkUnit, u64)>,
     ) -> Result<()> {
         let mut reads = Reads::new(followed, self.row_bytes(), self.reads_ranges())?;
         let (mut now, mut bytes) = (Vec::new(), 0_u64);
@@ -323,10 +423,8 @@ impl Context {
             let more = reads.add(object);
             // Estimates, only compared.
             if bytes.saturating_add(more) > max_bytes && !now.is_empty() {
-                parts.push(SizedWorkUnit {
-                    unit: WorkUnit::Objects(ObjectRows::List(std::mem::take(&mut now))),
-                    bytes,
-                });
+                let rows = ObjectRows::List(std::mem::take(&mut now));
+                parts.push((WorkUnit::Objects(rows), bytes));
                 reads.of_chunks.clear();
                 bytes = reads.add(object);
             } else {
@@ -335,8 +433,7 @@ impl Context {
             now.push(object.row);
         }
         if !now.is_empty() {
-            let unit = WorkUnit::Objects(ObjectRows::List(now));
-            parts.push(SizedWorkUnit { unit, bytes });
+            parts.push((WorkUnit::Objects(ObjectRows::List(now)), bytes));
         }
         Ok(())
     }

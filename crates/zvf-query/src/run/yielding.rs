@@ -40,7 +40,7 @@ impl Context {
         let (items, all, row_bytes) = match unit {
             WorkUnit::Chunks(places) => (places.len(), chunks, self.row_bytes()),
             WorkUnit::Objects(rows) => (rows.len(), self.index().await?.slots(), self.row_bytes()),
-            WorkUnit::Elements(works) => {
+            WorkUnit::Elements { works, .. } => {
                 let items = works.iter().map(|work| work.chunks.len()).sum::<usize>();
                 (items, chunks, self.element_row_bytes())
             }

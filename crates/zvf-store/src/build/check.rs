@@ -32,7 +32,7 @@ use super::local::DOCUMENT;
 use super::upload::Uploads;
 use crate::docs::document;
 use crate::key::Key;
-use crate::layout::grid_origin;
+use crate::layout::chunk_grid;
 
 /// Compares the store in the folder `store`, whose root document is `root`, with itself; `is_known` holds for the nodes
 /// that have a document, and `stays` for arrays whose cells are elsewhere.
@@ -181,11 +181,11 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
     else {
         return Ok(objects);
     };
-    let origin = grid_origin(key, doc)?;
+    let grid = chunk_grid(key, doc)?;
     for text in listed.iter() {
         let about = |error: zvf_format::FormatError| Error::from(error).at_key(key);
         let chunk = text.parse::<ChunkKey>().map_err(about)?;
-        let place = ChunkPath::from_key(&chunk, &origin).map_err(about)?;
+        let place = ChunkPath::from_key(&chunk, grid.origin()).map_err(about)?;
         let cells = place.index().iter().zip(&doc.chunk_shape);
         // An array over cells has chunks of one cell, or of as many as a shard holds.
         let object = cells.map(|(at, cells)| at / (*cells).max(1)).collect();

@@ -30,7 +30,7 @@ use crate::cache::Caching;
 use crate::codec::CodecPipeline;
 use crate::docs::document;
 use crate::key::Key;
-use crate::layout::{Cells, grid_origin};
+use crate::layout::{Cells, chunk_grid};
 use crate::open::Store;
 
 /// What becomes of shards.
@@ -211,15 +211,12 @@ impl Rearrangement {
 
     /// Returns what the array of `doc` will be.
     fn plan(&self, key: &Key, doc: &ArrayDoc) -> Result<CellPlan> {
-        let (rank, low) = (doc.rank(), grid_origin(key, doc)?.into_vec());
+        let (rank, low) = (doc.rank(), chunk_grid(key, doc)?.origin().to_vec());
         let mut attributes = doc.attributes.clone();
         attributes.shift_remove("chunk_grid_origin");
-        // Of no cells, the lowest: the array is left out before.
-        let last = |(low, cells): (&i64, &u64)| low.checked_add_unsigned(cells.saturating_sub(1));
-        let high = low.iter().zip(&doc.shape).map(last).collect::<Option<_>>();
-        let high = high.ok_or_else(|| {
-            Error::new(Class::Overflow, "shape", "origin + shape in 64 bits", "more")
-        })?;
+        // Of no cells, the lowest: the array is left out before. The last of a grid has a key.
+        let last = |(low, cells): (&i64, &u64)| low.strict_add_unsigned(cells.saturating_sub(1));
+        let high = low.iter().zip(&doc.shape).map(last).collect();
         let shard = match &self.shards {
             Arrange::Keep => match doc.sharding() {
                 None => None,

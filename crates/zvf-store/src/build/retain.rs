@@ -12,13 +12,13 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use zvf_error::{Error, Locate as _, Result};
-use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::key::ChunkKey;
 use zvf_metadata::{ArrayDoc, KeyList, Node};
 use zvf_publish::StagingDir;
 
 use super::{Build, State, is_below, lock_state};
 use crate::key::Key;
-use crate::layout::{grid_origin, name_chunk};
+use crate::layout::{chunk_grid, name_chunk};
 
 impl Build {
     /// Takes over the cells that `stays` holds for, into the arrays that were written at `path` and below, from the
@@ -126,7 +126,7 @@ impl Joined {
         else {
             return Ok(None);
         };
-        let origin = grid_origin(array, &new)?;
+        let grid = chunk_grid(array, &new)?;
         let mut present: BTreeSet<String> = fresh.iter().map(str::to_owned).collect();
         let mut files = Vec::new();
         for text in before.iter() {
@@ -134,10 +134,8 @@ impl Joined {
             if !stays(&key) {
                 continue;
             }
-            let Ok(at) = ChunkPath::from_key(&key, &origin) else { return Ok(None) };
-            let fits = at.index().len() == new.shape.len()
-                && at.index().iter().zip(&new.shape).all(|(at, cells)| at < cells);
-            if !fits || !present.insert(key.to_string()) {
+            let Ok(at) = grid.path(&key) else { return Ok(None) };
+            if !present.insert(key.to_string()) {
                 return Ok(None);
             }
             files.push(format!("{array}/{}", name_chunk(new.chunk_key_encoding, at.index())));

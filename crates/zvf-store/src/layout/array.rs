@@ -168,7 +168,7 @@ impl ChunkArray {
             let finished = |(place, bytes)| finish(place, bytes);
             chunks.into_iter().map(|chunk| chunk?.map(finished).transpose()).collect()
         };
-        shared.read_through_cache(self.id, slots, Caching::Keep, fetch).await
+        shared.cache.read_many(self.id, slots, Caching::Keep, fetch).await
     }
 
     /// Returns where each of the chunks `chunk_indexes` is; `None` for those that their shard says are absent.

@@ -1,8 +1,9 @@
 //! The chunks of one spatial array, whichever way its format version lays them out.
 //!
 //! ```text
-//! Cells  ->  family C: one array over the chunk grid     (native)
+//! Cells  ->  family C: one array over the chunk grid     c/4/0/0, or a span of a shard, or a row of a pack
 //!        ->  families A, B: one small array per chunk    (tiny)
+//! stored ->  codecs decoded                              u32 1, u32 n, n bytes: the payload
 //! ```
 //!
 //! A chunk is named by its absolute key. What is handed out is its payload: codecs decoded, framing
@@ -17,20 +18,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zvf_error::{Error, Locate as _, Result};
-use zvf_format::key::ChunkKey;
-use zvf_format::{Class, Expected, Found};
+use zvf_format::grid::Grid;
+use zvf_format::key::{ChunkKey, ChunkPath};
+use zvf_format::num::to_u64;
+use zvf_format::vlen::VlenCell;
+use zvf_format::{Class, FormatError};
 use zvf_metadata::{ArrayDoc, LayoutFamily, Object};
 
-use super::array::{ChunkArray, answer_each};
-use super::native::{Body, ChunkRequest, Native, Recorded};
+use super::array::{ChunkArray, Place, Stored, answer_each};
+use super::names::{chunk_folder, parse_chunk_name};
 use super::packed::PackedCells;
 use super::part::slices;
+use super::presence::{ChunkRequest, Presence, Recorded, chunk_grid, complete, missing_chunk};
+use super::span::length;
 use super::table::KeyTable;
 use super::tiny::Tiny;
+use super::{blocks, part};
 use crate::cache::Caching;
 use crate::codec::{Coding, Packing, Partial};
 use crate::docs::Outline;
 use crate::key::Key;
+use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::source::Source;
 
@@ -69,12 +77,16 @@ pub(crate) struct CellsCore {
     attributes: Object,
     rank: usize,
     id: u32,
-    layout: Layout,
+    body: Body,
 }
 
+/// Where the chunks are.
 #[derive(Debug)]
-enum Layout {
-    Native(Box<Native>),
+enum Body {
+    /// In objects, or why their codecs cannot be decoded.
+    Array(Box<Presence>, Result<ChunkArray>),
+    Packed(Box<Presence>, PackedCells),
+    /// In small arrays, of families A and B.
     Tiny(Tiny),
 }
 
@@ -101,31 +113,36 @@ impl CellsCore {
             let error = Error::new(Class::BadShape, what, "1 along each axis", found);
             return Err(error.at_key(key));
         }
-        let origin = grid_origin(key, doc)?;
+        let presence = Box::new(Presence::new(key.clone(), chunk_grid(key, doc)?, recorded));
         // In a pack no codec is left to be decoded; one that is known frames cells.
         let body = if let Source::Pack(pack) = &shared.source
             && Coding::from_doc(doc).map_or(true, |coding| coding.packing == Packing::Vlen)
         {
-            Body::Packed(PackedCells::open(pack, key, doc.rank())?)
+            Body::Packed(presence, PackedCells::open(pack, key, doc.rank())?)
         } else {
-            let id = shared.new_id();
-            Body::Array(ChunkArray::of_frames(key, doc, id, "codec of cells").at_key(key))
+            let array = ChunkArray::of_frames(key, doc, shared.new_id(), "codec of cells");
+            Body::Array(presence, array.at_key(key))
         };
-        let grid = doc.shape.as_slice().into();
-        let layout =
-            Layout::Native(Box::new(Native::new(key.clone(), body, grid, origin, recorded)));
-        Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), layout))
+        Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), body))
     }
 
     /// Returns the chunks that families A and B keep below the group `key`, whose names have `rank` components.
     pub(crate) fn from_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
         let packed = shared.root.shard_layout.is_some();
-        let layout = Layout::Tiny(Tiny::new(key.clone(), rank, packed));
-        Self::new(shared, key, attributes, rank, layout)
+        let body = Body::Tiny(Tiny::new(key.clone(), rank, packed));
+        Self::new(shared, key, attributes, rank, body)
     }
 
-    fn new(shared: &Shared, key: &Key, attributes: Object, rank: usize, layout: Layout) -> Self {
-        Self { key: key.clone(), attributes, rank, id: shared.new_id(), layout }
+    fn new(shared: &Shared, key: &Key, attributes: Object, rank: usize, body: Body) -> Self {
+        Self { key: key.clone(), attributes, rank, id: shared.new_id(), body }
+    }
+
+    /// Returns the presence of the chunks of family C.
+    fn presence(&self) -> Option<&Presence> {
+        match &self.body {
+            Body::Array(presence, _) | Body::Packed(presence, _) => Some(presence),
+            Body::Tiny(_) => None,
+        }
     }
 }
 
@@ -152,11 +169,10 @@ impl Cells {
         self.core.rank
     }
 
-    /// Returns how many chunks there is room for along each axis; `None` in the older families, whose arrays say
-    /// nothing about it.
+    /// Returns the chunks that there is room for; `None` in the older families, whose arrays say nothing about it.
     #[must_use]
-    pub fn grid(&self) -> Option<&[u64]> {
-        self.native().map(Native::grid)
+    pub fn grid(&self) -> Option<&Grid> {
+        self.core.presence().map(|presence| &presence.grid)
     }
 
     /// Returns the layout family of the store.
@@ -168,7 +184,11 @@ impl Cells {
     /// Returns what reading a part of a chunk costs.
     #[must_use]
     pub fn part_cost(&self) -> Partial {
-        self.native().map_or(Partial::Whole, Native::part_cost)
+        match &self.core.body {
+            Body::Array(_, Ok(array)) => array.chain.part_cost(),
+            Body::Packed(_, packed) if packed.reads_ranges() => Partial::Ranges,
+            Body::Array(_, Err(_)) | Body::Packed(..) | Body::Tiny(_) => Partial::Whole,
+        }
     }
 
     /// Returns the keys of the chunks that hold something, in numeric order.
@@ -182,10 +202,13 @@ impl Cells {
     /// nothing is recorded and the backend cannot list.
     #[boxed]
     pub async fn presence(&self) -> Result<Arc<KeyTable>> {
-        match &self.core.layout {
-            Layout::Native(native) => native.presence(&self.shared).await,
-            Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
+        let Some(presence) = self.core.presence() else { return self.list_keys().await };
+        if let Some(recorded) = presence.recorded(&self.shared).await {
+            return recorded;
         }
+        let table = self.list_keys().await?;
+        self.shared.notices.add(Notice::MissingPresence { key: self.core.key.clone() });
+        Ok(table)
     }
 
     /// Reads the payloads of the chunks `keys`, in their order; `None` for those that are absent.
@@ -201,7 +224,12 @@ impl Cells {
     ) -> Vec<Result<Option<Bytes>>> {
         let requests = self.plan(keys.iter()).await;
         let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
-        let payloads = if self.native().is_some_and(Native::is_resident) {
+        let is_resident = if let Body::Packed(_, packed) = &self.core.body {
+            packed.is_resident()
+        } else {
+            false
+        };
+        let payloads = if is_resident {
             self.fetch(&existing, Caching::Once).await
         } else {
             let slots: Vec<Option<u64>> = existing.iter().map(|request| request.slot).collect();
@@ -211,7 +239,7 @@ impl Cells {
                     missing.into_iter().map(|at| existing[at]).collect();
                 self.fetch(&missing, caching).await
             };
-            self.shared.read_through_cache(self.core.id, &slots, caching, fetch).await
+            self.shared.cache.read_many(self.core.id, &slots, caching, fetch).await
         };
         answer_each(requests, payloads, |_, payload| payload)
     }
@@ -235,9 +263,14 @@ impl Cells {
     /// ```
     #[boxed]
     pub async fn locate(&self, keys: &[ChunkKey]) {
-        if let Some(native) = self.native() {
-            native.locate(&self.shared, keys).await;
+        let Body::Array(presence, Ok(array)) = &self.core.body else { return };
+        if array.shards.is_none() || !self.shared.source.is_remote() {
+            return;
         }
+        let requests = presence.plan_reads(&self.shared, keys.iter()).await;
+        let indexes = presence.indexes(requests.iter().flatten().flatten());
+        // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
+        drop(array.places(&self.shared.source, &presence.split(&indexes)).await);
     }
 
     /// Reads the payload of one chunk; `None` when it is absent.
@@ -260,16 +293,34 @@ impl Cells {
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Option<Vec<Bytes>>>> {
-        if let Some(native) = self.native().filter(|native| native.reads_parts(&self.shared)) {
-            let requests = self.plan(asks.iter().map(|(key, _)| key)).await;
-            let with_ranges = requests.iter().zip(asks);
-            let existing: Vec<(&ChunkRequest, &[Range<u64>])> = with_ranges
-                .filter_map(|(request, (_, ranges))| {
-                    Some((request.as_ref().ok()?.as_ref()?, ranges.as_slice()))
-                })
-                .collect();
-            let parts = native.read_parts(&self.shared, &existing).await;
-            return answer_each(requests, parts, |_, parts| parts);
+        match &self.core.body {
+            Body::Packed(_, packed) if packed.reads_ranges() => {
+                let requests = self.plan(asks.iter().map(|(key, _)| key)).await;
+                let existing: Vec<_> = with_ranges(&requests, asks)
+                    .map(|(request, ranges)| (request.key.components(), ranges))
+                    .collect();
+                let parts = packed.read_parts(&existing).await;
+                return answer_each(requests, parts, |_, parts| parts);
+            }
+            Body::Array(presence, Ok(array)) if self.reads_parts(array) => {
+                let requests = self.plan(asks.iter().map(|(key, _)| key)).await;
+                let (existing, ranges): (Vec<_>, Vec<_>) = with_ranges(&requests, asks).unzip();
+                let places = self.places(presence, array, &existing).await;
+                let found: Vec<part::PartRequest<'_>> = places
+                    .iter()
+                    .zip(ranges)
+                    .filter_map(|(place, ranges)| Some((place.as_ref().ok()?.as_ref()?, ranges)))
+                    .collect();
+                let parts = match array.chain.part_cost() {
+                    Partial::Blocks => blocks::read_by_block(&self.shared, &found).await,
+                    Partial::Ranges | Partial::Whole => {
+                        part::read_by_range(&self.shared, &found).await
+                    }
+                };
+                let parts = complete(presence, array, &existing, places, parts);
+                return answer_each(requests, parts, |_, parts| parts);
+            }
+            Body::Array(..) | Body::Packed(..) | Body::Tiny(_) => {}
         }
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let payloads = self.read_many(&keys, Caching::Keep).await;
@@ -285,15 +336,25 @@ impl Cells {
     /// Each answer has its own fault, as for [`read_many`](Self::read_many).
     #[boxed]
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>>> {
-        let native = self.native().filter(|native| native.part_cost() == Partial::Ranges);
-        if let Some(native) = native {
+        if self.part_cost() == Partial::Ranges {
             let requests = self.plan(keys.iter()).await;
             let existing: Vec<&ChunkRequest> = requests.iter().flatten().flatten().collect();
-            let sizes = native.sizes(&self.shared, &existing).await;
-            return answer_each(requests, sizes, |_, size| size);
+            let sizes = match &self.core.body {
+                Body::Packed(_, packed) => {
+                    packed.sizes(existing.iter().map(|request| request.key.components())).await
+                }
+                Body::Array(presence, Ok(array)) => {
+                    let places = self.places(presence, array, &existing).await;
+                    let found: Vec<&Place> = places.iter().flatten().flatten().collect();
+                    let sizes = part::sizes(&self.shared, &found).await;
+                    complete(presence, array, &existing, places, sizes)
+                }
+                Body::Array(_, Err(_)) | Body::Tiny(_) => Vec::new(), // they are read whole
+            };
+            return answer_each(requests, sizes, |_, size| Ok(size?.filter(|size| *size > 0)));
         }
         let payloads = self.read_many(keys, Caching::Keep).await;
-        let size = |bytes: Bytes| zvf_format::num::to_u64(bytes.len());
+        let size = |bytes: Bytes| to_u64(bytes.len());
         payloads.into_iter().map(|payload| Ok(payload?.map(size))).collect()
     }
 
@@ -314,8 +375,8 @@ impl Cells {
     /// Each answer has its own fault, as for `read_raw`.
     #[boxed]
     pub async fn read_raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>>> {
-        let plan = |key: &ChunkKey| match self.native() {
-            Some(native) => native.plan_unchecked(key),
+        let plan = |key: &ChunkKey| match self.core.presence() {
+            Some(presence) => presence.plan_unchecked(key),
             None => Ok(Some(ChunkRequest::unlisted(*key, None))),
         };
         let requests: Vec<_> = keys.iter().map(plan).collect();
@@ -335,27 +396,36 @@ impl Cells {
     /// backend fails or a shard cannot be read.
     #[boxed]
     pub async fn list_keys(&self) -> Result<Arc<KeyTable>> {
-        match &self.core.layout {
-            Layout::Native(native) => native.list_keys(&self.shared).await,
-            Layout::Tiny(tiny) => tiny.presence(&self.shared).await,
-        }
+        let (presence, array) = match &self.core.body {
+            Body::Tiny(tiny) => return tiny.presence(&self.shared).await,
+            Body::Array(presence, array) => (presence, Ok(array.as_ref().map_err(Clone::clone)?)),
+            Body::Packed(presence, packed) => (presence, Err(packed)),
+        };
+        presence.found.get_or_try_init(|| self.find_keys(presence, array)).await.cloned()
     }
 }
 
 impl Cells {
     /// Reads the encoded bytes of each of the chunks `keys` of a family C array.
     pub(crate) async fn read_stored(&self, keys: &[ChunkKey]) -> Result<Vec<Option<Bytes>>> {
-        let Some(native) = self.native() else {
-            let version = self.shared.root.zarr_vectors.zv_version.to_string();
-            let what = "stored bytes of chunks in a store of version";
-            return Err(Error::unsupported(what, &version));
+        let what = "stored bytes of chunks in a";
+        let (presence, array) = match &self.core.body {
+            Body::Array(presence, array) => (presence, array.as_ref().map_err(Clone::clone)?),
+            Body::Packed(..) => return Err(Error::unsupported(what, "pack").at_key(self.path())),
+            Body::Tiny(_) => {
+                let version = self.shared.root.zarr_vectors.zv_version.to_string();
+                return Err(Error::unsupported(
+                    "stored bytes of chunks in a store of version",
+                    &version,
+                ));
+            }
         };
-        native.read_stored(&self.shared, keys).await
-    }
-
-    /// Returns the array over the chunk grid, where there is one.
-    fn native(&self) -> Option<&Native> {
-        if let Layout::Native(native) = &self.core.layout { Some(native) } else { None }
+        let mut indexes = Vec::with_capacity(keys.len());
+        for key in keys {
+            indexes.push(ChunkPath::from_key(key, presence.grid.origin())?.index().to_vec());
+        }
+        let stored = array.read_stored(&self.shared.source, &indexes, Caching::Once).await;
+        stored.into_iter().map(|stored| Ok(stored?.map(|(_, bytes)| bytes))).collect()
     }
 
     /// Returns the request for each of `keys`; `None` for one that is known to be absent.
@@ -363,28 +433,147 @@ impl Cells {
         &self,
         keys: impl Iterator<Item = &ChunkKey>,
     ) -> Vec<Result<Option<ChunkRequest>>> {
-        match &self.core.layout {
-            Layout::Native(native) => native.plan_reads(&self.shared, keys).await,
-            Layout::Tiny(tiny) => {
-                keys.map(|key| Ok(Some(ChunkRequest::unlisted(*key, tiny.slot(key))))).collect()
+        match &self.core.body {
+            Body::Array(presence, _) | Body::Packed(presence, _) => {
+                presence.plan_reads(&self.shared, keys).await
+            }
+            Body::Tiny(tiny) => {
+                let plan = |key: &ChunkKey| Ok(Some(ChunkRequest::unlisted(*key, tiny.slot(key))));
+                keys.map(plan).collect()
             }
         }
     }
 
-    /// Reads the payloads of `requests`, past the cache.
+    /// Reads the payloads of `requests`.
     async fn fetch(
         &self,
         requests: &[&ChunkRequest],
         caching: Caching,
     ) -> Vec<Result<Option<Bytes>>> {
-        match &self.core.layout {
-            Layout::Native(native) => native.read(&self.shared, requests, caching).await,
-            Layout::Tiny(tiny) => {
+        let shared = &self.shared;
+        let (presence, array) = match &self.core.body {
+            Body::Array(presence, Ok(array)) => (presence, array),
+            Body::Array(_, Err(error)) => {
+                return requests.iter().map(|_| Err(error.clone())).collect();
+            }
+            Body::Packed(_, packed) => {
+                return packed.read(requests.iter().map(|request| request.key.components())).await;
+            }
+            Body::Tiny(tiny) => {
                 let keys: Vec<ChunkKey> = requests.iter().map(|request| request.key).collect();
-                tiny.read(&self.shared, &keys).await
+                return tiny.read(shared, &keys).await;
+            }
+        };
+        let caps = shared.caps(shared.chunk_cap());
+        let indexes = presence.indexes(requests.iter().copied());
+        let chunks = array.chunks(&shared.source, &presence.split(&indexes), caps, caching).await;
+        let payload = |(request, chunk): (&&ChunkRequest, Result<Stored>)| {
+            let Some((place, bytes)) = chunk? else {
+                return missing_chunk(presence, array, request);
+            };
+            let payload = strip_frame(&bytes).map_err(|error| place.locate_error(error.into()))?;
+            Ok(Some(payload).filter(|payload| !payload.is_empty()))
+        };
+        requests.iter().zip(chunks).map(payload).collect()
+    }
+
+    /// Returns whether parts are worth reading by themselves. Where requests are expensive, a chunk of unknown length in
+    /// compressed blocks is better read in one.
+    fn reads_parts(&self, array: &ChunkArray) -> bool {
+        match array.chain.part_cost() {
+            Partial::Ranges => true,
+            Partial::Whole => false,
+            Partial::Blocks => {
+                let gap = self.shared.source.merge_gap();
+                array.shards.is_some() || gap < EXPENSIVE_REQUEST_GAP_BYTES
             }
         }
     }
+
+    /// Returns where the chunks `requests` are.
+    async fn places(
+        &self,
+        presence: &Presence,
+        array: &ChunkArray,
+        requests: &[&ChunkRequest],
+    ) -> Vec<Result<Option<Place>>> {
+        let indexes = presence.indexes(requests.iter().copied());
+        let places = array.places(&self.shared.source, &presence.split(&indexes)).await;
+        let found = |(request, place): (&&ChunkRequest, Result<Option<Place>>)| {
+            place?.map_or_else(|| missing_chunk(presence, array, request), |place| Ok(Some(place)))
+        };
+        requests.iter().zip(places).map(found).collect()
+    }
+
+    /// Lists the keys in the store, whatever the presence list says.
+    async fn find_keys(
+        &self,
+        presence: &Presence,
+        array: Result<&ChunkArray, &PackedCells>,
+    ) -> Result<Arc<KeyTable>> {
+        let (shared, key, grid) = (&self.shared, &self.core.key, &presence.grid);
+        let array = match array {
+            Ok(array) => array,
+            Err(packed) => {
+                let mut keys = Vec::new();
+                for key in packed.keys().await? {
+                    keys.extend(presence.path(&key)?.is_some().then_some(key));
+                }
+                return KeyTable::new(grid.rank(), keys).map(Arc::new).map_err(Error::from);
+            }
+        };
+        if !shared.source.can_list() {
+            shared.notices.add(Notice::CannotEnumerate { key: key.clone() });
+            let name = "nonempty_chunks";
+            return Err(Error::unsupported("enumeration without", name).at_key(key));
+        }
+        let mut indexes = Vec::new();
+        let folder = match chunk_folder(array.names) {
+            Some(folder) => key.child(folder)?,
+            None => key.clone(),
+        };
+        for (object, size) in shared.source.list(&folder).await? {
+            // The root has no name, and no slash after it.
+            let name = object.as_str().strip_prefix(key.as_str());
+            let name = name.map(|name| name.strip_prefix('/').unwrap_or(name));
+            let path = name.and_then(|name| parse_chunk_name(array.names, name));
+            let Some(path) = path else { continue };
+            match &array.shards {
+                // Eight bytes frame nothing; what is compressed is not looked into.
+                None if array.chain.is_empty() && size == EMPTY_CELL_BYTES => {}
+                None => indexes.push(path.index().to_vec()),
+                Some(shards) => {
+                    let Some(spans) = shards.spans(&shared.source, &object).await? else {
+                        continue;
+                    };
+                    let filled = spans.iter().filter(|(_, span)| {
+                        !array.chain.is_empty() || length(span) != EMPTY_CELL_BYTES
+                    });
+                    indexes
+                        .extend(filled.filter_map(|(inner, _)| shards.chunk(path.index(), inner)));
+                }
+            }
+        }
+        // What lies outside the grid has no key in this array.
+        let keys = indexes.iter().filter_map(|index| grid.key(index));
+        KeyTable::new(grid.rank(), keys).map(Arc::new).map_err(Error::from)
+    }
+}
+
+/// Returns the chunks that are asked for, each with its ranges.
+fn with_ranges<'a>(
+    requests: &'a [Result<Option<ChunkRequest>>],
+    asks: &'a [(ChunkKey, Vec<Range<u64>>)],
+) -> impl Iterator<Item = (&'a ChunkRequest, &'a [Range<u64>])> {
+    let all = requests.iter().zip(asks);
+    all.filter_map(|(request, (_, ranges))| {
+        Some((request.as_ref().ok()?.as_ref()?, ranges.as_slice()))
+    })
+}
+
+/// Returns the payload of a framed cell, without a copy.
+fn strip_frame(bytes: &Bytes) -> Result<Bytes, FormatError> {
+    Ok(bytes.slice_ref(VlenCell::parse(bytes)?.payload()))
 }
 
 /// Returns the one answer to one request.
@@ -392,32 +581,7 @@ fn only<T>(mut answers: Vec<Result<Option<T>>>) -> Result<Option<T>> {
     answers.pop().expect("one request has one answer")
 }
 
-/// Returns the key of the first chunk of the array.
-pub(crate) fn grid_origin(key: &Key, doc: &ArrayDoc) -> Result<Box<[i64]>> {
-    let Some(value) = doc.attributes.get("chunk_grid_origin") else {
-        return Ok(vec![0; doc.rank()].into());
-    };
-    let odd = |expected, found| {
-        Error::new(Class::BadShape, "chunk_grid_origin", expected, found).at_key(key)
-    };
-    let whole = Expected::Rule("whole numbers of 64 bits");
-    let Some(items) = value.as_array() else {
-        return Err(odd(whole, Found::Text("another value")));
-    };
-    let origin: Option<Box<[i64]>> = items.iter().map(whole_number).collect();
-    let Some(origin) = origin else { return Err(odd(whole, Found::Text("another value"))) };
-    if origin.len() != doc.rank() {
-        let expected = Expected::Exactly(zvf_format::num::to_u64(doc.rank()).into());
-        return Err(odd(expected, Found::from(origin.len())));
-    }
-    Ok(origin)
-}
-
-/// Returns a whole number, also where it is written as a float.
-fn whole_number(value: &serde_json::Value) -> Option<i64> {
-    if let Some(number) = value.as_i64() {
-        return Some(number);
-    }
-    let text = format!("{:.0}", value.as_f64().filter(|x| x.fract() == 0.0)?);
-    text.parse().ok()
-}
+/// The merge gap, in bytes, from which requests are expensive: a Blosc chunk outside of a shard is then read whole.
+const EXPENSIVE_REQUEST_GAP_BYTES: u64 = 64 << 10;
+/// A frame around nothing.
+const EMPTY_CELL_BYTES: u64 = 8;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! array      chunks by their index, in objects or shards: what the other three are views of
-//! cells      chunks of spatial arrays                  native (C), tiny (A, B); packed in a .tet
+//! cells      chunks of spatial arrays                  an array (C), tiny (A, B), packed in a .tet
 //! rows       manifests, groups, names                  vlen-bytes arrays, or data and offsets
 //! dense      attributes, ids, numbers                  numeric arrays, or data with a shape
 //! ```
@@ -15,9 +15,9 @@ mod dense;
 mod fill;
 mod grid;
 mod names;
-mod native;
 mod packed;
 mod part;
+mod presence;
 mod rows;
 mod shard;
 mod span;
@@ -30,11 +30,13 @@ mod utf32;
 
 pub(crate) use array::{ChunkArray, Place};
 pub use cells::Cells;
-pub(crate) use cells::{CellsCore, grid_origin};
+pub(crate) use cells::CellsCore;
 pub use dense::DenseArray;
 pub(crate) use dense::DenseCore;
 pub(crate) use fill::fill_item;
-pub(crate) use names::{chunk_folder, name_chunk};
+pub(crate) use names::chunk_folder;
+pub use names::{name_chunk, parse_chunk_name};
+pub(crate) use presence::chunk_grid;
 pub use rows::Rows;
 pub(crate) use rows::RowsCore;
 pub use table::{KeyFinder, KeyTable};

@@ -14,7 +14,18 @@ use zvf_format::key::ChunkPath;
 use zvf_metadata::ChunkKeyEncoding;
 
 /// Returns the name, below its array, of the chunk or shard at `index`.
-pub(crate) fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
+///
+/// ```
+/// use zvf_metadata::ChunkKeyEncoding;
+/// use zvf_store::{name_chunk, parse_chunk_name};
+///
+/// let name = name_chunk(ChunkKeyEncoding::V2Dots, &[4, 0]);
+/// assert_eq!(name, "4.0");
+/// let place = parse_chunk_name(ChunkKeyEncoding::V2Dots, &name);
+/// assert_eq!(place.map(|place| place.to_string()).as_deref(), Some("c/4/0"));
+/// ```
+#[must_use]
+pub fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
     let (prefix, separator) = spelling(encoding);
     let mut words: Vec<String> = prefix.map(str::to_owned).into_iter().collect();
     words.extend(index.iter().map(u64::to_string));
@@ -22,7 +33,8 @@ pub(crate) fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
 }
 
 /// Returns the place of the object called `name` below its array; `None` when that is no name of a chunk.
-pub(crate) fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option<ChunkPath> {
+#[must_use]
+pub fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option<ChunkPath> {
     let (prefix, separator) = spelling(encoding);
     let other_separator = if separator == "/" { "." } else { "/" };
     if name.contains(other_separator) {

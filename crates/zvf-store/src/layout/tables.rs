@@ -1,11 +1,12 @@
 //! Tables of keys that several arrays share: those of one level mostly list the same chunks.
 //!
 //! A table of 10^5 keys takes megabytes and milliseconds. Comparing two lists takes a fraction of that, and what is
-//! inside the grid of one array is inside that of another with the same origin and grid.
+//! inside the grid of one array is inside the same grid of another.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use zvf_error::Result;
+use zvf_format::grid::Grid;
 use zvf_metadata::KeyList;
 
 use super::table::KeyTable;
@@ -17,18 +18,16 @@ pub(crate) struct SharedTables(Mutex<Vec<Entry>>);
 #[derive(Debug)]
 struct Entry {
     keys: KeyList,
-    origin: Box<[i64]>,
-    grid: Box<[u64]>,
+    grid: Grid,
     table: Weak<KeyTable>,
 }
 
 impl SharedTables {
-    /// Returns the table of `keys`, of an array with this origin and grid: that of another array, or what `parse` gives.
+    /// Returns the table of `keys`, of an array with this grid: that of another array, or what `parse` gives.
     pub(crate) fn find_or_parse(
         &self,
         keys: &KeyList,
-        origin: &[i64],
-        grid: &[u64],
+        grid: &Grid,
         parse: impl FnOnce() -> Result<Arc<KeyTable>>,
     ) -> Result<Arc<KeyTable>> {
         if keys.len() < MIN_SHARED_KEYS {
@@ -38,10 +37,7 @@ impl SharedTables {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|entry| entry.table.strong_count() > 0);
         let same = |entry: &&Entry| {
-            *entry.origin == *origin
-                && *entry.grid == *grid
-                && entry.keys.len() == keys.len()
-                && entry.keys == *keys
+            entry.grid == *grid && entry.keys.len() == keys.len() && entry.keys == *keys
         };
         if let Some(table) = entries.iter().find(same).and_then(|entry| entry.table.upgrade()) {
             return Ok(table);
@@ -49,7 +45,7 @@ impl SharedTables {
         let table = parse()?;
         if entries.len() < MAX_TABLES {
             let (keys, table) = (keys.clone(), Arc::downgrade(&table));
-            entries.push(Entry { keys, origin: origin.into(), grid: grid.into(), table });
+            entries.push(Entry { keys, grid: *grid, table });
         }
         Ok(table)
     }
@@ -75,8 +71,9 @@ mod tests {
     fn equal_lists_share_a_table_while_it_is_used() {
         let list = |n: usize| (0..n).map(|key| key.to_string()).collect::<KeyList>();
         let (tables, long_list) = (SharedTables::default(), list(MIN_SHARED_KEYS));
-        let find = |keys: &KeyList, origin, grid| {
-            tables.find_or_parse(keys, &[origin], &[grid], || parse(keys)).unwrap()
+        let find = |keys: &KeyList, origin, cells| {
+            let grid = Grid::new(&[origin], &[cells]).unwrap();
+            tables.find_or_parse(keys, &grid, || parse(keys)).unwrap()
         };
         let first = find(&long_list, 0, 2000);
         assert_eq!(first.len(), MIN_SHARED_KEYS);
@@ -90,7 +87,8 @@ mod tests {
         assert!(!Arc::ptr_eq(&find(&short_list, 0, 9), &find(&short_list, 0, 9)));
         drop(first);
         let is_parsed = std::cell::Cell::new(false);
-        let table = tables.find_or_parse(&long_list, &[0], &[2000], || {
+        let grid = Grid::new(&[0], &[2000]).unwrap();
+        let table = tables.find_or_parse(&long_list, &grid, || {
             is_parsed.set(true);
             parse(&long_list)
         });

@@ -68,6 +68,7 @@ impl Backend {
 impl Source {
     /// Opens the source at `address`: a path or a URL, as [`url`] lists them.
     pub(crate) fn open(address: &str, budget: &Budget, options: &OpenOptions) -> Result<Self> {
+        options.timeouts.check()?;
         match Place::parse(address)? {
             Place::Directory(path) => Self::folder(&path, budget),
             Place::Remote(scheme, url, path) => {
@@ -88,6 +89,7 @@ impl Source {
         let Some(versions) = versions(address, options)? else {
             return Self::open(address, budget, options);
         };
+        options.timeouts.check()?;
         let backend = versions.open(&versions.latest_version().await?).await?;
         Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
     }

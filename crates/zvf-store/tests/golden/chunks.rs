@@ -31,7 +31,7 @@ async fn every_level_of_every_store_has_its_chunks() {
             let level = store.level(number.parse().unwrap()).await.unwrap();
             assert_eq!(level.meta().vertex_count, expected["meta"]["vertex_count"], "{context}");
             let vertices = level.required_cells("vertices").await.unwrap();
-            let grid = vertices.grid().map(|grid| serde_json::json!(grid));
+            let grid = vertices.grid().map(|grid| serde_json::json!(grid.shape()));
             assert_eq!(grid.as_ref(), expected["grid"].get("shape"), "{context}");
             let table = vertices.presence().await.unwrap();
             assert_eq!(table.len(), expected["chunk_count"], "{context}");

@@ -39,7 +39,7 @@ use crate::validation::Validation;
 
 /// Checks everything about the cells of one level.
 pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Result<()> {
-    let Some(plan) = Plan::new(run, level) else { return Ok(()) };
+    let Some(plan) = Plan::new(run, level)? else { return Ok(()) };
     let Some(vertices) = level.vertices.clone() else { return Ok(()) };
     let plan = Arc::new(plan);
     let keys: Vec<ChunkKey> = vertices.keys.iter().collect();

@@ -1,8 +1,10 @@
 //! The plan of the checks of one level's cells, computed once from the documents.
 
+use zvf_error::Result;
 use zvf_format::grid::{Bins, ChunkShape};
-use zvf_metadata::arrays::{Column, Vertices};
+use zvf_metadata::arrays::Vertices;
 use zvf_metadata::{CellEncoding, Dtype, GeometryType, Token};
+use zvf_model::open::column;
 
 use super::values::Positions;
 use crate::array::ChunkArray;
@@ -59,8 +61,8 @@ pub(crate) struct ColumnPlan {
 }
 
 impl Plan {
-    pub(crate) fn new(run: &mut Validation, level: &mut LevelState) -> Option<Self> {
-        let vertices = level.vertices.clone()?;
+    pub(crate) fn new(run: &mut Validation, level: &mut LevelState) -> Result<Option<Self>> {
+        let Some(vertices) = level.vertices.clone() else { return Ok(None) };
         let fragments = level.fragments.as_ref().map(|array| array.path.clone());
         let root = run.store.root().clone();
         let axes = root.axes().len();
@@ -75,9 +77,12 @@ impl Plan {
             GeometryType::Streamline,
             GeometryType::Skeleton,
         ];
-        let vertex_columns = level.vertex_columns.clone();
-        let fragment_columns = level.fragment_columns.clone();
-        Some(Self {
+        let mut plans = |columns: &[ChunkArray]| -> Result<Vec<ColumnPlan>> {
+            columns.iter().filter_map(|column| plan(run, column).transpose()).collect()
+        };
+        let vertex_columns = plans(&level.vertex_columns)?;
+        let fragment_columns = plans(&level.fragment_columns)?;
+        Ok(Some(Self {
             fresh: run.found.new_empty(),
             vertices: vertices.path.clone(),
             has_fragments: fragments.is_some(),
@@ -93,14 +98,11 @@ impl Plan {
             bins,
             // An offset is added to positions and bounds alike.
             bounds: root.zarr_vectors.bounds.clone(),
-            vertex_columns: vertex_columns.iter().filter_map(|column| plan(run, column)).collect(),
-            fragment_columns: fragment_columns
-                .iter()
-                .filter_map(|column| plan(run, column))
-                .collect(),
+            vertex_columns,
+            fragment_columns,
             keeps_ends: kinds.iter().any(|kind| along.contains(kind))
                 || level.node.meta().fragment_link_groups,
-        })
+        }))
     }
 
     /// Returns the `arrays` that have a plan.
@@ -148,32 +150,23 @@ fn bins(level: &LevelState, root: &zvf_metadata::Root, chunk: &[f64]) -> Option<
 }
 
 /// Checks M20: what an attribute is.
-fn plan(run: &mut Validation, array: &ChunkArray) -> Option<ColumnPlan> {
-    let doc = Column::parse(array.cells.attributes().clone());
-    let doc = match doc.and_then(|doc| Ok((doc.dtype()?, doc))) {
-        Ok(doc) => doc,
-        Err(error) => {
-            run.add(Finding::from_metadata(M[20], &array.path, &error));
-            return None;
-        }
+fn plan(run: &mut Validation, array: &ChunkArray) -> Result<Option<ColumnPlan>> {
+    let take = &mut |fault, error| run.collect(fault, &array.path, error);
+    let Some((doc, dtype, width)) = column(array.cells.attributes(), take)? else {
+        return Ok(None);
     };
-    let (dtype, doc) = doc;
     if doc.dtype.is_none() {
         let finding = M[20].at(&array.path);
         run.add(finding.expects("dtype", "an element type", "nothing: read as float32").warning());
     }
-    let Some(width) = doc.declared_columns() else {
-        run.add(M[20].at(&array.path).expects("row_shape", "a product of 64 bits", "a larger one"));
-        return None;
-    };
     let categories =
         doc.dictionary.as_ref().map(|d| (zvf_format::num::to_u64(d.categories.len()), d.missing));
-    Some(ColumnPlan {
+    Ok(Some(ColumnPlan {
         dtype,
         width,
         named: doc.channel_names.as_ref().is_some_and(|names| !names.is_empty()) || width != 1,
         categories,
         owner: array.path.ends_with("/fragment_attributes/object_id") && dtype == Dtype::INT64,
         path: array.path.clone(),
-    })
+    }))
 }

@@ -7,12 +7,12 @@
 //! 0.8        the former, and cells of joined keys
 //! ```
 
-use zvf_error::Result;
+use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta, Offsets};
-use zvf_format::link::{Anchor, Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
+use zvf_format::link::{Body, LinkInteger, LinkPolicy, LinkStorage, RowShape};
 use zvf_metadata::arrays::{LinkAttribute, LinkSegment, LinksFamily};
-use zvf_metadata::{Capability, LayoutFamily as Layout, LinkStore, Node, Object};
-use zvf_model::open;
+use zvf_metadata::{Capability, LayoutFamily as Layout, Node, Object};
+use zvf_model::open::{self, OlderForm, OlderLinks};
 
 use super::segment::{Form, Segment};
 use crate::array::ChunkArray;
@@ -227,7 +227,7 @@ async fn open_segment(
     name: &str,
 ) -> Result<Option<Segment>> {
     let Some(array) = ChunkArray::open(run, &level.node, name).await? else { return Ok(None) };
-    let take = &mut |fault, error| run.collect(fault, &array.path, &error);
+    let take = &mut |fault, error| run.collect(fault, &array.path, error);
     let rows = open::link_rows(family, offsets, array.cells.attributes(), take)?;
     let Some((shape, body)) = rows else { return Ok(None) };
     let is_intra = offsets.are_zero() && family.delta() == Delta::SAME;
@@ -245,125 +245,50 @@ async fn open_older(
     name: &str,
 ) -> Result<Option<OpenFamily>> {
     let path = level.path(&format!("cross_chunk_links/{name}"));
-    let between = read_attributes(run, &path).await?.filter(|attributes| !attributes.is_empty());
-    let within_path = level.path(&format!("links/{name}"));
-    let within = read_attributes(run, &within_path).await?;
-    let parsed = within.map(LinkSegment::parse).transpose();
-    let within = run.parsed(&within_path, parsed).flatten();
-    let doc = match between {
-        Some(attributes) => run.parsed(&path, LinksFamily::parse_cross_chunk(attributes)),
-        None => {
-            let width = within.as_ref().and_then(|doc| doc.link_width);
-            width.map(|width| LinksFamily::new(delta.0.into(), width, false, LinkStore::Canonical))
-        }
-    };
-    let Some(doc) = doc else { return Ok(None) };
-    let Some((doc, within)) = check_one_width(run, level, (&path, doc), (name, within)).await?
-    else {
-        return Ok(None);
-    };
-    if let Some(layout) = doc.layout.as_deref().filter(|layout| *layout != PARTITIONED) {
-        run.add(S[17].at(&path).expects("layout", "cells or one blob", layout));
-        return Ok(None);
-    }
+    let take = &mut |fault, error| run.collect(fault, &path, error);
+    let opened = open::older_links(&level.node, (delta, name), take).await?;
+    let Some(OlderLinks { doc, within, between, .. }) = opened else { return Ok(None) };
     let Some(family) = check_policy(run, levels, level, &path, &doc, delta)? else {
         return Ok(None);
     };
     let mut segments = Vec::new();
-    if within && let Some(segment) = open_same_chunk(run, level, &family, name).await? {
-        segments.push(segment);
+    if let Some(within) = within {
+        segments.extend(open_same_chunk(run, level, &family, name, &within).await?);
     }
-    let flat = format!("{path}/{DATA}");
     let (mut loose, mut complete) = (LooseRecords::None, true);
-    if doc.layout.is_some() {
-        run.check_announced(
-            Capability::PartitionedCrossChunkLinks,
-            "partitioned_cross_chunk_links",
-        );
-        loose = LooseRecords::Leaves(list_leaves(run, &family, &path).await?);
-    } else if read_attributes(run, &flat).await?.is_some() {
-        loose = LooseRecords::Flat(flat);
-    } else if let Some(stated) = doc.num_links.filter(|n| *n > 0) {
-        let joined = match run.store.family() {
-            Layout::A => None,
-            Layout::B0 | Layout::B1 | Layout::C => open_joined(run, level, &family, name).await?,
-        };
-        complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
-        if !complete {
-            run.add(C[19].at(&path).expects(
-                "records",
-                format!("{stated}, as num_links says"),
-                "none",
-            ));
+    match between {
+        OlderForm::Blob(data) => loose = LooseRecords::Flat(data.path().to_string()),
+        OlderForm::Leaves => {
+            run.check_announced(
+                Capability::PartitionedCrossChunkLinks,
+                "partitioned_cross_chunk_links",
+            );
+            let take = &mut |fault, error| run.collect(fault, &path, error);
+            let leaves = open::older_leaves(&level.node, name, &family, take).await?.into_iter();
+            let leaf = |(chunks, name): (_, String)| Leaf { path: level.path(&name), chunks };
+            loose = LooseRecords::Leaves(leaves.map(leaf).collect());
         }
-        segments.extend(joined);
+        OlderForm::Cells => {
+            if let Some(stated) = doc.num_links.filter(|n| *n > 0) {
+                let joined = match run.store.family() {
+                    Layout::A => None,
+                    Layout::B0 | Layout::B1 | Layout::C => {
+                        open_joined(run, level, &family, name).await?
+                    }
+                };
+                complete = joined.as_ref().is_some_and(|segment| !segment.array.keys.is_empty());
+                if !complete {
+                    run.add(C[19].at(&path).expects(
+                        "records",
+                        format!("{stated}, as num_links says"),
+                        "none",
+                    ));
+                }
+                segments.extend(joined);
+            }
+        }
     }
     Ok(Some(OpenFamily { delta, family, doc, path, segments, loose, complete }))
-}
-
-/// Checks C37: links within chunks and those between them have one width, unless one of the two is empty; returns
-/// whether those within are to be checked. Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks
-/// beside faces.
-async fn check_one_width(
-    run: &mut Validation,
-    level: &LevelState,
-    (path, doc): (&str, LinksFamily),
-    (name, within): (&str, Option<LinkSegment>),
-) -> Result<Option<(LinksFamily, bool)>> {
-    let Some(within) = within else { return Ok(Some((doc, false))) };
-    let Some(width) = within.link_width.filter(|width| *width != doc.link_width) else {
-        return Ok(Some((doc, true)));
-    };
-    let flat = run.store.nodes().dense(&format!("{path}/{DATA}")).await;
-    let between_is_empty = match run.take(C[2], path, flat)? {
-        Some(Some(data)) if doc.layout.is_none() => data.is_empty(),
-        Some(_) => run.names(C[37], path).await?.is_empty(),
-        None => return Ok(None),
-    };
-    if between_is_empty {
-        return Ok(Some((LinksFamily { link_width: width, ..doc }, true)));
-    }
-    let cells = run.names(C[37], &level.path(&format!("links/{name}"))).await?;
-    if cells.is_empty() {
-        return Ok(Some((doc, false)));
-    }
-    let expected = format!("{width}, as links/{name} has");
-    run.add(C[37].at(path).expects("link_width", expected, doc.link_width));
-    Ok(None)
-}
-
-/// Lists the blobs `<chunk 0>/../<chunk K-1>/data` below a family; checks C37: their chunks are sorted.
-async fn list_leaves(run: &mut Validation, family: &LinkPolicy, path: &str) -> Result<Vec<Leaf>> {
-    let (mut leaves, mut open) = (Vec::new(), vec![(path.to_owned(), Vec::<ChunkKey>::new())]);
-    while let Some((path, chunks)) = open.pop() {
-        for child in run.names(C[37], &path).await? {
-            let below = format!("{path}/{child}");
-            if child == DATA && !chunks.is_empty() {
-                leaves.push(Leaf { path: below, chunks: chunks.clone() });
-                continue;
-            }
-            let key = child.parse::<ChunkKey>().ok().filter(|key| key.rank() == family.sid_ndim());
-            let sorted = key.filter(|key| {
-                chunks.last().is_none_or(|last| last.components() < key.components())
-            });
-            let sorted = sorted.filter(|_| chunks.len() < family.link_width());
-            match sorted {
-                Some(key) => {
-                    open.push((below, chunks.iter().copied().chain([key]).collect()));
-                }
-                None => {
-                    let expected = format!(
-                        "at most {} chunks of {} numbers, ascending",
-                        family.link_width(),
-                        family.sid_ndim(),
-                    );
-                    run.add(C[37].at(below).expects("name", expected, "another"));
-                }
-            }
-        }
-    }
-    leaves.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(leaves)
 }
 
 /// Opens `links/<delta>` before 0.9: all ends have the key of the cell.
@@ -372,16 +297,15 @@ async fn open_same_chunk(
     level: &LevelState,
     family: &LinkPolicy,
     name: &str,
+    within: &LinkSegment,
 ) -> Result<Option<Segment>> {
     let Some(array) = ChunkArray::open(run, &level.node, &format!("links/{name}")).await? else {
         return Ok(None);
     };
-    let same = Anchor::identity(family.sid_ndim())
-        .and_then(|anchor| family.with_delta(family.delta(), anchor));
-    let shape = RowShape::new(LinkInteger::I64, family.link_width(), false);
-    let (Ok(family), Ok(shape)) = (same, shape) else { return Ok(None) };
+    let rows = within.dtype().map_err(Error::from);
+    let rows = rows.and_then(|dtype| open::older_rows(*family, dtype));
+    let Some((family, shape, body)) = run.take(S[17], &array.path, rows)? else { return Ok(None) };
     let flat = family.delta() == Delta::SAME;
-    let body = if flat { Body::Flat } else { Body::Inline };
     let fragments = level.link_fragments.clone().filter(|_| flat);
     let mut attributes = Vec::new();
     for attribute in run.names(C[20], &level.path("link_attributes")).await? {
@@ -419,7 +343,7 @@ fn check_policy(
 ) -> Result<Option<LinkPolicy>> {
     // A family that was never written to has no axes.
     let doc = LinksFamily { sid_ndim: doc.sid_ndim.filter(|axes| *axes > 0), ..doc.clone() };
-    let take = &mut |fault, error| run.collect(fault, path, &error);
+    let take = &mut |fault, error| run.collect(fault, path, error);
     let policy = open::link_policy(&doc, level.node.key_rank(), delta, take)?;
     let Some(policy) = policy.filter(|_| delta != Delta::SAME) else { return Ok(policy) };
     let number = i64::from(level.node.number()) + i64::from(delta.0);
@@ -439,8 +363,3 @@ fn check_policy(
     let anchor = open::link_anchor(root, &level.node, &target.node).ok();
     Ok(anchor.and_then(|anchor| policy.with_delta(delta, anchor).ok()))
 }
-
-/// The layout between 0.7 and 0.8 that can be read.
-const PARTITIONED: &str = "partitioned_v1";
-/// The name of its leaves and of the single blob.
-const DATA: &str = "data";

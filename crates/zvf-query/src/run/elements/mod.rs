@@ -15,9 +15,6 @@ mod fields;
 mod marks;
 mod selection;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, saturating_u32, to_u64, usize_from_u32};
@@ -25,10 +22,10 @@ use zvf_format::{Class, Expected};
 use zvf_model::{Batch, Elements, Kind, LinkFamily, LinkRecords};
 use zvf_store::Caching;
 
+use super::Context;
 use super::fetch::{Chunks, Need, RowSource, check_end};
 use super::object_selection::is_owned;
 use super::vertices::Chunk;
-use super::{Context, Purpose, WorkUnit};
 use crate::select::chain::Place;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, missing_row_error};
@@ -47,43 +44,21 @@ pub(crate) struct Work {
     pub(crate) parent_cells: Vec<(usize, usize)>,
 }
 
-/// An answer with the identities of its vertices and elements, by which answers can be merged.
-pub(crate) struct KeyedElements {
+/// The answer to a work unit.
+pub(crate) struct Answered {
     pub(crate) batch: Batch,
+    /// Of some of the elements of an answer.
+    pub(crate) keys: Option<ElementKeys>,
+}
+
+/// The identities of vertices and elements, by which answers are merged.
+#[derive(Default)]
+pub(crate) struct ElementKeys {
     /// The places of the stored vertices: that of the chunk in the upper 32 bits, the row in the lower ones. The
     /// vertices of cuts follow them and have no places.
     pub(crate) places: Vec<u64>,
     /// Segment, cell and record of each element; implied elements are last.
     pub(crate) elements: Vec<(u64, u64, u64)>,
-}
-
-/// The answers of work units with elements, one after the other.
-#[derive(Debug)]
-pub(crate) struct ElementAnswers {
-    pub(crate) context: Arc<Context>,
-    purpose: Purpose,
-    coarse: VecDeque<WorkUnit>,
-    fine: VecDeque<WorkUnit>,
-}
-
-impl ElementAnswers {
-    pub(crate) fn new(context: &Arc<Context>, purpose: Purpose, units: Vec<WorkUnit>) -> Self {
-        let (context, fine) = (Arc::clone(context), VecDeque::new());
-        Self { context, purpose, coarse: units.into(), fine }
-    }
-
-    /// Returns the next answer with its identities.
-    pub(crate) async fn next(&mut self) -> Result<Option<KeyedElements>> {
-        loop {
-            if let Some(WorkUnit::Elements(works)) = self.fine.pop_front() {
-                return self.context.elements(&Work::merge(&works), true).await.map(Some);
-            }
-            let Some(unit) = self.coarse.pop_front() else { return Ok(None) };
-            self.context.yield_before(&unit).await?;
-            let parts = self.context.refine_unit(unit, self.purpose).await?;
-            self.fine = parts.into_iter().map(|part| part.unit).collect();
-        }
-    }
 }
 
 impl Work {
@@ -179,7 +154,7 @@ const CUT: u32 = u32::MAX;
 
 impl Context {
     /// Answers a unit of work, with the identities of its elements and vertices if `with_keys`.
-    pub(super) async fn elements(&self, work: &Work, with_keys: bool) -> Result<KeyedElements> {
+    pub(super) async fn elements(&self, work: &Work, with_keys: bool) -> Result<Answered> {
         let family = self.family().await?;
         let many = work.chunks.len() + work.cells.len() > MAX_CACHED_CELLS;
         let caching = if many { Caching::Once } else { self.caching(0) };
@@ -243,8 +218,10 @@ impl Context {
         let batch = self.append_cuts(batch, &kept, &positions, &columns)?;
         drop((positions, columns, marks));
         parts.iter_mut().for_each(|part| part.ends = Vec::new());
-        let places =
-            if with_keys { self.vertex_places(&chunks.keys, &pieces)? } else { Vec::new() };
+        let places = match with_keys {
+            true => Some(self.vertex_places(&chunks.keys, &pieces)?),
+            false => None,
+        };
         let rows = pieces.rows;
         let mut all = pieces.list;
         all.extend(kept.nearest_rows(&cells)?);
@@ -258,8 +235,9 @@ impl Context {
         }
         let elements = Elements::new(self.element_width, rows)?;
         let elements = self.with_link_fields(elements, &parts, &records, caching).await?;
-        let elements_keys = if with_keys { element_keys(&parts, &records) } else { Vec::new() };
-        Ok(KeyedElements { batch: batch.with_elements(elements)?, places, elements: elements_keys })
+        let keys =
+            places.map(|places| ElementKeys { places, elements: element_keys(&parts, &records) });
+        Ok(Answered { batch: batch.with_elements(elements)?, keys })
     }
 
     /// Reads the positions of own chunks, and of others where records end in them.
