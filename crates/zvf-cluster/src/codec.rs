@@ -1,11 +1,11 @@
 //! Codecs that serialize tables and scans of zvf in plans.
 //!
 //! ```text
-//! table   ZVF-TABLE-1  JSON of the address, table, level, kind and the words for more columns
-//! scan    ZVF-SCAN-2   length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
+//! table   JSON of the address, table, level, kind and the words for more columns
+//! scan    length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
 //! ```
 //!
-//! Messages without one of these prefixes are Ballista's own.
+//! Before them stand `ZVF` and the version, which all processes of a cluster share. Messages without this prefix are Ballista's own.
 
 use std::any::Any;
 use std::path::Path;
@@ -31,6 +31,8 @@ use serde::{Deserialize, Serialize};
 use zvf_datafusion::{
     Scan, StoreAddress, TableName, TableOptions, Task, ZvfSource, ZvfTable, data_source,
 };
+
+use crate::statement::mark;
 
 /// Ballista's codec of logical plans, extended by tables of zvf.
 ///
@@ -81,9 +83,18 @@ struct ScanMessage {
 }
 
 fn plan_error(what: &str, expected: &str, found: &str) -> DataFusionError {
-    DataFusionError::Plan(format!(
-        "a plan from another process: {what}: expected {expected}, found {found}"
-    ))
+    mark(&format!("a plan from another process: {what}: expected {expected}, found {found}"))
+}
+
+/// Returns what follows the prefix of this version; `None` for a message of Ballista.
+fn strip_prefix<'a>(buf: &'a [u8], what: &str) -> Result<Option<&'a [u8]>> {
+    if !buf.starts_with(NAME) || buf.starts_with(PREFIX) {
+        return Ok(buf.strip_prefix(PREFIX));
+    }
+    let found = String::from_utf8_lossy(&buf[NAME.len()..]);
+    let found = found.split('\n').next().unwrap_or_default();
+    let expected = concat!("version ", env!("CARGO_PKG_VERSION"), " of zvf on all machines");
+    Err(plan_error(what, expected, &format!("version {found}")))
 }
 
 fn to_json<T: Serialize>(message: &T, buf: &mut Vec<u8>) -> Result<()> {
@@ -126,7 +137,7 @@ impl LogicalExtensionCodec for LogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        let Some(json) = buf.strip_prefix(TABLE_PREFIX) else {
+        let Some(json) = strip_prefix(buf, "a table")? else {
             return self.ballista.try_decode_table_provider(buf, table, schema, context);
         };
         let TableMessage { store, table: name, level, kind, more_columns } =
@@ -141,7 +152,8 @@ impl LogicalExtensionCodec for LogicalCodec {
                 return Err(plan_error("a table", "columns of this version of zvf", word));
             }
         }
-        let opened = ZvfTable::open_blocking(store, options)?;
+        let opened = ZvfTable::open_blocking(store, options)
+            .map_err(|error| mark(&zvf_datafusion::error_text(&error)))?;
         if opened.schema() != schema {
             let found = "a store that was changed meanwhile: ask again";
             return Err(plan_error(&table.to_string(), "the columns of the statement", found));
@@ -162,7 +174,7 @@ impl LogicalExtensionCodec for LogicalCodec {
         let options = *zvf_table.options();
         let TableOptions { table, level, kind, .. } = options;
         let store = make_absolute(zvf_table.store().address())?;
-        buf.extend_from_slice(TABLE_PREFIX);
+        buf.extend_from_slice(PREFIX);
         let kind = kind.map(|kind| kind.to_string());
         let more_columns = options.more_columns().map(str::to_owned).collect();
         to_json(&TableMessage { store, table, level, kind, more_columns }, buf)
@@ -193,7 +205,7 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match buf.strip_prefix(SCAN_PREFIX) {
+        match strip_prefix(buf, "a scan")? {
             Some(message) => decode_scan(message, context),
             None => self.ballista.try_decode(buf, inputs, context, converter),
         }
@@ -231,7 +243,7 @@ fn encode_scan(config: &FileScanConfig, source: &ZvfSource, buf: &mut Vec<u8>) -
     let schema = protobuf::Schema::try_from(source.schema().as_ref())?.encode_to_vec();
     let length = u32::try_from(schema.len())
         .map_err(|error| plan_error("a schema", "less than 4 GiB", &error.to_string()))?;
-    buf.extend_from_slice(SCAN_PREFIX);
+    buf.extend_from_slice(PREFIX);
     buf.extend_from_slice(&length.to_le_bytes());
     buf.extend_from_slice(&schema);
     let (store, scan) = (make_absolute(source.address())?, source.scan().clone());
@@ -255,7 +267,20 @@ fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn Executio
     Ok(data_source(source, groups, None, limit, true))
 }
 
-/// Prefix of messages of tables.
-const TABLE_PREFIX: &[u8] = b"ZVF-TABLE-1";
-/// Prefix of messages of scans.
-const SCAN_PREFIX: &[u8] = b"ZVF-SCAN-2";
+/// The beginning of all messages of zvf.
+const NAME: &[u8] = b"ZVF ";
+/// The beginning of messages of this version.
+const PREFIX: &[u8] = concat!("ZVF ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_another_version_are_refused() {
+        assert_eq!(strip_prefix(b"\n\x07", "a scan").unwrap(), None);
+        assert_eq!(strip_prefix(&[PREFIX, b"{}"].concat(), "a scan").unwrap(), Some(&b"{}"[..]));
+        let error = strip_prefix(b"ZVF 7.0.0\n{}", "a scan").unwrap_err().to_string();
+        assert!(error.contains("on all machines, found version 7.0.0"), "{error}");
+    }
+}

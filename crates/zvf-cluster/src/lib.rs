@@ -6,6 +6,7 @@
 //! names       names without dots for tables in plans
 //! statement   statements of the client, which run again if an executor is lost
 //! server      the scheduler and the executor, with these codecs
+//! metrics     what a process has done, for monitoring
 //! stage       the work of an executor, whose errors say what was lost
 //! ```
 //!
@@ -25,6 +26,8 @@
 
 mod client;
 mod codec;
+#[cfg(feature = "server")]
+mod metrics;
 mod names;
 #[cfg(feature = "server")]
 mod server;
@@ -34,5 +37,7 @@ mod statement;
 
 pub use client::connect;
 pub use codec::{LogicalCodec, PhysicalCodec};
+#[cfg(feature = "server")]
+pub use metrics::serve_metrics;
 #[cfg(feature = "server")]
 pub use server::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};

@@ -7,56 +7,84 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ballista_core::error::BallistaError;
 use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::BallistaCodec;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::cluster::{BallistaCluster, ClusterStateEvent};
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service};
+use ballista_scheduler::scheduler_process::start_grpc_service;
 use ballista_scheduler::scheduler_server::SchedulerServer;
+use clap::Args;
 use datafusion::error::{DataFusionError, Result};
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use futures_util::StreamExt as _;
+use zvf_datafusion::to_u64;
 
 use crate::client::{config, state};
 use crate::codec::{LogicalCodec, PhysicalCodec};
+use crate::metrics::{EXECUTORS, Statements};
 use crate::stage::Engine;
 use crate::statement::{LOST, mark};
 
 type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// Options of a scheduler.
-#[derive(Clone, Debug)]
+/// Options of a scheduler; the comments are the help of the program.
+#[derive(Clone, Debug, Args)]
 pub struct SchedulerOptions {
-    /// The address on which it listens.
+    /// Where to listen.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:50050")]
     pub listen: SocketAddr,
-    /// The host name under which other processes reach it; by default the address.
+    /// The name under which others reach it [default: the address].
+    #[arg(long, value_name = "HOST")]
     pub external_host: Option<String>,
-    /// How long an executor may send no heartbeat before its work is given to others.
-    pub executor_timeout: Duration,
-    /// Number of executors from which `GET /readyz` returns 200.
+    /// Seconds after which an executor that says nothing is lost.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub executor_timeout: u64,
+    /// So many executors make GET /readyz say 200.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub min_executors: usize,
 }
 
-/// Options of an executor.
-#[derive(Clone, Debug)]
+/// Options of an executor; the comments are the help of the program.
+#[derive(Clone, Debug, Args)]
 pub struct ExecutorOptions {
-    /// The host of the scheduler.
-    pub scheduler_host: String,
-    /// The port of the scheduler.
-    pub scheduler_port: u16,
-    /// The address on which it serves results.
+    /// The scheduler.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = host_and_port)]
+    pub scheduler: (String, u16),
+    /// Where to give out results.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:50051")]
     pub listen: SocketAddr,
-    /// The port for the scheduler, at the same address.
-    pub control_port: u16,
-    /// The host name under which other processes reach it; by default the address.
+    /// The port for the scheduler [default: the one after that of --listen].
+    #[arg(long, value_name = "PORT")]
+    pub control_port: Option<u16>,
+    /// The name under which others reach it [default: the address].
+    #[arg(long, value_name = "HOST")]
     pub external_host: Option<String>,
-    /// Number of partitions that run at once.
-    pub cores: usize,
-    /// Memory limit of all partitions together, in bytes.
-    pub memory_limit: u64,
-    /// The folder for results of stages; by default a temporary one.
+    /// Partitions that run at once [default: one for each core].
+    #[arg(long, value_name = "N")]
+    pub cores: Option<usize>,
+    /// Memory in MiB for sorting, joining and grouping, of all partitions together.
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    pub memory: u64,
+    /// The folder for results of stages [default: one that is removed at the end].
+    #[arg(long, value_name = "FOLDER")]
     pub work_dir: Option<PathBuf>,
-    /// The interval of heartbeats.
-    pub heartbeat: Duration,
+    /// Seconds between two signs of life.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub heartbeat: u64,
+}
+
+fn host_and_port(text: &str) -> std::result::Result<(String, u16), String> {
+    let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT")?;
+    let port = port.parse().map_err(|error| format!("expected a port, found {port:?}: {error}"))?;
+    Ok((host.to_owned(), port))
+}
+
+/// Returns the port after that of `--listen`; the last one has none.
+fn port_after(port: u16) -> Result<u16> {
+    port.checked_add(1).ok_or_else(|| {
+        let text = "--listen: expected a port below 65535, found 65535; or give --control-port";
+        DataFusionError::Plan(text.to_owned())
+    })
 }
 
 /// Runs a scheduler. When it is told to stop, it first lets its statements end.
@@ -65,7 +93,7 @@ pub struct ExecutorOptions {
 ///
 /// When it cannot listen.
 pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
-    let timeout = options.executor_timeout.as_secs().max(1);
+    let timeout = options.executor_timeout.max(1);
     let bind_host = options.listen.ip().to_string();
     let scheduler_config = SchedulerConfig {
         external_host: options.external_host.clone().unwrap_or_else(|| bind_host.clone()),
@@ -77,20 +105,23 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
         min_ready_executors: options.min_executors,
         override_config_producer: Some(Arc::new(config)),
         override_session_builder: Some(Arc::new(state)),
-        override_logical_codec: Some(Arc::new(LogicalCodec::default())),
-        override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
         ..SchedulerConfig::default()
     };
     let cluster = BallistaCluster::new_from_config(&scheduler_config).await.map_err(wrap_error)?;
-    let server = create_scheduler(cluster, Arc::new(scheduler_config)).await.map_err(wrap_error)?;
+    let codec = BallistaCodec::new(Arc::<LogicalCodec>::default(), Arc::<PhysicalCodec>::default());
+    let endpoint = scheduler_config.scheduler_endpoint();
+    let config = Arc::new(scheduler_config);
+    let mut server = Scheduler::new(endpoint, cluster, codec, config, Arc::new(Statements));
+    server.init().await.map_err(wrap_error)?;
     tokio::select! {
         result = start_grpc_service(options.listen, server.clone()) => result.map_err(wrap_error),
-        result = end_lost_jobs(server.clone(), options.executor_timeout) => result,
+        result = end_lost_jobs(server.clone(), Duration::from_secs(timeout)) => result,
         () = drain(&server) => Ok(()),
     }
 }
 
-/// Ends the statements of executors that are lost, and all if there are no executors for half the timeout.
+/// Ends the statements of executors that are lost, and all if there are no executors for half the
+/// timeout. Executors of another version are told to stop.
 async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
     let mut events = server.cluster_state_events().await.map_err(wrap_error)?;
     let mut was_alive = Instant::now();
@@ -103,25 +134,37 @@ async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
                 }
                 Some(ClusterStateEvent::RegisteredExecutor { executor_id }) => {
                     log::info!("executor {executor_id} is there");
+                    if !executor_id.ends_with(VERSION) {
+                        let reason = format!(
+                            "executor {executor_id}: expected version {VERSION}, that of the scheduler: \
+                             install it on all machines"
+                        );
+                        log::warn!("{reason}");
+                        server.state.executor_manager.stop_executor(&executor_id, reason).await;
+                    }
                 }
                 None => return Ok(()),
             },
             () = tokio::time::sleep(Duration::from_millis(500)) => {}
         }
         let executors = server.state.executor_manager.get_executors_state().await;
-        if !executors.map_err(wrap_error)?.is_empty() {
+        let executors = executors.map_err(wrap_error)?.len();
+        EXECUTORS.set(to_u64(executors));
+        if executors > 0 {
             was_alive = Instant::now();
         } else if was_alive.elapsed() > timeout / 2 {
-            end_jobs(&server, "no executor is there: start one with zvf-cluster executor").await?;
+            let reason = "no executor is there: start one with zvf-cluster executor";
+            end_jobs(&server, reason).await?;
         }
     }
 }
 
-/// Ends all jobs with an error.
+/// Ends all jobs with an error. Which of them have results of a lost executor is not known: Ballista
+/// resets their stages at the same time.
 async fn end_jobs(server: &Scheduler, reason: &str) -> Result<()> {
     let tasks = &server.state.task_manager;
     for (job, cached) in tasks.get_running_job_cache().iter() {
-        log::warn!("job {job} ends: {reason}");
+        log::warn!("statement {job} ends: {reason}");
         // Its client hears the reason; then the scheduler forgets the job.
         let mut graph = cached.execution_graph.write().await;
         let running = graph.abort_running(mark(reason).strip_backtrace());
@@ -137,7 +180,7 @@ async fn end_jobs(server: &Scheduler, reason: &str) -> Result<()> {
             drop(manager.unbind_tasks(freed).await);
         });
         if let Err(error) = tasks.update_job(job).await {
-            log::warn!("job {job}: {error}");
+            log::warn!("statement {job}: {error}");
         }
         server.cancel_job(job.clone()).await.map_err(wrap_error)?;
     }
@@ -187,28 +230,36 @@ pub async fn run_executor(options: &ExecutorOptions) -> Result<()> {
     let work_dir = options.work_dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     let bind_host = options.listen.ip().to_string();
     let host = options.external_host.clone().unwrap_or_else(|| bind_host.clone());
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (scheduler_host, scheduler_port) = options.scheduler.clone();
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    // Names the executor in errors, and is another one after a restart.
+    let executor_id = format!("{host}:{}@{started}{VERSION}", options.listen.port());
     let executor_config = ExecutorProcessConfig {
-        external_host: Some(host.clone()),
+        external_host: Some(host),
         bind_host,
         port: options.listen.port(),
-        grpc_port: options.control_port,
-        scheduler_host: options.scheduler_host.clone(),
-        scheduler_port: options.scheduler_port,
+        grpc_port: match options.control_port {
+            Some(port) => port,
+            None => port_after(options.listen.port())?,
+        },
+        scheduler_host,
+        scheduler_port,
         scheduler_connect_timeout_seconds: 30,
-        vcores: options.cores,
-        memory_pool_size: Some(options.memory_limit),
+        vcores: match options.cores {
+            Some(cores) => cores.max(1),
+            None => std::thread::available_parallelism()?.get(),
+        },
+        memory_pool_size: Some(options.memory.saturating_mul(1 << 20)), // more than there is means no limit
         work_dir: Some(work_dir.display().to_string()),
-        executor_heartbeat_interval_seconds: options.heartbeat.as_secs().max(1),
+        executor_heartbeat_interval_seconds: options.heartbeat.max(1),
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(&state(
             config(),
         )?))),
         override_config_producer: Some(Arc::new(config)),
         override_logical_codec: Some(Arc::new(LogicalCodec::default())),
         override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
-        override_execution_engine: Some(Arc::new(Engine::default())),
-        // Names the executor in errors, and is another one after a restart.
-        executor_id: format!("{}:{}@{}", host, options.listen.port(), started.as_millis()),
+        override_execution_engine: Some(Arc::new(Engine::new(&executor_id))),
+        executor_id,
         ..ExecutorProcessConfig::default()
     };
     start_executor_process(Arc::new(executor_config)).await.map_err(wrap_error)
@@ -217,4 +268,19 @@ pub async fn run_executor(options: &ExecutorOptions) -> Result<()> {
 /// Wraps an error of Ballista in an error of DataFusion.
 fn wrap_error(error: BallistaError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
+}
+
+/// The end of the name of an executor.
+const VERSION: &str = concat!("@", env!("CARGO_PKG_VERSION"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_port_has_none_after_it() {
+        assert_eq!(port_after(50051).unwrap(), 50052);
+        let error = port_after(u16::MAX).unwrap_err().to_string();
+        assert!(error.contains("or give --control-port"), "{error}");
+    }
 }

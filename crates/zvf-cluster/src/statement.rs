@@ -76,7 +76,9 @@ impl QueryPlanner for StatementPlanner {
             _ => {
                 let plain = decode_dictionaries(plan.clone(), session)?;
                 let job = self.ballista.create_physical_plan(&plain, session).await?;
-                if job.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>().is_none() {
+                let is_analysis = matches!(plan, LogicalPlan::Analyze(_));
+                let is_job = job.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>().is_some();
+                if !is_job && !is_analysis {
                     return Ok(job);
                 }
                 let schema = self.names.restore(plan.schema().as_arrow());
@@ -191,11 +193,9 @@ async fn run(
         match begin(&job, &context, &scheduler).await {
             Ok(rows) => return Ok(rows),
             Err(error) => {
-                let is_loss = find_loss(&error.to_string()).is_some();
-                if !is_loss || losses.len() + 1 == TRIES {
-                    return Err(explain(&error, &losses, &scheduler));
-                }
-                losses.push(error.to_string());
+                let loss = find_loss(&error).filter(|_| losses.len() + 1 < TRIES);
+                let Some(loss) = loss else { return Err(explain(&error, &losses, &scheduler)) };
+                losses.push(loss);
                 // The scheduler may still give work to a process that is just ending.
                 tokio::time::sleep(PAUSE).await;
             }
@@ -230,39 +230,59 @@ fn restore(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
-/// Returns what was lost, if `text` is an error about a process that ended.
-pub(crate) fn find_loss(text: &str) -> Option<String> {
-    if let Some((before, _)) = text.split_once(LOST) {
-        let executor = before.rsplit_once("executor ")?.1;
-        return Some(format!("executor {executor}"));
+/// Returns the executor that was lost, if that is what an error says.
+pub(crate) fn find_loss(error: &DataFusionError) -> Option<String> {
+    let text = error.to_string();
+    if text.contains(BEGIN) {
+        let message = innermost(&text);
+        let (lost, _) = message.split_once(LOST)?;
+        return lost.starts_with("executor ").then(|| lost.to_owned());
     }
-    // The client reads the answer from the executors.
-    let (_, after) = text.split_once("Shuffle fetch partition error from Executor ")?;
-    Some(format!("executor {}", after.split(',').next()?))
+    if let Some(rest) =
+        unwrapped(&text).strip_prefix("Shuffle fetch partition error from Executor ")
+    {
+        return Some(format!("executor {}", rest.split(',').next()?));
+    }
+    // The client cannot connect to an executor that has a part of the answer.
+    let (_, rest) = text.split_once("scheduler or executor at http://")?;
+    Some(format!("executor {}", rest.split(": ").next()?))
+}
+
+/// Returns the message behind the words of those that passed it on: Ballista prints causes.
+pub(crate) fn unwrapped(text: &str) -> &str {
+    let words = ["Execution error: ", "External error: ", "DataFusion error: ", "Arrow error: "];
+    let inner = words.iter().find_map(|word| text.strip_prefix(word));
+    inner.map_or(text, unwrapped)
+}
+
+/// Returns whether an error says that a connection ended.
+pub(crate) fn is_transport(text: &str) -> bool {
+    let words = ["transport error", "Stream closed without", "h2 protocol", "ConnectError"];
+    words.iter().any(|word| text.contains(word))
 }
 
 /// Returns the error of the last of several tries.
 fn explain(error: &DataFusionError, losses: &[String], scheduler: &str) -> DataFusionError {
     let text = error.strip_backtrace();
-    let is_lost_now = find_loss(&text);
-    let reason =
-        if is_lost_now.is_some() { String::new() } else { format!(": {}", innermost(&text)) };
-    let lost = losses.iter().filter_map(|loss| find_loss(loss)).next_back();
-    if let Some(lost) = is_lost_now.or(lost) {
+    let lost_now = find_loss(error);
+    let reason = match lost_now {
+        Some(_) => String::new(),
+        None => format!(": {}", innermost(&text)),
+    };
+    if let Some(lost) = lost_now.or_else(|| losses.last().cloned()) {
         let tries = losses.len() + 1;
         return unavailable(&format!(
             "{lost}{LOST} while the statement ran (try {tries} of {TRIES}){reason}; run it again"
         ));
     }
-    let is_transport = ["transport error", "Stream closed without", "h2 protocol", "ConnectError"];
-    if is_transport.iter().any(|found| text.contains(found)) {
+    if text.contains(BEGIN) {
+        return zvf_datafusion::error_from_text(&innermost(&text));
+    }
+    if is_transport(&text) {
         let advice = "see whether zvf-cluster scheduler runs there, and run the statement again";
         return unavailable(&format!(
             "the scheduler {scheduler} is lost or cannot be reached: {advice}"
         ));
-    }
-    if text.contains(BEGIN) {
-        return zvf_datafusion::error_from_text(&innermost(&text));
     }
     DataFusionError::Execution(text)
 }
@@ -326,3 +346,20 @@ pub(crate) const LOST: &str = " was lost";
 /// Marks around a message in an error that passes several processes.
 const BEGIN: &str = "<<zvf:";
 const END: &str = ":zvf>>";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_message_of_a_process_says_what_was_lost() {
+        let quoted = mark("InvalidArgument, cannot cast 'executor a:1 was lost' to Int32");
+        assert_eq!(find_loss(&quoted), None);
+        let lost = mark("executor a:1@2 was lost, with its results").context("Job x failed");
+        assert_eq!(find_loss(&lost).unwrap(), "executor a:1@2");
+        let text =
+            "DataFusion error: Shuffle fetch partition error from Executor b:1@2, map_stage 1";
+        let fetch = DataFusionError::Execution(text.to_owned());
+        assert_eq!(find_loss(&fetch).unwrap(), "executor b:1@2");
+    }
+}

@@ -25,6 +25,7 @@ pub(crate) struct Cluster {
 struct Executor {
     process: Child,
     work_dir: PathBuf,
+    metrics: u16,
 }
 
 impl Cluster {
@@ -74,8 +75,11 @@ impl Cluster {
         std::fs::create_dir(&work_dir).unwrap();
         let (listen, control) = (format!("127.0.0.1:{}", free_port()), free_port().to_string());
         let (scheduler, folder) = (self.url(), work_dir.display().to_string());
-        let cores = self.cores.to_string();
+        let (cores, metrics) = (self.cores.to_string(), free_port());
+        let figures = format!("127.0.0.1:{metrics}");
         let args = [
+            "--metrics",
+            &figures,
             "executor",
             "--scheduler",
             &scheduler,
@@ -91,7 +95,7 @@ impl Cluster {
             &folder,
         ];
         let process = spawn(&args, &self.folder.path().join(format!("{name}.log")));
-        self.executors.push(Executor { process, work_dir });
+        self.executors.push(Executor { process, work_dir, metrics });
     }
 
     /// Kills the executor that has lived longest.
@@ -117,20 +121,21 @@ impl Cluster {
     /// Waits until the scheduler answers `page` with status 200.
     fn wait_for(&mut self, page: &str) {
         let start = Instant::now();
-        while !self.is_ok(page) {
+        while !get(self.port, page).is_some_and(|reply| reply.starts_with("HTTP/1.1 200")) {
             let status = self.scheduler.try_wait().unwrap();
             assert!(status.is_none() && start.elapsed() < TIMEOUT, "{page}: {}", self.logs());
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn is_ok(&self, page: &str) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
-        let mut text = String::new();
-        let result =
-            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
-        result.is_ok() && text.starts_with("HTTP/1.1 200")
+    /// Returns the bytes that each executor has read from stores.
+    pub(crate) fn bytes_read(&self) -> Vec<u64> {
+        let read = |executor: &Executor| {
+            let page = get(executor.metrics, "/metrics").unwrap();
+            let (_, value) = page.rsplit_once("zvf_bytes_read_total ").unwrap();
+            value.trim().parse().unwrap()
+        };
+        self.executors.iter().map(read).collect()
     }
 
     /// Returns the logs of all processes.
@@ -156,6 +161,15 @@ impl Drop for Cluster {
             drop(process.wait());
         }
     }
+}
+
+/// Returns the answer of a process; `None` where there is none.
+fn get(port: u16, page: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+    let mut text = String::new();
+    stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text)).ok()?;
+    Some(text)
 }
 
 fn has_files(folder: &Path) -> bool {

@@ -69,6 +69,8 @@ pub use source::{ZvfSource, data_source};
 pub use table::{TableName, TableOptions};
 /// Options for opening stores.
 pub use zvf::OpenOptions;
+/// A number of things as `u64`.
+pub use zvf::format::num::to_u64;
 
 use std::error::Error as StdError;
 

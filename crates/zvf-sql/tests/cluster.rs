@@ -17,21 +17,20 @@ fn start(folder: &Path) -> SocketAddr {
     let options = SchedulerOptions {
         listen: scheduler,
         external_host: None,
-        executor_timeout: Duration::from_secs(60),
+        executor_timeout: 60,
         min_executors: 1,
     };
     spawn(async move { run_scheduler(&options).await });
     wait_for(scheduler, "/healthz");
     let options = ExecutorOptions {
-        scheduler_host: scheduler.ip().to_string(),
-        scheduler_port: scheduler.port(),
+        scheduler: (scheduler.ip().to_string(), scheduler.port()),
         listen: executor,
-        control_port: control.port(),
+        control_port: Some(control.port()),
         external_host: None,
-        cores: 2,
-        memory_limit: 256 << 20,
+        cores: Some(2),
+        memory: 256,
         work_dir: Some(folder.to_owned()),
-        heartbeat: Duration::from_secs(1),
+        heartbeat: 1,
     };
     spawn(async move { run_executor(&options).await });
     wait_for(scheduler, "/readyz");

@@ -4,19 +4,20 @@
 
 #[path = "../../../zvf-datafusion/tests/agreement/check.rs"]
 mod check;
+mod division;
 #[path = "../../torture/processes.rs"]
 mod processes;
 mod server;
+#[path = "../../torture/session.rs"]
+mod session;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::SessionContext;
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
 };
@@ -24,81 +25,19 @@ use zvf_datafusion::{OpenOptions, StoreHandle, TableName};
 
 use crate::processes::{Cluster, TIMEOUT};
 use crate::server::{Gate, serve};
-
-/// Creates a store of 300 000 points in 64 chunks, which a scan divides into several tasks.
-async fn points(folder: &Path) -> PathBuf {
-    let path = folder.join("points.zarrvectors");
-    let context = local();
-    let copy = format!(
-        "COPY (SELECT CAST(value % 400 AS FLOAT) AS x, CAST(value / 400 % 400 AS FLOAT) AS y, \
-         CAST(value % 7 AS FLOAT) AS z, CAST(value % 11 AS INT) AS w, CASE value % 5 WHEN 0 THEN 'roof' \
-         WHEN 1 THEN 'wall' ELSE 'road' END AS class FROM generate_series(1, 300000)) \
-         TO '{}' OPTIONS ('chunk_shape' '50,50,50')",
-        path.display()
-    );
-    context.sql(&copy).await.unwrap().collect().await.unwrap();
-    path
-}
-
-fn local() -> SessionContext {
-    let config = SessionConfig::new().with_target_partitions(2);
-    let context = SessionContext::new_with_config(config);
-    zvf_datafusion::register(&context, OpenOptions::default());
-    context
-}
-
-async fn remote(cluster: &Cluster) -> SessionContext {
-    let context = zvf_cluster::connect(&cluster.url()).await.unwrap();
-    zvf_datafusion::register(&context, OpenOptions::default());
-    context
-}
-
-/// Returns the answer as sorted lines.
-async fn lines(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
-    let batches = context.sql(sql).await?.collect().await?;
-    let text = pretty_format_batches(&batches)?.to_string();
-    let mut lines: Vec<String> =
-        text.lines().filter(|line| !line.starts_with('+')).map(str::to_owned).collect();
-    lines.sort();
-    Ok(lines)
-}
+use crate::session::{answer, differences, local, points, remote, statements};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_executors_answer_like_one_process() {
+async fn executors_answer_like_one_process() {
     let folder = tempfile::tempdir().unwrap();
-    let points = points(folder.path()).await.display().to_string();
-    let tracts = archives::unpack_cached(folder.path(), "sl3_streamlines").display().to_string();
-    let mesh = archives::unpack_cached(folder.path(), "ms3_tri").display().to_string();
-    let groups = archives::unpack_cached(folder.path(), "sl3_pyramid").display().to_string();
-    let cluster = Cluster::start(2, 1);
-    let (single, remote) = (local(), remote(&cluster).await);
-    let statements = [
-        format!("SELECT count(*) FROM zvf('{points}')"),
-        format!("SELECT count(*), sum(w), min(x), max(y) FROM zvf('{points}')"),
-        format!("SELECT count(*) FROM zvf('{points}') WHERE x < 60 AND y BETWEEN 100 AND 200"),
-        format!("SELECT count(*) FROM zvf('{points}') WHERE w = 3 AND chunk IN ('0.0.0', '1.1.0')"),
-        format!("SELECT chunk, count(*), sum(w) FROM zvf('{points}') GROUP BY chunk"),
-        format!("SELECT w, count(DISTINCT chunk) FROM zvf('{points}') GROUP BY w"),
-        format!("SELECT count(*) FROM (SELECT * FROM zvf('{points}') LIMIT 77777)"),
-        format!("SELECT x, y, w FROM zvf('{points}') WHERE z = 1 ORDER BY y, x, w LIMIT 20"),
-        format!(
-            "SELECT count(*) FROM zvf('{points}') WHERE w > (SELECT avg(w) FROM zvf('{points}'))"
-        ),
-        format!("SELECT count(*), sum(object) FROM zvf('{tracts}')"),
-        format!(
-            "SELECT o.object, o.fragments, count(*) FROM zvf('{tracts}') v JOIN zvf('{tracts}', 'objects') o \
-             ON v.object = o.object GROUP BY o.object, o.fragments"
-        ),
-        format!("SELECT count(*) FROM zvf('{mesh}', 'links')"),
-        format!("SELECT level, kind, vertices FROM zvf('{groups}', 'levels')"),
-    ];
-    for sql in &statements {
-        let expected = lines(&single, sql).await.unwrap();
-        let actual = lines(&remote, sql).await;
-        let actual = actual.unwrap_or_else(|error| panic!("{sql}: {error}\n{}", cluster.logs()));
-        assert_eq!(actual, expected, "{sql}");
+    let statements = statements(folder.path()).await;
+    for executors in [2, 3] {
+        let cluster = Cluster::start(executors, 1);
+        let found = differences(&cluster, &statements).await;
+        assert!(found.is_empty(), "{executors}: {}\n{}", found.join("\n"), cluster.logs());
+        let has_worked = (0..executors).all(|number| cluster.has_worked(number));
+        assert!(has_worked, "some executors did all the work");
     }
-    assert!(cluster.has_worked(0) && cluster.has_worked(1), "one executor did all the work");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,8 +128,8 @@ async fn every_archived_store_answers_like_one_process() {
                 for table in tables(&path).await {
                     // A table that a store does not have is an error in one process, too.
                     let Ok(sql) = summary(&single, &table).await else { continue };
-                    let expected = lines(&single, &sql).await.map_err(|error| error.to_string());
-                    let actual = lines(&remote, &sql).await.map_err(|error| error.to_string());
+                    let expected = answer(&single, &sql).await.map_err(|error| error.to_string());
+                    let actual = answer(&remote, &sql).await.map_err(|error| error.to_string());
                     compared += 1;
                     let is_same = expected == actual || (expected.is_err() && actual.is_err());
                     if !is_same {
@@ -213,7 +152,7 @@ async fn every_archived_store_answers_like_one_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_keep_the_number_of_pruned_chunks() {
     let folder = tempfile::tempdir().unwrap();
-    let points = points(folder.path()).await.display().to_string();
+    let points = points(folder.path()).await;
     let context = local();
     let sql = format!("SELECT count(x) FROM zvf('{points}') WHERE x < 60");
     let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
@@ -244,74 +183,38 @@ async fn killing_an_executor_changes_no_answer() {
     let mut cluster = Cluster::start(1, 1);
     let context = remote(&cluster).await;
     let sql = format!("SELECT count(*), sum(x), sum(y) FROM zvf('{url}')");
-    let answer = tokio::spawn({
+    let running = tokio::spawn({
         let sql = sql.clone();
-        async move { lines(&context, &sql).await }
+        async move { answer(&context, &sql).await }
     });
     gate.wait_until_held();
     cluster.kill_executor(0);
     cluster.add_executor();
     gate.open();
-    let expected = lines(&local(), &sql).await.unwrap();
-    match answer.await.unwrap() {
+    let expected = answer(&local(), &sql).await.unwrap();
+    match running.await.unwrap() {
         Ok(actual) => assert_eq!(actual, expected, "{}", cluster.logs()),
         // An error is allowed if it names the executor.
         Err(error) => assert!(error.to_string().to_lowercase().contains("executor"), "{error}"),
     }
     // The cluster still works.
     let context = remote(&cluster).await;
-    assert_eq!(lines(&context, &sql).await.unwrap(), expected);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn text_passes_between_executors() {
-    let folder = tempfile::tempdir().unwrap();
-    let points = points(folder.path()).await.display().to_string();
-    let points = format!("zvf('{points}')");
-    let statements = [
-        format!("SELECT class, count(*) FROM {points} GROUP BY class ORDER BY class"),
-        format!("SELECT DISTINCT class FROM {points} ORDER BY class"),
-        format!("SELECT class, x, y FROM {points} WHERE z = 1 ORDER BY class, y, x LIMIT 20"),
-        format!(
-            "SELECT a.class, count(*) FROM {points} a JOIN (SELECT class, max(w) AS w FROM {points} GROUP BY class) b \
-             ON a.class = b.class AND a.w = b.w GROUP BY a.class ORDER BY a.class"
-        ),
-        format!(
-            "SELECT class, x, row_number() OVER (PARTITION BY class ORDER BY y, x, z) AS k FROM {points} \
-             WHERE x < 3 ORDER BY class, k LIMIT 30"
-        ),
-        format!(
-            "SELECT class, y FROM {points} WHERE class IN ('roof') AND x < 1 ORDER BY y, class LIMIT 9"
-        ),
-    ];
-    let single = local();
-    for executors in [2, 3] {
-        let cluster = Cluster::start(executors, 1);
-        let remote = remote(&cluster).await;
-        for sql in &statements {
-            let expected = single.sql(sql).await.unwrap().collect().await.unwrap();
-            let found = remote.sql(sql).await.unwrap().collect().await;
-            let found = found.unwrap_or_else(|error| panic!("{sql}: {error}\n{}", cluster.logs()));
-            let print = |batches| pretty_format_batches(batches).unwrap().to_string();
-            assert_eq!(print(&found), print(&expected), "{executors} executors: {sql}");
-            assert_eq!(found[0].schema().fields(), expected[0].schema().fields(), "{sql}");
-        }
-    }
+    assert_eq!(answer(&context, &sql).await.unwrap(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_of_several_stages_outlives_an_executor() {
     let folder = tempfile::tempdir().unwrap();
-    let points = points(folder.path()).await.display().to_string();
+    let points = points(folder.path()).await;
     let sql = format!(
         "SELECT a.class, count(*), sum(a.w + b.w) FROM zvf('{points}') a JOIN zvf('{points}') b \
          ON a.x = b.y AND a.w = b.w AND b.x < 20 GROUP BY a.class ORDER BY a.class"
     );
-    let expected = lines(&local(), &sql).await.unwrap();
+    let expected = answer(&local(), &sql).await.unwrap();
     for pause in [200, 700, 1500] {
         let mut cluster = Cluster::start(3, 1);
         let (context, statement) = (remote(&cluster).await, sql.clone());
-        let answer = tokio::spawn(async move { lines(&context, &statement).await });
+        let answer = tokio::spawn(async move { answer(&context, &statement).await });
         tokio::time::sleep(Duration::from_millis(pause)).await;
         cluster.kill_executor(1);
         let answer = tokio::time::timeout(2 * TIMEOUT, answer).await.expect("no silence").unwrap();
@@ -325,15 +228,15 @@ async fn impossible_statements_are_errors() {
     let cluster = Cluster::start(1, 1);
     let context = remote(&cluster).await;
     let folder = tempfile::tempdir().unwrap();
-    let points = points(folder.path()).await.display().to_string();
+    let points = points(folder.path()).await;
     let divide = format!("SELECT 1 / (w - w) FROM zvf('{points}')");
-    let error = lines(&context, &divide).await.unwrap_err().to_string();
+    let error = answer(&context, &divide).await.unwrap_err().to_string();
     assert!(error.contains("Divide by zero") && !error.contains("zvf:"), "{error}");
     // The store is removed before the executors open it.
     let table = format!("CREATE EXTERNAL TABLE p STORED AS ZVF LOCATION '{points}'");
     context.sql(&table).await.unwrap().collect().await.unwrap();
     std::fs::remove_dir_all(&points).unwrap();
-    let error = lines(&context, "SELECT sum(x) FROM p").await.unwrap_err().to_string();
+    let error = answer(&context, "SELECT sum(x) FROM p").await.unwrap_err().to_string();
     assert!(error.contains("NotFound") && error.contains(&points), "{error}");
 }
 
