@@ -21,6 +21,10 @@
 //! statements with the rights of the processes: run a cluster in a private network.
 //!
 //! Not here: tables (`zvf-datafusion`), the prompt (`zvf-sql`).
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums of the engine have dozens of variants and get more: what is not known is left to the engine"
+)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -16,14 +16,14 @@ use ballista_core::execution_plans::DistributedQueryExec;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::{TableType, provider_as_source};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{
-    Expr, LogicalPlan, LogicalPlanBuilder, Projection, cast as cast_to,
+    Cast, Expr, LogicalPlan, LogicalPlanBuilder, Projection, cast as cast_to,
 };
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
@@ -92,7 +92,15 @@ impl QueryPlanner for StatementPlanner {
 fn decode_dictionaries(plan: LogicalPlan, session: &dyn Session) -> Result<LogicalPlan> {
     let is_dictionary = |data_type: &DataType| matches!(data_type, DataType::Dictionary(..));
     let replaced = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
+        let LogicalPlan::TableScan(scan) = &node else {
+            let node = node.map_expressions(|expr| expr.transform_up(decode_expression))?;
+            let is_changed = node.transformed;
+            return if is_changed {
+                node.map_data(LogicalPlan::recompute_schema)
+            } else {
+                Ok(node)
+            };
+        };
         let schema = Arc::clone(&scan.projected_schema);
         if !schema.fields().iter().any(|field| is_dictionary(field.data_type())) {
             return Ok(Transformed::no(node));
@@ -114,6 +122,23 @@ fn decode_dictionaries(plan: LogicalPlan, session: &dyn Session) -> Result<Logic
     // Expressions above were made for dictionaries.
     let analyzer = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
     analyzer.execute_and_check(replaced.data, session.config_options(), |_, _| {})
+}
+
+/// Puts plain values in place of a dictionary that a planner made, so as to compare it with others.
+fn decode_expression(expr: Expr) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::Cast(cast) => match cast.field.data_type() {
+            DataType::Dictionary(_, values) => {
+                let values = values.as_ref().clone();
+                Transformed::yes(Expr::Cast(Cast::new(cast.expr, values)))
+            }
+            _ => Transformed::no(Expr::Cast(cast)),
+        },
+        Expr::Literal(ScalarValue::Dictionary(_, value), metadata) => {
+            Transformed::yes(Expr::Literal(*value, metadata))
+        }
+        other => Transformed::no(other),
+    })
 }
 
 /// A statement that runs on the cluster, again if an executor is lost.

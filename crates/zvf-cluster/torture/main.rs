@@ -10,6 +10,7 @@
 //! at each of N moments: it has the right answer, or an error that names what was lost within twice
 //! the timeout, and the next statement works.
 
+#[path = "../tests/cluster/processes.rs"]
 mod processes;
 mod session;
 

@@ -17,7 +17,7 @@ use crate::session::{answer, local, points};
 /// Makes a store of points on two levels, and one of lines.
 async fn make_stores(folder: &Path) {
     let path = points(folder).await;
-    let options = Options { levels: Some(1), keep: Some(0.5), ..Options::default() };
+    let options = Options { levels: Some(1), size: Some(2.0), ..Options::default() };
     build(&path, &options, &BuildOptions::default(), |_level| {}).await.unwrap();
     let copy = format!(
         "COPY (SELECT x, y, z, w, CAST(y AS BIGINT) AS object FROM zvf('{path}') ORDER BY object, x) TO \

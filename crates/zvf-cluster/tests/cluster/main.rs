@@ -5,7 +5,6 @@
 #[path = "../../../zvf-datafusion/tests/agreement/check.rs"]
 mod check;
 mod division;
-#[path = "../../torture/processes.rs"]
 mod processes;
 mod server;
 #[path = "../../torture/session.rs"]
