@@ -1,26 +1,30 @@
 //! The levels that will be built: what each is made with, from what was measured of level 0.
 //!
 //! ```text
-//! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing
+//! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing, at any level at most
+//!             a 64th of the longest side of the data
 //! spacing     of points by how many share the volume of their chunks; else the mean length of edges
 //! chunks      those of the level below, so many times as large; bins the same
 //! ```
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
+use std::ops::Range;
 
 use futures_util::StreamExt as _;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64};
+use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64, usize_from_u32};
 use zvf_model::{Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::additive::settings::resolve_settings;
-use crate::columns::Points;
+use crate::columns::{Points, floats};
 use crate::cross_level_options::CrossLevelOptions;
 use crate::error::unsupported_error;
+use crate::rows::row_number;
+use crate::shape::chain::douglas_peucker;
 use crate::shape::contract::sides;
 use crate::size::{Size, count_stored_bytes};
 use crate::{Method, Options};
@@ -42,6 +46,8 @@ pub(crate) struct KindPlan {
     all: Size,           // of the kind, of level 0
     of_levels: Vec<u64>, // vertices, where level 0 adds to others
     size: f64,           // of level 1
+    max_size: f64,       // of any level
+    sample: Sample,      // of chains that lose vertices within a tolerance
     indexed: bool,       // whether there are objects
     beside: bool,        // whether there are other kinds
     chunk: Vec<f64>,
@@ -169,6 +175,11 @@ impl PyramidPlan {
         let (mut steps, mut below, mut level) = (Vec::new(), self.sizes(), 1);
         while let Some(next) = self.level(level, &below) {
             let size = |step: &Step| Size { vertices: step.vertices, bytes: step.bytes };
+            let is_end = self.options.levels.is_none()
+                && next.iter().zip(&below).all(|(step, below)| step.vertices == below.vertices);
+            if is_end {
+                break;
+            }
             below = next.iter().map(size).collect();
             steps.extend(next);
             level += 1;
@@ -239,9 +250,31 @@ impl KindPlan {
             (None, Method::Simplify) => measure_spacing(reader, level, kind, all.vertices).await?,
             (None, _) => 0.0,
         };
+        let is_thinned = method == Method::Simplify;
+        let [low, high] = &store.root().zarr_vectors.bounds;
+        let longest_side = low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max);
+        let max_size = match options.size {
+            None if is_thinned && longest_side > 0.0 => size.max(longest_side / 64.0),
+            _ => f64::INFINITY,
+        };
+        let is_sampled = is_thinned && !kind.has_links();
+        let sample = if is_sampled { Sample::read(reader, kind).await? } else { Sample::default() };
         let chunk = level.chunk_shape().sizes().to_vec();
         let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
-        Ok(Self { kind, method, options, all, of_levels, size, indexed, beside, chunk, bin })
+        Ok(Self {
+            kind,
+            method,
+            options,
+            all,
+            of_levels,
+            size,
+            max_size,
+            sample,
+            indexed,
+            beside,
+            chunk,
+            bin,
+        })
     }
 
     /// Returns the steps of this kind alone.
@@ -282,19 +315,25 @@ impl KindPlan {
             Method::Keep => 1.0,
         };
         let sparsity = if self.indexed { self.sparsity() } else { 1.0 };
+        let size = (self.size * growth.powi(steps - 1)).min(self.max_size);
+        // Of all that level 0 has; without a sample of what the level below has.
+        let sampled = self.sample.share_within(size).map(|share| share / sparsity.powi(steps));
+        let guess = |all: u64, below: u64| match sampled {
+            Some(share) => round_half_up_u64(f64_from_u64(all) * share).min(below),
+            None => round_half_up_u64(f64_from_u64(below) * share / sparsity),
+        };
         Step {
             level,
             kind: self.beside.then_some(self.kind),
             method: self.method,
-            size: self.method.has_size().then(|| self.size * growth.powi(steps - 1)),
+            size: self.method.has_size().then_some(size),
             keep: self.method.has_share().then_some(keep),
             sparsity,
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
             below: below.vertices,
-            vertices: round_half_up_u64(f64_from_u64(below.vertices) * share / sparsity)
-                .max(below.vertices.min(1)),
-            bytes: round_half_up_u64(f64_from_u64(below.bytes) * share / sparsity).max(1),
+            vertices: guess(self.all.vertices, below.vertices).max(below.vertices.min(1)),
+            bytes: guess(self.all.bytes, below.bytes).max(1),
         }
     }
 
@@ -345,6 +384,49 @@ impl fmt::Display for Step {
         }
         let chunk: Vec<String> = chunk.iter().map(ToString::to_string).collect();
         write!(f, ", chunks of {}, about {vertices} vertices", chunk.join(" × "))
+    }
+}
+
+/// The first chains of level 0.
+#[derive(Clone, Debug, Default)]
+struct Sample {
+    axes: usize,
+    at: Vec<f64>,
+    chains: Vec<Range<u32>>,
+}
+
+impl Sample {
+    async fn read(reader: &Reader, kind: Kind) -> Result<Self> {
+        let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None);
+        let mut batches = reader.stream(query.uncached().order(Order::Objects));
+        let mut sample = Self::default();
+        while sample.at.len() < SAMPLE_VALUES
+            && let Some(batch) = batches.next().await.transpose()?
+        {
+            let values = floats(batch.positions());
+            sample.axes = usize_from_u32(batch.positions().width());
+            for part in batch.parts().iter() {
+                let values = values.get(part.rows.start * sample.axes..part.rows.end * sample.axes);
+                let start = row_number(sample.at.len() / sample.axes);
+                sample.at.extend_from_slice(values.expect("rows of a part are of its batch"));
+                sample.chains.push(start..start + row_number(part.rows.len()));
+                if sample.at.len() >= SAMPLE_VALUES {
+                    break;
+                }
+            }
+        }
+        Ok(sample)
+    }
+
+    /// Returns the share of the vertices that stay within `tolerance`; `None` where there are none.
+    fn share_within(&self, tolerance: f64) -> Option<f64> {
+        let (mut all, mut kept) = (0, 0);
+        for chain in &self.chains {
+            let rows: Vec<u32> = chain.clone().collect();
+            all += rows.len();
+            kept += douglas_peucker(&self.at, self.axes, &rows, tolerance).0.len();
+        }
+        (all > 0).then(|| f64_from_u64(to_u64(kept)) / f64_from_u64(to_u64(all)))
     }
 }
 
@@ -412,5 +494,7 @@ async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64> {
 
 /// Edges after which their mean is known well enough.
 const EDGE_SAMPLE_SIZE: u64 = 200_000;
+/// Coordinates after which the shares of chains are known well enough.
+const SAMPLE_VALUES: usize = 60_000;
 /// Chunks that are asked about at once.
 const COUNT_BATCH_CHUNKS: usize = 4096;
