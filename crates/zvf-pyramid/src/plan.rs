@@ -1,8 +1,8 @@
 //! The levels that will be built: what each is made with, from what was measured of level 0.
 //!
 //! ```text
-//! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing, at any level at most
-//!             a 64th of the longest side of the data
+//! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing, and without a number
+//!             of levels at any of them at most a 64th of the longest side of the data
 //! spacing     of points by how many share the volume of their chunks; else the mean length of edges
 //! chunks      those of the level below, so many times as large; bins the same
 //! ```
@@ -15,7 +15,7 @@ use futures_util::StreamExt as _;
 use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64, usize_from_u32};
-use zvf_model::{Kind, LevelId, LevelReader};
+use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
@@ -242,23 +242,30 @@ impl KindPlan {
             indexed |= level.objects().await?.is_some();
         }
         let method = options.method.unwrap_or(Method::default_for(kind));
+        let mut sample = Sample::default();
         let size = match (options.size, method) {
-            (Some(size), _) => size,
             (None, Method::Cluster) => {
-                2.0 * measure_spacing(reader, level, kind, all.vertices).await?
+                2.0 * measure_spacing(reader, level, kind, all.vertices).await?.0
             }
-            (None, Method::Simplify) => measure_spacing(reader, level, kind, all.vertices).await?,
-            (None, _) => 0.0,
+            (None, Method::Simplify) => {
+                let spacing;
+                (spacing, sample) = measure_spacing(reader, level, kind, all.vertices).await?;
+                spacing
+            }
+            (Some(size), Method::Simplify) if !kind.has_links() => {
+                measure_mean_edge(reader, kind, to_u64(SAMPLE_VALUES), &mut sample).await?;
+                size
+            }
+            (size, _) => size.unwrap_or(0.0),
         };
-        let is_thinned = method == Method::Simplify;
         let [low, high] = &store.root().zarr_vectors.bounds;
         let longest_side = low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max);
-        let max_size = match options.size {
-            None if is_thinned && longest_side > 0.0 => size.max(longest_side / 64.0),
-            _ => f64::INFINITY,
+        // Who says how many levels there are gets them, however coarse.
+        let is_measured = options.size.is_none() && options.levels.is_none();
+        let max_size = match is_measured && method == Method::Simplify && longest_side > 0.0 {
+            true => size.max(longest_side / 64.0),
+            false => f64::INFINITY,
         };
-        let is_sampled = is_thinned && !kind.has_links();
-        let sample = if is_sampled { Sample::read(reader, kind).await? } else { Sample::default() };
         let chunk = level.chunk_shape().sizes().to_vec();
         let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
         Ok(Self {
@@ -396,26 +403,19 @@ struct Sample {
 }
 
 impl Sample {
-    async fn read(reader: &Reader, kind: Kind) -> Result<Self> {
-        let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None);
-        let mut batches = reader.stream(query.uncached().order(Order::Objects));
-        let mut sample = Self::default();
-        while sample.at.len() < SAMPLE_VALUES
-            && let Some(batch) = batches.next().await.transpose()?
-        {
-            let values = floats(batch.positions());
-            sample.axes = usize_from_u32(batch.positions().width());
-            for part in batch.parts().iter() {
-                let values = values.get(part.rows.start * sample.axes..part.rows.end * sample.axes);
-                let start = row_number(sample.at.len() / sample.axes);
-                sample.at.extend_from_slice(values.expect("rows of a part are of its batch"));
-                sample.chains.push(start..start + row_number(part.rows.len()));
-                if sample.at.len() >= SAMPLE_VALUES {
-                    break;
-                }
+    /// Adds chains until there are enough.
+    fn add(&mut self, batch: &Batch) {
+        let values = floats(batch.positions());
+        self.axes = usize_from_u32(batch.positions().width());
+        for part in batch.parts().iter() {
+            if self.at.len() >= SAMPLE_VALUES {
+                break;
             }
+            let values = values.get(part.rows.start * self.axes..part.rows.end * self.axes);
+            let start = row_number(self.at.len() / self.axes);
+            self.at.extend_from_slice(values.expect("rows of a part are of its batch"));
+            self.chains.push(start..start + row_number(part.rows.len()));
         }
-        Ok(sample)
     }
 
     /// Returns the share of the vertices that stay within `tolerance`; `None` where there are none.
@@ -442,37 +442,46 @@ async fn count_vertices(level: &LevelReader) -> Result<u64> {
     Ok(all)
 }
 
-/// Returns how far vertices are apart.
+/// Returns how far vertices are apart, and chains that show how many a tolerance leaves.
 async fn measure_spacing(
     reader: &Reader,
     level: &LevelReader,
     kind: Kind,
     vertices: u64,
-) -> Result<f64> {
+) -> Result<(f64, Sample)> {
+    let mut sample = Sample::default();
     let found = if kind == Kind::PointCloud {
         let chunk: f64 = level.chunk_shape().sizes().iter().product();
         let volume = chunk * f64_from_u64(to_u64(level.chunks().await?.len()));
         (volume / f64_from_u64(vertices.max(1)))
             .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))))
     } else {
-        measure_mean_edge(reader, kind).await?
+        measure_mean_edge(reader, kind, EDGE_SAMPLE_SIZE, &mut sample).await?
     };
     if found > 0.0 && found.is_finite() {
-        return Ok(found);
+        return Ok((found, sample));
     }
     // Nothing is apart: any size does.
     let sides = level.chunk_shape().sizes().iter().copied();
-    Ok(sides.fold(f64::INFINITY, f64::min) / 64.0)
+    Ok((sides.fold(f64::INFINITY, f64::min) / 64.0, sample))
 }
 
 /// Returns the mean length of the first edges.
-async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64> {
+async fn measure_mean_edge(
+    reader: &Reader,
+    kind: Kind,
+    max_edges: u64,
+    sample: &mut Sample,
+) -> Result<f64> {
     let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None).uncached();
     let query = if kind.has_links() { query } else { query.order(Order::Objects) };
     let mut batches = reader.stream(query);
     let (mut sum, mut count) = (0.0, 0_u64);
     while let Some(batch) = batches.next().await {
         let batch = batch?;
+        if !kind.has_links() {
+            sample.add(&batch);
+        }
         let points = Points::from_column(batch.positions());
         let mut note = |a, b| {
             sum += points.length(a, b);
@@ -485,7 +494,7 @@ async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64> {
             let rows = part.rows.clone();
             rows.clone().zip(rows.skip(1)).for_each(|(a, b)| note(a, b));
         }
-        if count > EDGE_SAMPLE_SIZE {
+        if count > max_edges {
             break;
         }
     }
