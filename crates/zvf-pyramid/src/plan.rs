@@ -1,8 +1,8 @@
 //! The levels that will be built: what each is made with, from what was measured of level 0.
 //!
 //! ```text
-//! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing, and without a number
-//!             of levels at any of them at most a 64th of the longest side of the data
+//! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing
+//!             (without a number of levels never more than a 64th of the longest side of the data)
 //! spacing     of points by how many share the volume of their chunks; else the mean length of edges
 //! chunks      those of the level below, so many times as large; bins the same
 //! ```

@@ -248,8 +248,8 @@ fn assign_ids(instances: &mut [Instance<'_>]) {
     }
 }
 
-/// Returns a field for the name and for each key of the extras whose values are numbers or text in all nodes; a note
-/// names the others.
+/// Returns a field for the name and for each key of the extras whose values are numbers or text in
+/// all nodes; a note names the others.
 fn build_object_fields(
     instances: &[Instance<'_>],
     left_out: &mut Vec<String>,
