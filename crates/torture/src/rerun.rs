@@ -205,8 +205,10 @@ pub(crate) fn read_tree(path: &Path) -> Option<Tree> {
     if path.is_dir() {
         return Some(archives::tree(path));
     }
-    let bytes = fs::read(path).ok()?;
-    Some(BTreeMap::from([(String::new(), bytes)]))
+    match fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        read => Some(BTreeMap::from([(String::new(), read.expect("what is there can be read"))])),
+    }
 }
 
 /// Returns a mark that changes when something is published at `path`.

@@ -86,6 +86,7 @@ impl FaultFreeRun {
         if child.try_wait()?.is_none() {
             send_signal(&child, signal)?;
             if is_repeated && child.try_wait()?.is_none() {
+                std::thread::sleep(TAKEN); // of two that wait at once the system keeps one
                 send_signal(&child, signal)?;
                 sent += ", twice";
                 wait = END_OF_SECOND;
@@ -224,5 +225,7 @@ const SIGKILL: i32 = 9;
 /// How long a command may work on after one signal, and after two.
 const END: Duration = Duration::from_secs(60);
 const END_OF_SECOND: Duration = Duration::from_secs(2);
+/// After so long a signal was taken.
+const TAKEN: Duration = Duration::from_millis(20);
 /// The number of points of the stores.
 const SIZE: u64 = 2000;

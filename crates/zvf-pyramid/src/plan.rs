@@ -2,25 +2,29 @@
 //!
 //! ```text
 //! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing
+//!             (without a number of levels never more than a 64th of the longest side of the data)
 //! spacing     of points by how many share the volume of their chunks; else the mean length of edges
 //! chunks      those of the level below, so many times as large; bins the same
 //! ```
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
+use std::ops::Range;
 
 use futures_util::StreamExt as _;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64};
-use zvf_model::{Kind, LevelId, LevelReader};
+use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64, usize_from_u32};
+use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
 
 use crate::additive::settings::resolve_settings;
-use crate::columns::Points;
+use crate::columns::{Points, floats};
 use crate::cross_level_options::CrossLevelOptions;
 use crate::error::unsupported_error;
+use crate::rows::row_number;
+use crate::shape::chain::douglas_peucker;
 use crate::shape::contract::sides;
 use crate::size::{Size, count_stored_bytes};
 use crate::{Method, Options};
@@ -42,6 +46,8 @@ pub(crate) struct KindPlan {
     all: Size,           // of the kind, of level 0
     of_levels: Vec<u64>, // vertices, where level 0 adds to others
     size: f64,           // of level 1
+    max_size: f64,       // of any level
+    sample: Sample,      // of chains that lose vertices within a tolerance
     indexed: bool,       // whether there are objects
     beside: bool,        // whether there are other kinds
     chunk: Vec<f64>,
@@ -169,6 +175,11 @@ impl PyramidPlan {
         let (mut steps, mut below, mut level) = (Vec::new(), self.sizes(), 1);
         while let Some(next) = self.level(level, &below) {
             let size = |step: &Step| Size { vertices: step.vertices, bytes: step.bytes };
+            let is_end = self.options.levels.is_none()
+                && next.iter().zip(&below).all(|(step, below)| step.vertices == below.vertices);
+            if is_end {
+                break;
+            }
             below = next.iter().map(size).collect();
             steps.extend(next);
             level += 1;
@@ -231,17 +242,46 @@ impl KindPlan {
             indexed |= level.objects().await?.is_some();
         }
         let method = options.method.unwrap_or(Method::default_for(kind));
+        let mut sample = Sample::default();
         let size = match (options.size, method) {
-            (Some(size), _) => size,
             (None, Method::Cluster) => {
-                2.0 * measure_spacing(reader, level, kind, all.vertices).await?
+                2.0 * measure_spacing(reader, level, kind, all.vertices).await?.0
             }
-            (None, Method::Simplify) => measure_spacing(reader, level, kind, all.vertices).await?,
-            (None, _) => 0.0,
+            (None, Method::Simplify) => {
+                let spacing;
+                (spacing, sample) = measure_spacing(reader, level, kind, all.vertices).await?;
+                spacing
+            }
+            (Some(size), Method::Simplify) if !kind.has_links() => {
+                measure_mean_edge(reader, kind, to_u64(SAMPLE_VALUES), &mut sample).await?;
+                size
+            }
+            (size, _) => size.unwrap_or(0.0),
+        };
+        let [low, high] = &store.root().zarr_vectors.bounds;
+        let longest_side = low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max);
+        // Who says how many levels there are gets them, however coarse.
+        let is_measured = options.size.is_none() && options.levels.is_none();
+        let max_size = match is_measured && method == Method::Simplify && longest_side > 0.0 {
+            true => size.max(longest_side / 64.0),
+            false => f64::INFINITY,
         };
         let chunk = level.chunk_shape().sizes().to_vec();
         let bin = store.root().zarr_vectors.base_bin_shape().to_vec();
-        Ok(Self { kind, method, options, all, of_levels, size, indexed, beside, chunk, bin })
+        Ok(Self {
+            kind,
+            method,
+            options,
+            all,
+            of_levels,
+            size,
+            max_size,
+            sample,
+            indexed,
+            beside,
+            chunk,
+            bin,
+        })
     }
 
     /// Returns the steps of this kind alone.
@@ -282,19 +322,25 @@ impl KindPlan {
             Method::Keep => 1.0,
         };
         let sparsity = if self.indexed { self.sparsity() } else { 1.0 };
+        let size = (self.size * growth.powi(steps - 1)).min(self.max_size);
+        // Of all that level 0 has; without a sample of what the level below has.
+        let sampled = self.sample.share_within(size).map(|share| share / sparsity.powi(steps));
+        let guess = |all: u64, below: u64| match sampled {
+            Some(share) => round_half_up_u64(f64_from_u64(all) * share).min(below),
+            None => round_half_up_u64(f64_from_u64(below) * share / sparsity),
+        };
         Step {
             level,
             kind: self.beside.then_some(self.kind),
             method: self.method,
-            size: self.method.has_size().then(|| self.size * growth.powi(steps - 1)),
+            size: self.method.has_size().then_some(size),
             keep: self.method.has_share().then_some(keep),
             sparsity,
             chunk: self.chunk.iter().map(|size| size * larger).collect(),
             bin: self.bin.iter().map(|size| size * larger).collect(),
             below: below.vertices,
-            vertices: round_half_up_u64(f64_from_u64(below.vertices) * share / sparsity)
-                .max(below.vertices.min(1)),
-            bytes: round_half_up_u64(f64_from_u64(below.bytes) * share / sparsity).max(1),
+            vertices: guess(self.all.vertices, below.vertices).max(below.vertices.min(1)),
+            bytes: guess(self.all.bytes, below.bytes).max(1),
         }
     }
 
@@ -348,6 +394,42 @@ impl fmt::Display for Step {
     }
 }
 
+/// The first chains of level 0.
+#[derive(Clone, Debug, Default)]
+struct Sample {
+    axes: usize,
+    at: Vec<f64>,
+    chains: Vec<Range<u32>>,
+}
+
+impl Sample {
+    /// Adds chains until there are enough.
+    fn add(&mut self, batch: &Batch) {
+        let values = floats(batch.positions());
+        self.axes = usize_from_u32(batch.positions().width());
+        for part in batch.parts().iter() {
+            if self.at.len() >= SAMPLE_VALUES {
+                break;
+            }
+            let values = values.get(part.rows.start * self.axes..part.rows.end * self.axes);
+            let start = row_number(self.at.len() / self.axes);
+            self.at.extend_from_slice(values.expect("rows of a part are of its batch"));
+            self.chains.push(start..start + row_number(part.rows.len()));
+        }
+    }
+
+    /// Returns the share of the vertices that stay within `tolerance`; `None` where there are none.
+    fn share_within(&self, tolerance: f64) -> Option<f64> {
+        let (mut all, mut kept) = (0, 0);
+        for chain in &self.chains {
+            let rows: Vec<u32> = chain.clone().collect();
+            all += rows.len();
+            kept += douglas_peucker(&self.at, self.axes, &rows, tolerance).0.len();
+        }
+        (all > 0).then(|| f64_from_u64(to_u64(kept)) / f64_from_u64(to_u64(all)))
+    }
+}
+
 /// Returns how many vertices a level has: as counted, not as its document states.
 async fn count_vertices(level: &LevelReader) -> Result<u64> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
@@ -360,37 +442,46 @@ async fn count_vertices(level: &LevelReader) -> Result<u64> {
     Ok(all)
 }
 
-/// Returns how far vertices are apart.
+/// Returns how far vertices are apart, and chains that show how many a tolerance leaves.
 async fn measure_spacing(
     reader: &Reader,
     level: &LevelReader,
     kind: Kind,
     vertices: u64,
-) -> Result<f64> {
+) -> Result<(f64, Sample)> {
+    let mut sample = Sample::default();
     let found = if kind == Kind::PointCloud {
         let chunk: f64 = level.chunk_shape().sizes().iter().product();
         let volume = chunk * f64_from_u64(to_u64(level.chunks().await?.len()));
         (volume / f64_from_u64(vertices.max(1)))
             .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))))
     } else {
-        measure_mean_edge(reader, kind).await?
+        measure_mean_edge(reader, kind, EDGE_SAMPLE_SIZE, &mut sample).await?
     };
     if found > 0.0 && found.is_finite() {
-        return Ok(found);
+        return Ok((found, sample));
     }
     // Nothing is apart: any size does.
     let sides = level.chunk_shape().sizes().iter().copied();
-    Ok(sides.fold(f64::INFINITY, f64::min) / 64.0)
+    Ok((sides.fold(f64::INFINITY, f64::min) / 64.0, sample))
 }
 
 /// Returns the mean length of the first edges.
-async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64> {
+async fn measure_mean_edge(
+    reader: &Reader,
+    kind: Kind,
+    max_edges: u64,
+    sample: &mut Sample,
+) -> Result<f64> {
     let query = Query::all().at_level(LevelId(0)).of_kind(kind).columns(Columns::None).uncached();
     let query = if kind.has_links() { query } else { query.order(Order::Objects) };
     let mut batches = reader.stream(query);
     let (mut sum, mut count) = (0.0, 0_u64);
     while let Some(batch) = batches.next().await {
         let batch = batch?;
+        if !kind.has_links() {
+            sample.add(&batch);
+        }
         let points = Points::from_column(batch.positions());
         let mut note = |a, b| {
             sum += points.length(a, b);
@@ -403,7 +494,7 @@ async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64> {
             let rows = part.rows.clone();
             rows.clone().zip(rows.skip(1)).for_each(|(a, b)| note(a, b));
         }
-        if count > EDGE_SAMPLE_SIZE {
+        if count > max_edges {
             break;
         }
     }
@@ -412,5 +503,7 @@ async fn measure_mean_edge(reader: &Reader, kind: Kind) -> Result<f64> {
 
 /// Edges after which their mean is known well enough.
 const EDGE_SAMPLE_SIZE: u64 = 200_000;
+/// Coordinates after which the shares of chains are known well enough.
+const SAMPLE_VALUES: usize = 60_000;
 /// Chunks that are asked about at once.
 const COUNT_BATCH_CHUNKS: usize = 4096;

@@ -16,7 +16,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let named: Vec<_> =
         levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
     for finding in validate(run.store.root(), &named) {
-        let Some(rule) = rule(finding.rule) else { continue };
+        let rule = rule(finding.rule).expect("rules of documents are in the table");
         let level = finding.level.and_then(|at| levels.get(at));
         let path = level.map_or_else(|| "zarr.json".to_owned(), |level| level.path("zarr.json"));
         let report = Finding::from_metadata(rule, path, &finding.error);

@@ -30,7 +30,7 @@ pub(crate) fn run(seed: u64, count: u32, run: &mut Run<'_>) -> anyhow::Result<()
     std::fs::create_dir(&to)?;
     let mut report = Report::new(format!("formats/{seed}"));
     for path in list_paths(&from)? {
-        let name = path.file_name().unwrap_or_default();
+        let name = path.file_name().expect("a listed path has a name");
         if let Err(error) = write_again(&path, &to.join(name)) {
             report.fail(&name.to_string_lossy(), format!("{error:#}"));
         }

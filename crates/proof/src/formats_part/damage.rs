@@ -15,9 +15,9 @@ use crate::report::{Report, Run};
 /// Damages every good file of `folder` and of the folders in it `rounds` times, with random numbers from `seed`.
 pub(crate) fn run(folder: &Path, rounds: u32, seed: u64, run: &mut Run<'_>) -> anyhow::Result<()> {
     for folder in list_folders(folder)? {
-        let format = folder.file_name().unwrap_or_default().to_string_lossy();
+        let format = folder.file_name().expect("a listed path has a name").to_string_lossy();
         for path in list_paths(&folder)?.into_iter().filter(|path| path.is_file()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = path.file_name().expect("a listed path has a name").to_string_lossy();
             let bytes = std::fs::read(&path)?;
             let is_other =
                 name.ends_with(".json") || name.ends_with(".md") || name.contains(".tar.");
@@ -39,7 +39,7 @@ fn check_damaged(
     seed: u64,
 ) -> anyhow::Result<()> {
     let scratch = tempfile::tempdir()?;
-    let copy = scratch.path().join(path.file_name().unwrap_or_default());
+    let copy = scratch.path().join(path.file_name().expect("a listed path has a name"));
     let format = read_format(path, folder).or_else(|| Format::from_path(path));
     let mut random = Random::new(seed ^ bytes.len() as u64);
     for round in 0..rounds {

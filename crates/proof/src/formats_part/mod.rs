@@ -81,7 +81,7 @@ fn unpack(folder: &Path, name: &str, to: &Path) -> anyhow::Result<PathBuf> {
     let path = folder.join(name);
     let Some(stem) = name.strip_suffix(".tar.zst") else { return Ok(path) };
     archives::unpack(&path, to);
-    let named = to.join(Path::new(stem).file_name().unwrap_or_default());
+    let named = to.join(Path::new(stem).file_name().expect("a listed path has a name"));
     if named.exists() {
         return Ok(named);
     }

@@ -81,7 +81,7 @@ pub(crate) fn run(seed: u64, stores: usize, run: &mut Run<'_>) -> anyhow::Result
     for entry in std::fs::read_dir(additive_folder.path())? {
         let path = entry?.path();
         if path.extension().is_some_and(|ending| ending == "zarrvectors") {
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let name = path.file_stem().expect("a listed path has a name").to_string_lossy();
             run.case(format!("levels that add/{name}"), async |report| {
                 additive::merge_levels(report, &path).await
             })?;

@@ -131,7 +131,7 @@ fn compare_outcome(ended: &Output, step: &Value) -> anyhow::Result<()> {
 fn check_state(zvf: &Path, store: &Path, state: &Value) -> anyhow::Result<()> {
     let json = |words: &[&str]| -> anyhow::Result<Value> {
         let ended = Command::new(zvf).args(words).arg(store).arg("--json").output()?;
-        Ok(serde_json::from_slice(&ended.stdout).unwrap_or_default())
+        serde_json::from_slice(&ended.stdout).with_context(|| format!("{words:?} without JSON"))
     };
     let info = json(&["info"])?;
     let expected: u64 = state["kinds"]

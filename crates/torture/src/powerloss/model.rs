@@ -302,7 +302,10 @@ impl Model {
 
 /// Returns the files below `path`.
 pub(crate) fn read_tree(path: &Path) -> Tree {
-    let model = Recording::read_disk(path).ok()?;
+    if !path.exists() {
+        return None;
+    }
+    let model = Recording::read_disk(path).expect("a folder that is there can be read");
     let mut files = BTreeMap::new();
     model.walk_files(ROOT, Path::new(""), &mut |path, bytes| drop(files.insert(path, bytes)));
     Some(files)

@@ -286,6 +286,14 @@ fn show(report: &serde_json::Value, session: &Session, out: &mut dyn Write) -> a
         true => writeln!(out, "{report}")?,
         false => print(report, out)?,
     }
+    show_notices(report, session, out)
+}
+
+pub(super) fn show_notices(
+    report: &serde_json::Value,
+    session: &Session,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let notices = report["notices"].as_array().into_iter().flatten();
     let texts = notices.filter_map(|notice| notice["text"].as_str().map(str::to_owned));
     Ok(session.print_notices(out, texts)?)

@@ -64,6 +64,8 @@ impl Info {
             stats.iter().try_for_each(|(kind, stats)| print_stats(kind, stats, out))?;
         }
         session.print_store_notices(out, &store)?;
+        let known: Vec<String> = store.notices().iter().map(ToString::to_string).collect();
+        session.print_notices(out, summary.notices.into_iter().filter(|n| !known.contains(n)))?;
         let faulty = summary.levels.iter().any(|level| level.fault.is_some());
         Ok(if faulty { Outcome::Findings } else { Outcome::Clean })
     }

@@ -128,6 +128,9 @@ fn list(objects: &[ObjectView], slots: u64, out: &mut dyn Write) -> anyhow::Resu
 fn print(object: &ObjectView, out: &mut dyn Write) -> anyhow::Result<()> {
     let kind = object.kind.as_ref().map(|kind| format!("{kind}, ")).unwrap_or_default();
     writeln!(out, "object {}: {kind}row {} of the index", object.id, object.row)?;
+    if object.fragments == 0 {
+        writeln!(out, "  it has no vertices: it was removed, or never had any")?;
+    }
     let fragments = table::format_count(object.fragments, "fragment");
     writeln!(out, "  {fragments} in {}", table::format_count(object.chunks, "chunk"))?;
     if let Some([low, high]) = &object.bounds {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds};
 
-use crate::commands::edit::{Bounds, Levels, Writing, finish};
+use crate::commands::edit::{Bounds, Levels, Writing, finish, show_notices};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
@@ -237,6 +237,7 @@ impl Split {
             for part in report["stores"].as_array().into_iter().flatten() {
                 writeln!(out, "{}", part["store"].as_str().unwrap_or_default())?;
             }
+            show_notices(report, session, out)?;
             return Ok(Outcome::Clean);
         }
         finish(done, &self.store, session, out)

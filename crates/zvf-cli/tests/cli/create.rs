@@ -209,6 +209,10 @@ fn creates_one_store_from_files_of_several_kinds() {
         let found = info.lines().any(|row| row.trim_start().starts_with(&format!("{line}  ")));
         assert!(found, "{line}: {info}");
     }
+    // A kind that cannot be read is a finding, and is not passed over.
+    fs::write(folder.path().join("both.zarrvectors/0/skeleton/zarr.json"), "{").unwrap();
+    let ran = zvf(&["info", &store]);
+    assert!(ran.code == 1 && ran.out.contains("\nlevel 0: "), "{}", ran.out);
 }
 
 #[test]

@@ -8,7 +8,10 @@ fn commits_are_undone_by_what_the_log_prints() {
     let query = || zvf(&["query", store.arg(), "--format", "csv"]).clean();
     let mut states = vec![query()];
     for object in ["0", "1", "2"] {
+        let is_removed = || zvf(&["object", store.arg(), object]).clean().contains("was removed");
+        assert!(!is_removed());
         zvf(&["edit", "rm", store.arg(), "--objects", object]).clean();
+        assert!(is_removed());
         states.push(query());
     }
     let log = zvf(&["log", store.arg(), "--json"]).json();

@@ -397,6 +397,14 @@ impl Pieces {
                     positions,
                 ));
             };
+            for field in &self.vertices.fields {
+                let values = object.get(&field.name).unwrap_or(&Json::Null);
+                let count = values.as_array().map(Vec::len);
+                if !values.is_null() && count != Some(positions.len()) {
+                    let expected = format!("a list of {} values, as of positions", positions.len());
+                    return Err(self.lines.input_error(line, &field.name, &expected, values));
+                }
+            }
             self.part += 1;
             for (at, position) in positions.iter().enumerate() {
                 self.push_position(line, POSITIONS_KEY, position)?;
@@ -630,6 +638,8 @@ mod tests {
         for (second, fault) in [
             ("{\"position\":[3,4],\"n\":2,\"m\":5}", "column \"m\": expected an attribute"),
             ("{\"position\":[3,4],\"n\":2,\"object\":5}", "column \"object\": expected no object"),
+            ("{\"positions\":[[3,4]],\"n\":2}", "column \"n\": expected a list of 1 values"),
+            ("{\"positions\":[[3,4]],\"n\":[2,5]}", "column \"n\": expected a list of 1 values"),
         ] {
             let text = format!("{first}{second}\n");
             let error = dump(Format::Jsonl, text.as_bytes(), &small).unwrap_err();

@@ -9,12 +9,13 @@ use crate::format::{Attributes, Format, GroupSupport, IdSupport, UnitSupport};
 use crate::read::Header;
 use crate::write::Loss;
 use crate::write::image::Image;
+use crate::write::ply::text_refused;
 
 /// Returns what `format` cannot hold of the contents of `header`.
 ///
 /// # Errors
 ///
-/// When it cannot hold the kind or the axes at all.
+/// When it cannot hold the kind or the axes at all, or its writer refuses text and there is some.
 pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
     let (can, name) = (format.capabilities(), format.name());
     if !can.kinds.contains(&header.kind) {
@@ -27,6 +28,10 @@ pub fn find_losses(header: &Header, format: Format) -> Result<Vec<Loss>> {
         let what = format!("{axes} axes");
         let advice = "choose other columns of positions, or write CSV or npy";
         return Err(cannot_hold(name, what, advice));
+    }
+    let is_text = |field: &&Field| field.categories.is_some() || can.vertex_attributes.drops(field);
+    if let Some(text) = header.fields.iter().find(is_text).filter(|_| format == Format::Ply) {
+        return Err(text_refused(&text.name));
     }
     let (ids, refusal) = (can.ids, can.refusal);
     let mut losses = Vec::new();

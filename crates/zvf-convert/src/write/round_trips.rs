@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use zvf_format::Class;
 use zvf_model::Kind;
 
 use super::{Target, WriteOptions, find_losses};
@@ -21,7 +22,7 @@ fn convert(path: &Path, options: &ReadOptions, format: Format, folder: &Path) ->
     match super::copy(reader, writer) {
         Ok(_) => Some(to),
         // GIFTI holds values without positions but not points, which only the data tell apart.
-        Err(error) if error.to_string().contains(" cannot hold ") => None,
+        Err(error) if error.class() == Class::Unsupported => None,
         Err(error) => panic!("{path:?} as {format}: {error}"),
     }
 }

@@ -146,8 +146,10 @@ impl TrkWriter<'_> {
                 Some((_, count)) => *count = points,
                 None => self.counts.push((run.object, points)),
             }
+            let (Some(voxels), Some(lengths)) = (&self.voxels, &self.lengths) else {
+                return Err(cannot_hold("TRK", "vertices without a header", "begin with one"));
+            };
             for row in run.rows {
-                let (Some(voxels), Some(lengths)) = (&self.voxels, &self.lengths) else { break };
                 let place = voxels.position_from_world(lengths.position(batch.positions(), row));
                 for (x, extent) in place.into_iter().zip(&mut self.extent) {
                     bytes.extend_from_slice(&x.to_le_bytes());

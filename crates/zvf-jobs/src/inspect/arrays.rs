@@ -15,6 +15,7 @@ use zvf_format::num::to_u64;
 use zvf_metadata::{ArrayDoc, LayoutFamily, Node};
 use zvf_store::Store;
 
+use super::levels::is_of_backend;
 use super::stored::StoredTotals;
 use super::{codec_words, shard_shape, type_word};
 use crate::Error;
@@ -189,7 +190,11 @@ fn describe_array(path: String, doc: &ArrayDoc) -> ArrayEntry {
 async fn list_by_documents(store: &Store) -> Result<Arrays, Error> {
     let mut arrays = Vec::new();
     for number in store.level_numbers() {
-        let Ok(level) = store.level(number).await else { continue };
+        let level = match store.level(number).await {
+            Ok(level) => level,
+            Err(error) if is_of_backend(error.class()) => return Err(error),
+            Err(_damaged) => continue, // the list says that it is not complete
+        };
         let mut paths: Vec<String> = ALONE.iter().map(|name| (*name).to_owned()).collect();
         for group in
             ["vertex_attributes", "fragment_attributes", "object_attributes", "link_attributes"]

@@ -142,7 +142,13 @@ impl LevelSummary {
         let reader = LevelReader::open(store, LevelId(self.level)).await?;
         self.fill(&reader).await?;
         for kind in reader.extra_kinds() {
-            let Ok(Some(kind_reader)) = reader.open_kind(kind).await else { continue };
+            let kind_reader = match reader.open_kind(kind).await {
+                Ok(Some(kind_reader)) => kind_reader,
+                Ok(None) => continue,
+                // Vertices and links alone.
+                Err(error) if error.class() == Class::Unsupported => continue,
+                Err(error) => return Err(error),
+            };
             let mut beside =
                 Self { level: self.level, kind: Some(kind.to_string()), ..Self::default() };
             beside.document(store, kind_reader.node());

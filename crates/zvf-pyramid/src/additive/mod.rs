@@ -92,7 +92,7 @@ async fn spread_levels(
     }
     let (mut reports, mut counted) = (Vec::new(), (0_u64, 0_u64));
     for step in steps {
-        let Some(share) = shares.level_share(step.level) else { break };
+        let share = shares.level_share(step.level).expect("each step has its share");
         let rules = Rules { named: Vec::new(), weight: names.weight.clone() };
         let error = (plan.method == Method::Keep).then_some(0.0);
         let kind_build = KindBuild {

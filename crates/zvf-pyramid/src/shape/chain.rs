@@ -76,7 +76,7 @@ fn drop_owners(batch: &Batch) -> Result<Batch> {
 
 /// Returns the rows that stay of a chain (Douglas-Peucker), so that no other one lies farther than `tolerance` from the
 /// segment in its place; and how far the farthest one lies.
-pub(super) fn douglas_peucker(
+pub(crate) fn douglas_peucker(
     at: &[f64],
     axes: usize,
     rows: &[u32],

@@ -204,6 +204,27 @@ async fn the_plan_has_a_line_for_each_kind_of_each_level() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tolerances_are_in_proportion_to_the_data_and_plans_come_true() {
+    let dir = archives::scratch();
+    let address = store(dir.path(), 8.0, &walks(8, 600), |_| ()).await;
+    let opened = open(&address).await;
+    let options = Options { until: 10, ..Options::default() };
+    let steps = PyramidPlan::plan(&opened, &options).await.unwrap().steps();
+    let [low, high] = &opened.root().zarr_vectors.bounds;
+    let max_size = (high[0] - low[0]) / 64.0; // the walks go along the first axis
+    assert!(steps.iter().all(|step| step.size.unwrap() <= max_size), "{steps:?}");
+    let reports = build(&address, &options).await;
+    let counts = |vertices: &dyn Fn(usize) -> u64| (0..steps.len()).map(vertices).collect();
+    let found: Vec<u64> = counts(&|at| reports[at].vertices);
+    let planned: Vec<u64> = counts(&|at| steps[at].vertices);
+    assert_eq!(reports.len(), steps.len(), "{planned:?}, {found:?}");
+    assert!(
+        found.iter().zip(&planned).all(|(a, b)| a.abs_diff(*b) * 10 <= *a),
+        "{planned:?}, {found:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn settings_that_do_not_fit_a_kind_are_refused() {
     let dir = archives::scratch();
     let address = mixed_store(dir.path()).await;

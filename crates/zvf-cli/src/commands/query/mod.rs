@@ -173,24 +173,20 @@ impl Query {
             return Ok(Outcome::Clean);
         }
         let mut sink = self.sink(session, &output, Some(&mut *out), &axes)?;
-        let (written, answer) = if self.stream || self.streams_rows(kind, &output) {
+        let (written, remarks) = if self.stream || self.streams_rows(kind, &output) {
             let on_progress = |n| progress.count(to_u64(n), format!("{n} vertices"));
             let check = || self.check_lacking(&reader, &output);
             (stream(&reader, query, &mut sink, &on_progress, &check).await?, None)
         } else {
             let query = limit_to_memory(query, session);
-            let mut answer = with_advice(&reader, reader.run(&query).await).await?;
+            let answer = with_advice(&reader, reader.run(&query).await).await?;
             self.check_lacking(&reader, &output)?;
-            let written = answer.batch.len();
-            // The sink gets the rows, not a copy; what there is to say about them stays.
-            let empty = zvf::Batch::new(kind, answer.batch.positions().slice(0..0));
-            sink.write(std::mem::replace(&mut answer.batch, empty))?;
-            (written, Some(answer))
+            let (written, remarks) = (answer.batch.len(), Remarks::from_answer(&answer));
+            sink.write(answer.batch)?;
+            (written, Some(remarks))
         };
         drop(progress);
         let left_out = sink.finish(kind)?;
-        let remarks = answer.as_ref().map(Remarks::from_answer);
-        let remarks = remarks.map(|remarks| Remarks { is_empty: written == 0, ..remarks });
         print_notices(session, out, reader.store(), remarks)?;
         session.print_notices(out, left_out_words(kind, left_out))?;
         session
@@ -465,30 +461,30 @@ fn left_out_words(kind: Kind, left_out: u64) -> Option<String> {
 }
 
 /// Notices about an answer, or about the count of one.
-struct Remarks<'a> {
-    notices: &'a [Notice],
-    missing: &'a [Missing],
-    unknown_objects: &'a [ObjectId],
+struct Remarks {
+    notices: Vec<Notice>,
+    missing: Vec<Missing>,
+    unknown_objects: Vec<ObjectId>,
     is_empty: bool,
     truncated: bool,
 }
 
-impl<'a> Remarks<'a> {
-    fn from_answer(answer: &'a Answer) -> Self {
+impl Remarks {
+    fn from_answer(answer: &Answer) -> Self {
         Self {
-            notices: &answer.notices,
-            missing: &answer.missing,
-            unknown_objects: &answer.unknown_objects,
+            notices: answer.notices.clone(),
+            missing: answer.missing.clone(),
+            unknown_objects: answer.unknown_objects.clone(),
             is_empty: answer.batch.is_empty(),
             truncated: answer.truncated,
         }
     }
 
-    fn from_counts(counts: &'a Counts) -> Self {
+    fn from_counts(counts: &Counts) -> Self {
         Self {
-            notices: &[],
-            missing: &counts.missing,
-            unknown_objects: &counts.unknown_objects,
+            notices: Vec::new(),
+            missing: counts.missing.clone(),
+            unknown_objects: counts.unknown_objects.clone(),
             is_empty: counts.vertices == 0,
             truncated: counts.truncated,
         }
@@ -500,11 +496,11 @@ fn print_notices(
     session: &Session,
     out: &mut dyn Write,
     store: &Store,
-    answer: Option<Remarks<'_>>,
+    answer: Option<Remarks>,
 ) -> anyhow::Result<()> {
     let mut words = sentences(&store.notices());
     if let Some(answer) = answer {
-        words.extend(sentences(answer.notices));
+        words.extend(sentences(&answer.notices));
         words.extend(answer.missing.iter().map(|Missing { array, chunk }| {
             format!("{array} has no chunk {chunk} although it is recorded: left out")
         }));

@@ -248,18 +248,22 @@ fn assign_ids(instances: &mut [Instance<'_>]) {
     }
 }
 
-/// Returns a field for the name and for each key of the extras whose values are numbers or text in all nodes.
-fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>> {
+/// Returns a field for the name and for each key of the extras whose values are numbers or text in
+/// all nodes; a note names the others.
+fn build_object_fields(
+    instances: &[Instance<'_>],
+    left_out: &mut Vec<String>,
+) -> Result<Vec<Field>> {
     let names: Vec<String> = instances.iter().map(|instance| instance.name.clone()).collect();
     let mut fields = vec![text_field("name", &names)?];
-    let first = instances.first().and_then(|instance| instance.extras.as_object());
-    for key in first.into_iter().flat_map(|extras| extras.keys()) {
+    let extras = instances.iter().filter_map(|instance| instance.extras.as_object());
+    let keys: std::collections::BTreeSet<&String> =
+        extras.flat_map(|extras| extras.keys()).collect();
+    for key in keys {
         if key == "object_id" || key == "name" {
             continue;
         }
-        let values: Option<Vec<&Json>> =
-            instances.iter().map(|instance| instance.extras.get(key)).collect();
-        let Some(values) = values else { continue };
+        let values: Vec<&Json> = instances.iter().map(|instance| &instance.extras[key]).collect();
         let integers: Option<Vec<i64>> = values.iter().map(|value| value.as_i64()).collect();
         let floats: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
         let texts: Option<Vec<String>> =
@@ -272,6 +276,8 @@ fn build_object_fields(instances: &[Instance<'_>]) -> Result<Vec<Field>> {
             fields.push(Field::new(key.as_str(), column));
         } else if let Some(texts) = texts {
             fields.push(text_field(key, &texts)?);
+        } else {
+            left_out.push(format!("extras {key:?}: not every node has a number there, or a text"));
         }
     }
     Ok(fields)
@@ -355,7 +361,7 @@ fn join_instances(
             Some((number_column(Dtype::INT64, width, &rows, |row| row.to_le_bytes())?, Vec::new()));
     }
     geometry.objects = instances.iter().map(|instance| ObjectId(instance.id)).collect();
-    geometry.object_fields = build_object_fields(instances)?;
+    geometry.object_fields = build_object_fields(instances, &mut geometry.left_out)?;
     Ok(geometry)
 }
 

@@ -75,7 +75,7 @@ pub(super) fn open(
     if let Some(json) = by_id {
         let (_, folder, sharding) = open_index(root, json, "info by_id")?;
         let objects = Objects::list(&folder, sharding)?;
-        for at in 0..objects.locations.len() {
+        for at in 0.. {
             let Some((id, name, bytes)) = objects.read(at)? else { break };
             annotations.insert(id, layout.parse_single(&format!("by_id/{name}"), &bytes)?);
         }
@@ -235,7 +235,7 @@ fn read_level(
     };
     if sharding.is_some() {
         let cells = Objects::list(&folder, sharding)?;
-        for at in 0..cells.locations.len() {
+        for at in 0.. {
             let Some((_, name, bytes)) = cells.read(at)? else { break };
             add_cell(&format!("{key}/{name}"), &bytes)?;
         }

@@ -68,16 +68,12 @@ pub(super) fn open(
     let affine = Some([a, b, c, [0.0, 0.0, 0.0, 1.0]]);
     header.space = Some(Space { name: None, affine, is_applied: options.apply_space });
     let transform = if options.apply_space { transform } else { skeletons::IDENTITY };
-    header.left_out.push(match options.lod {
-        0 => "levels of detail but the finest".to_owned(),
-        lod => format!("levels of detail but number {lod}"),
-    });
     push_record(&mut header, Some(info));
     let ids: Vec<u64> = objects.ids().collect();
     let last = describe_objects("segment_id", &ids, properties, &mut header)?;
     let (lod, notes) = (options.lod, Notes::default());
-    let has_note = AtomicBool::new(false);
-    let source = MultiLod { objects, transform, steps, lod, notes: notes.clone(), has_note };
+    let notes_made = <[AtomicBool; 2]>::default();
+    let source = MultiLod { objects, transform, steps, lod, notes: notes.clone(), notes_made };
     Ok(read_all(header, source, last).with_notes(notes))
 }
 
@@ -157,7 +153,7 @@ struct MultiLod {
     steps: f64,
     lod: u32,
     notes: Notes,
-    has_note: AtomicBool,
+    notes_made: [AtomicBool; 2], // of other levels, and of objects without this one
 }
 
 impl Fragments for MultiLod {
@@ -166,8 +162,15 @@ impl Fragments for MultiLod {
     fn list(&self, object: usize) -> Result<Option<Vec<FragmentRange>>> {
         let Some((id, name, bytes)) = self.objects.read(object)? else { return Ok(None) };
         let manifest = Manifest::parse(&name, &bytes, self.lod)?;
-        if manifest.lod < usize_from_u32(self.lod) && !self.has_note.swap(true, Relaxed) {
-            let lod = self.lod;
+        let (lod, [of_others, of_coarser]) = (self.lod, &self.notes_made);
+        let read_bytes = manifest.fragments.iter().map(|(_, size)| size).sum::<u64>();
+        if manifest.data_size > read_bytes && !of_others.swap(true, Relaxed) {
+            self.notes.push(match lod {
+                0 => "not read: levels of detail but the finest".to_owned(),
+                lod => format!("not read: levels of detail but number {lod}"),
+            });
+        }
+        if manifest.lod < usize_from_u32(lod) && !of_coarser.swap(true, Relaxed) {
             self.notes.push(format!("no level of detail {lod} in object {id}: of it and others like it the coarsest is read"));
         }
         let (key, mut start) = match self.objects.locations.get(object) {

@@ -178,7 +178,7 @@ impl SkeletonLayout {
 
     /// Returns `Skeleton` if every object is one tree, `Graph` otherwise.
     fn infer_kind(&self, objects: &Objects) -> Result<Kind> {
-        for at in 0..objects.locations.len() {
+        for at in 0.. {
             let Some((_, name, bytes)) = objects.read(at)? else { break };
             let skeleton = self.parse(&name, &bytes)?;
             if find_flipped_edges(&skeleton).is_none() {

@@ -327,7 +327,7 @@ fn spread_to_all_vertices(field: &Field, nodes: &[i64], vertices: usize) -> Resu
     let mut bytes = missing.repeat(vertices * stride / missing.len());
     let mut present = vec![0_u8; vertices];
     for (node, row) in nodes.iter().zip(field.column.rows()) {
-        let Ok(node) = usize::try_from(*node) else { continue }; // the caller checked all
+        let node = saturating_usize(node.unsigned_abs()); // the caller checked all
         bytes[node * stride..(node + 1) * stride].copy_from_slice(row);
         present[node] = 1;
     }
@@ -431,7 +431,7 @@ fn join_fields(
             .filter_map(|fields| fields.iter().find(|candidate| same(field, candidate)))
             .collect();
         if matches.len() != other_hemispheres.len() {
-            left_out.push(format!("{}, which only one hemisphere has", field.name));
+            left_out.push(format!("{}, which not every hemisphere has in one form", field.name));
             continue;
         }
         let mut bytes = field.column.bytes().to_vec();
@@ -441,8 +441,10 @@ fn join_fields(
     }
     let unmatched =
         other_hemispheres.iter().flatten().filter(|field| !first.iter().any(|f| same(f, field)));
-    left_out
-        .extend(unmatched.map(|field| format!("{}, which only one hemisphere has", field.name)));
+    left_out.extend(
+        unmatched
+            .map(|field| format!("{}, which not every hemisphere has in one form", field.name)),
+    );
     Ok(joined)
 }
 

@@ -126,6 +126,12 @@ impl Property {
     }
 }
 
+/// Creates the error for a column of text.
+pub(super) fn text_refused(name: &str) -> Error {
+    let advice = "leave the column out, or write CSV or JSON lines";
+    cannot_hold("PLY", format!("the text of {name:?}"), advice)
+}
+
 /// Returns an integer that is exact in a double. A missing value is -1.
 fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64> {
     let number = match value {
@@ -134,9 +140,7 @@ fn exact_integer(column: &Scalar<'_>, value: &Value) -> Result<i64> {
         Value::Bool(flag) => i128::from(*flag),
         Value::Null => -1,
         Value::Float(_) | Value::Text(_) => {
-            let what = format!("the text of {:?}", column.name);
-            let advice = "leave the column out, or write CSV or JSON lines";
-            return Err(cannot_hold("PLY", what, advice));
+            return Err(text_refused(&column.name));
         }
     };
     match i64::try_from(number) {
@@ -171,8 +175,9 @@ pub(crate) mod tests {
     use zvf_model::{Column, Elements, Field, Kind, ObjectId, Parts};
 
     use super::*;
+    use crate::Format;
     use crate::read::{Header, Piece};
-    use crate::write::{Target, WriteOptions};
+    use crate::write::{Target, WriteOptions, find_losses};
 
     fn column(dtype: &str, width: u32, bytes: &[u8]) -> Column {
         Column::new(dtype.parse::<Dtype>().unwrap(), width, bytes.to_vec().into()).unwrap()
@@ -270,7 +275,14 @@ pub(crate) mod tests {
         let with = |field: Field| {
             let batch =
                 Batch::new(Kind::PointCloud, column("int8", 1, &[0])).with_field(field).unwrap();
-            write_one(&batch, &[], &mut Vec::new()).map_err(|error| error.to_string())
+            let written =
+                write_one(&batch, &[], &mut Vec::new()).map_err(|error| error.to_string());
+            let header = Header::from_batch(&batch, vec!["x".to_owned()]);
+            let early = find_losses(&header, Format::Ply).map_err(|error| error.to_string());
+            assert!(
+                batch.field("t").is_none() || early.unwrap_err() == *written.as_ref().unwrap_err()
+            );
+            written
         };
         let large = ((1_i64 << 53) + 1).to_le_bytes();
         assert_eq!(
