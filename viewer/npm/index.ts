@@ -93,6 +93,8 @@ export interface Cell {
   storedVertices: number;
   /** Whether every edge and face was found: where a host cannot list, only those whose ends lie at most one chunk apart. */
   complete: boolean;
+  /** What could not be read of links, and of chunks that elements and steps end in. */
+  faults: FaultDocument[];
   /** The object of each vertex, as a place in `ids`; 0xffffffff without. */
   slots: Uint32Array;
   ids: BigInt64Array;

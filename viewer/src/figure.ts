@@ -1,8 +1,9 @@
 // A saved picture that stands alone: legend, scale bar, axes and a caption in it, and the view itself, which the page opens again.
 
-import { drawAxes } from "./overlay.ts";
+import { describe } from "./measure.ts";
+import { drawAxes, drawMeasure } from "./overlay.ts";
 import type { Scene } from "./scene.ts";
-import { drawRamp, legendOf, scaleBarOf } from "./ui.ts";
+import { drawRamp, legendOf, scaleBarOf, withUnit } from "./ui.ts";
 
 /** The name that the view has in a picture. */
 const KEYWORD = "zvf-view";
@@ -14,6 +15,7 @@ export function decorate(sheet: HTMLCanvasElement, scene: Scene, title: string):
   const [red, green, blue] = [1, 3, 5].map((at) => parseInt(scene.state.background.slice(at, at + 2), 16)), isDark = 0.3 * red + 0.6 * green + 0.1 * blue < 128;
   pen.scale(scale, scale);
   if (scene.state.axes) drawAxes(scene, pen, 60, height - 84);
+  drawMeasure(scene, pen);
   pen.fillStyle = pen.strokeStyle = isDark ? "#e9ecf1" : "#171a20";
   pen.textBaseline = "alphabetic";
   pen.lineWidth = 2;
@@ -28,7 +30,7 @@ export function decorate(sheet: HTMLCanvasElement, scene: Scene, title: string):
   }
   pen.textAlign = "left";
   pen.font = "12px system-ui, sans-serif";
-  pen.fillText([title, scene.state.where && `where ${scene.state.where}`, ...scene.detail()].filter(Boolean).join(" · ").slice(0, 160), 14, 22);
+  pen.fillText([title, scene.state.where && `where ${scene.state.where}`, describe(scene.state.measure, (value, power) => withUnit(scene, value, power)), ...scene.detail()].filter(Boolean).join(" · ").slice(0, 160), 14, 22);
   let y = height - 20;
   for (const { title, ramp, items } of legendOf(scene).reverse()) {
     const left = width - 196;

@@ -15,13 +15,14 @@ const VERTEX = `${COMMON}
 layout(location=0) in vec3 aPosition;
 layout(location=1) in vec4 aColour;
 layout(location=2) in vec3 aNormal;
-uniform mat4 uMatrix; uniform vec3 uOffset; uniform vec3 uForward;
+uniform mat4 uMatrix; uniform vec3 uOffset; uniform vec3 uForward; uniform vec2 uShift;
 uniform float uPointSize, uWorldSize, uLargest, uPixelsAtOne, uFlat; uniform int uPass;
 uniform vec4 uPlanes[12]; uniform int uPlaneCount;
 out vec4 vColour; out float vDepth; out vec3 vRelative; out vec3 vNormal; flat out uint vIndex; out float vCut; flat out float vSize;
 void main() {
   vec3 relative = aPosition + uOffset;
   gl_Position = uMatrix * vec4(relative, 1.0);
+  gl_Position.xy += uShift * gl_Position.w;
   vRelative = relative; vDepth = dot(relative, uForward); vColour = aColour; vNormal = aNormal; vIndex = uint(gl_VertexID);
   float cut = 1e30;
   for (int i = 0; i < 12; i++) { if (i >= uPlaneCount) break; cut = min(cut, uPlanes[i].w - dot(uPlanes[i].xyz, relative)); }
@@ -368,7 +369,12 @@ export class Renderer {
       gl.bindVertexArray(gpu.vao);
       const count = item.share < 1 ? Math.floor((gpu.count * item.share) / 6) * 6 : gpu.count;
       if (!count) return;
-      if (gpu.indices) gl.drawElements(gpu.form === 2 && !layer.wireframe ? gl.TRIANGLES : gl.LINES, count, gl.UNSIGNED_INT, 0);
+      // Lines of one pixel have a rim where they are drawn around their place.
+      const shifts = pass === 2 && gpu.form === 1 ? [[1, 1], [1, -1], [-1, 1], [-1, -1], [0, 0]] : [[0, 0]];
+      if (gpu.indices) for (const [x, y] of shifts) {
+        gl.uniform2f(at("uShift"), (3 * x * ratio) / view.width, (3 * y * ratio) / view.height);
+        gl.drawElements(gpu.form === 2 && !layer.wireframe ? gl.TRIANGLES : gl.LINES, count, gl.UNSIGNED_INT, 0);
+      }
       else gl.drawArrays(gl.POINTS, 0, count);
     });
     gl.bindVertexArray(null);

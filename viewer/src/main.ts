@@ -5,6 +5,7 @@ import { add, axisAngle, multiplyQuats, normalizeQuat, rotate, scale, type Quat,
 import { decorate, viewIn, withView } from "./figure.ts";
 import { formOf, JoinedPool, Pool, type StorePool, type StoreSource } from "./pool.ts";
 import { Renderer } from "./gl.ts";
+import { MODES, withPlace } from "./measure.ts";
 import { showOverlay } from "./overlay.ts";
 import { Scene, type Picked, type StoreInfo } from "./scene.ts";
 import { checkState, complete, decodeAddress, difference, encodeAddress, mend, mergePatch, packIds, type Layer, type State } from "./state.ts";
@@ -65,7 +66,7 @@ function defaultState(store: string | string[], info: StoreInfo): State {
   return {
     v: 1, store, camera: { target: [0, 0, 0], orientation: [0, 0, 0, 1], distance: 1, fov: 45, projection: "perspective" },
     level: "auto", error: null, budget: { points: software ? 300_000 : IS_SMALL ? 500_000 : 3_000_000, bytes: BUDGET_BYTES },
-    layers, objects: { mode: "all", ids: [], groups: [] }, where: "", space: { shown: info.axes.map((_, axis) => axis).slice(0, 3), ranges: {} }, clip: { box: null, planes: [] }, selected: null,
+    layers, objects: { mode: "all", ids: [], groups: [] }, where: "", space: { shown: info.axes.map((_, axis) => axis).slice(0, 3), ranges: {} }, clip: { box: null, planes: [] }, selected: null, measure: { mode: "off", points: [] },
     theme: "dark", background: "#0d0f14", edl: true, scaleBar: true, axes: true, stats: false,
   };
 }
@@ -196,7 +197,7 @@ function changed(): void {
 function statsText(): string {
   const s = scene!.statistics(), mega = (n: number) => `${(n / 2 ** 20).toFixed(1)} MB`;
   showLegend(scene!);
-  return [`${s.shown.vertices.toLocaleString("en")} vertices of ${s.budget.points.toLocaleString("en")}`, ...(s.shown.thinned ? [`${s.shown.thinned} crowded cells thinned`] : []), `${s.shown.cells} cells, levels ${s.levels.join(", ")}`, `${s.ms.last.toFixed(0)} ms, p95 ${s.ms.p95.toFixed(0)} ms, ${(1000 / Math.max(1, s.ms.p50)).toFixed(0)} fps`, `${s.requests.done} requests, ${s.requests.inFlight} under way`, `${mega(s.bytes.transferred)} received`, `${mega(s.bytes.gpu)} GPU, ${mega(s.bytes.cpu)} CPU, ${mega(s.bytes.wasm)} WASM of ${mega(s.budget.bytes)}`].join("\n");
+  return [`${s.shown.vertices.toLocaleString("en")} vertices of ${s.budget.points.toLocaleString("en")}`, ...(s.shown.thinned ? [`${s.shown.thinned} crowded cells thinned`] : []), `${s.shown.cells} cells, levels ${s.levels.join(", ")}`, `${s.ms.last.toFixed(0)} ms, p95 ${s.ms.p95.toFixed(0)} ms, ${(1000 / Math.max(1, s.ms.p50)).toFixed(0)} fps`, `${s.requests.done} requests, ${s.requests.inFlight} under way`, `${mega(s.bytes.transferred)} received`, `${mega(s.bytes.gpu)} GPU, ${mega(s.bytes.cpu)} CPU, ${mega(s.bytes.wasm)} WASM of ${mega(s.budget.bytes)}`, ...(scene!.inspects ? scene!.inspect() : [])].join("\n");
 }
 
 function addressState(): unknown {
@@ -265,7 +266,7 @@ function checkLayers(state: State, info: StoreInfo): string {
 /** Fails where a condition is at fault; asks the coarsest level, which is small. */
 async function tryCondition({ info, pool }: Scene, where: string): Promise<void> {
   const [{ kind, levels }] = info.kinds;
-  await pool.ask(0, "count", [{ where, level: levels.at(-1)!.level, kind }]).done;
+  await pool.ask(0, "count", [{ where, level: levels.at(-1)!.level, kind, drawn: true }]).done;
 }
 
 /** Levels with more vertices are not read to count what a condition leaves. */
@@ -403,7 +404,15 @@ async function pickAt(x: number, y: number): Promise<Picked | null> {
   return scene.pick(x * ratio, y * ratio);
 }
 
+/** Adds what is at a place to what is measured. */
+async function measureAt(x: number, y: number): Promise<void> {
+  const ratio = canvas.width / canvas.clientWidth, found = scene!.peek(x * ratio, y * ratio);
+  if (found) await actions.patch({ measure: { points: withPlace(scene!.state.measure, found.picked.position as Vec3) } });
+  else { byId("status").textContent = "Nothing is here to measure from."; setTimeout(() => { byId("status").textContent = ""; }, 2000); }
+}
+
 async function click(x: number, y: number): Promise<void> {
+  if (scene!.state.measure.mode !== "off") return measureAt(x, y);
   const picked = await pickAt(x, y);
   showCard(picked, scene!, actions);
   const selected = picked && picked.object !== null ? { kind: picked.kind, object: picked.object } : null;
@@ -443,7 +452,7 @@ function hover(event: PointerEvent): void {
     canvas.style.cursor = found ? "pointer" : "";
     if (!found) return;
     const { picked, value } = found;
-    box.textContent = [picked.object === null ? "" : `object ${picked.object}`, value].filter(Boolean).join(" · ") || "vertex";
+    box.textContent = [picked.object === null ? "" : `object ${picked.object}`, value, scene.inspects ? scene.describeCell(found.node) : ""].filter(Boolean).join(" · ") || "vertex";
     box.style.left = `${Math.min(x + 14, innerWidth - 220)}px`;
     box.style.top = `${y + 14}px`;
     box.hidden = false;
@@ -487,15 +496,19 @@ document.addEventListener("keydown", (event) => {
   else if (key.toLowerCase() === "c") centreAt(canvas.clientWidth / 2, canvas.clientHeight / 2);
   else if (key.toLowerCase() === "i") { scene.inspects = !scene.inspects; void actions.patch({ stats: scene.inspects }); }
   else if (key.toLowerCase() === "s") actions.screenshot();
+  else if (key.toLowerCase() === "m") { const mode = MODES[(MODES.indexOf(scene.state.measure.mode) + 1) % MODES.length]; void actions.patch({ measure: { mode, points: mode === "off" ? [] : scene.state.measure.points } }); }
+  else if (key === "Backspace") void actions.patch({ measure: { points: scene.state.measure.points.slice(0, -1) } });
   else if (key.toLowerCase() === "t") void actions.patch({ stats: !scene.state.stats });
   else if (key.toLowerCase() === "o") void actions.patch({ camera: { projection: scene.state.camera.projection === "perspective" ? "orthographic" : "perspective" } });
   else if (key >= "1" && key <= "6") void actions.patch({ camera: { orientation: Object.values(VIEWS)[Number(key) - 1] } });
   else if (key === "Enter" && event.target === canvas) void click(canvas.clientWidth / 2, canvas.clientHeight / 2);
+  else if (key === "Escape" && scene.state.measure.mode !== "off") void actions.patch({ measure: { mode: "off", points: [] } });
   else if (key === "Escape") { byId("card").hidden = true; void actions.patch({ selected: null }); }
 });
 
 function togglePanel(): void {
   const closed = byId("panel").classList.toggle("closed");
+  document.body.classList.toggle("covered", !closed);
   byId("menu").setAttribute("aria-expanded", String(!closed));
   if (scene) { scene.freeWidth = freeWidth(); scene.touch(); }
 }

@@ -1,8 +1,10 @@
 // What is drawn over the picture: the axes with their names, the clipping box, and handles that move its faces.
 
 import { project } from "./camera.ts";
-import { rotate, type Vec3 } from "./math.ts";
+import { rotate, scale, add, type Vec3 } from "./math.ts";
+import { stepsOf } from "./measure.ts";
 import type { Scene } from "./scene.ts";
+import { withUnit } from "./ui.ts";
 
 const AXIS_COLOURS = ["#ff5a5a", "#4fd167", "#5b93ff"];
 /** Pixels from the middle of the axes to their tips. */
@@ -27,6 +29,7 @@ export function showOverlay(scene: Scene, move: (box: Box) => void): void {
   if (scene.state.axes) drawAxes(scene, pen, hasPanel ? 350 : 60, isWide ? canvas.clientHeight - 60 : 120);
   const box = boxOf(scene);
   if (box) drawBox(scene, pen, box);
+  drawMeasure(scene, pen);
   placeHandles(scene, box, move);
 }
 
@@ -59,6 +62,35 @@ export function drawAxes(scene: Scene, pen: CanvasRenderingContext2D, x: number,
     pen.fillText(name.slice(0, 12), x + at[0] * (AXIS_LENGTH + 12), y - at[1] * (AXIS_LENGTH + 12));
   }
 }
+
+/** The places that are measured between, with the length of each step. */
+export function drawMeasure(scene: Scene, pen: CanvasRenderingContext2D): void {
+  const { measure } = scene.state, { points } = measure;
+  if (measure.mode === "off" || !points.length) return;
+  const steps = stepsOf(measure), ends = steps.length === points.length ? [...points, points[0]] : points;
+  pen.lineWidth = 2;
+  pen.strokeStyle = MEASURE_COLOUR;
+  pen.font = "600 12px system-ui, sans-serif";
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  steps.forEach((step, at) => {
+    const a = place(scene, ends[at]), b = place(scene, ends[at + 1]), middle = place(scene, scale(add(ends[at], ends[at + 1]), 0.5));
+    if (!a || !b || !middle) return;
+    pen.beginPath();
+    pen.moveTo(a[0], a[1]);
+    pen.lineTo(b[0], b[1]);
+    pen.stroke();
+    const text = withUnit(scene, step, 1), { width } = pen.measureText(text);
+    pen.fillStyle = "rgb(13 15 20 / 80%)";
+    pen.fillRect(middle[0] - width / 2 - 4, middle[1] - 9, width + 8, 18);
+    pen.fillStyle = MEASURE_COLOUR;
+    pen.fillText(text, middle[0], middle[1]);
+  });
+  pen.fillStyle = MEASURE_COLOUR;
+  for (const at of points.map((point) => place(scene, point))) if (at) { pen.beginPath(); pen.arc(at[0], at[1], 4, 0, 7); pen.fill(); }
+}
+
+const MEASURE_COLOUR = "#ffd84d";
 
 /** Cells that are outlined at most. */
 const MAX_CELLS = 600;

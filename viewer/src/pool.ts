@@ -1,7 +1,7 @@
 // Workers with one reader each; the same cell always goes to the same one.
 
-import type { Counters } from "./source.ts";
-import { newCounters } from "./source.ts";
+import type { Answered, Counters } from "./source.ts";
+import { newCounters, REMEMBERED } from "./source.ts";
 
 export interface Fault { class: string; key: string | null; message: string; hint: string | null }
 
@@ -20,11 +20,27 @@ const LARGE_WORKER_BYTES = 192 * 2 ** 20;
 /** The least that a reader gets. */
 const READER_BYTES = 16 * 2 ** 20;
 
+/** What workers have asked for, and the memory that they hold. */
+export interface Status { counters: Counters; wasm: number; recent: Answered[] }
+
+const newStatus = (): Status => ({ counters: newCounters(), wasm: 0, recent: [] });
+
+function sumUp(all: Status[]): Status {
+  const sum = newStatus();
+  for (const { counters, wasm, recent } of all) {
+    sum.wasm += wasm;
+    sum.recent.push(...recent);
+    for (const key of Object.keys(counters) as (keyof Counters)[]) sum.counters[key] += counters[key];
+  }
+  sum.recent = sum.recent.sort((a, b) => a.at - b.at).slice(-REMEMBERED);
+  return sum;
+}
+
 export class Pool {
   readonly workers: Worker[] = [];
   readonly #script: string;
   readonly #pending = new Map<number, Pending>();
-  readonly #status: { counters: Counters; wasm: number }[] = [];
+  readonly #status: Status[] = [];
   /** What workers have counted that were replaced. */
   readonly #retired = newCounters();
   #opened: Record<string, unknown> | null = null;
@@ -35,7 +51,7 @@ export class Pool {
     this.#script = script;
     for (let i = 0; i < count; i++) {
       this.workers.push(this.#start(i));
-      this.#status.push({ counters: newCounters(), wasm: 0 });
+      this.#status.push(newStatus());
     }
   }
 
@@ -61,7 +77,7 @@ export class Pool {
     for (const key of Object.keys(counters) as (keyof Counters)[]) this.#retired[key] += counters[key];
     this.workers[i].terminate();
     this.workers[i] = this.#start(i);
-    this.#status[i] = { counters: newCounters(), wasm: 0 };
+    this.#status[i] = newStatus();
     this.ask(i, "open", [this.#opened]).done.catch(() => {});
   }
 
@@ -79,14 +95,7 @@ export class Pool {
     if (pending) this.workers[pending.worker].postMessage({ id: 0, op: "cancel", args: [token] });
   }
 
-  statistics(): { counters: Counters; wasm: number } {
-    const all = { counters: { ...this.#retired }, wasm: 0 };
-    for (const { counters, wasm } of this.#status) {
-      all.wasm += wasm;
-      for (const key of Object.keys(counters) as (keyof Counters)[]) all.counters[key] += counters[key];
-    }
-    return all;
-  }
+  statistics(): Status { return sumUp([{ ...newStatus(), counters: this.#retired }, ...this.#status]); }
 
   close(): void { for (const worker of this.workers) worker.terminate(); }
 
@@ -179,15 +188,7 @@ export class JoinedPool implements StorePool {
     if (asked) asked.pool.cancel(asked.token);
   }
 
-  statistics(): { counters: Counters; wasm: number } {
-    const all = { counters: newCounters(), wasm: 0 };
-    for (const { pool } of this.#stores) {
-      const { counters, wasm } = pool.statistics();
-      all.wasm += wasm;
-      for (const key of Object.keys(counters) as (keyof Counters)[]) all.counters[key] += counters[key];
-    }
-    return all;
-  }
+  statistics(): Status { return sumUp(this.#stores.map(({ pool }) => pool.statistics())); }
 
   close(): void { for (const { pool } of this.#stores) pool.close(); }
 }

@@ -206,13 +206,16 @@ export class Scene {
     const layer = this.layer(tree.kind), columns = this.columns(layer);
     const where = this.condition(), { limit, share } = node;
     this.#loading.add(node);
+    const begun = performance.now();
     const { done, token } = this.pool.ask(hashCell(node.cell, node.level), "loadCell", [{ kind: tree.kind, level: node.level, cell: node.cell, where, columns, axes: this.state.space.shown, ...(Number.isFinite(limit) ? { limit } : {}), ...(share < 1 ? { share } : {}) }]);
     node.token = token;
     try {
       const data: CellData = await done;
+      for (const fault of data.faults) this.report(new StoreFault(fault));
       if (this.trees.get(tree.kind) !== tree || where !== this.condition() || columns.join() !== this.columns(this.layer(tree.kind)).join()) return; // asked for before a change
       this.#decoded += bytesOf(data);
       if (node.data) this.drop(node);
+      node.took = performance.now() - begun;
       node.loadedLimit = limit;
       node.loadedShare = share;
       this.place(node, tree, data);
@@ -510,15 +513,31 @@ export class Scene {
       if (node.data.ownVertices < node.data.storedVertices) shown.thinned++;
       levels.add(node.level);
     }
-    const { counters, wasm } = this.pool.statistics(), sorted = [...this.frames].sort((a, b) => a - b);
+    const { counters, wasm, recent } = this.pool.statistics(), sorted = [...this.frames].sort((a, b) => a - b);
     let gpu = 0, cpu = 0;
     for (const tree of this.trees.values()) for (const nodes of tree.byLevel.values()) for (const node of nodes) if (node.gpu) { gpu += node.gpu.bytes; cpu += node.bytes - node.gpu.bytes; }
     const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
     const { transferred, ...requests } = counters;
     return {
       shown, share: this.share, levels: [...levels].sort((a, b) => a - b), ms: { last: this.frames[this.frames.length - 1] ?? 0, p50: at(0.5), p95: at(0.95) },
-      requests, bytes: { transferred, decoded: this.#decoded, gpu, cpu, wasm }, budget: { ...this.state.budget },
+      requests, recent, bytes: { transferred, decoded: this.#decoded, gpu, cpu, wasm }, budget: { ...this.state.budget },
     };
+  }
+
+  /** A cell, as it was loaded. */
+  describeCell({ level, cell, data, bytes, took }: Node): string {
+    return `level ${level}, cell ${cell.join(".")}: ${data?.ownVertices ?? 0} of ${data?.storedVertices ?? 0} vertices, ${Math.ceil(bytes / 1024)} kB, ${took.toFixed(0)} ms`;
+  }
+
+  /** The cells of each level, those that took longest, those under way, and the last requests, a line each. */
+  inspect(): string[] {
+    const lines: string[] = [], slowest = this.drawn.map(({ node }) => node).sort((a, b) => b.took - a.took).slice(0, 4);
+    for (const tree of this.trees.values()) for (const level of tree.levels.map((info) => info.level)) {
+      const nodes = this.drawn.filter((one) => one.tree === tree && one.node.level === level).map(({ node }) => node), all = tree.byLevel.get(level)?.length ?? 0;
+      if (nodes.length) lines.push(`${tree.kind}, level ${level}: ${nodes.length} of ${all} cells drawn`);
+    }
+    const { recent } = this.pool.statistics();
+    return [...lines, "slowest cells", ...slowest.map((node) => ` ${this.describeCell(node)}`), ...[...this.#loading].slice(0, 4).map((node) => ` under way: level ${node.level}, cell ${node.cell.join(".")}`), ...(recent.length ? ["last requests"] : []), ...recent.map(({ key, status, bytes, ms }) => ` ${status} ${key} ${bytes.toLocaleString("en")} bytes, ${ms.toFixed(0)} ms`)];
   }
 
   /** Objects of the cells that are drawn whose id has `part` in it: some of them, and how many there are. */

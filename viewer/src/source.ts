@@ -5,6 +5,12 @@ export interface Reply { status: number; bytes: Uint8Array; first: number; total
 /** `changed` counts objects that were replaced since they were read first. */
 export interface Counters { sent: number; done: number; failed: number; cancelled: number; inFlight: number; queued: number; transferred: number; changed: number }
 
+/** One answer: the end of its address, what came, and how long that took. */
+export interface Answered { key: string; status: number; bytes: number; ms: number; at: number }
+
+/** Answers that are remembered. */
+export const REMEMBERED = 8;
+
 export const newCounters = (): Counters => ({ sent: 0, done: 0, failed: 0, cancelled: 0, inFlight: 0, queued: 0, transferred: 0, changed: 0 });
 
 /** Names below a prefix and relative to it; sizes where they are known. */
@@ -31,6 +37,8 @@ const WHOLE_BYTES = 128 * 2 ** 20;
  * that lists names, where the host has one. */
 export class HttpSource implements Source {
   readonly counters: Counters;
+  /** The last answers, the newest last. */
+  readonly recent: Answered[] = [];
   readonly list?: (prefix: string, deep: boolean) => Promise<Names>;
   readonly #base: string;
   readonly #atOnce: number;
@@ -188,6 +196,7 @@ export class HttpSource implements Source {
       const stop = () => late.abort(signal.reason);
       signal.addEventListener("abort", stop);
       this.counters.sent++;
+      const begun = Date.now();
       try {
         const answer = await fetch(url, { headers: range ? { Range: range } : {}, signal: late.signal, credentials: "same-origin", cache: "no-store" });
         if (RETRIED.includes(answer.status) && tried < TRIES) {
@@ -198,6 +207,9 @@ export class HttpSource implements Source {
         }
         const bytes = new Uint8Array(answer.ok ? await answer.arrayBuffer() : new ArrayBuffer(0));
         this.counters.transferred += bytes.length;
+        const now = Date.now();
+        this.recent.push({ key: `${url.slice(this.#base.length + 1)} ${range ?? ""}`, status: answer.status, bytes: bytes.length, ms: now - begun, at: now });
+        this.recent.splice(0, this.recent.length - REMEMBERED);
         const reply = replyOf(answer, bytes, url);
         this.counters.done++;
         return reply;

@@ -1,6 +1,7 @@
 // What the page shows, as one document: its defaults, patches of it, and its form in the address.
 
 import type { Quat, Vec3 } from "./math.ts";
+import { MAX_PLACES, MODES, type Measure } from "./measure.ts";
 
 export type ColourBy = "constant" | "object" | "group" | "attribute" | "direction" | "depth";
 
@@ -31,6 +32,7 @@ export interface State {
   space: Space;
   clip: { box: [number[], number[]] | null; planes: Plane[] };
   selected: { kind: string; object: string } | null;
+  measure: Measure;
   theme: "auto" | "dark" | "light";
   background: string;
   edl: boolean;
@@ -137,6 +139,8 @@ export function checkState(state: State, axes: number): string {
   if (!Object.entries(ranges).every(([axis, range]) => Number(axis) >= 0 && Number(axis) < axes && finite(range, 2) && range[0] < range[1])) return "space.ranges: expected [low, high] by the number of an axis";
   if (clip.box !== null && !(Array.isArray(clip.box) && clip.box.length === 2 && finite(clip.box[0], shown.length) && finite(clip.box[1], shown.length))) return `clip.box: expected [low, high] of ${shown.length} numbers`;
   if (!Array.isArray(clip.planes) || clip.planes.length > 6 || !clip.planes.every((p) => finite(p.normal, 3) && Number.isFinite(p.offset))) return "clip.planes: expected at most six of normal and offset";
+  if (!oneOf(state.measure.mode, MODES)) return `measure.mode: expected ${MODES.join(", ")}`;
+  if (!Array.isArray(state.measure.points) || state.measure.points.length > MAX_PLACES || !state.measure.points.every((place) => finite(place, 3))) return `measure.points: expected at most ${MAX_PLACES} places of three numbers`;
   if (!oneOf(state.theme, ["auto", "dark", "light"])) return "theme: expected auto, dark or light";
   if (typeof state.background !== "string" || !/^#[0-9a-f]{6}$/i.test(state.background)) return "background: expected #rrggbb";
   for (const [kind, layer] of Object.entries(state.layers)) {

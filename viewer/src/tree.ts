@@ -35,6 +35,8 @@ export interface Node {
   /** The part of its objects that is drawn, and that its data was asked for with. */
   share: number;
   loadedShare: number;
+  /** Milliseconds that loading it took. */
+  took: number;
 }
 
 export class Tree {
@@ -108,7 +110,7 @@ function makeNodes(info: LevelInfo, cells: Int32Array, axes: number, shown: numb
     const side = (i: number, step: number) => (i < shown.length ? (cell[shown[i]] + step) * shape[shown[i]] : 0);
     nodes.push({
       level: info.level, cell, low: [side(0, 0), side(1, 0), side(2, 0)], high: [side(0, 1), side(1, 1), side(2, 1)], children: [], isRoot: false,
-      data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, limit: Infinity, loadedLimit: Infinity, share: 1, loadedShare: 1, sample: null,
+      data: null, gpu: null, bytes: 0, token: 0, loading: false, fault: null, lastUsed: 0, priority: 0, limit: Infinity, loadedLimit: Infinity, share: 1, loadedShare: 1, sample: null, took: 0,
     });
   }
   return nodes;

@@ -1,6 +1,7 @@
 // The controls around the picture. Names, ids and units are text, never HTML.
 
 import { VIEWS } from "./camera.ts";
+import { describe, MODES } from "./measure.ts";
 import { MAPS, paletteColour, sampleMap } from "./colour.ts";
 import { formOf, storeOf, type Fault } from "./pool.ts";
 import type { Picked, Scene } from "./scene.ts";
@@ -108,6 +109,7 @@ export function updatePanel(scene: Scene, actions: Actions): void {
   next.append(
     ...info.kinds.map(({ kind }) => layerSection(scene, actions, kind, info.kinds.length < 4)),
     section("Objects", false, ...(isOpen("Objects") ? objectControls(scene, actions) : [])),
+    section("Measure", scene.state.measure.mode !== "off", ...measureControls(scene, actions)),
     section("Filter and clip", false, ...filterControls(scene, actions)),
     ...(info.axes.length > 3 ? [section("Axes", true, ...axisControls(scene, actions))] : []),
     section("View", false, ...viewControls(scene.state, actions)),
@@ -240,6 +242,14 @@ function filterControls(scene: Scene, actions: Actions): Child[] {
   return controls;
 }
 
+function measureControls(scene: Scene, actions: Actions): Child[] {
+  const { measure } = scene.state, patch = (change: Record<string, unknown>) => void actions.patch({ measure: change });
+  const words: Record<string, string> = { off: "Nothing", distance: "Distance", path: "Length of a path", area: "Area" }, said = describe(measure, (value, power) => withUnit(scene, value, power));
+  const controls: Child[] = [choice("Measure", measure.mode, MODES.map((mode): [string, string] => [mode, words[mode]]), (mode) => patch({ mode, points: mode === "off" ? [] : measure.points })), make("p", { class: "note", id: "measured", role: "status" }, said || "Lengths and areas between places that are clicked.")];
+  if (measure.points.length) controls.push(make("div", { class: "buttons" }, button("Undo", () => patch({ points: measure.points.slice(0, -1) }), "Take the last place back (backspace)"), button("Clear", () => patch({ points: [] })), button("Copy", () => void navigator.clipboard?.writeText(said), "Copy what was measured")));
+  return controls;
+}
+
 /** A condition that this store could have. */
 function exampleOf(scene: Scene): string {
   const about = scene.info.kinds[0]?.attributes.find(({ scope, width }) => scope === "vertex" && width === 1);
@@ -303,7 +313,7 @@ function detailControls(scene: Scene, actions: Actions): Child[] {
 
 /** Says what is drawn of the store, and how far that is from what is stored. */
 export function showDetail(scene: Scene): void {
-  const text = scene.isIdle() ? scene.detail().join("\n") : "loading…", line = byId("detail");
+  const measured = describe(scene.state.measure, (value, power) => withUnit(scene, value, power)), text = [...(measured ? [measured] : []), ...(scene.isIdle() ? scene.detail() : ["loading…"])].join("\n"), line = byId("detail");
   if (line.textContent !== text) line.textContent = text;
 }
 
@@ -365,6 +375,12 @@ export function showScaleBar(scene: Scene): void {
   bar.lastElementChild!.textContent = label;
 }
 
+/** A length, or an area, as it is said. */
+export function withUnit(scene: Scene, value: number, power: number): string {
+  const unit = scene.info.axes[scene.state.space.shown[0]]?.unit ?? "", short = SHORT_UNITS[unit] ?? unit;
+  return `${format(value)} ${short}${short && power === 2 ? "²" : ""}`.trim();
+}
+
 const SHORT_UNITS: Record<string, string> = { micrometer: "µm", nanometer: "nm", millimeter: "mm", meter: "m", metre: "m", kilometer: "km", centimeter: "cm" };
 
 export function showCard(picked: Picked | null, scene: Scene, actions: Actions): void {
@@ -403,7 +419,7 @@ export function showNotice(text: string): void {
   notices.append(notice);
 }
 
-const KEYS: [string, string][] = [["drag, arrows", "turn"], ["right drag, shift arrows", "move"], ["wheel, + and −", "zoom"], ["click, enter", "what is there"], ["double click, C", "turn around what is there"], ["F", "see everything"], ["1 … 6", "six views"], ["O", "perspective or orthographic"], ["P", "panel"], ["S", "save the picture"], ["T", "statistics"], ["I", "cells and requests"], ["/", "search"], ["escape", "unselect"], ["?", "this list"]];
+const KEYS: [string, string][] = [["drag, arrows", "turn"], ["right drag, shift arrows", "move"], ["wheel, + and −", "zoom"], ["click, enter", "what is there"], ["double click, C", "turn around what is there"], ["F", "see everything"], ["1 … 6", "six views"], ["O", "perspective or orthographic"], ["P", "panel"], ["S", "save the picture"], ["T", "statistics"], ["I", "cells and requests"], ["M", "measure distance, path, area"], ["backspace", "take the last place back"], ["/", "search"], ["escape", "unselect"], ["?", "this list"]];
 
 export function buildHelp(): void {
   const list = make("dl");

@@ -45,7 +45,7 @@ async function run(op: string, args: any[], id: number): Promise<{ value: any; t
 self.onmessage = async (event: MessageEvent<Call>) => {
   const { id, op, args } = event.data;
   if (op === "cancel") { store?.cancel(args[0]); return; }
-  const status = () => ({ counters: { ...counters }, wasm: ready ? safeMemory() : 0 });
+  const status = () => ({ counters: { ...counters }, wasm: ready ? safeMemory() : 0, recent: source?.recent ?? [] });
   try {
     const running = run(op, args, id);
     if (op === "open") opening = running.catch(() => {});

@@ -9,7 +9,7 @@ const { checkState, complete, decodeAddress, difference, encodeAddress, idTest, 
 
 const DEFAULTS = {
   v: 1, store: "a", camera: { target: [0, 0, 0], orientation: [0, 0, 0, 1], distance: 1, fov: 45, projection: "perspective" }, level: "auto", error: null,
-  budget: { points: 1e6, bytes: 2 ** 28 }, layers: {}, objects: { mode: "all", ids: [], groups: [] }, where: "", space: { shown: [0, 1, 2], ranges: {} }, clip: { box: null, planes: [] }, selected: null,
+  budget: { points: 1e6, bytes: 2 ** 28 }, layers: {}, objects: { mode: "all", ids: [], groups: [] }, where: "", space: { shown: [0, 1, 2], ranges: {} }, clip: { box: null, planes: [] }, selected: null, measure: { mode: "off", points: [] },
   theme: "auto", background: "#000000", edl: true, scaleBar: true, axes: true, stats: false,
 };
 

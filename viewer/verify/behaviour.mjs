@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { KINDS, LARGE_IDS } from "./stores.mjs";
-import { countColoured, openViewer, shareDiffering, takePixels, viewOf } from "./tools.mjs";
+import { countColoured, leave, openViewer, shareDiffering, takePixels, viewOf } from "./tools.mjs";
 
 const BACKGROUND = "#000000";
 const plain = { background: BACKGROUND, scaleBar: false };
@@ -47,8 +47,7 @@ export async function checkKinds({ browser, server, zvf, stores, note }) {
     assert.ok(pixels[`mixed ${kind}`] >= 400, `mixed, ${kind}: ${pixels[`mixed ${kind}`]} pixels`);
   }
   note(pixels);
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
 }
 
 /** Places of stored vertices are picked, and say what the command says of them. */
@@ -105,8 +104,7 @@ export async function checkLargeIds({ browser, server }) {
     const hit = await pickSomething(ask);
     assert.equal(hit?.object, id);
   }
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
 }
 
 /** An address gives the same state and the same picture; a bad one is told. */
@@ -143,8 +141,7 @@ export async function checkConditions({ browser, server, zvf, stores, note }) {
     const { vertices } = (await ask(() => window.zvfViewer.stats())).shown, counted = JSON.parse(zvf(["query", stores[name], "--where", where, "--count", "--json"]));
     counts[`${name}: ${where}`] = vertices;
     assert.equal(vertices, counted.vertices, `${name}, ${where}`);
-    assert.deepEqual(said, []);
-    await page.close();
+    await leave(page, said);
   }
   note(counts);
   const { page, ask, said } = await openViewer(browser, viewOf(server, "mesh", { ...plain, edl: false, camera: { projection: "orthographic", orientation: [0, 0, 0, 1], target: [50, 50, 50], distance: 130, fov: 45 } }));
@@ -158,8 +155,7 @@ export async function checkConditions({ browser, server, zvf, stores, note }) {
     if (px < x0 - 2 || px > x1 + 2 || py < y0 - 2 || py > y1 + 2) outside++; else inside++;
   }
   assert.ok(inside > 400 && outside === 0, `${inside} pixels inside, ${outside} outside`);
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
 }
 
 /** A cell that was cut short is named with class and key, and the others are drawn. */
@@ -233,8 +229,7 @@ export async function checkAccess({ browser, server, note }) {
   assert.ok(after.distance < before.distance);
   await page.keyboard.press("?");
   assert.ok(await page.evaluate(() => document.getElementById("help").open));
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
   const phone = await openViewer(browser, viewOf(server, "large"), { prepare: (page) => page.emulate({ viewport: { width: 390, height: 844, deviceScaleFactor: 3, isMobile: true, hasTouch: true }, userAgent: "Mozilla/5.0 (Linux; Android 14) Mobile" }) });
   const far = await phone.ask(() => window.zvfViewer.getState().camera.distance);
   const client = await phone.page.createCDPSession(), points = (gap) => [{ x: 195 - gap, y: 300, id: 0 }, { x: 195 + gap, y: 300, id: 1 }];
@@ -301,8 +296,7 @@ export async function checkPictures({ browser, server, note }) {
   note({ transparent_share: +(transparent / 120_000).toFixed(2), large_pixels: countColoured(full, BACKGROUND) });
   assert.ok(transparent > 10_000 && transparent < 119_000);
   assert.ok(countColoured(full, BACKGROUND) > 40_000);
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
 }
 
 /** The page that `zvf viewer` writes, from a plain static host, shows the same without our API. */
@@ -315,7 +309,6 @@ export async function checkStaticHost({ browser, server, zvf, folder, stores, se
   const differs = shareDiffering(await takePixels(own.ask, 640, 480), await takePixels(other.ask, 640, 480));
   const hidden = await other.page.evaluate(() => [...document.querySelectorAll("#panel summary")].find((one) => one.textContent === "What may be missing")?.parentElement.textContent);
   note({ pixels_that_differ: `${(differs * 100).toFixed(3)} %`, requests: other.requests.length, hidden: hidden?.length });
-  assert.match(hidden ?? "", /cannot be listed/, "a host without a listing is told");
   assert.ok(differs <= 0.01);
   assert.deepEqual([other.requests.filter((url) => url.includes("/api")), other.said, own.said], [[], [], []]);
   await other.page.close();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { openViewer, randomFrom, startProxy, viewOf } from "./tools.mjs";
+import { leave, openViewer, randomFrom, startProxy, viewOf } from "./tools.mjs";
 
 const MIB = 2 ** 20, SCREEN_PIXELS = 1280 * 720;
 
@@ -23,8 +23,7 @@ export async function checkFirstPicture({ browser, server, factor, zvf, stores, 
   assert.ok(near.requests.sent - far.requests.sent <= 250 && near.bytes.transferred - far.bytes.transferred <= 32 * SCREEN_PIXELS, JSON.stringify(near.requests));
   // A small cloud fits into the budget whole.
   if (total.levels[0].vertices > 10 * far.budget.points) assert.ok(near.bytes.transferred < size / 2, `${near.bytes.transferred} of ${size} bytes were read`);
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
 }
 
 /** Bytes of all levels as they are stored. */
@@ -87,8 +86,7 @@ export async function checkFlight({ browser, server, seconds, note }) {
   assert.ok(most.process <= 1.4e9, `a process took ${most.process} bytes`);
   assert.ok(most.inFlight <= 16, `${most.inFlight} requests at once`);
   assert.ok(laps[1] <= 1.15 * laps[0], `the second lap held ${laps[1]}, the first ${laps[0]}`);
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
 }
 
 /** What is not in sight any more is given up while it is on its way; each answer takes long enough to be left. */
@@ -108,8 +106,7 @@ export async function checkCancelled({ browser, server, note }) {
     const { requests } = await ask(() => window.zvfViewer.stats());
     note({ sent: requests.sent, cancelled: requests.cancelled });
     assert.ok(requests.cancelled > before, "nothing was given up");
-    assert.deepEqual(said, []);
-    await page.close();
+    await leave(page, said);
   } finally { slow.end(); }
 }
 
@@ -140,8 +137,7 @@ export async function checkCrowded({ browser, server, note }) {
   note({ vertices: few.shown.vertices, faces: few.shown.faces, all_vertices: all.shown.vertices });
   assert.ok(few.shown.thinned > 0 && few.shown.vertices <= 55_000 && few.shown.faces > 20_000, JSON.stringify(few.shown));
   assert.equal(all.shown.vertices, 360_000);
-  assert.deepEqual(said, []);
-  await page.close();
+  await leave(page, said);
 }
 
 /** What a first visit takes on the wire. */

@@ -1,5 +1,6 @@
 // What the checks in a browser need: the command, its server, and pages that note everything that is said.
 
+import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer, request as sendRequest } from "node:http";
@@ -51,6 +52,15 @@ export async function openViewer(browser, url, { width = 1280, height = 720, wai
   const ask = (work, ...words) => page.evaluate(work, ...words);
   return { page, ask, said, requests };
 }
+
+/** Closes a page that has said nothing: no fault, no warning, no request to another host. */
+export async function leave(page, said) {
+  assert.deepEqual(said, []);
+  await page.close();
+}
+
+/** How many pixels of what is drawn over the picture lie between two colours. */
+export const countOverlay = (page, low = [0, 0, 0, 1], high = [255, 255, 255, 255]) => page.$eval("#overlay", (one, low, high) => { const sheet = new OffscreenCanvas(one.width, one.height), pen = sheet.getContext("2d", { willReadFrequently: true }); pen.drawImage(one, 0, 0); const { data } = pen.getImageData(0, 0, one.width, one.height); let count = 0; for (let at = 0; at < data.length; at += 4) if (low.every((x, i) => data[at + i] >= x && data[at + i] <= high[i])) count++; return count; }, low, high);
 
 /** A server before another one: it gives the files of a folder for those of the page, holds files of stores back for `hold.ms`, and
  * empties `spoil.left` parts of cells, as caches of browsers do. */

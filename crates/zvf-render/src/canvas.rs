@@ -27,6 +27,7 @@ pub(crate) struct Canvas {
     size: Size,
     pixels: Vec<Pixel>, // row by row from the top
     mixes: bool,        // inks are numbers, interpolated between corners
+    shade: u8,          // of dots and lines: that of the face whose outline they are
 }
 
 /// A corner: pixels from the left, from the top, and towards the viewer; and its ink.
@@ -34,7 +35,7 @@ pub(crate) type Corner = ([f64; 3], Ink);
 
 impl Canvas {
     pub(crate) fn new(size: Size) -> Self {
-        Self { size, pixels: vec![EMPTY; size.area()], mixes: false }
+        Self { size, pixels: vec![EMPTY; size.area()], mixes: false, shade: LIGHT }
     }
 
     /// Sets whether inks are numbers from now on.
@@ -58,7 +59,13 @@ impl Canvas {
             return;
         }
         if width <= 1 {
-            return self.put(saturating_floor_i64(x), saturating_floor_i64(y), near, ink, LIGHT);
+            return self.put(
+                saturating_floor_i64(x),
+                saturating_floor_i64(y),
+                near,
+                ink,
+                self.shade,
+            );
         }
         let radius = f64::from(width) / 2.0;
         let Some((left, right)) = clamp_to_pixels(x - radius, x + radius, self.size.width) else {
@@ -71,7 +78,7 @@ impl Canvas {
             for column in left..=right {
                 let (dx, dy) = (f64_from_i64(column) + 0.5 - x, f64_from_i64(row) + 0.5 - y);
                 if dx * dx + dy * dy <= radius * radius {
-                    self.put(column, row, near, ink, LIGHT);
+                    self.put(column, row, near, ink, self.shade);
                 }
             }
         }
@@ -112,9 +119,11 @@ impl Canvas {
         let shade = light(a, b, c);
         if !self.fill(corners, shade) && self.meets([a, b, c]) {
             let [first, second, third] = corners;
+            self.shade = shade;
             for ends in [[first, second], [second, third], [third, first]] {
                 self.segment(ends, 1);
             }
+            self.shade = LIGHT;
         }
     }
 
@@ -326,7 +335,14 @@ mod tests {
             let mut canvas = canvas(4, 4);
             canvas.triangle(corners.map(|[x, y]| ([x, y, 0.0], ink(1))));
             assert_eq!(rows_of_canvas(&canvas), expected, "{corners:?}");
+            let shades = canvas.pixels().iter().filter(|pixel| pixel.near > f32::NEG_INFINITY);
+            assert!(shades.clone().all(|pixel| pixel.shade == light_of(corners)), "{corners:?}");
         }
+    }
+
+    fn light_of(corners: [[f64; 2]; 3]) -> u8 {
+        let [a, b, c] = corners.map(|[x, y]| [x, y, 0.0]);
+        light(a, b, c)
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod canvas;
 mod colour;
 mod error;
 mod ink;
+mod legend;
 mod options;
 mod paint;
 mod picture;

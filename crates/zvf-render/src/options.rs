@@ -46,6 +46,8 @@ pub struct Options {
     pub width: Option<u32>,
     /// The background.
     pub ground: Ground,
+    /// Whether a legend is drawn where numbers have the colours.
+    pub legend: bool,
 }
 
 /// The source of the colour.
@@ -64,6 +66,18 @@ pub enum ColourBy {
     /// An attribute, named as in a query: of vertices, edges or faces, or `fragment.NAME`, or
     /// `object.NAME`. Text and categories have a colour each; three bytes are a colour.
     Attribute(String),
+}
+
+impl From<&str> for ColourBy {
+    /// Takes a word; `vertex.NAME` is an attribute that is called like one of the words.
+    fn from(word: &str) -> Self {
+        match word {
+            "plain" => Self::Plain,
+            "object" => Self::Object,
+            "depth" => Self::Depth,
+            name => Self::Attribute(name.strip_prefix("vertex.").unwrap_or(name).to_owned()),
+        }
+    }
 }
 
 impl fmt::Display for ColourBy {

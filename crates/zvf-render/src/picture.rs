@@ -10,6 +10,7 @@ use crate::canvas::{Canvas, Pixel};
 use crate::colour::{ColourMap, Rgb, UNKNOWN, round_u8, shade_colour};
 use crate::error::write_error;
 use crate::ink::{Ink, Meaning};
+use crate::legend::{Sheet, number};
 use crate::options::{Ground, Options};
 use crate::paint::Drawn;
 use crate::size::Size;
@@ -69,6 +70,15 @@ impl Picture {
             if transparent {
                 bytes.push(if is_drawn(pixel) { u8::MAX } else { 0 });
             }
+        }
+        if let (Some([low, high]), true) = (range, options.legend) {
+            let [least, most] = value_range(canvas).unwrap_or([low, high]);
+            let below = if least < low { "≤ " } else { "" }.to_owned() + &number(low);
+            let above = if most > high { "≥ " } else { "" }.to_owned() + &number(high);
+            let ink = if options.ground == Ground::BLACK { [233, 236, 241] } else { [23, 26, 32] };
+            let stride = if transparent { 4 } else { 3 };
+            let mut sheet = Sheet { size: canvas.size(), bytes: &mut bytes, stride };
+            sheet.legend(&options.colour.to_string(), options.map, [&below, &above], ink);
         }
         Self { size: canvas.size(), transparent, bytes, range, drawn }
     }

@@ -10,6 +10,7 @@ use zvf_query::{Columns, Plan, Query, Reader};
 use crate::canvas::Canvas;
 use crate::error::setting_error;
 use crate::ink::{Meaning, Source};
+use crate::legend;
 use crate::options::{ColourBy, Options};
 use crate::paint::{Drawn, Painter};
 use crate::picture::Picture;
@@ -26,6 +27,11 @@ use crate::view::{Camera, View};
 /// When an option is invalid for this store, the query cannot be answered, or its attribute does not exist.
 #[boxed]
 pub async fn render(reader: &Reader, query: &Query, options: &Options) -> Result<Picture> {
+    let Size { width: wide, height: high } = legend::MIN_SIZE;
+    if options.legend && (options.size.width < wide || options.size.height < high) {
+        let expected = format!("at least {wide}x{high} for a legend");
+        return Err(setting_error("size", &expected, options.size));
+    }
     let plan = reader.plan(query).await?;
     let level = reader.level(plan.level).await?;
     let axes = axes(options, level.axes())?;

@@ -99,6 +99,18 @@ async fn the_nearer_face_hides_the_farther_one() {
     assert_eq!(at(&from_above, 20, 20), [222, 222, 222, 255]);
     assert_eq!(from_below.pixel(2 + 20, 2 + 20), Some([111, 111, 111, 255]));
     assert_eq!(from_above.range(), Some([-1.0, 1.0]));
+    // A legend has the map from its left to its right end, its title above and the numbers below.
+    let small = Options { legend: true, ..options };
+    let refused = render(&reader, &Query::all(), &small).await.unwrap_err().sentence();
+    assert_eq!(refused, "size: expected at least 212x80 for a legend, found 100x100");
+    let large = Options { size: Size::new(320, 240).unwrap(), ..small };
+    let picture = render(&reader, &Query::all(), &large).await.unwrap();
+    assert_eq!([124, 303].map(|x| picture.pixel(x, 194).unwrap()[0]), [0, 255]);
+    let letters = |rows: std::ops::Range<u32>| {
+        let pixels = rows.flat_map(|y| (124..304).map(move |x| (x, y)));
+        pixels.filter(|(x, y)| picture.pixel(*x, *y) == Some([23, 26, 32, 255])).count()
+    };
+    assert!(letters(176..189) > 50 && letters(208..221) > 10);
 }
 
 #[tokio::test]

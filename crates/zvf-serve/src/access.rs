@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{StatusCode, Uri};
 
+use crate::precomputed::PUBLIC_CLIENT;
 use crate::refusal::Refusal;
 use crate::target::parse_fields;
 
@@ -107,6 +108,11 @@ impl Access {
             "PermissionDenied",
             "a page of another site may not ask this address",
         ))
+    }
+
+    /// Returns whether the public Neuroglancer client may read answers.
+    pub(crate) fn allows_public_client(&self) -> bool {
+        self.origins.iter().any(|origin| PUBLIC_CLIENT.strip_suffix('/') == Some(origin))
     }
 
     /// Returns the origin to name in the answer, if the request comes from an allowed one.

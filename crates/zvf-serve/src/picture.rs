@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use zvf::render::{ColourBy, Options, Size, View, render};
+use zvf::render::{Options, Size, render};
 use zvf::{LevelRule, Mode};
 
 use zvf::Error;
@@ -62,18 +62,14 @@ fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Optio
         let wrong = |error: &dyn std::fmt::Display| {
             Refusal::bad_request(format!("{name}: {error}")).with_key(name)
         };
+        // It names the setting itself.
+        let refuse = |error: Error| Refusal::bad_request(error.sentence()).with_key(name);
         match name.as_str() {
-            "size" => {
-                options.size = value.parse().map_err(|error: Error| wrong(&error.sentence()))?
-            }
-            "view" => options.view = Some(parse_view(value).map_err(|error| wrong(&error))?),
-            "colour" => options.colour = parse_colour(value),
-            "colormap" => {
-                options.map = value.parse().map_err(|error: Error| wrong(&error.sentence()))?
-            }
-            "background" => {
-                options.ground = value.parse().map_err(|error: Error| wrong(&error.sentence()))?
-            }
+            "size" => options.size = value.parse().map_err(refuse)?,
+            "view" => options.view = Some(value.parse().map_err(refuse)?),
+            "colour" => options.colour = value.as_str().into(),
+            "colormap" => options.map = value.parse().map_err(refuse)?,
+            "background" => options.ground = value.parse().map_err(refuse)?,
             _ => {
                 let width: u32 =
                     value.parse().map_err(|error: std::num::ParseIntError| wrong(&error))?;
@@ -93,19 +89,6 @@ fn picture_options(fields: &[(String, String)], max_pixels: u64) -> Result<Optio
 
 fn default_size() -> Result<Size, Refusal> {
     Size::new(DEFAULT_SIDE, DEFAULT_SIDE).map_err(|error| Refusal::bad_request(error.sentence()))
-}
-
-fn parse_view(text: &str) -> Result<View, Error> {
-    text.parse()
-}
-
-fn parse_colour(text: &str) -> ColourBy {
-    match text {
-        "plain" => ColourBy::Plain,
-        "object" => ColourBy::Object,
-        "depth" => ColourBy::Depth,
-        name => ColourBy::Attribute(name.strip_prefix("vertex.").unwrap_or(name).to_owned()),
-    }
 }
 
 /// The default number of pixels of each side.

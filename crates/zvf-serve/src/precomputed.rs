@@ -134,7 +134,7 @@ pub(crate) async fn answer_client(
 
 /// The client hosted by its authors. A page from there may read this machine only with permission of the browser's
 /// user.
-const PUBLIC_CLIENT: &str = "https://neuroglancer-demo.appspot.com/";
+pub(crate) const PUBLIC_CLIENT: &str = "https://neuroglancer-demo.appspot.com/";
 /// The content policy of the client: it compiles shader controls with `eval`, and starts workers from blobs.
 const CLIENT_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval'; worker-src 'self' blob:; \
      style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; \

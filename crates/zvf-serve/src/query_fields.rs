@@ -68,7 +68,7 @@ pub(crate) fn parse_query(
             "where" => {
                 let predicate: zvf::predicate::Predicate =
                     value.parse().map_err(|error: zvf::predicate::BadPredicate| {
-                        refuse("where", &value, &error.to_string())
+                        Refusal::bad_request(format!("where: {error}")).with_key("where")
                     })?;
                 parsed.query = query.filter(predicate);
             }
@@ -100,7 +100,7 @@ pub(crate) fn parse_query(
             return Err(Refusal::bad_request("half_space and another region cannot be together"));
         }
         let convex = Region::from_half_spaces(&spaces);
-        region = Some(convex.map_err(|error| refuse("half_space", "", &error.to_string()))?);
+        region = Some(convex.map_err(|error| Refusal::bad_request(error.to_string()))?);
     }
     if given_names.contains("bbox") && given_names.contains("ball") {
         return Err(Refusal::bad_request("bbox and ball cannot be together"));
@@ -162,7 +162,7 @@ pub(crate) fn parse_box(text: &str) -> Result<Bounds, Refusal> {
     };
     match (low, high) {
         (Some(low), Some(high)) if low.len() == high.len() && !low.is_empty() => {
-            Bounds::new(&low, &high).map_err(|error| wrong(&error.to_string()))
+            Bounds::new(&low, &high).map_err(|error| Refusal::bad_request(error.to_string()))
         }
         _ => Err(wrong(text)),
     }

@@ -165,7 +165,9 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let has_client = config.neuroglancer.is_some();
         let client = config.neuroglancer.map(open_client).transpose()?;
-        let views = if config.has_precomputed {
+        // A link to a page that may not read this server would show nothing.
+        let has_viewer = has_client || config.access.allows_public_client();
+        let views = if config.has_precomputed && has_viewer {
             runtime.block_on(find_views(&stores, address, has_client))
         } else {
             Vec::new()

@@ -25,9 +25,7 @@ use hyper::header::{
 use hyper::{Method, Request, StatusCode};
 
 use crate::access::check_host;
-use crate::answer::{
-    Answer, count_sent, empty_body, full_body, json_answer, new_answer, refuse, text_answer,
-};
+use crate::answer::{Answer, count_sent, empty_body, full_body, new_answer, refuse, text_answer};
 use crate::api::{answer_api, list_stores};
 use crate::api_request::ApiRequest;
 use crate::data::{answer_file, answer_pending};
@@ -169,7 +167,9 @@ async fn dispatch(state: &Arc<State>, request: Request<Incoming>) -> Result<Answ
         }
         ["v", "zvf", ref key @ ..] => answer_client(state, file_key(key), &headers, is_head).await,
         ["api", "stores"] => Ok(list_stores(state, &headers)),
-        ["api", "openapi.json"] => Ok(json_answer(&page::openapi(), &headers)),
+        ["api", "openapi.json"] => {
+            Ok(text_answer("application/json", page::openapi().into(), &headers))
+        }
         ["api", name, ref rest @ ..] => {
             let (store, path) = (find_store(state, name)?, file_key(rest));
             let fields = if is_post { read_fields(state, fields, request).await? } else { fields };

@@ -5,20 +5,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use zvf_error::Result;
+use zvf_error::{Error, Result};
 use zvf_format::key::ChunkKey;
 use zvf_format::num::{index_u32, to_u64};
 use zvf_model::{ChunkFragments, LevelReader};
 
-use crate::neighbours::StoredRow;
+use crate::neighbours::{StoredRow, note, note_strays};
 
 /// Two vertices that are joined.
 pub(crate) type Step = [StoredRow; 2];
 
-/// Finds the steps of `chunks`, with those into other chunks; and whether these are all.
+/// Finds the steps of `chunks`, with those into other chunks; and whether these are all. Adds to `faults` why steps into
+/// other chunks cannot be followed.
 pub(crate) async fn find_steps(
     level: &LevelReader,
     chunks: &[(u32, ChunkKey)],
+    faults: &mut Vec<Error>,
 ) -> Result<(Vec<Step>, bool)> {
     let keys: Vec<ChunkKey> = chunks.iter().map(|(_, key)| *key).collect();
     let mut is_complete = true;
@@ -51,7 +53,7 @@ pub(crate) async fn find_steps(
             chunk.or_insert_with(|| (to.0, Vec::new())).1.push((*last, to.1));
         }
     }
-    steps.extend(follow(level, far.into_values().collect()).await?);
+    steps.extend(follow(level, far.into_values().collect(), faults).await?);
     Ok((steps, is_complete))
 }
 
@@ -76,18 +78,24 @@ async fn find_jumps(level: &LevelReader, keys: &[ChunkKey]) -> Result<Vec<(Place
 }
 
 /// Finds the rows that steps into other chunks lead to.
-async fn follow(level: &LevelReader, far: Vec<FarSteps>) -> Result<Vec<Step>> {
+async fn follow(
+    level: &LevelReader,
+    far: Vec<FarSteps>,
+    faults: &mut Vec<Error>,
+) -> Result<Vec<Step>> {
     let keys: Vec<ChunkKey> = far.iter().map(|(key, _)| *key).collect();
     let table = level.chunks().await?;
     let mut steps = Vec::new();
     for (fragments, (key, list)) in level.fragments(&keys).await.into_iter().zip(&far) {
         // A neighbour that cannot be read costs the step into it, not this chunk.
-        let (Ok(fragments), Some(place)) = (fragments, table.find(key)) else { continue };
+        let Some(fragments) = note(fragments, faults) else { continue };
+        let mut ends = Vec::with_capacity(list.len());
         for (from, number) in list {
-            if let Some(first) = fragment_rows(&fragments, *number)?.0.first() {
-                steps.push([*from, (index_u32(place), *first)]);
-            }
+            let (rows, _) = fragment_rows(&fragments, *number)?;
+            let first = rows.first().zip(table.find(key));
+            ends.push(first.map(|(first, place)| [*from, (index_u32(place), *first)]));
         }
+        steps.extend(note_strays(ends.into_iter(), faults));
     }
     Ok(steps)
 }

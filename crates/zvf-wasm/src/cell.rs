@@ -40,6 +40,8 @@ pub struct Cell {
     /// Whether every link could be found: without a listing only those are whose ends lie at most one chunk apart, and
     /// of a fragment of a chain only the first 2^24 rows are joined.
     pub is_complete: bool,
+    /// What could not be read of links, and of chunks that elements and steps end in.
+    pub faults: Vec<serde_json::Value>,
 }
 
 /// The values of one attribute of the vertices of a cell.

@@ -195,6 +195,8 @@ fn cell_object(cell: &Cell) -> Object {
     set(&object, "ownVertices", cell.own_vertices.into());
     set(&object, "storedVertices", cell.stored_vertices.into());
     set(&object, "complete", cell.is_complete.into());
+    let faults = js_sys::JSON::parse(&json!(cell.faults).to_string());
+    set(&object, "faults", faults.expect("a list that was just printed"));
     set(&object, "slots", Uint32Array::from(cell.slots.as_slice()).into());
     set(&object, "ids", BigInt64Array::from(cell.ids.as_slice()).into());
     set(&object, "rows", Uint32Array::from(cell.rows.as_slice()).into());

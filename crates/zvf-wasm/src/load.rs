@@ -15,7 +15,7 @@ use zvf_store::KeyTable;
 
 use crate::bridges;
 use crate::cell::{Attribute, Cell, NO_OBJECT, to_f32};
-use crate::error::request_error;
+use crate::error::{error_to_json, request_error};
 use crate::neighbours::{FarRow, StoredRow, find_elements, read_far, stored_rows};
 use crate::request::{CellRequest, cell_query};
 use crate::thin::{hash_row, sample_objects, thin_cell};
@@ -49,20 +49,20 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
     while let Some(batch) = batches.try_next().await? {
         builder.push(&batch)?;
     }
+    let mut faults = Vec::new();
     let mut joins = match request.kind.has_links() {
-        true => find_elements(&level, request.kind, &keys).await?,
+        true => find_elements(&level, request.kind, &keys, &mut faults).await?,
         false => Vec::new(),
     };
     let mut has_all_steps = true;
     if request.kind.is_chain() && builder.keeps_rows {
-        let (steps, is_complete) = bridges::find_steps(&level, &cell_chunks).await?;
+        let (steps, is_complete) = bridges::find_steps(&level, &cell_chunks, &mut faults).await?;
         joins.extend(steps.into_iter().map(Vec::from));
         has_all_steps = is_complete;
     }
     let is_far = |row: &StoredRow| !places.contains(&row.0);
-    let far =
-        read_far(reader, &level, request, &columns, joins.iter().flatten().copied().filter(is_far))
-            .await?;
+    let rows = joins.iter().flatten().copied().filter(is_far);
+    let far = read_far(reader, &level, request, &columns, rows, &mut faults).await?;
     builder.join(&joins, &far);
     let mut cell = builder.finish(&table, level.axes());
     cell.is_complete = has_all_steps
@@ -71,10 +71,12 @@ pub async fn load_cell(reader: &Reader, request: &CellRequest) -> Result<Cell> {
     if let Some(share) = request.share {
         cell = sample_objects(&cell, share);
     }
-    Ok(match request.limit {
-        Some(limit) => thin_cell(cell, limit),
-        None => cell,
-    })
+    if let Some(limit) = request.limit {
+        cell = thin_cell(cell, limit);
+    }
+    cell.faults = faults.iter().map(error_to_json).collect();
+    cell.faults.dedup();
+    Ok(cell)
 }
 
 /// Returns those of `columns` that the level has: coarser ones often lack some, and are drawn without.

@@ -1,10 +1,12 @@
 //! Rows of other chunks at which the steps and elements of a chunk end, and elements read one by one by their links.
 //!
-//! A neighbour that cannot be read costs what ends in it, never the chunk.
+//! What cannot be read of a neighbour or of links costs what ends there, never the chunk; each fault is returned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_util::TryStreamExt as _;
+use zvf_error::{Error, Result};
+use zvf_format::Class;
 use zvf_format::key::{ChunkKey, Delta};
 use zvf_format::num::{index_u32, usize_from_u32};
 use zvf_metadata::LinksConvention;
@@ -14,7 +16,6 @@ use zvf_store::Caching;
 
 use crate::cell::to_f32;
 use crate::request::{CellRequest, cell_query};
-use zvf_error::Result;
 
 /// A stored row: the place of its chunk in the table of the level, and its number there.
 pub(crate) type StoredRow = (u32, u32);
@@ -28,13 +29,15 @@ pub(crate) struct FarRow {
     pub(crate) object: Option<ObjectId>,
 }
 
-/// Reads rows of other chunks; those that the condition leaves out, or that cannot be read, are not in the answer.
+/// Reads rows of other chunks; those that the condition leaves out, or that cannot be read, are not in the answer. Adds
+/// to `faults` why rows cannot be read.
 pub(crate) async fn read_far(
     reader: &Reader,
     level: &LevelReader,
     request: &CellRequest,
     columns: &[String],
     rows: impl Iterator<Item = StoredRow>,
+    faults: &mut Vec<Error>,
 ) -> Result<HashMap<StoredRow, FarRow>> {
     let mut wanted: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for (place, row) in rows {
@@ -43,11 +46,12 @@ pub(crate) async fn read_far(
     let table = level.chunks().await?;
     let mut found = HashMap::new();
     for (place, rows) in wanted {
-        let key = table.get(usize_from_u32(place));
-        let Some(cell) = key.as_ref().and_then(|key| key.spatial(level.axes())) else { continue };
+        let key =
+            table.get(usize_from_u32(place)).expect("a stored row is in a chunk of the table");
+        let cell = key.spatial(level.axes()).expect("a key of the level has all its axes");
         let query = cell_query(request, columns.to_vec(), level, cell)?;
         let mut batches = reader.stream(query.vertices_only());
-        while let Ok(Some(batch)) = batches.try_next().await {
+        while let Some(batch) = note(batches.try_next().await, faults).flatten() {
             let owners = batch.vertex_objects();
             let stored = stored_rows(&batch).into_iter().flatten().enumerate();
             for (i, at) in stored.filter(|(_, at)| at.0 == place && rows.contains(&at.1)) {
@@ -67,11 +71,13 @@ pub(crate) async fn read_far(
     Ok(found)
 }
 
-/// Finds the elements that end in `chunks`, by their links alone; links that cannot be read are left out.
+/// Finds the elements that end in `chunks`, by their links alone. Links that cannot be read, or that name no row of the
+/// level, are left out and noted in `faults`.
 pub(crate) async fn find_elements(
     level: &LevelReader,
     kind: Kind,
     chunks: &[ChunkKey],
+    faults: &mut Vec<Error>,
 ) -> Result<Vec<Vec<StoredRow>>> {
     let table = level.chunks().await?;
     let stored = |chunk: &ChunkKey, row: u64| -> Option<StoredRow> {
@@ -89,12 +95,12 @@ pub(crate) async fn find_elements(
             let [child, parent] = [edge.child, edge.parent];
             Some(vec![stored(&child.chunk, child.row)?, stored(&parent.chunk, parent.row)?])
         });
-        return Ok(ends.flatten().collect());
+        return Ok(note_strays(ends, faults));
     }
     let Some(family) = level.links(Delta::SAME).await? else { return Ok(Vec::new()) };
     let mut elements = Vec::new();
     for segment in family.with_candidates(&table).segments() {
-        let Ok(cells) = segment.cells().await else { continue };
+        let Some(cells) = note(segment.cells().await, faults) else { continue };
         let mut places: Vec<usize> = match segment.offsets() {
             // The source of a cell is one of the chunks, or lies an offset before one.
             Some(offsets) => {
@@ -118,14 +124,35 @@ pub(crate) async fn find_elements(
         };
         places.sort_unstable();
         places.dedup();
-        for records in segment.read(&places, Caching::Keep).await.into_iter().flatten() {
-            for i in (0..records.len()).filter(|i| records.is_leading(*i)) {
-                let ends = records.endpoints(i).map(|(chunk, row)| stored(chunk, row));
-                elements.extend(ends.collect::<Option<Vec<_>>>());
-            }
+        for records in segment.read(&places, Caching::Keep).await {
+            let Some(records) = note(records, faults) else { continue };
+            let leading = (0..records.len()).filter(|i| records.is_leading(*i));
+            let ends = leading.map(|i| {
+                records.endpoints(i).map(|(chunk, row)| stored(chunk, row)).collect::<Option<_>>()
+            });
+            elements.extend(note_strays(ends, faults));
         }
     }
     Ok(elements)
+}
+
+/// Returns the value, or adds the error to `faults`.
+pub(crate) fn note<T>(read: Result<T>, faults: &mut Vec<Error>) -> Option<T> {
+    read.map_err(|error| faults.push(error)).ok()
+}
+
+/// Returns what was found, and adds to `faults` how much was not: it names chunks that the level does not have.
+pub(crate) fn note_strays<T>(
+    found: impl Iterator<Item = Option<T>>,
+    faults: &mut Vec<Error>,
+) -> Vec<T> {
+    let all: Vec<Option<T>> = found.collect();
+    let strays = all.iter().filter(|one| one.is_none()).count();
+    if strays > 0 {
+        let found = format!("{strays} that name others");
+        faults.push(Error::new(Class::OutOfBounds, "links", "rows of chunks of the level", found));
+    }
+    all.into_iter().flatten().collect()
 }
 
 /// Returns where the vertices of a batch are stored.

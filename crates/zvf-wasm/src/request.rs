@@ -1,10 +1,11 @@
 //! Requests as JSON: which cell, and which question.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "numbers and texts are taken, nothing else")]
+use std::num::NonZeroU32;
 
-use serde_json::{Map, Value};
-use zvf_error::{Error, Result};
+use serde::Deserialize;
+use zvf_error::Result;
 use zvf_model::{Bounds, Kind, LevelId, LevelReader, ObjectId};
+use zvf_query::predicate::{Predicate, Scope};
 use zvf_query::{Columns, Mode, Order, Query, UnknownIds};
 
 use crate::error::request_error;
@@ -30,6 +31,19 @@ pub struct CellRequest {
     pub share: Option<f64>,
 }
 
+#[derive(Deserialize)]
+struct CellFields {
+    kind: String,
+    level: u32,
+    cell: Vec<i64>,
+    r#where: Option<String>,
+    #[serde(default)]
+    columns: Vec<String>,
+    axes: Option<Vec<usize>>,
+    limit: Option<NonZeroU32>,
+    share: Option<f64>,
+}
+
 impl CellRequest {
     /// Reads a request.
     ///
@@ -37,30 +51,20 @@ impl CellRequest {
     ///
     /// When a field is missing or of another type.
     pub fn parse(text: &str) -> Result<Self> {
-        let fields = parse_object(text)?;
-        let cell = require_field(&fields, "cell")?
-            .as_array()
-            .ok_or_else(|| field_error("cell", "a list"))?;
-        let cell =
-            cell.iter().map(|n| n.as_i64().ok_or_else(|| field_error("cell", "whole numbers")));
-        let axes = match fields.get("axes").and_then(Value::as_array) {
-            None => vec![0, 1, 2],
-            Some(axes) => {
-                let axes = axes.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok()));
-                let axes = axes.collect::<Option<Vec<usize>>>();
-                axes.filter(|axes| axes.len() <= 3)
-                    .ok_or_else(|| field_error("axes", "at most three"))?
-            }
-        };
+        let fields: CellFields = parse_fields(text)?;
+        let axes = fields.axes.unwrap_or_else(|| vec![0, 1, 2]);
+        if axes.len() > 3 {
+            return Err(request_error("axes: expected at most three"));
+        }
         Ok(Self {
-            kind: parse_kind(require_field(&fields, "kind")?)?,
-            level: parse_level(require_field(&fields, "level")?)?,
-            cell: cell.collect::<Result<_, _>>()?,
-            condition: text_field(&fields, "where").filter(|text| !text.trim().is_empty()),
-            columns: texts(&fields, "columns"),
+            kind: parse_kind(&fields.kind)?,
+            level: LevelId(fields.level),
+            cell: fields.cell,
+            condition: fields.r#where.filter(|text| !text.trim().is_empty()),
+            columns: fields.columns,
             axes,
-            limit: fields.get("limit").map(parse_limit).transpose()?,
-            share: fields.get("share").and_then(Value::as_f64),
+            limit: fields.limit.map(NonZeroU32::get),
+            share: fields.share,
         })
     }
 }
@@ -69,45 +73,67 @@ impl CellRequest {
 #[derive(Clone, Debug)]
 pub struct Question(pub(crate) Query);
 
+#[derive(Deserialize)]
+struct QuestionFields {
+    kind: Option<String>,
+    level: Option<u32>,
+    r#where: Option<String>,
+    #[serde(default)]
+    drawn: bool,
+    bbox: Option<[Vec<f64>; 2]>,
+    mode: Option<String>,
+    objects: Option<Vec<Id>>,
+}
+
+/// A decimal text, because numbers of JavaScript end at 2^53; or a number.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Id {
+    Text(String),
+    Number(i64),
+}
+
 impl Question {
-    /// Reads a question: `kind`, `level`, `where`, `bbox` as `[low, high]`, `objects`, `mode`, all optional.
+    /// Reads a question: `kind`, `level`, `where`, `bbox` as `[low, high]`, `objects`, `mode`, all optional. With `drawn`,
+    /// conditions that cells cannot have are refused.
     ///
     /// # Errors
     ///
     /// When a field is of another type, or the condition does not parse.
     pub fn parse(text: &str) -> Result<Self> {
-        let fields = parse_object(text)?;
+        let fields: QuestionFields = parse_fields(text)?;
         let mut query = Query::all().columns(Columns::None).unknown_ids(UnknownIds::Skip);
-        if let Some(kind) = fields.get("kind") {
-            query = query.of_kind(parse_kind(kind)?);
+        if let Some(kind) = fields.kind {
+            query = query.of_kind(parse_kind(&kind)?);
         }
-        if let Some(level) = fields.get("level") {
-            query = query.at_level(parse_level(level)?);
+        if let Some(level) = fields.level {
+            query = query.at_level(LevelId(level));
         }
-        if let Some(condition) = text_field(&fields, "where").filter(|text| !text.trim().is_empty())
-        {
-            query = query.filter(parse_condition(&condition)?);
+        if let Some(condition) = fields.r#where.filter(|text| !text.trim().is_empty()) {
+            let condition = parse_condition(&condition)?;
+            if fields.drawn {
+                check_drawn(&condition)?;
+            }
+            query = query.filter(condition);
         }
-        if let Some(sides) = fields.get("bbox").and_then(Value::as_array) {
-            let side = |at: usize| {
-                let side = sides.get(at).and_then(Value::as_array)?;
-                side.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>()
-            };
-            let (Some(low), Some(high)) = (side(0), side(1)) else {
-                return Err(field_error("bbox", "[low, high]"));
-            };
+        if let Some([low, high]) = fields.bbox {
             let bounds = Bounds::new(&low, &high)
-                .map_err(|error| field_error("bbox", &error.to_string()))?;
+                .map_err(|error| request_error(format!("bbox: {error}")))?;
             query = query.in_region(bounds);
-            if let Some(mode) = text_field(&fields, "mode") {
-                let expected = "inside, touch, clip, crop or cells";
-                query = query
-                    .mode(mode.parse::<Mode>().map_err(|_unknown| field_error("mode", expected))?);
+            if let Some(mode) = fields.mode {
+                let expected = "mode: expected inside, touch, clip, crop or cells";
+                let mode = mode.parse::<Mode>().map_err(|_unknown| request_error(expected));
+                query = query.mode(mode?);
             }
         }
-        if let Some(ids) = fields.get("objects").and_then(Value::as_array) {
-            let ids = ids.iter().map(parse_id).collect::<Result<Vec<_>, _>>()?;
-            query = query.of_objects(ids);
+        if let Some(ids) = fields.objects {
+            let ids = ids.into_iter().map(|id| match id {
+                Id::Number(id) => Ok(ObjectId(id)),
+                Id::Text(text) => text.parse().map(ObjectId),
+            });
+            let ids = ids.collect::<Result<Vec<_>, _>>();
+            query = query
+                .of_objects(ids.map_err(|_error| request_error("objects: expected decimal ids"))?);
         }
         Ok(Self(query))
     }
@@ -139,61 +165,36 @@ pub(crate) fn cell_query(
         false => query.order(Order::Storage),
     };
     match &request.condition {
-        Some(condition) => Ok(query.filter(parse_condition(condition)?)),
+        Some(condition) => {
+            let condition = parse_condition(condition)?;
+            check_drawn(&condition)?;
+            Ok(query.filter(condition))
+        }
         None => Ok(query),
     }
 }
 
-fn parse_condition(text: &str) -> Result<zvf_query::predicate::Predicate> {
+/// Refuses a condition on links: cells are read by their vertices, which have no such values.
+fn check_drawn(condition: &Predicate) -> Result<()> {
+    match condition.columns().into_iter().find(|column| column.scope == Scope::Link) {
+        None => Ok(()),
+        Some(column) => Err(request_error(format!(
+            "where: vertices are drawn, and link.{} is a value of links; write what passes with zvf query --where, and open that",
+            column.name
+        ))),
+    }
+}
+
+fn parse_condition(text: &str) -> Result<Predicate> {
     text.parse().map_err(|error: zvf_query::predicate::BadPredicate| {
         request_error(format!("where: {error}"))
     })
 }
 
-pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>> {
-    match serde_json::from_str(text) {
-        Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) | Err(_) => Err(field_error("the request", "an object of JSON")),
-    }
+fn parse_fields<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| request_error(format!("the request: {error}")))
 }
 
-fn require_field<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a Value> {
-    fields.get(name).ok_or_else(|| field_error(name, "to be there"))
-}
-
-fn parse_kind(value: &Value) -> Result<Kind> {
-    let token = value.as_str().unwrap_or_default();
+fn parse_kind(token: &str) -> Result<Kind> {
     token.parse().map_err(|error: zvf_model::UnknownKind| request_error(error.to_string()))
-}
-
-fn parse_level(value: &Value) -> Result<LevelId> {
-    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    number.map(LevelId).ok_or_else(|| field_error("level", "a number"))
-}
-
-fn parse_limit(value: &Value) -> Result<u32> {
-    let limit = value.as_u64().and_then(|limit| u32::try_from(limit).ok());
-    limit.filter(|limit| *limit > 0).ok_or_else(|| field_error("limit", "a number above 0"))
-}
-
-/// Parses an id: a decimal string, because numbers of JavaScript end at 2^53.
-pub(crate) fn parse_id(value: &Value) -> Result<ObjectId> {
-    let number = match value {
-        Value::String(text) => text.parse().ok(),
-        other => other.as_i64(),
-    };
-    number.map(ObjectId).ok_or_else(|| field_error("objects", "decimal ids"))
-}
-
-fn text_field(fields: &Map<String, Value>, name: &str) -> Option<String> {
-    fields.get(name).and_then(Value::as_str).map(str::to_owned)
-}
-
-fn texts(fields: &Map<String, Value>, name: &str) -> Vec<String> {
-    let list = fields.get(name).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-fn field_error(name: &str, expected: &str) -> Error {
-    request_error(format!("{name}: expected {expected}"))
 }

@@ -9,6 +9,7 @@ use zvf_query::Reader;
 use zvf_store::Caching;
 
 use crate::error::{error_to_json, request_error};
+use crate::neighbours::note;
 
 /// Lists what is wrong with the chunk at `cell` of a level: its vertices, its fragments and its attributes. An empty list
 /// says that nothing was found.
@@ -48,10 +49,6 @@ pub async fn validate_cell(
             }
         }
     }
+    let findings: Vec<Json> = findings.iter().map(error_to_json).collect();
     Ok(json!({"chunks": keys.len(), "findings": findings}))
-}
-
-/// Returns the value, or notes a finding.
-fn note<T>(checked: Result<T>, findings: &mut Vec<Json>) -> Option<T> {
-    checked.map_err(|error| findings.push(error_to_json(&error))).ok()
 }

@@ -182,6 +182,7 @@ fn select(cell: &Cell, kept: &[usize], moved: &[u32]) -> Cell {
         ghost_cells: ghosts.flatten().copied().collect(),
         attributes: cell.attributes.iter().map(attribute).collect(),
         is_complete: cell.is_complete,
+        ..Cell::default()
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Render {
     predicate: Option<String>,
     /// The source of the colour: plain, object, depth, or an attribute (also object.NAME or fragment.NAME; vertex.plain
     /// for an attribute with one of these names) [default: by kind].
-    #[arg(long, alias = "color", value_name = "WHAT", value_parser = colour)]
+    #[arg(long, alias = "color", value_name = "WHAT")]
     colour: Option<ColourBy>,
     /// The colour map of numbers: viridis, magma, grey or coolwarm.
     #[arg(long = "colormap", alias = "map", value_name = "MAP", default_value = "viridis", value_parser = word::<ColourMap>)]
@@ -79,6 +79,9 @@ pub(crate) struct Render {
     /// The background: white, black or transparent.
     #[arg(long = "background", alias = "ground", default_value = "white", value_parser = word::<Ground>)]
     ground: Ground,
+    /// Draw a legend where an attribute or the depth gives the colour: its name, the map, and the values at both ends.
+    #[arg(long)]
+    legend: bool,
 }
 
 impl Render {
@@ -154,6 +157,7 @@ impl Render {
             range: self.range,
             width: self.width,
             ground: self.ground,
+            legend: self.legend,
         })
     }
 
@@ -209,15 +213,6 @@ fn word<T: std::str::FromStr<Err = Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: Error| error.sentence())
 }
 
-fn colour(text: &str) -> Result<ColourBy, std::convert::Infallible> {
-    Ok(match text {
-        "plain" => ColourBy::Plain,
-        "object" => ColourBy::Object,
-        "depth" => ColourBy::Depth,
-        name => ColourBy::Attribute(name.strip_prefix("vertex.").unwrap_or(name).to_owned()),
-    })
-}
-
 fn range(text: &str) -> Result<[f64; 2], String> {
     let finite = |text: &str| text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
     let ends = text.split_once(':').and_then(|(low, high)| finite(low).zip(finite(high)));
@@ -231,9 +226,9 @@ mod tests {
 
     #[test]
     fn parses_colours_and_ranges() {
-        assert_eq!(colour("object"), Ok(ColourBy::Object));
-        assert_eq!(colour("vertex.object"), Ok(ColourBy::Attribute("object".into())));
-        assert_eq!(colour("object.mass"), Ok(ColourBy::Attribute("object.mass".into())));
+        assert_eq!(ColourBy::from("object"), ColourBy::Object);
+        assert_eq!(ColourBy::from("vertex.object"), ColourBy::Attribute("object".into()));
+        assert_eq!(ColourBy::from("object.mass"), ColourBy::Attribute("object.mass".into()));
         assert_eq!(range("-1:2.5"), Ok([-1.0, 2.5]));
         for text in ["", "1", "1:", "0:inf", "a:b"] {
             assert_eq!(range(text).unwrap_err(), "expected two numbers, such as 0:255");

@@ -179,6 +179,7 @@ pub(crate) async fn serve_until_interrupt(
     session: &Session,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    let has_precomputed = config.has_precomputed;
     let started = tokio::task::spawn_blocking(|| Server::start(config)).await?;
     let server = started.map_err(explain)?;
     let described = server.describe();
@@ -205,6 +206,8 @@ pub(crate) async fn serve_until_interrupt(
                 writeln!(out, "  {}  {view}", store["name"].as_str().unwrap_or_default())?;
             }
         }
+        let is_closed = has_precomputed && described["stores"][0]["neuroglancer"].is_null();
+        session.print_notices(out, is_closed.then(|| NO_CLIENT.to_owned()))?;
         session.print_notices(out, Some("Ctrl-C stops the server".to_owned()))?;
     }
     out.flush()?;
@@ -293,6 +296,9 @@ fn print_record(record: &AccessRecord) {
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }
 
+/// Why no links to Neuroglancer are printed.
+const NO_CLIENT: &str = "no page of Neuroglancer may read this server: give --cors https://neuroglancer-demo.appspot.com, or \
+     --neuroglancer FOLDER";
 /// The interval at which the server checks for a signal.
 const POLL: Duration = Duration::from_millis(50);
 

@@ -57,7 +57,7 @@ impl Space {
     pub(crate) fn view_dimensions(&self) -> Json {
         let names = self.axes.iter().take(3).enumerate();
         let entry = |(at, (name, _)): (usize, &(String, _))| {
-            (name.clone(), json!([self.nanometers(at) * 1e-9, "m"]))
+            (name.clone(), json!([self.nanometers(at) / 1e9, "m"]))
         };
         Json::Object(names.map(entry).collect::<Map<_, _>>())
     }

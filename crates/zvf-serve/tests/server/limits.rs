@@ -53,8 +53,8 @@ fn closes_idle_connections() {
 }
 
 #[test]
-fn limits_connections_of_one_peer() {
-    let served = Served::start(|config| config.limits.max_connections_per_peer = 2);
+fn limits_connections() {
+    let served = Served::start(|config| config.limits.max_connections = 2);
     let mut connections = [served.connect(), served.connect()];
     for stream in &mut connections {
         // Each connection has received an answer, so it is counted.

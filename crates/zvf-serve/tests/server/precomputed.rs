@@ -64,7 +64,11 @@ fn reports_missing_objects() {
 
 #[test]
 fn describes_the_view_of_the_client() {
-    let served = serve_copy();
+    assert!(serve_copy().server.describe()["stores"][0].get("neuroglancer").is_none());
+    let served = Served::start(|config| {
+        config.has_precomputed = true;
+        config.access.origins = vec!["https://neuroglancer-demo.appspot.com".to_owned()];
+    });
     let description = served.server.describe();
     assert_eq!(description["stores"][0]["precomputed"], "/precomputed/three/");
     let view = description["stores"][0]["neuroglancer"].as_str().unwrap();
