@@ -3,18 +3,22 @@
 //! ```text
 //! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing
 //!             (without a number of levels never more than a 64th of the longest side of the data)
-//! spacing     of points by how many share the volume of their chunks; else the mean length of edges
+//! spacing     of points by how many share the volume of their chunks, or less on a surface; else the mean length of edges
 //! chunks      those of the level below, so many times as large; bins the same
 //! ```
 
 use async_recursion::async_recursion as boxed;
+use std::collections::HashSet;
+use std::f64::consts::SQRT_2;
 use std::fmt;
 use std::ops::Range;
 
 use futures_util::StreamExt as _;
 use zvf_error::Result;
 use zvf_format::Class;
-use zvf_format::num::{f64_from_u64, round_half_up_u64, to_u64, usize_from_u32};
+use zvf_format::num::{
+    f64_from_u64, round_half_up_u64, saturating_floor_i64, to_u64, usize_from_u32,
+};
 use zvf_model::{Batch, Kind, LevelId, LevelReader};
 use zvf_query::{Columns, Order, Query, Reader};
 use zvf_store::Store;
@@ -453,8 +457,9 @@ async fn measure_spacing(
     let found = if kind == Kind::PointCloud {
         let chunk: f64 = level.chunk_shape().sizes().iter().product();
         let volume = chunk * f64_from_u64(to_u64(level.chunks().await?.len()));
-        (volume / f64_from_u64(vertices.max(1)))
-            .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))))
+        let spacing = (volume / f64_from_u64(vertices.max(1)))
+            .powf(1.0 / f64_from_u64(to_u64(level.axes().max(1))));
+        fit_spacing(reader, spacing).await?
     } else {
         measure_mean_edge(reader, kind, EDGE_SAMPLE_SIZE, &mut sample).await?
     };
@@ -464,6 +469,29 @@ async fn measure_spacing(
     // Nothing is apart: any size does.
     let sides = level.chunk_shape().sizes().iter().copied();
     Ok((sides.fold(f64::INFINITY, f64::min) / 64.0, sample))
+}
+
+/// Returns the spacing of points, at most `spacing`, which is that in a volume: on a surface they are closer. Cells of twice
+/// the spacing hold at most eight of the first points, as those of a volume do.
+async fn fit_spacing(reader: &Reader, spacing: f64) -> Result<f64> {
+    let query = Query::all().at_level(LevelId(0)).of_kind(Kind::PointCloud);
+    let mut batches =
+        reader.stream(query.columns(Columns::None).limit(POINT_SAMPLE_SIZE).uncached());
+    let mut sample = Vec::new();
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        let points = Points::from_column(batch.positions());
+        sample.extend((0..batch.len()).map(|row| points.point(row).to_vec()));
+    }
+    let fits = |spacing: &f64| {
+        let cell = |point: &Vec<f64>| -> Vec<i64> {
+            point.iter().map(|x| saturating_floor_i64(x / (2.0 * spacing))).collect()
+        };
+        sample.len() <= sample.iter().map(cell).collect::<HashSet<_>>().len() * 8
+    };
+    let smaller = (0..MAX_SPACING_STEPS).map(|step| spacing / SQRT_2.powi(step));
+    // Where nothing fits, many points lie in one place.
+    Ok(smaller.into_iter().find(fits).unwrap_or(spacing))
 }
 
 /// Returns the mean length of the first edges.
@@ -501,6 +529,9 @@ async fn measure_mean_edge(
     Ok(sum / f64_from_u64(count.max(1)))
 }
 
+/// Points of which their spacing is known well enough, and by how many roots of two it may be smaller than in a volume.
+const POINT_SAMPLE_SIZE: u64 = 100_000;
+const MAX_SPACING_STEPS: i32 = 20;
 /// Edges after which their mean is known well enough.
 const EDGE_SAMPLE_SIZE: u64 = 200_000;
 /// Coordinates after which the shares of chains are known well enough.
