@@ -15,9 +15,10 @@ pub(crate) const COMMAND: Command = Command {
 
 usage: cargo xtask features
 
-Warnings are denied: what is unused without a feature is found here. A feature that no attribute in the sources of a crate
-names only turns on features below: there it is checked, and not once more. `ci features` then runs the tests that see more
-with all features than the test command of the README does: unit tests, tests that name a feature, and those of other packages.",
+Warnings are denied: what is unused without a feature is found here. A feature that no attribute in
+the sources of a crate names only turns on features below: there it is checked, and not once more.
+`ci features` then runs the tests that see more with all features than the test command of the
+README does: unit tests, tests that name a feature, and those of other packages.",
     run,
 };
 

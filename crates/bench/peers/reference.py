@@ -133,23 +133,6 @@ class Peer:
         self.level({**ask, "fresh": True})
         return None
 
-    def indexes(self, ask):
-        from zarr_vectors.encoding.fragments import decode_fragments
-
-        if "indexes" not in self.handles:
-            raw = open(ask["path"], "rb").read()
-            count = int.from_bytes(raw[:4], "little")
-            sizes = np.frombuffer(raw, "<u4", count, 4)
-            ends = (4 + 4 * count + np.cumsum(sizes)).tolist()
-            starts = [4 + 4 * count] + ends[:-1]
-            self.handles["indexes"] = [raw[a:b] for a, b in zip(starts, ends)]
-        rows = 0
-        for blob in self.handles["indexes"]:
-            index = decode_fragments(blob)
-            for f in ask["lookups"]:
-                rows += index.range(f)[1] if index.is_range(f) else len(index.indices(f))
-        return rows
-
     def boxes(self, ask):
         level = self.level(ask)
         count = 0

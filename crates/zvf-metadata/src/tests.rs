@@ -21,7 +21,7 @@ mod properties;
 
 /// The text of a good or broken document.
 fn document(name: &str) -> &'static str {
-    let mut all = documents::GOOD.iter().chain(&documents::BROKEN);
+    let mut all = documents::GOOD.iter().chain(&*documents::BROKEN);
     all.find(|(n, _)| *n == name).map(|(_, text)| *text).unwrap()
 }
 
@@ -90,7 +90,7 @@ fn typed(attributes: Object, data_type: &Value) -> Result<Object, MetadataError>
 
 #[test]
 fn documents_of_writers_round_trip() {
-    for (name, text) in documents::GOOD {
+    for (name, text) in &*documents::GOOD {
         let printed = reprint(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (before, after): (Value, Value) =
             (serde_json::from_str(text).unwrap(), serde_json::from_str(&printed).unwrap());
@@ -360,7 +360,7 @@ fn the_tiny_array_of_the_specification_round_trips() {
 
 #[test]
 fn a_node_is_read_as_its_declared_type() {
-    for (name, text) in documents::GOOD {
+    for (name, text) in &*documents::GOOD {
         match Node::parse(text.as_bytes()).unwrap() {
             Node::Array(array) => {
                 assert_eq!(*array, ArrayDoc::parse(text.as_bytes()).unwrap(), "{name}")

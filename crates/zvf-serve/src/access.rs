@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{StatusCode, Uri};
 
-use crate::precomputed::PUBLIC_CLIENT;
 use crate::refusal::Refusal;
 use crate::target::parse_fields;
 
@@ -163,6 +162,10 @@ fn is_loopback_name(host: &str) -> bool {
 
 /// The start of the cookie that holds the token.
 const COOKIE_NAME: &str = "zvf_token=";
+
+/// The client hosted by its authors. A page from there may read this machine only with permission of the browser's
+/// user.
+pub(crate) const PUBLIC_CLIENT: &str = "https://neuroglancer-demo.appspot.com/";
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use zvf::format::Class;
 use zvf::format::num::saturating_usize;
 
+use crate::access::PUBLIC_CLIENT;
 use crate::answer::{Answer, empty_body, full_body, json_answer, text_answer};
 use crate::data::{answer_file, choose_sent_part, file_answer};
 use crate::refusal::Refusal;
@@ -132,9 +133,6 @@ pub(crate) async fn answer_client(
     Ok(sent)
 }
 
-/// The client hosted by its authors. A page from there may read this machine only with permission of the browser's
-/// user.
-pub(crate) const PUBLIC_CLIENT: &str = "https://neuroglancer-demo.appspot.com/";
 /// The content policy of the client: it compiles shader controls with `eval`, and starts workers from blobs.
 const CLIENT_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval'; worker-src 'self' blob:; \
      style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; \

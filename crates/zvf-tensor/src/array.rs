@@ -24,7 +24,12 @@ pub trait Value: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
 
     /// Converts a number from its little-endian representation in memory.
     #[must_use]
-    fn from_le(value: Self) -> Self;
+    fn from_le(mut value: Self) -> Self {
+        if cfg!(target_endian = "big") {
+            value.as_mut_bytes().reverse();
+        }
+        value
+    }
 }
 
 /// Keeps the trait to this crate.
@@ -45,65 +50,38 @@ mod sealed {
 
 impl Value for f32 {
     const ELEMENT: TensorDtype = TensorDtype::F32;
-    fn from_le(value: Self) -> Self {
-        Self::from_bits(u32::from_le(value.to_bits()))
-    }
 }
 
 impl Value for f64 {
     const ELEMENT: TensorDtype = TensorDtype::F64;
-    fn from_le(value: Self) -> Self {
-        Self::from_bits(u64::from_le(value.to_bits()))
-    }
 }
 
 impl Value for i16 {
     const ELEMENT: TensorDtype = TensorDtype::I16;
-    fn from_le(value: Self) -> Self {
-        Self::from_le(value)
-    }
 }
 
 impl Value for i32 {
     const ELEMENT: TensorDtype = TensorDtype::I32;
-    fn from_le(value: Self) -> Self {
-        Self::from_le(value)
-    }
 }
 
 impl Value for i64 {
     const ELEMENT: TensorDtype = TensorDtype::I64;
-    fn from_le(value: Self) -> Self {
-        Self::from_le(value)
-    }
 }
 
 impl Value for u8 {
     const ELEMENT: TensorDtype = TensorDtype::U8;
-    fn from_le(value: Self) -> Self {
-        value
-    }
 }
 
 impl Value for u16 {
     const ELEMENT: TensorDtype = TensorDtype::U16;
-    fn from_le(value: Self) -> Self {
-        Self::from_le(value)
-    }
 }
 
 impl Value for u32 {
     const ELEMENT: TensorDtype = TensorDtype::U32;
-    fn from_le(value: Self) -> Self {
-        Self::from_le(value)
-    }
 }
 
 impl Value for u64 {
     const ELEMENT: TensorDtype = TensorDtype::U64;
-    fn from_le(value: Self) -> Self {
-        Self::from_le(value)
-    }
 }
 
 /// Elements read from a file.

@@ -10,7 +10,6 @@ mod edit;
 mod files;
 mod formats;
 mod grow;
-mod index;
 mod lines;
 mod open;
 pub(crate) mod packed;
@@ -37,7 +36,6 @@ pub(crate) const ALL: &[Part] = &[
         run: shapes::run,
     },
     Part { name: "open", title: "Opening a store", run: open::run },
-    Part { name: "index", title: "Fragment indexes", run: index::run },
     Part { name: "packed", title: "One file against a folder", run: packed::run },
     #[cfg(feature = "remote")]
     Part { name: "remote", title: "Over HTTP, 20 ms away", run: remote::run },

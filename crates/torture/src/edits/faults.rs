@@ -8,6 +8,7 @@ use archives::faults::Fault;
 use super::{Subject, apply_committed, create_backend, list_files, place_in_backend};
 use crate::Report;
 use crate::remote::Sweep;
+use crate::remote::faults::common_faults;
 use archives::random::Random;
 
 /// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair of a request and a
@@ -29,7 +30,7 @@ pub(crate) fn run(
     random: &mut Random,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let (kinds, mut taken) = (list_faults(), 0);
+    let (kinds, mut taken) = (common_faults(), 0);
     for &id in stores {
         let subject = Subject::new(id)?;
         let sweep = Sweep { kinds: &kinds, requests: count_requests(&subject)?, bursts: 0 };
@@ -75,23 +76,4 @@ fn run_edit(subject: &Subject, planned: &[(usize, Fault)]) -> anyhow::Result<()>
         subject.check_editable(&place, &tree)
     };
     checked().with_context(|| format!("{planned:?} at {at:?}"))
-}
-
-fn list_faults() -> Vec<Fault> {
-    vec![
-        Fault::Status(503),
-        Fault::Status(403),
-        Fault::Status(409),
-        Fault::Status(412),
-        Fault::Status(404),
-        Fault::Status(507),
-        Fault::Reset,
-        Fault::AnswerLost,
-        Fault::NotSupported,
-        Fault::OldList(1),
-        Fault::OldList(5),
-        Fault::ShortBody(3),
-        Fault::BrokenBody(3),
-        Fault::LongBody,
-    ]
 }

@@ -82,28 +82,36 @@ fn run_writer(writer: Writer, planned: &[(usize, Fault)], is_blind: bool) -> any
 }
 
 fn list_faults() -> Vec<Fault> {
+    let mut faults = common_faults();
+    faults.extend([
+        Fault::Status(429),
+        Fault::Silence,
+        Fault::Delay(Duration::from_secs(20)),
+        Fault::Delay(Duration::from_secs(700)),
+        Fault::AnswerLate,
+        Fault::Unconditional,
+        Fault::StalledBody(3),
+        Fault::Missing,
+    ]);
+    faults
+}
+
+/// Returns the faults that every writer meets.
+pub(crate) fn common_faults() -> Vec<Fault> {
     vec![
         Fault::Status(503),
-        Fault::Status(429),
         Fault::Status(403),
         Fault::Status(409),
         Fault::Status(412),
         Fault::Status(404),
         Fault::Status(507),
         Fault::Reset,
-        Fault::Silence,
-        Fault::Delay(Duration::from_secs(20)),
-        Fault::Delay(Duration::from_secs(700)),
         Fault::AnswerLost,
-        Fault::AnswerLate,
-        Fault::Unconditional,
         Fault::NotSupported,
         Fault::OldList(1),
         Fault::OldList(5),
         Fault::ShortBody(3),
         Fault::BrokenBody(3),
-        Fault::StalledBody(3),
         Fault::LongBody,
-        Fault::Missing,
     ]
 }

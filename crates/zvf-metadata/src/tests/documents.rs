@@ -1,107 +1,29 @@
 //! Documents of writers, and such documents with one fault each.
 
+use std::boxed::Box;
+use std::path::Path;
+use std::string::String;
+use std::sync::LazyLock;
+use std::vec::Vec;
+
 /// The name and text of a document.
 pub(super) type Document = (&'static str, &'static str);
 
-#[rustfmt::skip]
-pub(super) const GOOD: [Document; 66] = [
-    ("array_column", include_str!("../../../../testdata/metadata/good/array_column.json")),
-    ("array_composite", include_str!("../../../../testdata/metadata/good/array_composite.json")),
-    ("array_composite_links", include_str!("../../../../testdata/metadata/good/array_composite_links.json")),
-    ("array_crc", include_str!("../../../../testdata/metadata/good/array_crc.json")),
-    ("array_declared", include_str!("../../../../testdata/metadata/good/array_declared.json")),
-    ("array_described", include_str!("../../../../testdata/metadata/good/array_described.json")),
-    ("array_dictionary", include_str!("../../../../testdata/metadata/good/array_dictionary.json")),
-    ("array_fragment_column", include_str!("../../../../testdata/metadata/good/array_fragment_column.json")),
-    ("array_fragments", include_str!("../../../../testdata/metadata/good/array_fragments.json")),
-    ("array_group_rows", include_str!("../../../../testdata/metadata/good/array_group_rows.json")),
-    ("array_groups", include_str!("../../../../testdata/metadata/good/array_groups.json")),
-    ("array_link_column", include_str!("../../../../testdata/metadata/good/array_link_column.json")),
-    ("array_links", include_str!("../../../../testdata/metadata/good/array_links.json")),
-    ("array_links_consolidated", include_str!("../../../../testdata/metadata/good/array_links_consolidated.json")),
-    ("array_manifests", include_str!("../../../../testdata/metadata/good/array_manifests.json")),
-    ("array_no_presence", include_str!("../../../../testdata/metadata/good/array_no_presence.json")),
-    ("array_object_ids", include_str!("../../../../testdata/metadata/good/array_object_ids.json")),
-    ("array_object_rows", include_str!("../../../../testdata/metadata/good/array_object_rows.json")),
-    ("array_object_rows_u64", include_str!("../../../../testdata/metadata/good/array_object_rows_u64.json")),
-    ("array_object_rows_uint", include_str!("../../../../testdata/metadata/good/array_object_rows_uint.json")),
-    ("array_parametric_groups", include_str!("../../../../testdata/metadata/good/array_parametric_groups.json")),
-    ("array_parametric_names", include_str!("../../../../testdata/metadata/good/array_parametric_names.json")),
-    ("array_parametric_objects", include_str!("../../../../testdata/metadata/good/array_parametric_objects.json")),
-    ("array_parametric_rows", include_str!("../../../../testdata/metadata/good/array_parametric_rows.json")),
-    ("array_sharded", include_str!("../../../../testdata/metadata/good/array_sharded.json")),
-    ("array_sharded_blosc", include_str!("../../../../testdata/metadata/good/array_sharded_blosc.json")),
-    ("array_v060_bytes", include_str!("../../../../testdata/metadata/good/array_v060_bytes.json")),
-    ("array_v060_cell", include_str!("../../../../testdata/metadata/good/array_v060_cell.json")),
-    ("array_vertices", include_str!("../../../../testdata/metadata/good/array_vertices.json")),
-    ("group_column_v060", include_str!("../../../../testdata/metadata/good/group_column_v060.json")),
-    ("group_cross_chunk_v060", include_str!("../../../../testdata/metadata/good/group_cross_chunk_v060.json")),
-    ("group_cross_chunk_v080", include_str!("../../../../testdata/metadata/good/group_cross_chunk_v080.json")),
-    ("group_dictionary_v070", include_str!("../../../../testdata/metadata/good/group_dictionary_v070.json")),
-    ("group_fragments_v060", include_str!("../../../../testdata/metadata/good/group_fragments_v060.json")),
-    ("group_geometry_index", include_str!("../../../../testdata/metadata/good/group_geometry_index.json")),
-    ("group_group_rows_v060", include_str!("../../../../testdata/metadata/good/group_group_rows_v060.json")),
-    ("group_groups_v060", include_str!("../../../../testdata/metadata/good/group_groups_v060.json")),
-    ("group_header", include_str!("../../../../testdata/metadata/good/group_header.json")),
-    ("group_header_big", include_str!("../../../../testdata/metadata/good/group_header_big.json")),
-    ("group_link_column", include_str!("../../../../testdata/metadata/good/group_link_column.json")),
-    ("group_link_column_v060", include_str!("../../../../testdata/metadata/good/group_link_column_v060.json")),
-    ("group_links", include_str!("../../../../testdata/metadata/good/group_links.json")),
-    ("group_links_v060", include_str!("../../../../testdata/metadata/good/group_links_v060.json")),
-    ("group_object_index", include_str!("../../../../testdata/metadata/good/group_object_index.json")),
-    ("group_object_index_v060", include_str!("../../../../testdata/metadata/good/group_object_index_v060.json")),
-    ("group_object_index_v070", include_str!("../../../../testdata/metadata/good/group_object_index_v070.json")),
-    ("group_object_rows_v060", include_str!("../../../../testdata/metadata/good/group_object_rows_v060.json")),
-    ("group_parametric", include_str!("../../../../testdata/metadata/good/group_parametric.json")),
-    ("group_vertices_v060", include_str!("../../../../testdata/metadata/good/group_vertices_v060.json")),
-    ("level_by_attribute", include_str!("../../../../testdata/metadata/good/level_by_attribute.json")),
-    ("level_ids", include_str!("../../../../testdata/metadata/good/level_ids.json")),
-    ("level_points", include_str!("../../../../testdata/metadata/good/level_points.json")),
-    ("level_scaled", include_str!("../../../../testdata/metadata/good/level_scaled.json")),
-    ("level_v060", include_str!("../../../../testdata/metadata/good/level_v060.json")),
-    ("level_v070_ids", include_str!("../../../../testdata/metadata/good/level_v070_ids.json")),
-    ("root_composite", include_str!("../../../../testdata/metadata/good/root_composite.json")),
-    ("root_consolidated", include_str!("../../../../testdata/metadata/good/root_consolidated.json")),
-    ("root_empty", include_str!("../../../../testdata/metadata/good/root_empty.json")),
-    ("root_four_axes", include_str!("../../../../testdata/metadata/good/root_four_axes.json")),
-    ("root_offset", include_str!("../../../../testdata/metadata/good/root_offset.json")),
-    ("root_points", include_str!("../../../../testdata/metadata/good/root_points.json")),
-    ("root_pyramid", include_str!("../../../../testdata/metadata/good/root_pyramid.json")),
-    ("root_specs", include_str!("../../../../testdata/metadata/good/root_specs.json")),
-    ("root_v060", include_str!("../../../../testdata/metadata/good/root_v060.json")),
-    ("root_v070", include_str!("../../../../testdata/metadata/good/root_v070.json")),
-    ("root_v080", include_str!("../../../../testdata/metadata/good/root_v080.json")),
-];
+pub(super) static GOOD: LazyLock<Vec<Document>> = LazyLock::new(|| read("good"));
+pub(super) static BROKEN: LazyLock<Vec<Document>> = LazyLock::new(|| read("broken"));
 
-#[rustfmt::skip]
-pub(super) const BROKEN: [Document; 29] = [
-    ("ar_zarr_format_2", include_str!("../../../../testdata/metadata/broken/ar_zarr_format_2.json")),
-    ("attr_channels_mismatch", include_str!("../../../../testdata/metadata/broken/attr_channels_mismatch.json")),
-    ("ba_values_short", include_str!("../../../../testdata/metadata/broken/ba_values_short.json")),
-    ("codec_unknown", include_str!("../../../../testdata/metadata/broken/codec_unknown.json")),
-    ("gr_range_absurd", include_str!("../../../../testdata/metadata/broken/gr_range_absurd.json")),
-    ("js_array_invalid", include_str!("../../../../testdata/metadata/broken/js_array_invalid.json")),
-    ("js_root_invalid", include_str!("../../../../testdata/metadata/broken/js_root_invalid.json")),
-    ("lv_bin_ratio_zero", include_str!("../../../../testdata/metadata/broken/lv_bin_ratio_zero.json")),
-    ("lv_chunk_not_multiple", include_str!("../../../../testdata/metadata/broken/lv_chunk_not_multiple.json")),
-    ("lv_chunk_not_multiple_level", include_str!("../../../../testdata/metadata/broken/lv_chunk_not_multiple_level.json")),
-    ("lv_parent_cycle", include_str!("../../../../testdata/metadata/broken/lv_parent_cycle.json")),
-    ("lv_sparsity_zero", include_str!("../../../../testdata/metadata/broken/lv_sparsity_zero.json")),
-    ("md_axes_missing", include_str!("../../../../testdata/metadata/broken/md_axes_missing.json")),
-    ("md_bin_not_dividing", include_str!("../../../../testdata/metadata/broken/md_bin_not_dividing.json")),
-    ("md_bounds_inverted", include_str!("../../../../testdata/metadata/broken/md_bounds_inverted.json")),
-    ("md_bounds_nan", include_str!("../../../../testdata/metadata/broken/md_bounds_nan.json")),
-    ("md_chunk_nan", include_str!("../../../../testdata/metadata/broken/md_chunk_nan.json")),
-    ("md_chunk_tiny", include_str!("../../../../testdata/metadata/broken/md_chunk_tiny.json")),
-    ("md_chunk_zero", include_str!("../../../../testdata/metadata/broken/md_chunk_zero.json")),
-    ("md_dtype_unknown", include_str!("../../../../testdata/metadata/broken/md_dtype_unknown.json")),
-    ("md_geometry_unknown", include_str!("../../../../testdata/metadata/broken/md_geometry_unknown.json")),
-    ("md_grid_absurd", include_str!("../../../../testdata/metadata/broken/md_grid_absurd.json")),
-    ("md_keys_huge", include_str!("../../../../testdata/metadata/broken/md_keys_huge.json")),
-    ("md_keys_traversal", include_str!("../../../../testdata/metadata/broken/md_keys_traversal.json")),
-    ("md_no_zv_block", include_str!("../../../../testdata/metadata/broken/md_no_zv_block.json")),
-    ("md_origin_arity", include_str!("../../../../testdata/metadata/broken/md_origin_arity.json")),
-    ("md_version_future", include_str!("../../../../testdata/metadata/broken/md_version_future.json")),
-    ("md_version_old", include_str!("../../../../testdata/metadata/broken/md_version_old.json")),
-    ("oi_layout_unknown", include_str!("../../../../testdata/metadata/broken/oi_layout_unknown.json")),
-];
+/// Reads the documents of a folder of `testdata`, in the order of their names.
+fn read(folder: &str) -> Vec<Document> {
+    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/metadata");
+    let files = std::fs::read_dir(testdata.join(folder)).unwrap();
+    let mut documents: Vec<Document> = files
+        .map(|file| {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().into();
+            (leak(name), leak(std::fs::read_to_string(&path).unwrap()))
+        })
+        .collect();
+    documents.sort_unstable();
+    documents
+}

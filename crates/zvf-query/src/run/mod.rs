@@ -121,13 +121,6 @@ pub(crate) enum WorkUnit {
     Elements { works: Vec<elements::Work>, whole: bool },
 }
 
-impl WorkUnit {
-    /// Returns a unit of elements beside which there are others.
-    fn in_parts(works: Vec<elements::Work>) -> Self {
-        Self::Elements { works, whole: false }
-    }
-}
-
 /// Rows of the index of objects, in the order of the answer. All are a range: there may be 10^8.
 #[derive(Clone, Debug)]
 pub(crate) enum ObjectRows {

@@ -54,9 +54,7 @@ impl Pipeline {
         let left = query.limit.unwrap_or(u64::MAX);
         let max_bytes = reader.store().budget().max_bytes() / 4;
         let first = async move {
-            let mut units = Units::new(contexts(&reader, &query).await?, Purpose::Stream);
-            let divided = units.divide().await?;
-            Ok((units, divided))
+            divide(Units::new(contexts(&reader, &query).await?, Purpose::Stream)).await
         };
         Box::new(Self {
             runner,
@@ -116,11 +114,8 @@ impl Pipeline {
                 self.answers.push_back((answer, bytes));
                 continue;
             }
-            if let Some(mut units) = self.units.take() {
-                self.dividing = Some(self.runner.run(async move {
-                    let divided = units.divide().await?;
-                    Ok((units, divided))
-                }));
+            if let Some(units) = self.units.take() {
+                self.dividing = Some(self.runner.run(divide(units)));
             }
             let Some(dividing) = &self.dividing else { return };
             // Dividing a work unit takes a few reads of local files, but may take a round trip of a remote store: there an
@@ -159,6 +154,12 @@ impl Pipeline {
             Err(error) => self.fine.push_back(Err(error)),
         }
     }
+}
+
+/// Makes some of the next work units.
+async fn divide(mut units: Units) -> Divided {
+    let more = units.divide().await?;
+    Ok((units, more))
 }
 
 /// Work units that are prefetched.

@@ -85,15 +85,10 @@ impl Units {
             {
                 context.yield_before(&work).await?;
                 let purpose = self.purpose;
-                let is_divided = match &work {
-                    WorkUnit::Chunks(_) | WorkUnit::Objects(_) => purpose == Purpose::Stream,
-                    WorkUnit::Elements { works, .. } => {
-                        purpose == Purpose::Stream || works.len() > 1
-                    }
-                };
-                let works = match is_divided {
-                    true => context.refine_unit(work, purpose).await?,
-                    false => vec![(work, 0)],
+                let is_one = !matches!(&work, WorkUnit::Elements { works, .. } if works.len() > 1);
+                let works = match purpose != Purpose::Stream && is_one {
+                    true => vec![(work, 0)],
+                    false => context.refine_unit(work, purpose).await?,
                 };
                 let unit = |(work, bytes)| {
                     let context = Arc::clone(context);
@@ -182,10 +177,11 @@ impl Context {
     /// Returns the parts of the work by the source of its cells, so that each element comes once.
     async fn split(&self, chunks: Vec<u32>, cells: Vec<(usize, usize)>) -> Result<Coarse> {
         let cells_per_unit = self.unit_cells(Purpose::Stream);
+        let in_parts = |works| WorkUnit::Elements { works, whole: false };
         let Some(family) = self.family().await? else {
             let work = |place| Work { chunks: vec![place], ..Work::default() };
             let all = chunks.into_iter().map(work).collect();
-            return Ok(parts(all, cells_per_unit, WorkUnit::in_parts));
+            return Ok(parts(all, cells_per_unit, in_parts));
         };
         let mut by_source: BTreeMap<u32, Work> = BTreeMap::new();
         for place in &chunks {
@@ -212,7 +208,7 @@ impl Context {
                 }
             }
         }
-        Ok(parts(by_source.into_values().collect(), cells_per_unit, WorkUnit::in_parts))
+        Ok(parts(by_source.into_values().collect(), cells_per_unit, in_parts))
     }
 
     /// Returns whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first

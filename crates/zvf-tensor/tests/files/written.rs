@@ -35,38 +35,28 @@ fn items(n: usize, item: usize) -> Vec<u8> {
     (0..n).flat_map(|i| bytes(i).take(item)).collect()
 }
 
-/// Returns the items of a box, one by one.
-fn naive(bytes: &[u8], item: usize, shape: &[u64], start: &[u64], stop: &[u64]) -> Vec<u8> {
-    let mut items = Vec::new();
-    for place in 0..count(shape) {
-        let mut remainder = place as u64;
-        let mut inside = true;
-        for axis in (0..shape.len()).rev() {
+/// Returns the places of the items of a box, one by one.
+fn places(shape: &[u64], start: &[u64], stop: &[u64]) -> impl Iterator<Item = usize> {
+    (0..count(shape)).filter(|place| {
+        let mut remainder = *place as u64;
+        (0..shape.len()).rev().all(|axis| {
             let at = remainder % shape[axis];
             remainder /= shape[axis];
-            inside &= (start[axis]..stop[axis]).contains(&at);
-        }
-        if inside {
-            items.extend_from_slice(&bytes[place * item..(place + 1) * item]);
-        }
-    }
-    items
+            (start[axis]..stop[axis]).contains(&at)
+        })
+    })
 }
 
-/// Writes the items of a box, one by one.
+/// Returns the items of a box.
+fn naive(bytes: &[u8], item: usize, shape: &[u64], start: &[u64], stop: &[u64]) -> Vec<u8> {
+    let items = places(shape, start, stop);
+    items.flat_map(|place| &bytes[place * item..(place + 1) * item]).copied().collect()
+}
+
+/// Writes the items of a box.
 fn overlay(bytes: &mut [u8], item: usize, shape: &[u64], start: &[u64], stop: &[u64], new: &[u8]) {
-    let mut new = new.chunks_exact(item);
-    for place in 0..count(shape) {
-        let mut remainder = place as u64;
-        let mut inside = true;
-        for axis in (0..shape.len()).rev() {
-            let at = remainder % shape[axis];
-            remainder /= shape[axis];
-            inside &= (start[axis]..stop[axis]).contains(&at);
-        }
-        if inside {
-            bytes[place * item..(place + 1) * item].copy_from_slice(new.next().unwrap());
-        }
+    for (place, new) in places(shape, start, stop).zip(new.chunks_exact(item)) {
+        bytes[place * item..(place + 1) * item].copy_from_slice(new);
     }
 }
 
