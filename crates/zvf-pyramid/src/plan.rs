@@ -530,7 +530,7 @@ async fn measure_mean_edge(
 }
 
 /// Points of which their spacing is known well enough, and by how many roots of two it may be smaller than in a volume.
-const POINT_SAMPLE_SIZE: u64 = 100_000;
+const POINT_SAMPLE_SIZE: u64 = 20_000;
 const MAX_SPACING_STEPS: i32 = 20;
 /// Edges after which their mean is known well enough.
 const EDGE_SAMPLE_SIZE: u64 = 200_000;
