@@ -23,7 +23,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{
-    Cast, Expr, LogicalPlan, LogicalPlanBuilder, Projection, cast as cast_to,
+    Cast, Expr, LogicalPlan, LogicalPlanBuilder, Projection, Union, cast as cast_to,
 };
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
@@ -93,6 +93,13 @@ fn decode_dictionaries(plan: LogicalPlan, session: &dyn Session) -> Result<Logic
     let is_dictionary = |data_type: &DataType| matches!(data_type, DataType::Dictionary(..));
     let replaced = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else {
+            let node = match node {
+                // It keeps the types that its inputs had.
+                LogicalPlan::Union(union) => {
+                    LogicalPlan::Union(Union::try_new_with_loose_types(union.inputs)?)
+                }
+                node => node,
+            };
             let node = node.map_expressions(|expr| expr.transform_up(decode_expression))?;
             let is_changed = node.transformed;
             return if is_changed {
