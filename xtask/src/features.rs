@@ -1,5 +1,6 @@
 //! `features`: a feature adds items and never changes one, so each must build alone, and with none.
 
+use std::ffi::OsString;
 use std::fs;
 
 use anyhow::Context;
@@ -41,8 +42,8 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
 
 /// Runs the tests that the test command of the README leaves out, or runs with fewer features.
 pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
-    let mut words: Vec<String> = ci_set().into_iter().map(str::to_owned).collect();
-    words.extend(["--lib", "--bins"].map(str::to_owned));
+    let mut words: Vec<OsString> =
+        ci_set().into_iter().chain(["--lib", "--bins"]).map(OsString::from).collect();
     let manifest = fs::read_to_string(house.path("Cargo.toml"))?;
     let tested = manifest.lines().find(|line| line.starts_with("default-members"));
     let tested = tested.context("the workspace names no default members")?;
@@ -53,17 +54,16 @@ pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
         }
         let is_tested = tested.contains(&format!("\"crates/{}\"", member.name));
         for test in list(&folder)? {
-            let is_test = test.extension().is_some_and(|ending| ending == "rs");
             let path = test.display().to_string();
-            let names_feature =
-                || house.program("grep").args(&["-rqF", "feature = \"", &path]).output().is_some();
-            if (is_test || test.join("main.rs").is_file()) && (!is_tested || names_feature()) {
+            let grep = house.program("grep").args(&["-rqF", "feature = \"", &path]);
+            let is_test = test.join("main.rs").is_file() || test.extension() == Some("rs".as_ref());
+            if is_test && (!is_tested || grep.output().is_some()) {
                 let name = test.file_stem().context("a test has a name")?;
-                words.extend(["--test".to_owned(), name.display().to_string()]);
+                words.extend(["--test".into(), name.to_owned()]);
             }
         }
     }
-    test::run(house, Args::from_words(&words.iter().map(String::as_str).collect::<Vec<_>>()))
+    test::run(house, Args::new(words.into_iter()))
 }
 
 /// Checks this selection; the crates of others that it has in common with another one are not

@@ -22,7 +22,6 @@ mod fuzz;
 mod house;
 mod loom;
 mod miri;
-mod mutate;
 mod no_std;
 mod parts;
 mod publish;
@@ -106,7 +105,6 @@ const COMMANDS: &[&Command] = &[
     &docs::COMMAND,
     &conformance::COMMAND,
     &torture::COMMAND,
-    &mutate::COMMAND,
     &bench::COMMAND,
     &fuzz::COMMAND,
     &miri::COMMAND,

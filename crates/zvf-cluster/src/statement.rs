@@ -101,12 +101,7 @@ fn decode_dictionaries(plan: LogicalPlan, session: &dyn Session) -> Result<Logic
                 node => node,
             };
             let node = node.map_expressions(|expr| expr.transform_up(decode_expression))?;
-            let is_changed = node.transformed;
-            return if is_changed {
-                node.map_data(LogicalPlan::recompute_schema)
-            } else {
-                Ok(node)
-            };
+            return node.map_data(LogicalPlan::recompute_schema);
         };
         let schema = Arc::clone(&scan.projected_schema);
         if !schema.fields().iter().any(|field| is_dictionary(field.data_type())) {

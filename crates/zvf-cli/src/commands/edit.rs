@@ -81,6 +81,19 @@ pub(crate) struct Writing {
     accept_foreign: bool,
 }
 
+/// Options of commands that make one commit.
+#[derive(Debug, Args)]
+pub(crate) struct Committing {
+    /// The commit message.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// Do everything but write; print what would be written.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
 impl Writing {
     /// Returns the address of a store that is written.
     pub(crate) fn place(self, address: &str, session: &Session) -> anyhow::Result<Place> {

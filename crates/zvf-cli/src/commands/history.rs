@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use zvf::edit::CommitOptions;
 
-use crate::commands::edit::{Writing, finish};
+use crate::commands::edit::{Committing, finish};
 use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::table::{self, Table};
@@ -125,27 +125,21 @@ pub(crate) struct Undo {
     /// Undo everything after this head.
     #[arg(long, value_name = "HEAD")]
     to: Option<u64>,
-    /// The commit message.
-    #[arg(long, value_name = "TEXT")]
-    message: Option<String>,
-    /// Do everything but write; print what would be written.
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
-    writing: Writing,
+    committing: Committing,
 }
 
 impl Undo {
     pub(crate) fn run(self, session: &Session, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-        let place = self.writing.place(&self.store, session)?;
+        let place = self.committing.writing.place(&self.store, session)?;
         let what = match (&self.commit, self.to) {
             (Some(id), _) => zvf::edit::Undo::Commit(zvf::edit::find_commit(&place, id)?),
             (None, Some(head)) => zvf::edit::Undo::To(head),
             (None, None) => zvf::edit::Undo::Last(self.last.unwrap_or(1)), // the last one is the usual meaning
         };
         let options = CommitOptions {
-            message: self.message,
-            dry_run: self.dry_run,
+            message: self.committing.message,
+            dry_run: self.committing.dry_run,
             ..CommitOptions::default()
         };
         let done = zvf::edit::undo(place, what, &options);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use zvf::edit::{self, CommitOptions, Division, EditError, Join, MergeIds};
 
-use crate::commands::edit::{Bounds, Levels, Writing, finish, show_notices};
+use crate::commands::edit::{Bounds, Committing, Levels, Writing, finish, show_notices};
 use crate::outcome::{Outcome, Usage};
 use crate::session::Session;
 
@@ -132,14 +132,8 @@ pub(crate) struct Merge {
     /// What to do about coarser levels: mark them as outdated, or rebuild them in the same commit.
     #[arg(long, value_enum, default_value_t = Levels::None, num_args = 0..=1, require_equals = true, default_missing_value = "stale")]
     refresh: Levels,
-    /// The commit message.
-    #[arg(long, value_name = "TEXT")]
-    message: Option<String>,
-    /// Do everything but write; print what would be written.
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
-    writing: Writing,
+    committing: Committing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -157,15 +151,15 @@ impl Merge {
             Ids::New => MergeIds::New,
         };
         let options = CommitOptions {
-            message: self.message,
+            message: self.committing.message,
             refuse_bounds: self.bounds == Bounds::Refuse,
-            dry_run: self.dry_run,
+            dry_run: self.committing.dry_run,
             refresh: self.refresh.into(),
             ..CommitOptions::default()
         };
         let from: anyhow::Result<Vec<_>> =
             self.from.iter().map(|store| session.place(store)).collect();
-        let into = self.writing.place(&self.into, session)?;
+        let into = self.committing.writing.place(&self.into, session)?;
         let done = edit::merge(into, &from?, ids, self.group_by_source, &options);
         finish(done, &self.into, session, out)
     }
@@ -272,14 +266,8 @@ pub(crate) struct Attach {
     /// What to do about rows without an object.
     #[arg(long, value_enum, default_value_t = Unmatched::Ignore)]
     unmatched: Unmatched,
-    /// The commit message.
-    #[arg(long, value_name = "TEXT")]
-    message: Option<String>,
-    /// Do everything but write; print what would be written.
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
-    writing: Writing,
+    committing: Committing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -299,11 +287,11 @@ impl Attach {
             strict: self.unmatched == Unmatched::Error,
         };
         let options = CommitOptions {
-            message: self.message,
-            dry_run: self.dry_run,
+            message: self.committing.message,
+            dry_run: self.committing.dry_run,
             ..CommitOptions::default()
         };
-        let place = self.writing.place(&self.store, session)?;
+        let place = self.committing.writing.place(&self.store, session)?;
         let done = edit::attach(place, &self.table, &join, &options);
         finish(done, &self.store, session, out)
     }

@@ -137,7 +137,10 @@ impl Plan {
                 (plan.work, made)
             }
         };
-        let tasks = plan.create(&folder(session, &work.folder)?).await?;
+        let (folder, gate) = (folder(session, &work.folder)?, session.interrupt().gate());
+        // A later signal finds the plan there.
+        gate.enter().map_err(|_stopped| session.interrupt().reason())?;
+        let tasks = plan.create(&folder).await.inspect_err(|_failed| gate.leave())?;
         drop(progress);
         print_plan(session, &work.folder, &tasks, out).await
     }
