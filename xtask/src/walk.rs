@@ -97,8 +97,8 @@ fn strip_instance(name: &str) -> String {
     }
 }
 
-const MAX_FILES: usize = 126;
-const MAX_FUNCTIONS: usize = 710;
+const MAX_FILES: usize = 127;
+const MAX_FUNCTIONS: usize = 728;
 
 #[cfg(test)]
 mod tests {
