@@ -45,8 +45,8 @@ pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
     let mut words: Vec<OsString> =
         ci_set().into_iter().chain(["--lib", "--bins"]).map(OsString::from).collect();
     let manifest = fs::read_to_string(house.path("Cargo.toml"))?;
-    let tested = manifest.lines().find(|line| line.starts_with("default-members"));
-    let tested = tested.context("the workspace names no default members")?;
+    let is_default = |line: &&str| line.starts_with("default-members");
+    let tested = manifest.lines().find(is_default).context("no default members")?;
     for member in members(house)?.iter().filter(|member| !HEAVY.contains(&member.name.as_str())) {
         let folder = house.path(&format!("crates/{}/tests", member.name));
         if !folder.is_dir() {

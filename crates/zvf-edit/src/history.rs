@@ -167,10 +167,9 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
         Undo::Commit(number) => {
             let last = skip_undone(&journal, head)?;
             if number != last || number == 0 {
-                let text = format!(
+                return Err(EditError::invalid(format!(
                     "commit {number} is not the last one in effect, which is {last}; \"--to\" undoes everything after a head"
-                );
-                return Err(EditError::invalid(text));
+                )));
             }
             number - 1
         }
@@ -183,12 +182,11 @@ pub fn undo(store: impl Into<Place>, what: Undo, options: &CommitOptions) -> Res
     if changes.is_empty() {
         return Ok(report(&journal, head, options.dry_run, &[], &[], None));
     }
-    let mut undo_options = options.clone();
-    undo_options.undoes = Some((target + 1..=head).collect());
-    let bytes: usize = changes.values().flatten().map(Bytes::len).sum();
+    let undoes = Some((target + 1..=head).collect());
+    let undo_options = CommitOptions { undoes, ..options.clone() };
     let mut text = sum.report;
     text["keys"] = json!(changes.len());
-    text["bytes"] = json!(bytes);
+    text["bytes"] = json!(changes.values().flatten().map(Bytes::len).sum::<usize>());
     text["message"] = json!(undo_options.message);
     text["head"] = json!(head + 1);
     let body = json!({"ids": [], "read": [], "written": sum.written});
@@ -233,9 +231,10 @@ pub fn find_commit(store: impl Into<Place>, id: &str) -> Result<u64> {
         return Ok(number);
     }
     let list = log(store, None)?;
-    let found =
-        list.iter().find(|entry| entry["txid"] == id).and_then(|entry| entry["head"].as_u64());
-    found.ok_or_else(|| EditError::new(Class::NotFound, format!("there is no commit {id:?}")))
+    list.iter()
+        .find(|entry| entry["txid"] == id)
+        .and_then(|entry| entry["head"].as_u64())
+        .ok_or_else(|| EditError::new(Class::NotFound, format!("there is no commit {id:?}")))
 }
 
 /// The report and the written items of an undo.
@@ -252,7 +251,9 @@ pub(crate) fn plan_undo(
 ) -> Result<(Changes, HashMap<String, Option<Bytes>>, UndoSummary)> {
     let (then, reversed) = reverse_commits(journal, snap, target)?;
     let keys: BTreeSet<&str> = then.keys().map(String::as_str).collect();
+    // What lies in a repository of versions is changed by its commits only.
     if !journal.place.accepts_foreign
+        && journal.pinned.is_none()
         && let Some(key) = journal.find_foreign(target, &keys)?
     {
         return Err(foreign_change_error(&key));
