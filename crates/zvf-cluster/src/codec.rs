@@ -92,7 +92,7 @@ fn strip_prefix<'a>(buf: &'a [u8], what: &str) -> Result<Option<&'a [u8]>> {
         return Ok(buf.strip_prefix(PREFIX));
     }
     let found = String::from_utf8_lossy(&buf[NAME.len()..]);
-    let found = found.split('\n').next().unwrap_or_default();
+    let (found, _) = found.split_once('\n').unwrap_or((&found, ""));
     let expected = concat!("version ", env!("CARGO_PKG_VERSION"), " of zvf on all machines");
     Err(plan_error(what, expected, &format!("version {found}")))
 }

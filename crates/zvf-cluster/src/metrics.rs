@@ -1,4 +1,4 @@
-//! What a process has done since its start, at `GET /metrics` in the text format of Prometheus.
+//! The counters of a process, served at `GET /metrics` in the text format of Prometheus.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

@@ -121,7 +121,7 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
 }
 
 /// Ends the statements of executors that are lost, and all if there are no executors for half the
-/// timeout. Executors of another version are told to stop.
+/// timeout. It stops executors of another version.
 async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
     let mut events = server.cluster_state_events().await.map_err(wrap_error)?;
     let mut was_alive = Instant::now();

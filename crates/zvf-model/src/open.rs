@@ -81,7 +81,7 @@ pub(crate) fn first_fault(fault: OpenFault, error: Error) -> Result<bool> {
     }
 }
 
-/// Returns the document of an attribute of vertices or fragments, the type of its values, and how many a row is said to have.
+/// Returns the document of a vertex or fragment attribute, the type of its values, and the number of values that a row declares.
 ///
 /// # Errors
 ///
@@ -196,7 +196,7 @@ pub fn link_rows(
     Ok(Some((shape, policy.body(is_intra))))
 }
 
-/// What the documents of a family before 0.9 say together.
+/// The documents of a link family of a format before 0.9.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OlderLinks {

@@ -17,7 +17,7 @@
 //! ```
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::panic))]
-#![expect(clippy::expect_used, reason = "what our own code established is said where it is used")]
+#![expect(clippy::expect_used, reason = "each states the invariant that it relies on")]
 
 mod additive;
 mod batches;

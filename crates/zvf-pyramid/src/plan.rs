@@ -489,9 +489,9 @@ async fn fit_spacing(reader: &Reader, spacing: f64) -> Result<f64> {
         };
         sample.len() <= sample.iter().map(cell).collect::<HashSet<_>>().len() * 8
     };
-    let smaller = (0..MAX_SPACING_STEPS).map(|step| spacing / SQRT_2.powi(step));
+    let mut smaller = (0..MAX_SPACING_STEPS).map(|step| spacing / SQRT_2.powi(step));
     // Where nothing fits, many points lie in one place.
-    Ok(smaller.into_iter().find(fits).unwrap_or(spacing))
+    Ok(smaller.find(fits).unwrap_or(spacing))
 }
 
 /// Returns the mean length of the first edges.
@@ -529,8 +529,9 @@ async fn measure_mean_edge(
     Ok(sum / f64_from_u64(count.max(1)))
 }
 
-/// Points of which their spacing is known well enough, and by how many roots of two it may be smaller than in a volume.
+/// Points that are sampled to measure their spacing.
 const POINT_SAMPLE_SIZE: u64 = 20_000;
+/// Spacings that are tried, each smaller than the one before by the square root of two.
 const MAX_SPACING_STEPS: i32 = 20;
 /// Edges after which their mean is known well enough.
 const EDGE_SAMPLE_SIZE: u64 = 200_000;

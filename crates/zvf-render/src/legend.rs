@@ -8,7 +8,7 @@ use crate::size::Size;
 /// A picture that is drawn over.
 pub(crate) struct Sheet<'a> {
     pub(crate) size: Size,
-    /// Row by row from the top; `stride` for each pixel, of which a fourth is its opacity.
+    /// The rows from the top, with `stride` bytes for each pixel; a fourth byte is its opacity.
     pub(crate) bytes: &'a mut [u8],
     pub(crate) stride: usize,
 }
@@ -35,8 +35,8 @@ impl Sheet<'_> {
         for (at, letter) in (left..).step_by(GLYPH).zip(text.chars().take(MAX_LETTERS)) {
             let glyph = GLYPHS.chars().position(|known| known == letter).unwrap_or(UNKNOWN);
             for (y, row) in (top..).zip(FONT.lines()) {
-                let row = row.as_bytes().chunks(GLYPH).nth(glyph).unwrap_or_default();
-                for (x, _) in (at..).zip(row).filter(|(_, dot)| **dot == b'#') {
+                let dots = row.bytes().skip(glyph * GLYPH).take(GLYPH);
+                for (x, _) in (at..).zip(dots).filter(|(_, dot)| *dot == b'#') {
                     self.put([x, y], ink);
                 }
             }

@@ -44,7 +44,7 @@
 //! `local` (default) reads directories of this machine; `http`, `s3`, `gcs` and `azure` each add a
 //! backend; `map` (unix) adds opt-in mapped reads, `more-codecs` steps of codec chains that few writers use.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::panic))]
-#![expect(clippy::expect_used, reason = "what our own code established is said where it is used")]
+#![expect(clippy::expect_used, reason = "each states the invariant that it relies on")]
 
 mod budget;
 mod build;

@@ -31,7 +31,7 @@
 //! Not here: how findings are printed, and how findings could be repaired.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::panic))]
-#![expect(clippy::expect_used, reason = "what our own code established is said where it is used")]
+#![expect(clippy::expect_used, reason = "each states the invariant that it relies on")]
 
 mod array;
 mod cells;

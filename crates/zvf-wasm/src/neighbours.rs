@@ -1,6 +1,6 @@
 //! Rows of other chunks at which the steps and elements of a chunk end, and elements read one by one by their links.
 //!
-//! What cannot be read of a neighbour or of links costs what ends there, never the chunk; each fault is returned.
+//! A neighbour or link cell that cannot be read removes the elements that end there, never the chunk; each fault is returned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -62,7 +62,7 @@ impl ChunkRequest {
 }
 
 impl Presence {
-    /// Returns the chunks of the array `key` over `grid`, of which those in `recorded` hold something.
+    /// Creates the presence of the chunks of the array `key`; `recorded` lists those that hold data.
     pub(super) fn new(key: Key, grid: Grid, recorded: Recorded) -> Self {
         Self { key, grid, recorded, listed: OnceLock::new(), found: OnceCell::new() }
     }
@@ -201,7 +201,7 @@ pub(super) fn complete<T>(
     })
 }
 
-/// Returns the answer for a chunk of which nothing is stored: an error where the presence list has it.
+/// Returns the answer for a chunk that is not stored: an error if the presence list names it.
 pub(super) fn missing_chunk<T>(
     presence: &Presence,
     array: &ChunkArray,

@@ -47,7 +47,7 @@ pub(crate) struct Work {
 /// The answer to a work unit.
 pub(crate) struct Answered {
     pub(crate) batch: Batch,
-    /// Of some of the elements of an answer.
+    /// `None` where no other answer is merged with this one: it is whole, or has vertices only.
     pub(crate) keys: Option<ElementKeys>,
 }
 
