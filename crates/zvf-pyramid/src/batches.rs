@@ -1,5 +1,5 @@
-//! Batches of a finer level before they are coarsened: rows picked, put together, and labelled with the places they come
-//! from.
+//! Operations on batches of a finer level before they are coarsened: selecting rows, joining
+//! batches, and tracking the places that rows come from.
 
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -11,7 +11,7 @@ use crate::columns::{gather, join};
 use crate::error::unsupported_error;
 use crate::rows::{check_rows, row_number};
 
-/// Returns what of a batch belongs to objects that are kept, or to none.
+/// Returns the rows of a batch that belong to kept objects or to no object.
 pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Batch> {
     let (Some(objects), Some(owners)) = (objects, batch.vertex_objects()) else {
         return Ok(batch.clone());
@@ -28,7 +28,7 @@ pub(crate) fn select_kept(batch: &Batch, objects: Option<&Objects>) -> Result<Ba
     select_rows(batch, &rows)
 }
 
-/// Returns some rows of a batch, ascending, and the elements between them.
+/// Returns some rows of a batch, in ascending order, and the elements between them.
 pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch> {
     let mut made = Batch::new(batch.kind(), gather(batch.positions(), rows));
     for field in batch.fields() {
@@ -63,12 +63,12 @@ pub(crate) fn select_rows(batch: &Batch, rows: &[u32]) -> Result<Batch> {
     Ok(made)
 }
 
-/// Returns the number of edges or faces; a batch without them has none.
+/// Returns the number of edges or faces of a batch, or 0.
 pub(crate) fn count_elements(batch: &Batch) -> u64 {
     batch.elements().map_or(0, |elements| to_u64(elements.len()))
 }
 
-/// Returns batches of points as one.
+/// Joins batches of points.
 pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch> {
     let [first, others @ ..] = batches else {
         return Err(unsupported_error("points", "some", "none"));
@@ -95,7 +95,7 @@ pub(crate) fn concatenate(batches: &[Batch]) -> Result<Batch> {
     Ok(made)
 }
 
-/// Returns the batch with its fields in the order of these names; others come last.
+/// Returns the batch with its fields in the order of these names; other fields come last.
 pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
     check_rows(batch.len())?;
     let mut fields: Vec<&Field> = batch.fields().iter().collect();
@@ -117,7 +117,8 @@ pub(crate) fn order_fields(batch: &Batch, names: &[String]) -> Result<Batch> {
     Ok(made)
 }
 
-/// Returns chains of several batches as one, by the ids of their objects; none where they have other columns.
+/// Joins the chains of several batches, by the ids of their objects; `None` if their columns
+/// differ.
 pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>> {
     let [first, others @ ..] = batches else { return Ok(None) };
     if others.is_empty() {
@@ -158,8 +159,8 @@ pub(crate) fn join_chains(batches: &[Batch]) -> Result<Option<Batch>> {
     Ok(Some(made.with_parts(Parts::new(offsets, objects)?)?))
 }
 
-/// Returns objects with edges or faces as one batch, one after the other; none where they have other columns. Attributes of
-/// edges and faces come in the order of their names.
+/// Joins objects with edges or faces into one batch, in the given order; `None` if their columns
+/// differ. Attributes of edges and faces are sorted by name.
 pub(crate) fn join_objects(batches: &[&Batch]) -> Result<Option<Batch>> {
     let Some(first) = batches.first() else { return Ok(None) };
     check_rows(batches.iter().map(|batch| batch.len()).sum())?;
@@ -200,7 +201,7 @@ fn find_field<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
     fields.iter().find(|field| *field.name == *name)
 }
 
-/// Returns whether two batches have the same attributes, which mean the same.
+/// Returns whether two batches have the same attributes with the same meaning.
 pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
     let same = |a: &Field, b: &Field| {
         a.column.dtype() == b.column.dtype()
@@ -219,7 +220,8 @@ pub(crate) fn has_same_columns(a: &Batch, b: &Batch) -> bool {
     a.positions().dtype() == b.positions().dtype() && all(a.fields(), b.fields()) && elements
 }
 
-/// Returns the batch without the field of places, and what that says; nothing where it was not asked for.
+/// Returns the batch without the field of places, and the places; none where they were not
+/// requested.
 pub(crate) fn split_off_places(batch: Batch) -> Result<(Batch, Vec<u64>)> {
     check_rows(batch.len())?;
     let Some(field) = batch.field(LOCATION_FIELD) else { return Ok((batch, Vec::new())) };

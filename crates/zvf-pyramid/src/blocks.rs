@@ -1,4 +1,5 @@
-//! A level in blocks of chunks that fit in memory, written one after the other, and joined again.
+//! Splits a level into blocks of chunks that fit in memory, which are written one after the other
+//! and joined again.
 //!
 //! ```text
 //! blocks    the chunks, halved along their longest side until few enough vertices are left
@@ -8,8 +9,8 @@
 //!           their ends got; an end is remembered until then
 //! ```
 //!
-//! So what comes out is connected as what went in. Blocks leave seams of vertices that stay, which are
-//! not where those of the next level are.
+//! So the result is connected exactly as the source was. Blocks leave seams of fixed vertices; the
+//! seams of the next level lie elsewhere.
 
 use std::collections::HashMap;
 
@@ -43,7 +44,7 @@ impl Blocks {
         Self::build_in_units(level, max_rows, &vec![1; level.chunk_shape().sizes().len()]).await
     }
 
-    /// Builds the same where so many chunks on each axis stay together.
+    /// Does the same, keeping together units of this many chunks on each axis.
     pub(crate) async fn build_in_units(
         level: &LevelReader,
         max_rows: u64,
@@ -70,7 +71,8 @@ impl Blocks {
         let mut open = vec![(0..keys.len()).collect::<Vec<usize>>()];
         while let Some(mut chunks) = open.pop() {
             let Some(corners) = corners(keys, &chunks) else { continue };
-            // Rows that a damaged store states may not fit: they are compared with `max_rows`.
+            // The row counts of a damaged store may overflow; the sum is only compared with
+            // `max_rows`.
             let count = chunks.iter().map(|at| rows[*at]).fold(0, u64::saturating_add);
             let (axis, length) = longest_side(&corners, units);
             let unit = units.get(axis).copied().unwrap_or(1);
@@ -98,7 +100,8 @@ impl Blocks {
         self.boxes.len()
     }
 
-    /// Returns what lies in block `number`, and a little more, as chunks are computed from rounded numbers.
+    /// Returns the region of block `number`, slightly enlarged because chunks are computed from
+    /// rounded numbers.
     pub(crate) fn region(&self, number: usize) -> Result<Region> {
         self.region_with_margin(number, STRAY_TOLERANCE_CHUNKS)
     }
@@ -126,12 +129,12 @@ impl Blocks {
     }
 }
 
-/// Returns a region that meets the chunks of these sizes from the first to the last corner and no others.
+/// Returns a region that meets the chunks from the first to the last corner and no others.
 pub(crate) fn chunks_between(corners: &[Vec<i64>; 2], sizes: &[f64]) -> Result<Region> {
     region(corners, sizes, -STRAY_TOLERANCE_CHUNKS)
 }
 
-/// Returns the box of chunks, so much wider on each side, in chunks.
+/// Returns the box of these chunks, enlarged on each side by a number of chunks.
 fn region([low, high]: &[Vec<i64>; 2], sizes: &[f64], by: f64) -> Result<Region> {
     let end = |at: &i64, size: &f64, more: f64| (f64_from_i64(*at) + more) * size;
     let low: Vec<f64> = low.iter().zip(sizes).map(|(at, s)| end(at, s, -by)).collect();
@@ -153,19 +156,19 @@ fn corners(keys: &[ChunkKey], chunks: &[usize]) -> Option<[Vec<i64>; 2]> {
     Some(corners)
 }
 
-/// Returns the longest side, and by how many units it is longer than one.
+/// Returns the longest side, and how many units longer than one unit it is.
 fn longest_side([low, high]: &[Vec<i64>; 2], units: &[i64]) -> (usize, i64) {
-    // A side that does not fit is the longest all the same.
+    // A side that overflows is still the longest.
     let sides =
         low.iter().zip(high).zip(units).map(|((low, high), unit)| {
             high.div_euclid(*unit).saturating_sub(low.div_euclid(*unit))
         });
     let sides = sides.enumerate();
-    // Without axes, nothing is to be cut.
+    // Without axes there is nothing to cut.
     sides.max_by_key(|(axis, side)| (*side, std::cmp::Reverse(*axis))).unwrap_or_default()
 }
 
-/// Returns where to cut so that about half of the rows lie before: between two coordinates.
+/// Returns the cut between two coordinates that puts about half of the rows before it.
 fn median_cut(
     chunks: &[usize],
     rows: &[u64],
@@ -174,19 +177,19 @@ fn median_cut(
 ) -> usize {
     let (mut rows_before, mut best, mut least_apart) = (0_u64, 0_usize, u64::MAX);
     for (at, [before, after]) in chunks.array_windows::<2>().enumerate() {
-        // Only compared, as the count is.
+        // Only compared, like the count.
         rows_before = rows_before.saturating_add(rows[*before]);
         let apart = rows_before.saturating_mul(2).abs_diff(count);
         if along(before) != along(after) && apart < least_apart {
             (best, least_apart) = (at + 1, apart);
         }
     }
-    // The longest side has two units or more: there is always a cut.
+    // The longest side has two units or more, so there is always a cut.
     best.max(1)
 }
 
-/// Returns whether each vertex of a batch stays what it is: those of other blocks, and those that something joins
-/// to them.
+/// Returns which vertices of a batch must not change: those of other blocks, and those that an edge
+/// or face joins to them.
 pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<bool> {
     let is_owned =
         |row: usize| owners.get(row).is_some_and(|owner| usize_from_u32(*owner) == block);
@@ -204,7 +207,7 @@ pub(crate) fn find_fixed(batch: &Batch, owners: &[u32], block: usize) -> Vec<boo
     fixed
 }
 
-/// The running numbers of ends that later blocks ask for.
+/// The running numbers of endpoints that later blocks refer to.
 #[derive(Debug, Default)]
 pub(crate) struct BlockStitcher {
     numbers: HashMap<u64, (u64, u32)>, // by place: the number, and the last block that needs it
@@ -212,8 +215,8 @@ pub(crate) struct BlockStitcher {
 }
 
 impl BlockStitcher {
-    /// Takes what was made of a block, and what joins it to earlier ones; gives the number of edges or
-    /// faces.
+    /// Adds the result of a block and the links that join it to earlier blocks; returns the number
+    /// of edges or faces.
     pub(crate) fn take(
         &mut self,
         made: Coarsened,
@@ -279,7 +282,7 @@ impl BlockStitcher {
         number.ok_or_else(|| unsupported_error("edges between blocks", expected, "another"))
     }
 
-    /// Refuses to have lost or doubled a vertex.
+    /// Fails if a vertex was lost or doubled.
     pub(crate) fn check(&self, vertices: u64, all: bool) -> Result<()> {
         if all && self.taken != vertices {
             let (what, expected) = ("vertices of the blocks", "all of the level");
@@ -289,7 +292,7 @@ impl BlockStitcher {
     }
 }
 
-/// Whose the vertices that were made are, and where one that they stand for is: the fixed one, if any.
+/// The owner of each coarse vertex, and the place of the fixed vertex it represents, if any.
 struct Coarse {
     owners: Vec<u32>,
     places: Vec<u64>,
@@ -324,7 +327,7 @@ impl Coarse {
     }
 }
 
-/// Gives the writer elements by the numbers of their ends.
+/// Passes elements to the writer by the numbers of their ends.
 fn push(
     lineage: &mut LineageWriter,
     elements: &Elements,
@@ -343,9 +346,10 @@ fn push(
     lineage.kind_writer()?.push_elements(&vertices, &fields)
 }
 
-/// Returns how many vertices of a kind fit in so many bytes of memory while a level is made of them.
+/// Returns how many vertices of a kind can be coarsened within `memory` bytes.
 pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
-    // With their edges or faces; of meshes two blocks at once, and what these are measured by.
+    // Edges and faces included; of meshes, two blocks at once and the structures that measure their
+    // error.
     let bytes = match (kind, kind.has_links()) {
         (Kind::Mesh, _) => 1600,
         (_, true) => 800,
@@ -354,17 +358,17 @@ pub(crate) fn vertices_in(memory: u64, kind: Kind) -> u64 {
     memory / bytes
 }
 
-/// Returns how many objects fit in memory together, which has room for `room` vertices: by the mean of `objects` that have
-/// `vertices` in all.
+/// Returns how many objects fit in memory together if `room` vertices fit, using the mean size of
+/// `objects` objects with `vertices` vertices in all.
 pub(crate) fn objects_at_once(room: u64, vertices: u64, objects: usize) -> usize {
     let mean = f64_from_u64(vertices) / f64_from_u64(to_u64(objects.max(1)));
-    // What is larger than any list of objects is all of them.
+    // A result larger than any list of objects means all of them.
     saturating_usize(round_half_up_u64(f64_from_u64(room) / mean.max(1.0))).max(1)
 }
 
-/// How far outside its chunk a vertex may lie, in parts of the chunk.
+/// How far outside its chunk a vertex may lie, as a fraction of the chunk.
 const STRAY_TOLERANCE_CHUNKS: f64 = 1e-6;
-/// Chunks that are asked about at once.
+/// Chunks that are counted in one request.
 const COUNT_BATCH_CHUNKS: usize = 4096;
 
 #[cfg(test)]

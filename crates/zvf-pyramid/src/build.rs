@@ -1,7 +1,7 @@
-//! Levels built one from another, and published together.
+//! Builds levels one from another, and publishes them together.
 //!
-//! Each level is read back from what was written of it, so a level is made of what a reader will find. Links
-//! between levels are written when all levels are, and then the root.
+//! Each level is read back after it is written, so the next level is built from exactly the data
+//! that a reader sees. Links between levels are written after all levels, and the root last.
 
 use std::collections::BTreeSet;
 
@@ -30,20 +30,22 @@ use crate::size::{Size, count_stored_bytes};
 use crate::stale::{Changed, Stale};
 use crate::{Options, additive, levels, links};
 
-/// Gives the store at `address` coarser levels, in place of those it has; `on_level` is called for each as it is
-/// made.
+/// Builds coarser levels of the store at `address`, replacing those it has; calls `on_level` for
+/// each one when it is finished.
 ///
-/// A store that has levels is replaced as a whole, when all is written. Otherwise they are added to it, and the root
-/// document, which is replaced last, is the commit: level 0 stays in its place. What fails before, or is stopped, leaves the
-/// store as it is. Levels that a killed process had made are not made again when the same is asked for again.
+/// A store that has levels is replaced as a whole after everything is written. Otherwise the levels
+/// are added to it, and replacing the root document, which happens last, is the commit: level 0
+/// stays where it is. A build that fails or is stopped before that leaves the store unchanged.
+/// Levels that a killed process had finished are reused when the same build is requested again.
 ///
-/// Where level 0 only adds to coarser levels, what it shows is put together first, and reported as level 0:
-/// all of that is read again, level by level, and counted. No levels ([`Options::levels`] is 0) leave that.
+/// If level 0 is the finest of an additive pyramid, everything it shows is merged first and
+/// reported as level 0: all levels are read again and counted. With zero levels
+/// ([`Options::levels`]) the build ends there.
 ///
 /// # Errors
 ///
-/// When a setting means nothing for this store, the store is not in a folder of this machine, is older than
-/// 0.9 or has chunks by an attribute, or cannot be read or written.
+/// Fails when a setting is invalid for this store, when the store is not in a local folder, is
+/// older than 0.9 or has chunks keyed by an attribute, or when it cannot be read or written.
 pub async fn build(
     address: &str,
     options: &Options,
@@ -58,8 +60,8 @@ pub async fn build(
     build_with_notices(address, options, how, levels_only).await
 }
 
-/// As [`build`]; `on_event` also reports what the levels do not show, such as saved progress that had to be
-/// discarded.
+/// Like [`build`]; `on_event` also receives events that are not levels, such as saved progress that
+/// had to be discarded.
 ///
 /// # Errors
 ///
@@ -73,7 +75,7 @@ pub async fn build_with_notices(
     build_with_checkpoint(address, options, how, &mut EventReporter::new(&mut on_event)).await
 }
 
-/// As [`build_with_notices`], with the progress that is saved beside the store.
+/// Like [`build_with_notices`], with the progress that is saved beside the store.
 #[boxed]
 async fn build_with_checkpoint(
     address: &str,
@@ -90,7 +92,8 @@ async fn build_with_checkpoint(
     made
 }
 
-/// As [`build_with_notices`], with the levels that were saved in `checkpoint` before; they stay.
+/// Like [`build_with_notices`], with the levels that were saved in `checkpoint` before; they are
+/// kept.
 #[boxed]
 pub(crate) async fn build_from_checkpoint(
     address: &str,
@@ -103,7 +106,8 @@ pub(crate) async fn build_from_checkpoint(
     replace((address, &store), options, None, (&how, Some(checkpoint)), events).await
 }
 
-/// Makes level `level` and saves it in `checkpoint`, where the levels below it are or go; `None` when there is none.
+/// Builds level `level` and saves it in `checkpoint`, which holds the levels below it; `None` when
+/// there is no such level.
 #[boxed]
 pub(crate) async fn build_one_level(
     store: &Store,
@@ -117,8 +121,8 @@ pub(crate) async fn build_one_level(
     Ok(made.pop().filter(|made| made.level == level))
 }
 
-/// Makes all levels of `store` in `build`, which is not that of a store that is replaced; those that were saved in
-/// `checkpoint` are taken over.
+/// Builds all levels of `store` in `build`, which replaces no store in place; reuses levels that
+/// are saved in `checkpoint`.
 #[boxed]
 pub(crate) async fn build_all_levels(
     store: &Store,
@@ -129,10 +133,11 @@ pub(crate) async fn build_all_levels(
     build_levels(store, BuildTarget::new(build, checkpoint), plan, None, events).await
 }
 
-/// As [`build_with_notices`], after edits of level 0: what they left as it was is taken from the levels as they
-/// stand. What comes out has the same bytes; the root document may differ where the old levels were others.
+/// Like [`build_with_notices`], after edits of level 0: unchanged parts are copied from the
+/// existing levels. The result has the same bytes; the root document may differ where the old
+/// levels were built differently.
 ///
-/// `on_event` reports for each level how much of it was built again ([`PyramidEvent::Rebuilt`]).
+/// For each level, `on_event` receives how much of it was rebuilt ([`PyramidEvent::Rebuilt`]).
 ///
 /// # Errors
 ///
@@ -159,7 +164,8 @@ async fn refresh_stale(
     replace((address, &store), options, Some(stale), (&how, None), events).await
 }
 
-/// Locks the store, removes what another build left, and opens it. No other process changes it after that.
+/// Locks the store, removes leftovers of an earlier build, and opens it. No other process changes
+/// it after that.
 async fn lock_and_open(
     address: &str,
     options: &Options,
@@ -194,7 +200,7 @@ async fn replace(
         (levels::begin_adding(address, store, how).await?, store.clone())
     } else {
         let build = levels::begin(address, store, how).await?;
-        // Files that got a second name are no longer the ones that were looked at.
+        // Files that got a second name no longer match the snapshot that was read.
         (build, Store::open(address, options.opening()).await?)
     };
     let target = BuildTarget::new(&build, checkpoint);
@@ -202,9 +208,11 @@ async fn replace(
     levels::publish(build, made).await
 }
 
-/// Returns whether the store has level 0 and no links of it to others, so that levels are only added to it.
+/// Returns whether the store has only level 0 and no links from it to other levels, so that levels
+/// can be added in place.
 async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool> {
-    // Without a lock it is no folder of this machine. Whoever put level 0 elsewhere gets a store in one place.
+    // Without a lock the store is not in a local folder. If level 0 lies elsewhere, the result is a
+    // store in one place.
     let in_place = options.lock.as_ref().is_some_and(|lock| {
         let level_0 = std::fs::symlink_metadata(lock.target().join("0"));
         level_0.is_ok_and(|found| found.is_dir())
@@ -222,13 +230,13 @@ async fn has_only_level_0(store: &Store, options: &BuildOptions) -> Result<bool>
     Ok(true)
 }
 
-/// The build that levels are written to, and which of them.
+/// The build that receives the levels, and which levels to make.
 #[derive(Clone, Copy)]
 struct BuildTarget<'a> {
     build: &'a Build,
-    /// Where levels are saved, and taken over from.
+    /// Where levels are saved and reused from.
     checkpoint: Option<&'a Checkpoint>,
-    /// The only level to make; without, all are made, and their links.
+    /// The only level to build; without it, all levels and their links are built.
     only: Option<u32>,
 }
 
@@ -258,7 +266,7 @@ async fn check_rules(store: &Store, rules: &[(String, Aggregation)]) -> Result<(
     }
 }
 
-/// Puts level 0 together again, and makes the others of that.
+/// Merges the additive levels into level 0, and builds the other levels from it.
 async fn rebuild(
     address: &str,
     (build, checkpoint): (&Build, Option<&Checkpoint>),
@@ -272,7 +280,7 @@ async fn rebuild(
     let (mut reports, root) =
         additive::collect_level_0(&store, (build, checkpoint), only, events).await?;
     let store = build.preview(&root).await?;
-    // Sizes are measured of what levels are made of.
+    // Sizes are measured on the merged level.
     let plan = PyramidPlan::plan(&store, plan.options()).await?;
     let target = BuildTarget::new(build, checkpoint);
     let (coarser, root) = build_levels(&store, target, &plan, None, events).await?;
@@ -348,7 +356,7 @@ async fn build_levels(
         }
         let all = below.iter().copied().fold(Size::default(), Size::combine);
         if made.report.vertices == all.vertices && !options.equal_levels {
-            // It would cost room and answer like the level below.
+            // Such a level would take space and give the same answers as the level below.
             let vertices = all.vertices;
             events.report(PyramidEvent::Notice(PyramidNotice::NothingShrinks { level, vertices }));
             build.remove(&level.to_string()).await?;
@@ -392,7 +400,7 @@ async fn build_levels(
     Ok((reports, root.finish()))
 }
 
-/// Adds the stored bytes of the level and of each kind of it to the report.
+/// Adds the stored bytes of the level and of each of its kinds to the report.
 async fn measure_stored(store: &Store, mut report: LevelReport) -> Result<LevelReport> {
     report.bytes = count_stored_bytes(store, &report.level.to_string()).await?;
     let mut first = report.bytes; // the groups of others lie among its arrays

@@ -1,4 +1,4 @@
-//! A level that was made, or taken over as it was made before.
+//! A level that was built, or reused from an earlier build.
 
 use zvf_metadata::LevelDoc as Document;
 use zvf_model::Kind;
@@ -11,10 +11,11 @@ use crate::stale::{Changed, RebuiltLevel};
 #[derive(Debug)]
 pub(crate) struct BuiltLevel {
     pub(crate) report: LevelReport,
-    /// What it says of itself, kind by kind.
+    /// Its documents, one per kind.
     pub(crate) documents: Vec<Document>,
-    /// What stands for the vertices of the level below, kind by kind, where that was asked for.
+    /// The parent of each vertex of the level below, by kind, if links were requested.
     pub(crate) parents: Vec<(Kind, Pairs)>,
-    /// How much was made of the level below, kind by kind, and what differs; of a level that was taken over none.
+    /// How much was rebuilt from the level below, by kind, and what differs; empty for a reused
+    /// level.
     pub(crate) rebuilt: Vec<(RebuiltLevel, Changed)>,
 }

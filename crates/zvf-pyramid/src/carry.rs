@@ -1,9 +1,9 @@
-//! What a level takes over of its objects: ids and attributes; and which objects it keeps.
+//! The objects of a level: which are kept, and their ids and attributes.
 //!
-//! What it is made of is one level, or several that add to each other: then an object is where its geometry
-//! is, and what another level says of it counts only where that one says nothing.
+//! The source is one level or several additive ones. In an additive pyramid an object belongs to
+//! the level that has its geometry; another level counts only where that one has no value.
 //!
-//! Not here: groups (`groups`), and how the objects that are kept are chosen (`selection`).
+//! Not here: groups (`groups`), and how kept objects are chosen (`selection`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -28,7 +28,8 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Returns those of `levels`, all that have fragments kept; `None` where none has an index.
+    /// Loads the objects of `levels`, keeping all that have fragments; `None` where no level has an
+    /// index.
     pub(crate) async fn load(levels: &[LevelReader]) -> Result<Option<Self>> {
         if levels.len() > usize::from(NO_LEVEL) {
             let expected = "at most 255";
@@ -39,7 +40,7 @@ impl Objects {
         for (number, level) in (0_u8..NO_LEVEL).zip(levels) {
             let Some(index) = level.objects().await? else { continue };
             any = true;
-            // An index has a largest number of rows, for which there is memory.
+            // The number of rows of an index is limited, so this fits in memory.
             let mut row_levels = Vec::with_capacity(saturating_usize(index.slots()));
             let note = |manifest: &zvf_model::ObjectManifest| {
                 row_levels.push(if manifest.is_empty() { NO_LEVEL } else { number });
@@ -80,22 +81,22 @@ impl Objects {
         self.kept_ids.len()
     }
 
-    /// Returns their ids, ascending.
+    /// Returns the ids of the kept objects, ascending.
     pub(crate) fn kept_ids(&self) -> &[i64] {
         &self.kept_ids
     }
 
-    /// Returns the place among them of the object of a row, where it is kept.
+    /// Returns the position among the kept objects of the object of a row, if it is kept.
     pub(crate) fn place_of_row(&self, row: usize) -> Option<u64> {
         self.ids.get(row).and_then(|id| self.kept_ids.binary_search(&id).ok()).map(to_u64)
     }
 
-    /// Keeps these, which are ascending.
+    /// Sets the kept objects; `kept_ids` is ascending.
     pub(crate) fn set_kept(&mut self, kept_ids: Vec<i64>) {
         self.kept_ids = kept_ids;
     }
 
-    /// Has those that are kept numbered from `first` on, in the order of their ids.
+    /// Numbers the kept objects from `first`, in the order of their ids.
     pub(crate) const fn renumber(&mut self, first: usize) {
         self.first = Some(first);
     }
@@ -105,7 +106,7 @@ impl Objects {
         self.first.is_some()
     }
 
-    /// Returns the id that an object has at the level that is made.
+    /// Returns the id that an object has at the new level.
     pub(crate) fn new_id(&self, id: i64) -> i64 {
         match (self.first, self.kept_ids.binary_search(&id)) {
             (Some(first), Ok(at)) => saturating_i64(to_u64(first + at)), // ids in memory are fewer
@@ -119,34 +120,34 @@ impl Objects {
         Self { kept_ids, alone: true, ..self.clone() }
     }
 
-    /// Returns whether ids or members of groups are not what they were.
+    /// Returns whether ids or group members differ from those of the source.
     pub(crate) const fn changes_groups(&self) -> bool {
         self.is_renumbered() || self.alone
     }
 
-    /// Returns those that have no fragments.
+    /// Returns the ids of objects without fragments.
     pub(crate) fn ids_without_fragments(&self) -> impl Iterator<Item = i64> {
         self.ids_and_levels().filter(|(_, at)| *at == NO_LEVEL).map(|(id, _)| id)
     }
 
-    /// Returns those that are kept and have fragments at one of the levels, by its place among them, in the order of
-    /// their rows.
+    /// Returns the ids of kept objects that have fragments at the level with this position, in row
+    /// order.
     pub(crate) fn kept_ids_of_level(&self, level: u8) -> Vec<i64> {
         let level_objects = self.ids_and_levels().filter(|(_, at)| *at == level);
         level_objects.map(|(id, _)| id).filter(|id| self.keeps(*id)).collect()
     }
 
-    /// Returns the ids of all rows, with the levels that have their fragments.
+    /// Returns the ids of all rows, with the level that has their fragments.
     fn ids_and_levels(&self) -> impl Iterator<Item = (i64, u8)> {
         self.ids.iter().zip(self.at.iter().copied())
     }
 
-    /// Returns how many objects have fragments at one of the levels.
+    /// Returns how many objects have fragments at the level with this position.
     pub(crate) fn count_at_level(&self, level: u8) -> usize {
         self.at.iter().filter(|at| **at == level).count()
     }
 
-    /// Returns how many have some and are kept.
+    /// Returns how many kept objects have fragments.
     pub(crate) fn count_kept_with_fragments(&self) -> usize {
         self.ids_and_levels().filter(|(id, at)| *at != NO_LEVEL && self.keeps(*id)).count()
     }
@@ -161,12 +162,12 @@ impl Objects {
         self.kept_ids.binary_search(&id).is_ok()
     }
 
-    /// Returns whether all that have fragments are kept.
+    /// Returns whether all objects with fragments are kept.
     pub(crate) fn keeps_all(&self) -> bool {
         self.at.iter().filter(|at| **at != NO_LEVEL).count() == self.kept_ids.len()
     }
 
-    /// Gives `writer` all objects of `levels`, and the attributes of those that are kept.
+    /// Writes all objects of `levels`, and the attributes of kept ones, to `writer`.
     pub(crate) async fn carry(
         &self,
         levels: &[LevelReader],
@@ -179,7 +180,7 @@ impl Objects {
             names.extend(
                 level_names.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>(),
             );
-            // The rows of a single level are those that were loaded.
+            // For a single level, the rows were already loaded.
             ids.push(match levels.len() {
                 1 => Cow::Borrowed(&self.ids),
                 _ => Cow::Owned(read_row_ids(level).await?),
@@ -192,7 +193,7 @@ impl Objects {
                 &mut writer,
             )?;
         } else {
-            // Each level has a row for each object: readers may take ids for rows.
+            // Each level has a row for each object, because readers may use ids as rows.
             let mut ids = self.ids.iter().map(ObjectId).peekable();
             while ids.peek().is_some() {
                 let batch: Vec<ObjectId> = ids.by_ref().take(INDEX_BATCH_ROWS).collect();
@@ -200,7 +201,7 @@ impl Objects {
             }
         }
         for name in names {
-            // The first level that has a value of an object gives it.
+            // The first level that has a value for an object provides it.
             let mut written_ids = HashSet::new();
             for (level, ids) in levels.iter().zip(&ids) {
                 let Some(attribute) = level.object_attribute(&name).await? else { continue };
@@ -230,7 +231,7 @@ impl Objects {
 }
 
 impl Objects {
-    /// Declares the objects that are kept under their new ids; with `with_old_ids`, states their old ids as well.
+    /// Declares the kept objects under their new ids; `with_old_ids` also records their old ids.
     fn declare_ids(
         &self,
         source_id: &str,
@@ -249,7 +250,7 @@ impl Objects {
     }
 }
 
-/// Returns the ids of the rows of a level's index; none where it has no index.
+/// Returns the ids of the index rows of a level; none if it has no index.
 pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds> {
     let mut all = RowIds::new();
     let Some(index) = level.objects().await? else { return Ok(all) };
@@ -260,8 +261,8 @@ pub(crate) async fn read_row_ids(level: &LevelReader) -> Result<RowIds> {
     Ok(all)
 }
 
-/// Returns the ids of objects whose chains are read as they were written: where one run follows another in the same
-/// chunk, reading makes them one.
+/// Returns the ids of objects whose chains read back as they were written: reading merges two
+/// consecutive runs in the same chunk.
 pub(crate) async fn find_unbroken_ids(level: &LevelReader) -> Result<BTreeSet<i64>> {
     let Some(index) = level.objects().await? else { return Ok(BTreeSet::new()) };
     let mut whole = Vec::new();
@@ -286,7 +287,7 @@ pub(crate) async fn present_ids(level: &LevelReader) -> Result<BTreeSet<i64>> {
     Ok(objects.iter().flat_map(Objects::kept_ids).copied().collect())
 }
 
-/// In place of a level: the object has no fragments.
+/// Used instead of a level: the object has no fragments.
 pub(crate) const NO_LEVEL: u8 = u8::MAX;
-/// Rows of the index that are looked at once.
+/// Index rows that are read at once.
 const INDEX_BATCH_ROWS: usize = 65_536;

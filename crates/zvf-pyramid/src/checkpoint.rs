@@ -1,5 +1,5 @@
-//! A checkpoint of the levels of a store, kept until the store is replaced: what a killed build had
-//! made, the next one does not make again.
+//! A checkpoint of the levels of a store, kept until the store is replaced, so that a build reuses
+//! the levels that a killed build had finished.
 //!
 //! ```text
 //! PARENT/.NAME.zvf-pyramid/
@@ -10,13 +10,15 @@
 //!     N.json      the record of level N: its report, and the length and XXH64 of each of its files
 //! ```
 //!
-//! A kill may come at any moment, so the folder proves itself. The record of a level is written last and
-//! removed first, and the recipe goes before everything else. A level is taken over only when its files
-//! are exactly those of its record, byte for byte; otherwise it is discarded, and the report says so. Files
-//! are not distinguished by CRC-32C: that of a cell that ends with its own is the same for all of one length.
+//! A process may be killed at any moment, so the folder must prove that it is complete. The record
+//! of a level is written last and removed first, and the recipe precedes everything else. A level
+//! is reused only when its files are exactly those of its record, byte for byte; otherwise it is
+//! discarded and reported. CRC-32C cannot distinguish files: a cell that ends with its own CRC-32C
+//! has the same checksum as every such cell of its length.
 //!
-//! The folder goes with the build, whether that is done or fails: only a process that is killed leaves it.
-//! The same recipe makes the same bytes, so the result is that of a build that was never killed.
+//! The folder is removed with the build, whether that succeeds or fails: only a killed process
+//! leaves it behind. The same recipe produces the same bytes, so the result equals that of a build
+//! that was never killed.
 //!
 //! Not here: scratch of the store that replaces the old one (`zvf_store::Build`).
 
@@ -39,7 +41,7 @@ use crate::built_level::BuiltLevel;
 use crate::report::LevelReport;
 use crate::root::Root;
 
-/// A level that was made by [`build_level`](crate::build_level), and the folder that it is kept in.
+/// A level that [`build_level`](crate::build_level) built, and the folder it is kept in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptLevel {
     /// Its number, from 1.
@@ -57,7 +59,8 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens the checkpoint of the store at `address`; `None` where another process uses it, or there can be none.
+    /// Opens the checkpoint of the store at `address`; `None` where another process uses it, or
+    /// none is possible.
     pub(crate) async fn open(
         address: &str,
         store: &Store,
@@ -67,7 +70,7 @@ impl Checkpoint {
             return Ok(None);
         };
         let chain = LevelReader::chain(store, LevelId(0)).await?;
-        // Where nothing can be written, the build reports it.
+        // If nothing can be written, the build reports it.
         let Ok(Some(lock)) = try_lock(&folder) else { return Ok(None) };
         let Ok(source) = fs::canonicalize(address.strip_prefix("file://").unwrap_or(address))
         else {
@@ -90,12 +93,13 @@ impl Checkpoint {
         Self { folder: folder.to_owned(), kept_levels, _lock: None }
     }
 
-    /// Returns whether a level is there and its files match its record.
+    /// Returns whether a level exists and its files match its record.
     pub(crate) fn is_sound(&self, level: u32) -> std::io::Result<bool> {
         Ok(matches!(self.read_saved(level)?, Saved::Sound(_)))
     }
 
-    /// Returns whether every file of a level but its documents is in the store in the folder `store`.
+    /// Returns whether every file of a level except its documents is in the store in the folder
+    /// `store`.
     pub(crate) fn is_in(&self, level: u32, store: &Path) -> std::io::Result<bool> {
         let files = self.hash_files(level)?;
         let mut cells = files.iter().filter(|(name, _)| {
@@ -107,21 +111,21 @@ impl Checkpoint {
         })
     }
 
-    /// Returns the folder that a level is in.
+    /// Returns the folder of a level.
     fn level_folder(&self, level: u32) -> &Path {
         let kept_level = self.kept_levels.iter().find(|kept_level| kept_level.level == level);
         kept_level.map_or(&self.folder, |kept_level| &kept_level.folder)
     }
 
-    /// Removes the checkpoint, the recipe first: a kill in between leaves nothing to take over.
+    /// Removes the checkpoint, the recipe first: after a kill in between, nothing can be reused.
     pub(crate) fn remove(self) {
         if remove(&self.folder.join(RECIPE)).is_ok() {
-            // What cannot be removed now is of no use to the next build, which removes it.
+            // Files that cannot be removed now are useless to the next build, which removes them.
             drop(fs::remove_dir_all(&self.folder));
         }
     }
 
-    /// Takes over level `level` where its files match its record; removes it where they do not.
+    /// Returns level `level` if its files match its record; otherwise removes it.
     pub(crate) async fn take(
         &self,
         build: &Build,
@@ -176,7 +180,7 @@ impl Checkpoint {
         record().map_err(Error::scratch)
     }
 
-    /// Reads the record of a level and checks its files against that.
+    /// Reads the record of a level and compares its files with it.
     fn read_saved(&self, level: u32) -> std::io::Result<Saved> {
         let text = match fs::read(self.file_path(level, "json")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Saved::Nothing),
@@ -198,7 +202,7 @@ impl Checkpoint {
         })
     }
 
-    /// Returns the files of a level by their names in the folder, each with its length and its XXH64.
+    /// Returns the length and XXH64 of each file of a level, by its name in the folder.
     fn hash_files(&self, level: u32) -> std::io::Result<BTreeMap<String, (u64, u64)>> {
         let mut files = BTreeMap::new();
         let mut folders = vec![level.to_string()];
@@ -241,7 +245,7 @@ impl Checkpoint {
                 disk.remove(&entry.path())?;
             }
         }
-        // No loss of power brings a level of another recipe back beside this one.
+        // Ensures that after a power loss no level of another recipe reappears beside this recipe.
         disk.sync_dir(&self.folder)?;
         write(disk, &self.folder, RECIPE, recipe)
     }
@@ -262,22 +266,22 @@ impl Checkpoint {
     }
 }
 
-/// Writes a file whole, or not at all.
+/// Writes a file atomically.
 ///
-/// Its name is not synced, nor are the files of a level before its record: when a loss of power takes them, the level is made
-/// again, because it is taken over only where each file is what the record says.
+/// Its name is not synced, nor are the files of a level before its record: if a power loss removes
+/// them, the level is rebuilt, because it is reused only when every file matches the record.
 fn write(disk: &Disk, folder: &Path, name: &str, text: &str) -> std::io::Result<()> {
     KeyedFolder::new(disk.clone(), folder.to_owned()).put(name, text.to_owned().into())
 }
 
-/// The outcome of taking over a level.
+/// The outcome of loading a saved level.
 #[derive(Debug)]
 pub(crate) enum TakeOutcome {
     /// It was not saved.
     Nothing,
-    /// Its files did not match its record: it was removed.
+    /// Its files did not match its record, so it was removed.
     Discarded,
-    /// It is taken over.
+    /// It can be reused.
     Level(BuiltLevel),
 }
 
@@ -288,7 +292,7 @@ enum Saved {
     Sound(LevelReport),
 }
 
-/// Serializes a level report, the error as bits so that it round-trips exactly.
+/// Serializes a level report, with the error as bits so that it round-trips exactly.
 fn report_to_json(report: &LevelReport) -> Json {
     let LevelReport { vertices, objects, elements, bytes, error, kinds, .. } = report;
     let kinds: Vec<Json> = kinds
@@ -338,7 +342,8 @@ fn try_lock(folder: &Path) -> std::io::Result<Option<File>> {
     Ok(path.exists().then_some(lock))
 }
 
-/// Serializes the options, and a hash of the root and of every file of the levels that level 0 shows, by name, size and age.
+/// Serializes the options, and a hash of the root and of every file of the levels that level 0
+/// shows, by name, size and modification time.
 fn describe_recipe(
     mut folders: Vec<PathBuf>,
     store: &Store,

@@ -1,7 +1,8 @@
-//! Which objects a level keeps.
+//! Chooses the objects that a level keeps.
 //!
-//! The choice is made among objects that the level below still has, so each level drops its share of what
-//! is left; and with the seed and the number of the level, so that levels do not drop the same ones.
+//! The choice is made among the objects that the level below still has, so each level drops its
+//! share of the rest. It uses the seed and the level number, so levels do not drop the same
+//! objects.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -16,26 +17,26 @@ use crate::random::Random;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) id: i64,
-    /// What it is chosen by, the largest first.
+    /// The value it is ranked by, the largest first.
     pub(crate) measure: f64,
-    /// Where one of its vertices lies.
+    /// The position of one of its vertices.
     pub(crate) at: Vec<f64>,
 }
 
 /// Returns how many of `n` are kept.
 pub(crate) fn count_kept(n: usize, sparsity: f64) -> usize {
-    // At most `n`, whatever rounding says.
+    // Rounding never makes it more than `n`.
     saturating_usize(round_half_up_u64(f64_from_u64(to_u64(n)) / sparsity))
         .clamp(1, n.max(1))
         .min(n)
 }
 
-/// Returns any `k` of them.
+/// Returns `k` random ids.
 pub(crate) fn choose_random(ids: &[i64], k: usize, seed: u64) -> Vec<i64> {
     Random::new(seed.into()).choose(ids.len(), k).into_iter().map(|at| ids[at]).collect()
 }
 
-/// Returns the `k` with the largest measure; the lower id where those are the same.
+/// Returns the `k` candidates with the largest measure; ties go to the lower id.
 pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
     let mut order: Vec<&Candidate> = candidates.iter().collect();
     let number = |x: f64| if x.is_nan() { f64::NEG_INFINITY } else { x };
@@ -45,8 +46,8 @@ pub(crate) fn choose_largest(candidates: &[Candidate], k: usize) -> Vec<i64> {
     sort_ids(order.into_iter().take(k).map(|candidate| candidate.id).collect())
 }
 
-/// Returns one for each bin, by the first that is met in it; what is left of `k` in proportion to how many more a
-/// bin has, and one more for the fullest.
+/// Returns the first candidate of each bin; distributes the rest of `k` in proportion to the
+/// remaining size of each bin, and gives what is left over to the fullest bins.
 pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
     if k <= bins.len() {
@@ -64,19 +65,19 @@ pub(crate) fn choose_by_coverage(candidates: &[Candidate], k: usize, bin: &[f64]
     let mut fullest: Vec<(usize, &mut usize)> = bins.iter().map(Vec::len).zip(&mut taken).collect();
     fullest.sort_by_key(|(len, _)| Reverse(*len));
     let with_room = fullest.into_iter().filter(|(len, count)| *len > **count);
-    // Rounding may have used one more.
+    // Rounding may have used one too many.
     with_room.take(k.saturating_sub(used)).for_each(|(_, count)| *count += 1);
     let chosen = bins.iter().zip(taken).flat_map(|(ids, count)| ids.iter().take(count));
     sort_ids(chosen.copied().collect())
 }
 
-/// Returns the first of each bin.
+/// Returns the first candidate of each bin.
 pub(crate) fn choose_one_per_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<i64> {
     let bins = group_by_bin(candidates, bin);
     sort_ids(bins.iter().filter_map(|ids| ids.first().copied()).collect())
 }
 
-/// Returns the same share of each group and of those in none, at least one of each.
+/// Returns the same share of each group and of the ungrouped objects, at least one of each.
 pub(crate) fn choose_by_group(
     ids: &[i64],
     groups: &[Vec<i64>],
@@ -102,7 +103,8 @@ pub(crate) fn choose_by_group(
     sort_ids(chosen)
 }
 
-/// Returns the candidates of each bin, bins in the order in which they are met. Bins without a number of 64 bits are one.
+/// Returns the candidates of each bin, with bins in the order of first appearance. Bins whose
+/// number does not fit in 64 bits are one.
 fn group_by_bin(candidates: &[Candidate], bin: &[f64]) -> Vec<Vec<i64>> {
     let (mut numbers, mut bins) = (HashMap::<Vec<i64>, usize>::new(), Vec::<Vec<i64>>::new());
     for candidate in candidates {

@@ -1,7 +1,7 @@
-//! Which vertices become one, and what they become.
+//! Clusters of vertices that are merged, and the values of the merged vertices.
 //!
-//! A cluster has a head: the vertex that stays where one does, else the first. Columns are made cluster by
-//! cluster, on all cores.
+//! A cluster has a head: its fixed vertex if it has one, otherwise the first. Columns are computed
+//! cluster by cluster, on all cores.
 
 use std::cmp::Reverse;
 
@@ -18,7 +18,7 @@ use crate::rows::{NONE, row_number};
 use crate::rule::Aggregation;
 use crate::shape::largest_error::{ErrorLocation, LargestError, compare_points};
 
-/// Vertices, cluster by cluster.
+/// Vertices, grouped by cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Clusters {
     offsets: Vec<usize>, // one more than clusters, ascending
@@ -27,8 +27,8 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// Returns the clusters that `cluster_of_row` names for each row, of which there are `count`. Rows of [`NONE`] are in
-    /// none; every cluster has at least one.
+    /// Builds `count` clusters from the cluster of each row. Rows with [`NONE`] are in no cluster;
+    /// every cluster has at least one row.
     pub(crate) fn new(cluster_of_row: &[u32], count: usize) -> Self {
         let mut offsets = vec![0_usize; count + 1];
         for cluster in cluster_of_row.iter().filter(|cluster| **cluster != NONE) {
@@ -54,17 +54,17 @@ impl Clusters {
         Self { offsets, members, heads }
     }
 
-    /// Returns the same clusters with these vertices as their heads.
+    /// Returns the same clusters with these vertices as heads.
     pub(crate) fn with_heads(self, heads: Vec<u32>) -> Self {
         Self { heads, ..self }
     }
 
-    /// Returns the head of each.
+    /// Returns the head of each cluster.
     pub(crate) fn heads(&self) -> &[u32] {
         &self.heads
     }
 
-    /// Returns the rows of each.
+    /// Returns the rows of each cluster.
     fn par_members(&self) -> impl IndexedParallelIterator<Item = &[u32]> {
         self.offsets.par_windows(2).map(|span| match span {
             [start, end] => self.members.get(*start..*end).unwrap_or(&[]),
@@ -72,7 +72,7 @@ impl Clusters {
         })
     }
 
-    /// Returns for each cluster what its vertices stand for: so many vertices of level 0.
+    /// Returns how many vertices of level 0 each cluster represents.
     pub(crate) fn weights(&self, weights: Option<&[u64]>) -> Result<Vec<u64>> {
         let weight = |rows: &[u32]| {
             let mut row_weights =
@@ -86,7 +86,7 @@ impl Clusters {
         self.par_members().map(weight).collect()
     }
 
-    /// Returns the mean position of each, `axes` numbers for one.
+    /// Returns the mean position of each cluster, `axes` numbers per cluster.
     pub(crate) fn centers(&self, at: &[f64], axes: usize, weights: Option<&[u64]>) -> Vec<f64> {
         let mut centers = vec![0.0; self.heads.len() * axes];
         let clusters = centers.par_chunks_exact_mut(axes.max(1)).zip(self.par_members());
@@ -106,7 +106,8 @@ impl Clusters {
         centers
     }
 
-    /// Returns how far the farthest vertex lies from the one that stands for it, and which one that is.
+    /// Returns the largest distance between a vertex and the vertex that represents it, and that
+    /// vertex.
     pub(crate) fn largest_error(&self, from: &[f64], to: &[f64], axes: usize) -> LargestError {
         let errors =
             self.par_members().zip(to.par_chunks_exact(axes.max(1))).map(|(rows, center)| {
@@ -122,7 +123,7 @@ impl Clusters {
         LargestError { error, at: (error > 0.0).then(|| ErrorLocation::Vertex(at.to_vec())) }
     }
 
-    /// Returns an attribute of the vertices as one of the clusters; `None` when it is dropped.
+    /// Aggregates a vertex attribute to the clusters; `None` when it is dropped.
     pub(crate) fn field(
         &self,
         field: &Field,
@@ -148,7 +149,7 @@ impl Clusters {
         Ok(Some(field.with_column(column)))
     }
 
-    /// Returns the row that is there most often, of each cluster; the first of those that are there as often.
+    /// Returns the most frequent value of each cluster; ties go to the first.
     fn modes(&self, column: &Column) -> Column {
         let rows: Vec<u32> = self.par_members().map(|rows| find_mode(column, rows)).collect();
         gather(column, &rows)
@@ -203,7 +204,7 @@ impl Clusters {
         Ok(Column::new(target, column.width(), bytes.into())?)
     }
 
-    /// Computes sums and extremes of whole numbers, exactly; a sum that does not fit in 64 bits is refused.
+    /// Computes sums and extremes of integers exactly; a sum that overflows 64 bits is refused.
     fn aggregate_integers(&self, field: &Field, rule: Aggregation) -> Result<Column> {
         let column = &field.column;
         let dtype = column.dtype();
@@ -216,7 +217,7 @@ impl Clusters {
             let mut bytes = Vec::new();
             for c in 0..usize_from_u32(column.width()) {
                 let values = rows.iter().map(|row| to_i128(&column.value(usize_from_u32(*row), c)));
-                // A cluster has a row.
+                // Every cluster has a row.
                 let x = match rule {
                     Aggregation::Sum => values.sum(), // fewer than 2^32 values of 64 bits
                     Aggregation::Min => values.min().unwrap_or(0),
@@ -247,8 +248,8 @@ impl Clusters {
     }
 }
 
-/// Returns the mean of some rows on an axis, which rounding must not put outside of them: a cell of a grid holds the
-/// mean of what it holds.
+/// Limits a mean to the range of its rows on an axis, because rounding must not move it out: a grid
+/// cell must contain the mean of its vertices.
 fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize)) -> f64 {
     let values = rows.iter().filter_map(|row| at.get(usize_from_u32(*row) * axes + axis));
     let (low, high) = values
@@ -262,13 +263,13 @@ fn clamp_mean(mean: f64, at: &[f64], rows: &[u32], (axis, axes): (usize, usize))
     }
 }
 
-/// Returns the larger of two errors; of the same, the one at the lower position.
+/// Returns the larger of two errors; of equal ones, the one at the lower position.
 fn max_error<'a>(a: (f64, &'a [f64]), b: (f64, &'a [f64])) -> (f64, &'a [f64]) {
     let lower = || b.1.is_empty() || !a.1.is_empty() && compare_points(a.1, b.1).is_le();
     if a.0 > b.0 || a.0 == b.0 && lower() { a } else { b }
 }
 
-/// Returns the first of the rows whose value is there most often.
+/// Returns the first row with the most frequent value.
 fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     let value = |row: &u32| column.row(usize_from_u32(*row));
     let mut counts: Vec<(&[u8], usize, u32)> = Vec::with_capacity(MAX_COMPARED_VALUES);
@@ -291,7 +292,7 @@ fn find_mode(column: &Column, rows: &[u32]) -> u32 {
     mode.1
 }
 
-/// Returns the same where many values differ.
+/// Does the same by hash, for many distinct values.
 fn find_mode_by_hash(column: &Column, rows: &[u32]) -> u32 {
     let mut counts: FxHashMap<&[u8], (usize, u32)> = FxHashMap::default();
     for row in rows {
@@ -315,7 +316,7 @@ fn weight_of(weights: &[u64], row: u32) -> u64 {
     weights[usize_from_u32(row)]
 }
 
-/// Numbers for what is alike, in the order in which it is first met.
+/// Numbers equal keys alike, in the order of first appearance.
 #[derive(Debug)]
 pub(crate) struct Numbers<K> {
     numbers: FxHashMap<K, u32>,
@@ -332,16 +333,16 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
         *self.numbers.entry(key).or_insert(next)
     }
 
-    /// Returns how many there are.
+    /// Returns how many distinct keys there are.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
 }
 
-/// Values that are compared one by one.
+/// The largest number of values that are compared one by one.
 const MAX_COMPARED_VALUES: usize = 16;
 
-/// Returns what vertices stand for, by an attribute that says so.
+/// Returns how many vertices of level 0 each vertex represents, from the attribute that records it.
 pub(crate) fn weights(field: Option<&Field>) -> Option<Vec<u64>> {
     let column = &field?.column;
     if let Some(weights) = column.as_slice::<u64>() {

@@ -1,4 +1,4 @@
-//! Positions as floats and back, and columns put together.
+//! Converts positions to floats and back, and joins columns.
 
 use bytes::Bytes;
 use zvf_error::Result;
@@ -6,7 +6,7 @@ use zvf_format::num::{nearest_f32, saturating_floor_i64, usize_from_u32};
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{Column, ColumnBuilder};
 
-/// Returns all values of a column, row by row; NaN for what is no number.
+/// Returns all values of a column, row by row; NaN for values that are not numbers.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f64>() {
         return values.to_vec();
@@ -19,7 +19,7 @@ pub(crate) fn floats(column: &Column) -> Vec<f64> {
     rows.flat_map(|row| (0..width).map(move |c| column.float(row, c).unwrap_or(f64::NAN))).collect()
 }
 
-/// Positions, to be measured between.
+/// Positions between which distances are measured.
 pub(crate) struct Points {
     axes: usize,
     values: Vec<f64>,
@@ -41,7 +41,7 @@ impl Points {
     }
 }
 
-/// Returns values as a column of this type: rounded where it has whole numbers.
+/// Returns values as a column of this type; rounds them for integer types.
 pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column> {
     let mut bytes = Vec::with_capacity(values.len() * 8);
     for x in values {
@@ -50,7 +50,7 @@ pub(crate) fn column(dtype: Dtype, width: u32, values: &[f64]) -> Result<Column>
     Ok(Column::new(Dtype { big_endian: false, ..dtype }, width, bytes.into())?)
 }
 
-/// Adds one value as its little-endian bytes.
+/// Appends one value as little-endian bytes.
 pub(crate) fn put(bytes: &mut Vec<u8>, dtype: Dtype, x: f64) {
     let size = usize::try_from(dtype.size).unwrap_or(8);
     match (dtype.kind, size) {
@@ -89,7 +89,7 @@ pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
     some.finish()
 }
 
-/// Returns columns of one type behind each other.
+/// Concatenates columns of the same type.
 pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     let [first, others @ ..] = columns else { return None };
     if others.is_empty() {
@@ -102,14 +102,14 @@ pub(crate) fn join(columns: &[&Column]) -> Option<Column> {
     Some(all.finish())
 }
 
-/// Returns whole numbers as a column of 64 bits without a sign.
+/// Returns integers as an unsigned 64-bit column.
 pub(crate) fn counts(values: &[u64]) -> Result<Column> {
     let dtype = Dtype { kind: DtypeKind::UInt, size: 8, big_endian: false };
     let bytes: Vec<u8> = values.iter().flat_map(|n| n.to_le_bytes()).collect();
     Ok(Column::new(dtype, 1, Bytes::from(bytes))?)
 }
 
-/// From here on floats are larger than signed numbers of 64 bits.
+/// Floats from here on exceed signed 64-bit integers.
 const HALF: f64 = 9_223_372_036_854_775_807.0;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use zvf_metadata::CrossLevelStorage;
 
-/// Whether and over how many levels vertices are linked.
+/// Whether vertices are linked across levels, and how many levels apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CrossLevelOptions {
     pub(crate) storage: CrossLevelStorage,
@@ -10,7 +10,8 @@ pub(crate) struct CrossLevelOptions {
 }
 
 impl CrossLevelOptions {
-    /// Returns by how many levels links go up, where there are `levels` above the first.
+    /// Returns the level distances that links cover, where there are `levels` levels above the
+    /// first.
     pub(crate) fn gaps(self, levels: usize) -> std::ops::RangeInclusive<usize> {
         let max_gap = usize::try_from(self.depth).unwrap_or(levels).min(levels);
         1..=if self.storage == CrossLevelStorage::None { 0 } else { max_gap }

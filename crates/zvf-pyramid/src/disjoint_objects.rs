@@ -1,6 +1,7 @@
-//! Whether the objects of a level are apart: every vertex is of one object, and so are all ends of an edge or a face.
+//! Checks whether the objects of a level are disjoint: every vertex belongs to one object, and so
+//! do all ends of an edge or a face.
 //!
-//! Then each can be made coarser by itself, and what becomes of it depends on nothing else.
+//! Then each object can be coarsened by itself, and the result depends on nothing else.
 //!
 //! ```text
 //! fragments      the rows of each chunk in ranges that follow each other
@@ -8,7 +9,7 @@
 //! links          the ends of a record lie in ranges of one object
 //! ```
 //!
-//! Nothing of vertices is read but where they lie.
+//! Of the vertices, only the chunk of each range is read.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,11 +25,11 @@ use zvf_store::{Caching, KeyTable};
 use crate::carry::read_row_ids;
 use crate::row_ids::RowIds;
 
-/// How many vertices each object has, by its id.
+/// The number of vertices of each object, by its id.
 pub(crate) type Sizes = HashMap<i64, u64>;
 
-/// Returns the sizes of the objects of a level, where they are apart; else why they are not. Only links in chunks that hold
-/// one of `changed` are looked at, where that is given.
+/// Returns the sizes of the objects of a level if they are disjoint, otherwise the reason why not.
+/// If `changed` is given, only links in chunks that hold one of these objects are checked.
 pub(crate) async fn measure_objects(
     level: &LevelReader,
     changed: Option<&BTreeSet<i64>>,
@@ -60,7 +61,8 @@ struct Ranges {
 }
 
 impl Ranges {
-    /// Returns those of a level, without owners; `None` where rows are not in ranges that follow each other.
+    /// Reads the ranges of a level, without owners; `None` where rows are not in consecutive
+    /// ranges.
     async fn read(level: &LevelReader) -> Result<Option<Self>> {
         let table = level.chunks().await?;
         let keys: Vec<ChunkKey> = table.iter().collect();
@@ -84,7 +86,7 @@ impl Ranges {
         Ok(Some(Self { table, firsts, ranges, owners }))
     }
 
-    /// Notes the owners of ranges; false where one has two, or a manifest names what is not there.
+    /// Records the owners of ranges; false if a range has two, or a manifest names a missing range.
     async fn assign_owners(&mut self, index: &ObjectIndex) -> Result<bool> {
         let mut is_sound = true;
         let claim = |manifest: &ObjectManifest| {
@@ -112,24 +114,26 @@ impl Ranges {
         Ok(true)
     }
 
-    /// Returns where the ranges of the chunk at a place begin and end.
+    /// Returns the start and end of the ranges of the chunk at a place.
     fn ranges_of_chunk(&self, place: usize) -> Option<(usize, usize)> {
         Some((*self.firsts.get(place)?, *self.firsts.get(place + 1)?))
     }
 
-    /// Returns how many vertices each object has; `None` where some are of none. `ids` are those of the rows of the index.
+    /// Returns the number of vertices of each object; `None` where some belong to no object. `ids`
+    /// are the ids of the index rows.
     fn count_vertices(&self, ids: &RowIds) -> Option<Sizes> {
         let mut sizes = Sizes::new();
         for (owner, [_, count]) in self.owners.iter().zip(&self.ranges).filter(|(_, [_, n])| *n > 0)
         {
-            // Counts that a damaged store states may not fit: they are compared with what fits in memory.
+            // The counts of a damaged store may overflow; they are only compared with what fits in
+            // memory.
             let size = sizes.entry(ids.get(usize_from_u32(*owner))?).or_default();
             *size = size.saturating_add(*count);
         }
         Some(sizes)
     }
 
-    /// Returns whether each chunk holds one of these objects.
+    /// Returns for each chunk whether it holds one of these objects.
     fn find_chunks(&self, objects: &BTreeSet<i64>, ids: &RowIds) -> Vec<bool> {
         let is_one =
             |owner: &u32| ids.get(usize_from_u32(*owner)).is_some_and(|id| objects.contains(&id));
@@ -138,7 +142,8 @@ impl Ranges {
         owners.map(|chunk_owners| chunk_owners.iter().any(is_one)).collect()
     }
 
-    /// Returns whether a record of a link joins two objects; of those in or between chunks that are `near`.
+    /// Returns whether a link joins two objects; if `near` is given, only links in or between those
+    /// chunks are checked.
     async fn are_joined(&self, level: &LevelReader, near: Option<&[bool]>) -> Result<bool> {
         let Some(family) = level.links(Delta::SAME).await? else { return Ok(false) };
         let is_near = |key: &ChunkKey| {
@@ -191,5 +196,5 @@ impl Ranges {
 const NO_OWNER: u32 = u32::MAX;
 /// Chunks whose fragment indexes are read at once.
 const INDEX_BATCH_CHUNKS: usize = 4096;
-/// Cells of links that are read at once.
+/// Link cells that are read at once.
 const LINK_BATCH_CELLS: usize = 256;

@@ -1,14 +1,14 @@
-//! Errors between a level and a coarser one.
+//! Errors of building coarser levels.
 //!
-//! What the store, the level or the writer has to say is passed on as it is; of our own there is only a
-//! setting that means nothing, and a store that cannot have such levels.
+//! Errors of the store, a level or the writer are passed on unchanged. The only errors of this
+//! crate are invalid settings, stores that cannot have such levels, and inconsistencies.
 
 use std::fmt::Display;
 
 use zvf_error::Error;
 use zvf_format::Class;
 
-/// Returns the error for a setting that means nothing, or nothing for this store.
+/// Returns the error for a setting that is invalid, in general or for this store.
 pub(crate) fn setting_error(
     what: &'static str,
     expected: impl Display,
@@ -26,7 +26,7 @@ pub(crate) fn unsupported_error(
     Error::new(Class::Unsupported, what, expected, found).with_op("write")
 }
 
-/// Returns the error for numbers that the steps of a build gave each other and that do not go together: a fault of this
+/// Returns the error for contradictory numbers from different steps of a build: a bug in this
 /// program, found before anything is published.
 pub(crate) fn inconsistent_error(
     what: &'static str,

@@ -1,9 +1,10 @@
-//! Groups of objects, of one level or of several that add to each other.
+//! Groups of objects, of one level or of several additive ones.
 //!
-//! Of levels that add to each other, each has all groups, with the members that are at that level. So the
-//! groups of all are those of each, and their members together.
+//! Each additive level has all groups, with the members at that level. So the groups of the pyramid
+//! are those of any level, each with its members of all levels.
 //!
-//! A range may name more ids than memory holds: it stays one, or only its members that are kept are written out.
+//! A range may name more ids than fit in memory: it stays a range, or only its kept members are
+//! written out.
 
 use zvf_error::{Error, Result};
 use zvf_model::{Field, LevelReader, Members, ObjectId};
@@ -12,13 +13,13 @@ use zvf_write::Writer;
 use crate::carry::Objects;
 use crate::error::unsupported_error;
 
-/// A group: its name, and who is in it.
+/// A group: its name and members.
 pub(crate) type Group = (Option<String>, Members);
 
-/// A group of several levels: its name, and who is in it at each of those that have groups.
+/// A group of several levels: its name, and its members at each level that has groups.
 pub(crate) type SpreadGroup = (Option<String>, Vec<Members>);
 
-/// Reads the groups of a level, as they are stored; `None` where it has none.
+/// Reads the groups of a level as they are stored; `None` where it has none.
 pub(crate) async fn read_level_groups(level: &LevelReader) -> Result<Option<Vec<Group>>> {
     let Some(groups) = level.groups().await? else { return Ok(None) };
     if groups.len() > MAX_GROUPS {
@@ -74,7 +75,7 @@ pub(crate) async fn fields(levels: &[LevelReader]) -> Result<Vec<Field>> {
     Ok(all)
 }
 
-/// Gives `writer` the groups of `levels`: those of objects of all kinds, with the members that are kept.
+/// Writes the groups of `levels` to `writer`, for objects of all kinds, with the kept members.
 pub(crate) async fn carry(
     levels: &[LevelReader],
     kinds: &[&Objects],
@@ -94,7 +95,7 @@ pub(crate) async fn carry(
     Ok(())
 }
 
-/// Returns the members of a group that are kept, under their new ids.
+/// Returns the kept members of a group, under their new ids.
 fn filter_kept(members: &[Members], kinds: &[&Objects]) -> Members {
     let kept: Vec<&[i64]> = kinds.iter().map(|kind| kind.kept_ids()).collect();
     let ids = ids_of(members, &kept).into_iter();
@@ -102,8 +103,8 @@ fn filter_kept(members: &[Members], kinds: &[&Objects]) -> Members {
     Members::Ids(ids.filter_map(new).collect())
 }
 
-/// Returns the ids of members, ascending where they are those of several levels. Of a range these are only ids in the lists
-/// `kept`, each of which ascends.
+/// Returns the ids of members, sorted if they come from several levels. A range gives only ids in
+/// the lists `kept`, each of which is sorted.
 pub(crate) fn ids_of(members: &[Members], kept: &[&[i64]]) -> Vec<i64> {
     let mut all = Vec::new();
     for level_members in members {
@@ -113,7 +114,7 @@ pub(crate) fn ids_of(members: &[Members], kept: &[&[i64]]) -> Vec<i64> {
                 let mut found = Vec::new();
                 for ids in kept {
                     let place = |bound: &i64| ids.partition_point(|id| id < bound);
-                    // A range that does not ascend has none.
+                    // A descending range is empty.
                     let in_range = ids.get(place(start)..place(stop)).unwrap_or_default();
                     found.extend_from_slice(in_range);
                 }
@@ -140,7 +141,7 @@ fn refuse_mismatch(what: &'static str, found: &str) -> Error {
 
 /// Groups whose members are read at once.
 const GROUP_BATCH: usize = 65_536;
-/// A level has no more objects either.
+/// Equal to the limit for the objects of a level.
 const MAX_GROUPS: u64 = 1 << 27;
 
 #[cfg(test)]

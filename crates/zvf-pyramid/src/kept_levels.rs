@@ -1,4 +1,5 @@
-//! Levels that are made one by one, by processes that may be killed, and put into the store in the end.
+//! Builds levels one at a time, in processes that may be killed, and puts them into the store at
+//! the end.
 //!
 //! ```text
 //! build_level          one level, of the store and the finer levels that were kept  -> a folder
@@ -6,11 +7,13 @@
 //! build_in_folder      the same, for a store that cannot be replaced in one step     -> a folder, for a commit
 //! ```
 //!
-//! All go through the loop that [`build`](crate::build) goes through: the first ends after its level, and publishes nothing.
-//! A kept level is what a build saves as its checkpoint, so what comes out has the same bytes.
+//! All of them run the same loop as [`build`](crate::build): building a kept level ends after that
+//! level and publishes nothing. A kept level is what a build saves as its checkpoint, so the result
+//! has the same bytes.
 //!
-//! Levels that are built beside the store are in a *scratch store*: a store in a folder of this machine that has the documents of
-//! level 0 and none of its cells. Level 0 is read where it is, also on an object store.
+//! Levels that are built outside the store are in a *scratch store*: a store in a local folder that
+//! has the documents of level 0 and none of its cells. Level 0 is read where it is, which may be an
+//! object store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,7 @@ use crate::report::{EventReporter, LevelReport, PyramidEvent};
 use crate::{Options, build, levels};
 
 impl KeptLevel {
-    /// Returns whether what the folder holds is what was made, byte for byte.
+    /// Returns whether the folder still holds the level exactly as it was built.
     ///
     /// # Errors
     ///
@@ -37,8 +40,8 @@ impl KeptLevel {
         checkpoint.is_sound(self.level).map_err(Error::scratch)
     }
 
-    /// Returns whether the store at `address` holds what was made: every file of it but documents, which name what came
-    /// later.
+    /// Returns whether the store at `address` holds this level: every file of it except documents,
+    /// which later levels change.
     ///
     /// # Errors
     ///
@@ -49,7 +52,8 @@ impl KeptLevel {
         checkpoint.is_in(self.level, store).map_err(Error::scratch)
     }
 
-    /// Copies it, for a build of its own: files that get second names are not those that others read meanwhile.
+    /// Copies the level for another build: hard links would change files that other processes are
+    /// reading.
     fn copy_to(&self, folder: &Path) -> std::io::Result<Self> {
         let name = self.level.to_string();
         fs::create_dir_all(folder)?;
@@ -67,13 +71,15 @@ impl KeptLevel {
     }
 }
 
-/// Makes level `level` of a store and keeps it in `folder`, which no other process uses, as it would be made between
-/// all others. `finer` are the levels below it; those that are missing are made as well, and let go of. `None` when the
-/// store gets no such level. The store stays as it is.
+/// Builds level `level` of a store and keeps it in `folder`, which no other process uses; the
+/// result is the same as in a build of all levels. `finer` are the levels below it; missing ones
+/// are built as well and discarded. `None` when the store gets no such level. The store is not
+/// changed.
 ///
 /// # Errors
 ///
-/// As [`build`](crate::build), and when levels would be additive: these are not made one by one.
+/// Like [`build`](crate::build), and when levels would be additive: those are not built one at a
+/// time.
 #[boxed]
 pub async fn build_level(
     (store, folder): (&Store, &Path),
@@ -101,8 +107,8 @@ pub async fn build_level(
     made
 }
 
-/// As [`build_with_notices`](crate::build_with_notices), with levels that [`build_level`] kept. What is needed meanwhile goes
-/// to `folder`, which no other process uses, and is removed with it.
+/// Like [`build_with_notices`](crate::build_with_notices), with levels that [`build_level`] kept.
+/// Scratch files go to `folder`, which no other process uses, and are removed with it.
 ///
 /// # Errors
 ///
@@ -124,19 +130,20 @@ pub async fn build_with_levels(
         &mut EventReporter::new(&mut on_event),
     )
     .await;
-    // What cannot be removed goes with the folders of the levels.
+    // Files that cannot be removed go with the folders of the levels.
     drop(fs::remove_dir_all(folder));
     made
 }
 
-/// Makes the coarser levels of a store that cannot be replaced in one step, such as one on an object store, and returns a folder
-/// below `folder`, which no other process uses, with what a commit has to put into the store: the root document, all levels, and
-/// level 0 without its cells, but with its links to other levels. What [`belongs_to_levels`] and is not there is to be
-/// removed from the store. Levels in `kept` were made by [`build_level`].
+/// Builds the coarser levels of a store that cannot be replaced in one step, such as one on an
+/// object store, and returns a folder below `folder`, which no other process uses, with everything
+/// a commit must put into the store: the root document, all levels, and level 0 without its cells
+/// but with its links to other levels. Objects of the store that match [`belongs_to_levels`] and
+/// are not in the folder must be removed. Levels in `kept` were built by [`build_level`].
 ///
 /// # Errors
 ///
-/// As [`build`](crate::build), and when levels would be additive.
+/// Like [`build`](crate::build), and when levels would be additive.
 pub async fn build_in_folder(
     (store, folder): (&Store, &Path),
     options: &Options,
@@ -177,8 +184,8 @@ async fn build_in_scratch_store(
     made
 }
 
-/// Returns whether the object at `path` of a store is of its coarser levels, or of links of level 0 to them: it goes when
-/// they are built again.
+/// Returns whether the object at `path` of a store belongs to its coarser levels, or to links from
+/// level 0 to them: it is replaced when they are rebuilt.
 ///
 /// ```
 /// use zvf_pyramid::belongs_to_levels;
@@ -191,7 +198,7 @@ pub fn belongs_to_levels(path: &str) -> bool {
     Key::root().join(path).is_ok_and(|key| levels::is_replaced(&key))
 }
 
-/// Refuses a store whose levels cannot be made one by one.
+/// Refuses a store whose levels cannot be built one at a time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -209,7 +216,7 @@ pub fn belongs_to_levels(path: &str) -> bool {
 ///
 /// # Errors
 ///
-/// When levels add to each other, or would, or the store is one that cannot get levels.
+/// When its levels are or would be additive, or when the store cannot have levels.
 #[boxed]
 pub async fn check_divisible(store: &Store, options: &Options) -> Result<()> {
     levels::check_version(store)?;
@@ -225,15 +232,15 @@ pub async fn check_divisible(store: &Store, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A store in which levels are built and which is never published: it has the documents of level 0, which say how cells of
-/// all levels are stored, and no cells of level 0.
+/// A store in which levels are built and which is never published: it has the documents of level 0,
+/// which define how cells of all levels are stored, and no cells of level 0.
 struct ScratchStore {
     build: Build,
     copies: PathBuf, // a folder of files that are linked into it
 }
 
 impl ScratchStore {
-    /// Begins the scratch store for `store` below `folder`.
+    /// Starts the scratch store for `store` below `folder`.
     async fn begin(store: &Store, folder: &Path, how: &BuildOptions) -> Result<Self> {
         fs::create_dir_all(folder).map_err(Error::scratch)?;
         let name = folder.join(NAME);
@@ -256,8 +263,8 @@ impl ScratchStore {
         }
     }
 
-    /// Copies the documents of level 0. They are read through `store`, which may be on an object store:
-    /// [`Build::copy_documents`] copies those of the folder that a build adds to.
+    /// Copies the documents of level 0. They are read through `store`, which may be on an object
+    /// store: [`Build::copy_documents`] copies those of the folder that a build adds to.
     async fn describe_level_0(&self, store: &Store) -> Result<()> {
         let write = |node: &str, text: &[u8]| {
             let node = self.copies.join(node);
@@ -272,7 +279,7 @@ impl ScratchStore {
         self.build.hard_link_from(&self.copies.join("0"), "0").await
     }
 
-    /// Links what was built, with the root document, into a folder below `folder`.
+    /// Links the built levels and the root document into a folder below `folder`.
     async fn collect(
         &self,
         reports: &[LevelReport],
@@ -291,7 +298,8 @@ impl ScratchStore {
         Ok(built)
     }
 
-    /// Removes the scratch store. The first fault of a build counts; files that stay are removed with the folder.
+    /// Removes the scratch store. Only the first error of a build is reported; files that remain
+    /// are removed with the folder.
     async fn remove(self) {
         drop(self.build.abandon().await);
         drop(fs::remove_dir_all(&self.copies));

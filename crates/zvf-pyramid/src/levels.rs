@@ -1,7 +1,8 @@
-//! The store that gets levels: what of it stays, and what goes.
+//! The store that gets levels: what is kept and what is replaced.
 //!
-//! Level 0 stays, without its links to other levels; so does what belongs to no level. All other levels go:
-//! those that are built take their place in the same step, and none of another generation is left.
+//! Level 0 is kept, except its links to other levels; so is everything that belongs to no level.
+//! All other levels are removed: the new ones replace them in the same step, so levels of two
+//! builds never mix.
 
 use zvf_error::Result;
 use zvf_format::grid::{ChunkShape, Grid};
@@ -12,7 +13,7 @@ use zvf_store::{Build, BuildOptions, Key, Store};
 
 use crate::error::unsupported_error;
 
-/// Refuses a store of a version before 0.9, whose layout levels cannot be added to.
+/// Refuses a store older than 0.9, whose layout does not allow levels to be added.
 pub(crate) fn check_version(store: &Store) -> Result<()> {
     if store.family() != LayoutFamily::C {
         let expected = "0.9 or later: copy the store into a new one first";
@@ -21,7 +22,7 @@ pub(crate) fn check_version(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a store whose chunk keys have other components than the position.
+/// Refuses a store whose chunk keys have components other than the position.
 pub(crate) async fn check_keys(store: &Store) -> Result<()> {
     if store.level(0).await?.key_rank() != store.root().axes().len() {
         let (what, expected) =
@@ -31,10 +32,11 @@ pub(crate) async fn check_keys(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Refuses vertices in an order of their own where links name rows: it is unknown which vertices they mean.
+/// Refuses a reordered vertex encoding where links name rows, because it is unknown which vertices
+/// they mean.
 ///
-/// Those are Draco streams that do not keep the order. Faces between their chunks cannot be read, so that levels would have
-/// holes; and links `between_levels` cannot name their rows.
+/// These are Draco streams that do not keep the order. Faces between their chunks cannot be read,
+/// so levels would have holes, and links `between_levels` cannot name their rows.
 pub(crate) async fn check_order(level: &LevelReader, between_levels: bool) -> Result<()> {
     if level.keeps_order().await? {
         return Ok(());
@@ -57,7 +59,8 @@ pub(crate) async fn check_order(level: &LevelReader, between_levels: bool) -> Re
     Ok(())
 }
 
-/// Returns the lowest and the highest chunk of `keys` and of those that cover the bounds of the store, axis by axis.
+/// Returns the lowest and highest chunk, axis by axis, of `keys` and of the chunks that cover the
+/// bounds of the store.
 pub(crate) fn covered_chunks(
     root: &Root,
     shape: &ChunkShape,
@@ -66,7 +69,8 @@ pub(crate) fn covered_chunks(
     let [low, high] = &root.zarr_vectors.bounds;
     let grid = Grid::from_bounds(low, high, shape)?;
     let mut first = grid.origin().to_vec();
-    // A grid has a cell on each axis, and the last one has a number of 64 bits.
+    // A grid has at least one cell on each axis, and the coordinate of the last one fits in 64
+    // bits.
     let last = |(at, cells): (&i64, &u64)| at.saturating_add_unsigned(cells.saturating_sub(1));
     let mut last: Vec<i64> = first.iter().zip(grid.shape()).map(last).collect();
     for key in keys {
@@ -76,13 +80,13 @@ pub(crate) fn covered_chunks(
     Ok([first, last])
 }
 
-/// Starts the store that will replace the one at `address`, with what stays of that: level 0, and what
-/// belongs to no level.
+/// Starts the store that will replace the one at `address`, with the parts of it that are kept:
+/// level 0, and everything that belongs to no level.
 pub(crate) async fn begin(address: &str, store: &Store, options: &BuildOptions) -> Result<Build> {
     begin_with(address, store, options, is_replaced).await
 }
 
-/// Starts the same, with all levels to be written again.
+/// Does the same, with all levels to be written again.
 pub(crate) async fn begin_anew(
     address: &str,
     store: &Store,
@@ -117,13 +121,13 @@ async fn begin_with(
     Ok(build)
 }
 
-/// Publishes what was made, with every attribute declared, or lets go of it.
+/// Publishes the result with every attribute declared, or discards it.
 pub(crate) async fn publish<T>(build: Build, made: Result<(T, Root)>) -> Result<T> {
     let made = made.map(|(made, root)| (made, build.declare_attributes(&root)));
     publish_with_root(build, made).await
 }
 
-/// Publishes the same with the root as it is.
+/// Publishes the result with an unchanged root.
 pub(crate) async fn publish_with_root<T>(build: Build, made: Result<(T, Root)>) -> Result<T> {
     match made {
         Ok((made, root)) => {
@@ -131,14 +135,15 @@ pub(crate) async fn publish_with_root<T>(build: Build, made: Result<(T, Root)>) 
             Ok(made)
         }
         Err(error) => {
-            // The first fault counts; scratch that stays is removed by the next build.
+            // Only the first error is reported; remaining scratch files are removed by the next
+            // build.
             drop(build.abandon().await);
             Err(error)
         }
     }
 }
 
-/// Returns whether what is at `key` is not taken over.
+/// Returns whether the object at `key` is replaced rather than kept.
 pub(crate) fn is_replaced(key: &Key) -> bool {
     match level_of(key) {
         Some(0) => {}
@@ -155,11 +160,11 @@ pub(crate) fn is_replaced(key: &Key) -> bool {
         Some("link_attributes") => segments.nth(1),
         _ => None,
     };
-    // The document of the group of all links stays.
+    // The document of the group of all links is kept.
     delta.is_some_and(|delta| delta != "0" && delta != "zarr.json")
 }
 
-/// Returns the level that what is at `key` belongs to.
+/// Returns the level that the object at `key` belongs to.
 fn level_of(key: &Key) -> Option<u32> {
     key.segments().next()?.parse().ok()
 }

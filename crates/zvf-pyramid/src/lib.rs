@@ -1,4 +1,4 @@
-//! Coarser levels of a store, made of finer ones.
+//! Builds coarser levels of a store from finer ones.
 //!
 //! ```text
 //! options, plan, size, choose, rule           what is asked for, and the levels that follow from it

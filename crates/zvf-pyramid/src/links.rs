@@ -1,4 +1,4 @@
-//! Links from the vertices of a level to those that stand for them, and back.
+//! Links from the vertices of a level to their parents in coarser levels, and back.
 //!
 //! ```text
 //! while a level is made   running number of a coarse vertex, place of a fine one       LineageWriter
@@ -6,11 +6,12 @@
 //! when all are written    the same over several levels, and turned around              write
 //! ```
 //!
-//! A place is the place of a chunk among those of its level in the upper 32 bits and a row below. Lists of
-//! places are sorted and joined on disk where they do not fit in memory. Cells are those of the format:
-//! records of two rows, sorted by how far their chunks are from each other, scaled to the other level.
+//! A place has the index of a chunk among those of its level in the upper 32 bits and a row in the
+//! lower ones. Lists of places are sorted and joined on disk where they do not fit in memory. Cells
+//! are those of the format: records of two rows, sorted by the distance between their chunks,
+//! scaled to the other level.
 //!
-//! Not here: which vertex stands for which (`shape`).
+//! Not here: which vertex is the parent of which (`shape`).
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ use crate::options::RowsHook;
 use crate::rows::{NONE, chunk_of_place, row_of_place};
 use crate::shape::Coarsened;
 
-/// A level that takes in vertices, kind by kind, and remembers what they stand for.
+/// Writes the vertices of a level, kind by kind, and records the vertices they were built from.
 pub(crate) struct LineageWriter {
     pub(crate) writer: LevelWriter,
     kind: Kind,                       // that is taken in
@@ -59,19 +60,19 @@ impl LineageWriter {
         Self { writer, kind, parents: Vec::new(), folder, renamed: None, rows: 0, on_rows }
     }
 
-    /// Goes on with another kind.
+    /// Starts the next kind.
     pub(crate) fn begin_kind(&mut self, kind: Kind, objects: Option<&Objects>) {
         self.kind = kind;
         self.renamed = objects.filter(|objects| objects.is_renumbered()).cloned();
         self.parents.extend(self.folder.iter().map(|folder| (kind, folder.sorter())));
     }
 
-    /// Returns what takes in the kind that it is at.
+    /// Returns the writer for the current kind.
     pub(crate) fn kind_writer(&mut self) -> Result<KindWriter<'_>> {
         self.writer.writer().kind(self.kind)
     }
 
-    /// Takes what was made of vertices at `places`; gives the running number of the first.
+    /// Writes the result for the vertices at `places`; returns the running number of the first one.
     pub(crate) fn take(&mut self, made: &Coarsened, places: &[u64]) -> Result<u64> {
         self.rows += to_u64(made.vertex_map.len());
         if let Some(on_rows) = &self.on_rows {
@@ -100,8 +101,8 @@ impl LineageWriter {
         Ok(first)
     }
 
-    /// Writes the level, and returns for each kind where what it stands for is: places of fine vertices with
-    /// those of coarse ones.
+    /// Writes the level, and returns the parents for each kind: places of fine vertices with those
+    /// of coarse ones.
     pub(crate) async fn finish(
         self,
         edit_level: impl FnMut(Kind, &mut zvf_metadata::LevelDoc),
@@ -114,7 +115,7 @@ impl LineageWriter {
         let mut record_location = |kind, number, chunk: u32, row: u32| {
             let sorter = placed.iter_mut().find(|(other, _)| *other == kind);
             let place = u64::from(chunk) << 32 | u64::from(row);
-            // A kind that was never turned to has no vertices.
+            // A kind that was never started has no vertices.
             sorter.map_or(Ok(()), |(_, sorter)| sorter.push(number, place))
         };
         let report = self.writer.finish_placed(edit_level, &mut record_location).await?;
@@ -131,7 +132,7 @@ impl LineageWriter {
     }
 }
 
-/// Returns the batch with the ids that its objects have at the level that is made.
+/// Returns the batch with the ids that its objects have at the new level.
 fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch> {
     let new = |id: ObjectId| ObjectId(objects.new_id(id.0));
     let mut renamed = batch.clone();
@@ -146,8 +147,9 @@ fn with_new_ids(batch: &Batch, objects: &Objects) -> Result<Batch> {
     Ok(renamed)
 }
 
-/// Writes the links between all levels of `store`; `steps` says of each level and kind what stands for its
-/// vertices in the next one. The chunks of level 0 are those of `finest`: a build may hold none of its cells.
+/// Writes the links between all levels of `store`; `steps` gives the parents of each level and kind
+/// in the next level. The chunks of level 0 are those of `finest`: a build may hold none of its
+/// cells.
 pub(crate) async fn write(
     (finest, store): (&Store, &Store),
     build: &Build,
@@ -185,7 +187,8 @@ async fn write_kind(
     cross_level: CrossLevelOptions,
     folder: &SpillFolder,
 ) -> Result<()> {
-    // What stands for the vertices of each level so many levels up; one level fewer each time.
+    // The ancestors of the vertices of each level, one level higher in each round and for one level
+    // less.
     let mut ways: Vec<Option<Pairs>> = Vec::new();
     for gap in cross_level.gaps(steps.len()) {
         let mut next = Vec::new();
@@ -249,7 +252,7 @@ async fn write_family(
     build.group(&path, &GroupDoc::new(family.to_attributes())).await
 }
 
-/// The cells of a family, being filled chunk by chunk.
+/// The cells of a family, filled chunk by chunk.
 struct Cells<'a> {
     build: &'a Build,
     path: &'a str,
@@ -300,7 +303,7 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// Adds a link; those of one chunk come together.
+    /// Adds a link; the links of one chunk are consecutive.
     fn push(&mut self, from: u64, to: u64) -> Result<()> {
         let chunk = chunk_of_place(from);
         if chunk != self.chunk {
@@ -314,7 +317,7 @@ impl<'a> Cells<'a> {
         Ok(())
     }
 
-    /// Puts the cells of a chunk where their offsets say.
+    /// Assigns the cells of a chunk to the arrays of their offsets.
     fn end_chunk(&mut self) -> Result<()> {
         let mut targets: Vec<(u32, Vec<u8>)> = self.rows.drain().collect();
         if targets.is_empty() {
@@ -349,7 +352,7 @@ impl<'a> Cells<'a> {
         let [low, high] = self.ends.clone();
         let plan = CellPlan {
             attributes: attributes.to_attributes(),
-            // Rows follow each other closely: what is stored is a small part of what is there.
+            // Consecutive rows differ little, so cells compress well even at the lowest level.
             codecs: CodecPipeline::zstd(1),
             ..CellPlan::new(low, high)
         };
@@ -361,7 +364,7 @@ impl<'a> Cells<'a> {
         low.len()
     }
 
-    /// Writes the cells that wait.
+    /// Writes the buffered cells.
     fn write_waiting(&mut self) -> Result<()> {
         let sinks = &self.sinks;
         let put = |(offset, key, rows): (Vec<i64>, ChunkKey, Vec<u8>)| {
@@ -376,7 +379,7 @@ impl<'a> Cells<'a> {
         std::mem::take(&mut self.waiting).into_par_iter().try_for_each(put)
     }
 
-    /// Writes what is left; gives the number of links that were written.
+    /// Writes the rest; returns the number of links written.
     async fn finish(mut self) -> Result<u64> {
         self.end_chunk()?;
         self.write_waiting()?;
@@ -388,7 +391,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Returns how far a chunk is from another one.
+/// Returns the offset from one chunk to another.
 pub(crate) fn offset_from(anchor: &ChunkKey, chunk: &ChunkKey) -> Result<Vec<i64>> {
     let apart = chunk.components().iter().zip(anchor.components());
     let offset: Option<Vec<i64>> = apart.map(|(to, from)| to.checked_sub(*from)).collect();
@@ -398,7 +401,7 @@ pub(crate) fn offset_from(anchor: &ChunkKey, chunk: &ChunkKey) -> Result<Vec<i64
     })
 }
 
-/// Refuses two counts of the same thing that differ.
+/// Fails if two counts of the same thing differ.
 fn check_same<T: PartialEq + std::fmt::Display>(
     what: &'static str,
     expected: T,
@@ -410,7 +413,8 @@ fn check_same<T: PartialEq + std::fmt::Display>(
     Err(inconsistent_error(what, expected, found))
 }
 
-/// Returns by how many levels links between `levels` levels go up at most, as the root says it.
+/// Returns the largest level distance of links in a store with `levels` levels, as the root states
+/// it.
 pub(crate) fn depth(cross_level: CrossLevelOptions, levels: usize) -> i64 {
     if cross_level.depth < 0 {
         -1
@@ -424,7 +428,7 @@ const LINK_BYTES: usize = 16;
 /// Bytes of a number, and numbers of a row.
 const ROW_BYTES: u8 = 8;
 const ROWS_PER_LINK: u32 = 2;
-/// Bytes of cells that wait to be written together.
+/// Bytes of buffered cells that are written together.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 
 #[cfg(test)]

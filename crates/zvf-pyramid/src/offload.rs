@@ -1,8 +1,9 @@
-//! Long computations on a thread of their own, so that the task that polls the build can still drop it.
+//! Runs long computations on a separate thread, so that the task that polls the build can still
+//! drop it.
 //!
-//! A build is a future, and it is cancelled by dropping it. What computes for seconds inside `poll` cannot
-//! be dropped. Here the computation runs beside the future; dropping that sets a flag, which the
-//! computation looks at.
+//! A build is a future, and dropping it cancels the build. A future that computes for seconds
+//! inside `poll` cannot be dropped. Here the computation runs beside the future; dropping the
+//! future sets a flag, which the computation checks.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,7 +18,7 @@ use zvf_error::{Error, Result};
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Returns whether it should end.
+    /// Returns whether the computation should end.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -29,7 +30,7 @@ impl Drop for Guard {
     }
 }
 
-/// Sets the flag when the future goes.
+/// Sets the flag when the future is dropped.
 struct Guard(Stop);
 
 /// What the thread and the future share.
@@ -38,11 +39,11 @@ struct Shared<T> {
     waker: Option<Waker>,
 }
 
-/// Runs `compute` on a thread of its own and waits for what it gives.
+/// Runs `compute` on a separate thread and waits for the result.
 ///
 /// # Errors
 ///
-/// When there is no thread, and as `compute`.
+/// When no thread can be started, and as `compute`.
 pub(crate) async fn offload<T: Send + 'static>(
     compute: impl FnOnce(&Stop) -> Result<T> + Send + 'static,
 ) -> Result<T> {

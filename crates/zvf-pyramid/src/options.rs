@@ -1,4 +1,4 @@
-//! What is asked for: how levels are made, how many, and what becomes of objects and attributes.
+//! The options of a build: how levels are built, how many, and how objects and attributes change.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,10 +15,10 @@ use crate::Aggregation;
 use crate::error::setting_error;
 use crate::size::Size;
 
-/// How levels are made.
+/// How levels are built.
 ///
-/// Everything has a default that fits the data: the method follows from the kind of geometry, sizes from how
-/// far vertices are apart.
+/// Every option has a default that fits the data: the method follows from the kind of geometry, and
+/// sizes from the spacing of vertices.
 ///
 /// ```
 /// use zvf_pyramid::{Method, Options};
@@ -29,60 +29,62 @@ use crate::size::Size;
 /// # Ok::<(), zvf_error::Error>(())
 /// ```
 ///
-/// Serialized, they are all that the levels depend on: two builds of one store with the same text make the same levels.
+/// The levels depend on nothing but the store and these options in serialized form: two builds of
+/// one store with the same text produce the same levels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// How geometry becomes coarser; by its kind without.
+    /// How geometry is coarsened; by default, according to its kind.
     pub method: Option<Method>,
-    /// Of level 1, in world units: the edge of a cell whose vertices become one, or how far a line may lie
-    /// from where it was. Measured without.
+    /// The size for level 1, in world units: the edge of a cell whose vertices are merged, or how
+    /// far a line may lie from the original. Measured by default.
     pub size: Option<f64>,
-    /// How much larger that is with each level; 4 for tolerances and 2 for cells without. The steps of a
-    /// smooth line that stays within four times as much are twice as long.
+    /// The factor by which the size grows per level; by default 4 for tolerances and 2 for cells.
+    /// On a smooth line, four times the tolerance allows segments twice as long.
     pub growth: Option<f64>,
-    /// Of subsets, decimation and collapse: the share of points, vertices or faces that each level keeps.
-    /// An eighth of points, half of the vertices of a chain, a quarter of faces without.
+    /// For subsets, decimation and collapse: the share of points, vertices or faces that each level
+    /// keeps. By default an eighth of points, half of the vertices of a chain, a quarter of faces.
     pub keep: Option<f64>,
-    /// How many objects of a level there are to each that the next one keeps.
+    /// How many objects of a level there are for each one that the next level keeps.
     pub sparsity: f64,
-    /// What is asked for one of several kinds of geometry. Of the rest, each kind takes what means something
-    /// for it.
+    /// Options for single kinds of geometry, where there are several. The other options apply to
+    /// each kind that can use them.
     pub kinds: Vec<(Kind, KindOptions)>,
     /// Which objects are kept.
     pub strategy: Strategy,
-    /// What random choices start from.
+    /// The seed of random choices.
     pub seed: u64,
     /// How many chunks of a level one chunk of the next covers on each axis.
     pub chunk_scale: u32,
-    /// How many levels to build; without, as many as it takes to come down to `until`.
+    /// How many levels to build; by default, as many as are needed to get down to `until`.
     pub levels: Option<u32>,
-    /// Vertices that the coarsest level may have, where the number of levels is not given.
+    /// The largest number of vertices of the coarsest level, if the number of levels is not given.
     pub until: u64,
-    /// Bytes that the coarsest level may take, where that is what counts rather than `until`.
+    /// The largest size of the coarsest level in bytes, as a limit instead of `until`.
     pub until_bytes: Option<u64>,
-    /// Whether a level is built that has as many vertices as the one below: for a part of a store, of which the
-    /// whole has fewer.
+    /// Whether a level is built even if it has as many vertices as the one below: for a part of a
+    /// store whose whole level has fewer.
     pub equal_levels: bool,
-    /// Of skeletons that are simplified: branches at the ends that are shorter than this go first.
+    /// For simplified skeletons: terminal branches shorter than this are removed first.
     pub prune: Option<f64>,
-    /// Whether the objects of a level are numbered anew, from 0 on, instead of keeping ids and rows. What
-    /// they were at level 0 is then an attribute of theirs, `source_id`.
+    /// Whether the objects of a level are renumbered from 0 instead of keeping ids and rows. Their
+    /// ids at level 0 are then in the attribute `source_id`.
     pub renumber: bool,
-    /// Whether each level holds only what coarser ones do not, so that everything is stored once. Level 0
-    /// is then written again; what a level shows is its own and what the coarser ones have.
+    /// Whether levels are additive: each holds only what coarser levels do not, so that everything
+    /// is stored once. Level 0 is then rewritten; a level shows its own content and that of the
+    /// coarser ones.
     pub additive: bool,
-    /// Which links there are between vertices and those that stand for them.
+    /// Which links between vertices and their parents are stored.
     #[serde(serialize_with = "serialize_links", deserialize_with = "deserialize_links")]
     pub links: CrossLevelStorage,
-    /// By how many levels these go up and down; -1 for all, 0 for none.
+    /// The largest level distance of these links; -1 for all, 0 for none.
     pub depth: i64,
-    /// What becomes of attributes, by name.
+    /// Aggregation rules for attributes, by name.
     pub rules: Vec<(String, Aggregation)>,
-    /// About how many bytes may be held: half of them for the part of a level that is being made, a quarter for
-    /// reading the level below, a quarter for what is not written yet.
+    /// The approximate memory limit in bytes: half for the part of a level that is being built, a
+    /// quarter for reading the level below, a quarter for unwritten output.
     pub memory: u64,
-    /// What is called while a level is made; it changes nothing of the result.
+    /// A hook that is called while a level is built; it does not affect the result.
     #[serde(skip)]
     pub on_rows: Option<RowsHook>,
 }
@@ -97,7 +99,7 @@ fn serialize_links<S: Serializer>(links: &CrossLevelStorage, to: S) -> Result<S:
     to.serialize_str(Token::from(*links).as_str())
 }
 
-/// What is called with the number of vertices that were read so far of the level below.
+/// A hook that receives the number of vertices read so far from the level below.
 ///
 /// ```
 /// use zvf_pyramid::{Options, RowsHook};
@@ -109,7 +111,7 @@ fn serialize_links<S: Serializer>(links: &CrossLevelStorage, to: S) -> Result<S:
 pub struct RowsHook(Arc<dyn Fn(u64) + Send + Sync>);
 
 impl RowsHook {
-    /// Returns a hook that calls `on_rows`, on the thread that makes the level.
+    /// Returns a hook that calls `on_rows` on the thread that builds the level.
     #[must_use]
     pub fn new(on_rows: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self(Arc::new(on_rows))
@@ -161,24 +163,24 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns bytes for the part of a level that is being made.
+    /// Returns the memory for the part of a level that is being built.
     pub(crate) const fn working_bytes(&self) -> u64 {
         self.memory / 2
     }
 
-    /// Returns bytes for what is made and not written yet.
+    /// Returns the memory for output that is not written yet.
     pub(crate) const fn writing_bytes(&self) -> u64 {
         self.memory / 4
     }
 
-    /// Returns how a level is opened to be read: a quarter of the memory is for that. Less than a cell or two would only
-    /// refuse stores.
+    /// Returns the options for opening a level, with a quarter of the memory. Less than a cell or
+    /// two would only cause errors.
     pub(crate) fn opening(&self) -> OpenOptions {
         self.limit_reading(OpenOptions::default())
     }
 
-    /// Returns the options of a store that levels are made of, with the part of [`memory`](Self::memory) that reading may
-    /// take.
+    /// Returns the options for opening a source store, with the share of [`memory`](Self::memory)
+    /// for reading.
     ///
     /// ```
     /// use zvf_pyramid::Options;
@@ -192,10 +194,10 @@ impl Options {
         OpenOptions { budget_bytes: budget, cache_bytes: budget / 4, ..usual }
     }
 
-    /// Returns what they come to for each of the kinds of a store.
+    /// Returns the options for each of the kinds of a store.
     ///
-    /// Settings of a kind must fit it; settings of all must fit one of them, and is nothing to those
-    /// that it does not fit.
+    /// Options for one kind must fit it; general options must fit at least one kind, and are
+    /// ignored for the others.
     pub(crate) fn kind_options(&self, kinds: &[Kind]) -> Result<Vec<Self>> {
         self.check()?;
         if let Some((kind, _)) = self.kinds.iter().find(|(kind, _)| !kinds.contains(kind)) {
@@ -224,7 +226,7 @@ impl Options {
         Ok(kind_options)
     }
 
-    /// Returns the same for a store of one kind: its settings are those of all.
+    /// Returns the options for a store of one kind: those for the kind become general ones.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let settings = self.settings_of(kind);
         Self {
@@ -237,14 +239,14 @@ impl Options {
         }
     }
 
-    /// Returns the settings of one kind.
+    /// Returns the options for one kind.
     pub(crate) fn settings_of(&self, kind: Kind) -> KindOptions {
         let settings =
             self.kinds.iter().filter(|(other, _)| *other == kind).map(|(_, settings)| settings);
         settings.fold(KindOptions::default(), KindOptions::merge_defaults)
     }
 
-    /// Returns what they come to for one kind.
+    /// Returns these options with those for one kind applied.
     fn for_kind(&self, kind: Kind) -> Self {
         let settings = self.settings_of(kind);
         let method = settings.method.or(self.method.filter(|method| method.fits(kind)));
@@ -261,7 +263,7 @@ impl Options {
         }
     }
 
-    /// Returns whether a level is wanted above one that is so large.
+    /// Returns whether another level is needed above one of this size.
     pub(crate) fn needs_level_above(&self, level: u32, below: Size) -> bool {
         below.vertices > 0
             && match (self.levels, self.until_bytes) {
@@ -271,7 +273,7 @@ impl Options {
             }
     }
 
-    /// Refuses settings that mean nothing for this kind; gives its method.
+    /// Refuses options that are invalid for this kind; returns its method.
     fn check_kind(&self, kind: Kind) -> Result<Method> {
         self.check()?;
         let method = self.method.unwrap_or(Method::default_for(kind));
@@ -287,7 +289,7 @@ impl Options {
         Ok(method)
     }
 
-    /// Refuses values that mean nothing.
+    /// Refuses invalid values.
     fn check(&self) -> Result<()> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         if let Some(size) = self.size.filter(|size| !positive(*size)) {
@@ -317,12 +319,12 @@ impl Options {
         Ok(())
     }
 
-    /// Returns how much larger cells or tolerances are with each level.
+    /// Returns the factor by which cells or tolerances grow per level.
     pub(crate) fn growth(&self, method: Method) -> f64 {
         self.growth.unwrap_or(if method == Method::Simplify { 4.0 } else { 2.0 })
     }
 
-    /// Returns what each level keeps of what a method thins by shares.
+    /// Returns the share that each level keeps with a method that thins by shares.
     pub(crate) fn share(&self, method: Method) -> f64 {
         self.keep.unwrap_or(match method {
             Method::Subset => 0.125,
@@ -332,7 +334,7 @@ impl Options {
     }
 }
 
-/// What is asked for one kind, in place of what is asked for all.
+/// Options for one kind, which override the general ones.
 ///
 /// ```
 /// use zvf_model::Kind;
@@ -345,18 +347,18 @@ impl Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindOptions {
-    /// As [`Options::method`].
+    /// Like [`Options::method`].
     pub method: Option<Method>,
-    /// As [`Options::size`].
+    /// Like [`Options::size`].
     pub size: Option<f64>,
-    /// As [`Options::keep`].
+    /// Like [`Options::keep`].
     pub keep: Option<f64>,
-    /// As [`Options::sparsity`].
+    /// Like [`Options::sparsity`].
     pub sparsity: Option<f64>,
 }
 
 impl KindOptions {
-    /// Returns these, and of others what these do not say.
+    /// Returns these options, completed by `other`.
     fn merge_defaults(self, other: &Self) -> Self {
         Self {
             method: self.method.or(other.method),
@@ -367,22 +369,23 @@ impl KindOptions {
     }
 }
 
-/// How geometry becomes coarser.
+/// How geometry is coarsened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Method {
-    /// Vertices of a cell become one: all points of an object, or what is connected of graphs, skeletons
-    /// and meshes.
+    /// Merges the vertices of each cell: all points of an object, or connected vertices of graphs,
+    /// skeletons and meshes.
     Cluster,
-    /// A random part of the points, nested.
+    /// Keeps a random subset of the points; subsets are nested.
     Subset,
-    /// Vertices go where the line stays within a tolerance; of skeletons roots, forks and tips stay.
+    /// Removes vertices as long as the line stays within a tolerance; skeletons keep roots, forks
+    /// and tips.
     Simplify,
-    /// All but each so-manieth vertex of a chain goes.
+    /// Keeps every nth vertex of a chain.
     Decimate,
-    /// Edges of a mesh collapse where the surface changes least.
+    /// Collapses the edges of a mesh that change the surface least.
     Collapse,
-    /// Geometry stays as it is; only objects go.
+    /// Keeps geometry unchanged; only objects are dropped.
     Keep,
 }
 
@@ -419,12 +422,12 @@ impl Method {
         }
     }
 
-    /// Returns whether it goes by the edge of a cell, or by a tolerance.
+    /// Returns whether the method uses a cell size or a tolerance.
     pub(crate) const fn has_size(self) -> bool {
         matches!(self, Self::Cluster | Self::Simplify)
     }
 
-    /// Returns whether it goes by the share that stays.
+    /// Returns whether the method uses a share to keep.
     pub(crate) const fn has_share(self) -> bool {
         matches!(self, Self::Subset | Self::Decimate | Self::Collapse)
     }
@@ -485,17 +488,19 @@ pub enum Strategy {
     /// A random choice.
     #[default]
     Random,
-    /// The longest: of chains their length, of others that of their edges, of points how many.
+    /// The longest: by the length of chains, the total edge length of other kinds, the number of
+    /// points.
     Length,
-    /// Those with the largest values of this attribute of objects.
+    /// Those with the largest values of this object attribute.
     Largest(String),
-    /// Those with the smallest.
+    /// Those with the smallest values.
     Smallest(String),
-    /// First one for each bin of the level, by one of its vertices, then by how many a bin has.
+    /// First one for each bin of the level, by one of their vertices, then in proportion to the
+    /// size of the bin.
     Coverage,
-    /// At most one for each bin, however many that are.
+    /// At most one for each bin, whatever the total.
     Thinning,
-    /// The same share of each group, at least one of each, and of those in none.
+    /// The same share of each group and of ungrouped objects, at least one of each.
     Groups,
 }
 
@@ -543,7 +548,7 @@ impl FromStr for Strategy {
     }
 }
 
-/// Returns a setting that none of these kinds has a use for.
+/// Returns the error for a setting that none of these kinds uses.
 fn unused_setting(what: &'static str, expected: &'static str, found: &[(Kind, Method)]) -> Error {
     let words = found.iter().map(|(kind, method)| format!("{method} of {kind}"));
     setting_error(what, expected, words.collect::<Vec<_>>().join(", "))
@@ -551,11 +556,11 @@ fn unused_setting(what: &'static str, expected: &'static str, found: &[(Kind, Me
 
 const SIZED: &str = "something to cluster or simplify";
 const SHARED: &str = "something to take a subset of, decimate or collapse";
-/// Levels that are built at most where their number is not given.
+/// The largest number of levels if none is given.
 const MAX_AUTOMATIC: u32 = if MAX_LEVELS < 12 { MAX_LEVELS } else { 12 };
-/// More than so many levels are never useful: each one has chunks at least as large.
+/// More levels are never useful: the chunks of each are at least as large as those below.
 const MAX_LEVELS: u32 = 20;
-/// Bytes that reading has at least.
+/// The smallest amount of memory for reading.
 const MIN_READ_BYTES: u64 = 32 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The levels that will be built: what each is made with, from what was measured of level 0.
+//! Plans the levels to build: the settings of each, from measurements of level 0.
 //!
 //! ```text
 //! size        cells: twice the spacing of vertices for level 1; tolerances: as much as the spacing
@@ -33,7 +33,7 @@ use crate::shape::contract::sides;
 use crate::size::{Size, count_stored_bytes};
 use crate::{Method, Options};
 
-/// The levels to come.
+/// The planned levels.
 #[derive(Clone, Debug)]
 pub struct PyramidPlan {
     kinds: Vec<KindPlan>, // one or more, the first of the store first
@@ -41,7 +41,7 @@ pub struct PyramidPlan {
     all: Size,            // of level 0
 }
 
-/// The levels to come of one kind of geometry.
+/// The planned levels of one kind of geometry.
 #[derive(Clone, Debug)]
 pub(crate) struct KindPlan {
     pub(crate) kind: Kind,
@@ -58,7 +58,7 @@ pub(crate) struct KindPlan {
     bin: Vec<f64>,
 }
 
-/// One level to come; where there are several kinds, of one of them.
+/// One planned level; in a store of several kinds, of one kind.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -80,13 +80,13 @@ pub struct Step {
     pub level: u32,
     /// The kind of geometry, where there are several.
     pub kind: Option<Kind>,
-    /// How it is made.
+    /// The coarsening method.
     pub method: Method,
     /// The edge of a cell, or a tolerance, in world units, where the method has one.
     pub size: Option<f64>,
     /// The share that is kept, where the method has one.
     pub keep: Option<f64>,
-    /// How many objects of the level below there are to each that is kept.
+    /// How many objects of the level below there are for each kept one.
     pub sparsity: f64,
     /// Size of a chunk.
     #[serde(rename = "chunk_shape")]
@@ -97,16 +97,16 @@ pub struct Step {
     /// Vertices of the level below.
     #[serde(skip)]
     pub below: u64,
-    /// About how many vertices it will have: a guess from the method alone.
+    /// A rough estimate of the number of its vertices, from the method alone.
     #[serde(rename = "about_vertices")]
     pub vertices: u64,
-    /// About how many bytes it will take, likewise.
+    /// A rough estimate of its bytes.
     #[serde(rename = "about_bytes")]
     pub bytes: u64,
 }
 
-/// Returns the kinds of a level that can be read alone, the first one first. Geometries that are vertices and links
-/// alone have nothing that a level could be made of.
+/// Returns the kinds of a level that can be read separately, the main one first. Geometries of
+/// vertices and links alone give no kind that could be coarsened.
 pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)>> {
     let first = level.kinds().first().copied().unwrap_or(Kind::PointCloud);
     let mut kinds = vec![(first, level.clone())];
@@ -122,15 +122,15 @@ pub(crate) async fn kinds(level: &LevelReader) -> Result<Vec<(Kind, LevelReader)
 }
 
 impl PyramidPlan {
-    /// Returns what `options` mean for `store`.
+    /// Returns the plan that `options` give for `store`.
     ///
     /// # Errors
     ///
-    /// When a setting means nothing for this store, or level 0 cannot be read.
+    /// When a setting is invalid for this store, or level 0 cannot be read.
     #[boxed]
     pub async fn plan(store: &Store, options: &Options) -> Result<Self> {
         let reader = Reader::new(store.clone());
-        // What level 0 shows may be at several levels, where there is one kind.
+        // In a store of one kind, the geometry of level 0 may be distributed over several levels.
         let mut chain = Vec::new();
         for level in LevelReader::chain(store, LevelId(0)).await? {
             chain.push(reader.level(level.level()).await?);
@@ -172,8 +172,8 @@ impl PyramidPlan {
         Ok(Self { kinds: plans, options, all })
     }
 
-    /// Returns the steps, as far as is known before any is made: how many levels there are is then a guess, too.
-    /// Level by level, those of all kinds.
+    /// Returns the steps as far as they are known before the build: the number of levels is then an
+    /// estimate, too. Steps are sorted by level, then by kind.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let (mut steps, mut below, mut level) = (Vec::new(), self.sizes(), 1);
@@ -191,20 +191,20 @@ impl PyramidPlan {
         steps
     }
 
-    /// Returns what of level `level` is made of each kind, where the level below has so much of each; `None` when
-    /// that one is the last.
+    /// Returns the steps of level `level` for each kind, given the sizes of the level below; `None`
+    /// when that one is the last.
     pub(crate) fn level(&self, level: u32, below: &[Size]) -> Option<Vec<Step>> {
         let all = below.iter().copied().fold(Size::default(), Size::combine);
         let steps = self.kinds.iter().zip(below).map(|(kind, below)| kind.step(level, *below));
         self.options.needs_level_above(level, all).then(|| steps.collect())
     }
 
-    /// Returns those of each kind.
+    /// Returns the plans of all kinds.
     pub(crate) fn kinds(&self) -> &[KindPlan] {
         &self.kinds
     }
 
-    /// Returns what level 0 has of each kind.
+    /// Returns the size of each kind at level 0.
     pub(crate) fn sizes(&self) -> Vec<Size> {
         self.kinds.iter().map(|kind| kind.all).collect()
     }
@@ -214,7 +214,7 @@ impl PyramidPlan {
         &self.options
     }
 
-    /// Returns the same without any step.
+    /// Returns the same plan without any step.
     pub(crate) fn without_steps(self) -> Self {
         Self { options: Options { levels: Some(0), ..self.options }, ..self }
     }
@@ -264,7 +264,7 @@ impl KindPlan {
         };
         let [low, high] = &store.root().zarr_vectors.bounds;
         let longest_side = low.iter().zip(high).map(|(low, high)| high - low).fold(0.0, f64::max);
-        // Who says how many levels there are gets them, however coarse.
+        // If the caller gives the number of levels, all are built, however coarse.
         let is_measured = options.size.is_none() && options.levels.is_none();
         let max_size = match is_measured && method == Method::Simplify && longest_side > 0.0 {
             true => size.max(longest_side / 64.0),
@@ -305,12 +305,12 @@ impl KindPlan {
         self.all.vertices
     }
 
-    /// Returns the vertices of each level that has some of what level 0 shows.
+    /// Returns the vertices of each level that contributes to level 0.
     pub(crate) fn vertices_of_levels(&self) -> &[u64] {
         &self.of_levels
     }
 
-    /// Returns level `level`, where the one below is so large.
+    /// Returns the step for level `level`, given the size of the level below.
     pub(crate) fn step(&self, level: u32, below: Size) -> Step {
         let (chunk_scale, growth) = (self.options.chunk_scale, self.options.growth(self.method));
         let steps = i32::try_from(level).unwrap_or(i32::MAX); // 1 to 20
@@ -320,14 +320,14 @@ impl KindPlan {
         let share = match self.method {
             Method::Cluster if self.kind == Kind::PointCloud => growth.powi(-axes),
             Method::Cluster => 1.0 / growth,
-            // Of a smooth line; what is straight or rough goes faster.
+            // For a smooth line; straight or rough lines lose vertices faster.
             Method::Simplify => growth.sqrt().recip(),
             Method::Subset | Method::Decimate | Method::Collapse => keep,
             Method::Keep => 1.0,
         };
         let sparsity = if self.indexed { self.sparsity() } else { 1.0 };
         let size = (self.size * growth.powi(steps - 1)).min(self.max_size);
-        // Of all that level 0 has; without a sample of what the level below has.
+        // As a share of level 0; without a sample, of the level below.
         let sampled = self.sample.share_within(size).map(|share| share / sparsity.powi(steps));
         let guess = |all: u64, below: u64| match sampled {
             Some(share) => round_half_up_u64(f64_from_u64(all) * share).min(below),
@@ -348,7 +348,7 @@ impl KindPlan {
         }
     }
 
-    /// Returns level 0, as if it were made of itself.
+    /// Returns a step for level 0 as if it were built from itself.
     pub(crate) fn base_step(&self) -> Step {
         Step {
             level: 0,
@@ -365,13 +365,13 @@ impl KindPlan {
         }
     }
 
-    /// Returns what is kept of the objects: lines have nothing else that could go.
+    /// Returns the sparsity of objects; lines have nothing else to drop.
     fn sparsity(&self) -> f64 {
         let alone = self.method == Method::Keep && self.options.sparsity <= 1.0;
         if alone { 2.0 } else { self.options.sparsity }
     }
 
-    /// Returns the settings that no step changes.
+    /// Returns the settings that all steps share.
     pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
@@ -407,7 +407,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Adds chains until there are enough.
+    /// Adds chains until the sample is large enough.
     fn add(&mut self, batch: &Batch) {
         let values = floats(batch.positions());
         self.axes = usize_from_u32(batch.positions().width());
@@ -422,7 +422,7 @@ impl Sample {
         }
     }
 
-    /// Returns the share of the vertices that stay within `tolerance`; `None` where there are none.
+    /// Returns the share of vertices that remain within `tolerance`; `None` without a sample.
     fn share_within(&self, tolerance: f64) -> Option<f64> {
         let (mut all, mut kept) = (0, 0);
         for chain in &self.chains {
@@ -434,7 +434,7 @@ impl Sample {
     }
 }
 
-/// Returns how many vertices a level has: as counted, not as its document states.
+/// Returns how many vertices a level has, by counting instead of trusting its document.
 async fn count_vertices(level: &LevelReader) -> Result<u64> {
     let keys: Vec<_> = level.chunks().await?.iter().collect();
     let mut all = 0_u64;
@@ -446,7 +446,8 @@ async fn count_vertices(level: &LevelReader) -> Result<u64> {
     Ok(all)
 }
 
-/// Returns how far vertices are apart, and chains that show how many a tolerance leaves.
+/// Returns the spacing of vertices, and sample chains that show how many vertices a tolerance
+/// leaves.
 async fn measure_spacing(
     reader: &Reader,
     level: &LevelReader,
@@ -466,13 +467,13 @@ async fn measure_spacing(
     if found > 0.0 && found.is_finite() {
         return Ok((found, sample));
     }
-    // Nothing is apart: any size does.
+    // All distances are zero, so any size does.
     let sides = level.chunk_shape().sizes().iter().copied();
     Ok((sides.fold(f64::INFINITY, f64::min) / 64.0, sample))
 }
 
-/// Returns the spacing of points, at most `spacing`, which is that in a volume: on a surface they are closer. Cells of twice
-/// the spacing hold at most eight of the first points, as those of a volume do.
+/// Returns the spacing of points, at most `spacing`, which assumes a volume: points on a surface
+/// are closer. Cells of twice the result hold at most eight of the first points, as in a volume.
 async fn fit_spacing(reader: &Reader, spacing: f64) -> Result<f64> {
     let query = Query::all().at_level(LevelId(0)).of_kind(Kind::PointCloud);
     let mut batches =
@@ -490,7 +491,7 @@ async fn fit_spacing(reader: &Reader, spacing: f64) -> Result<f64> {
         sample.len() <= sample.iter().map(cell).collect::<HashSet<_>>().len() * 8
     };
     let mut smaller = (0..MAX_SPACING_STEPS).map(|step| spacing / SQRT_2.powi(step));
-    // Where nothing fits, many points lie in one place.
+    // If no size fits, many points coincide.
     Ok(smaller.find(fits).unwrap_or(spacing))
 }
 
@@ -531,11 +532,11 @@ async fn measure_mean_edge(
 
 /// Points that are sampled to measure their spacing.
 const POINT_SAMPLE_SIZE: u64 = 20_000;
-/// Spacings that are tried, each smaller than the one before by the square root of two.
+/// Spacings that are tried, each smaller than the previous one by the square root of two.
 const MAX_SPACING_STEPS: i32 = 20;
-/// Edges after which their mean is known well enough.
+/// Edges after which the mean is accurate enough.
 const EDGE_SAMPLE_SIZE: u64 = 200_000;
-/// Coordinates after which the shares of chains are known well enough.
+/// Coordinates after which the shares of chains are accurate enough.
 const SAMPLE_VALUES: usize = 60_000;
-/// Chunks that are asked about at once.
+/// Chunks that are counted in one request.
 const COUNT_BATCH_CHUNKS: usize = 4096;

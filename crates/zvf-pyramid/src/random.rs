@@ -1,4 +1,4 @@
-//! The random choice of the reference implementation, bit for bit.
+//! The random choice of the reference implementation, reproduced bit for bit.
 //!
 //! ```text
 //! seed       any whole number; here 128 bits, cut into words of 32, the lowest first
@@ -8,12 +8,13 @@
 //!            much of many
 //! ```
 //!
-//! The library behind the reference does not promise this stream for ever. The vectors below say whether
-//! it still is the same; one that differs means that the reference changed, not that data is damaged.
+//! The library behind the reference does not guarantee this stream for ever. The test vectors below
+//! check that it is still the same; a difference means that the reference changed, not that data is
+//! damaged.
 
 use zvf_format::num::{saturating_usize, to_u64};
 
-/// Numbers from one seed.
+/// A stream of random numbers from one seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     state: u128,
@@ -54,7 +55,7 @@ impl Random {
         low_half(both)
     }
 
-    /// Returns a number from 0 to `max`, both possible, each as likely.
+    /// Returns a uniformly distributed number from 0 to `max`, both included.
     pub(crate) fn number_up_to(&mut self, max: u64) -> u64 {
         match u32::try_from(max) {
             Ok(0) => 0,
@@ -87,12 +88,12 @@ impl Random {
         }
     }
 
-    /// Returns a number from 0 to `max`, as [`number_up_to`](Self::number_up_to).
+    /// Returns a number from 0 to `max`, like [`number_up_to`](Self::number_up_to).
     fn index_up_to(&mut self, max: usize) -> usize {
         saturating_usize(self.number_up_to(to_u64(max))) // fits, as `max` does
     }
 
-    /// Returns `k` of the numbers below `n`, ascending; all of them where `k` is not less.
+    /// Returns `k` of the numbers below `n`, ascending; all of them if `k` is at least `n`.
     pub(crate) fn choose(&mut self, n: usize, k: usize) -> Vec<usize> {
         if k >= n {
             return (0..n).collect();
@@ -106,7 +107,7 @@ impl Random {
         chosen
     }
 
-    /// Returns `k` of the `n` numbers, where `k` is less.
+    /// Returns `k` of the `n` numbers, where `k < n`.
     fn choose_by_shuffle(&mut self, n: usize, k: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..n).collect();
         let start = n - k;
@@ -116,7 +117,7 @@ impl Random {
         all.split_off(start)
     }
 
-    /// Returns `k` of the `n` numbers, where `k` is less.
+    /// Returns `k` of the `n` numbers, where `k < n`.
     fn choose_by_floyd(&mut self, n: usize, k: usize) -> Vec<usize> {
         let mut taken = std::collections::HashSet::new();
         for j in n - k..n {
@@ -185,7 +186,7 @@ const fn rotation(state: u128) -> u32 {
 }
 
 const PCG_MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
-/// More than so many are shuffled, when more than one in [`SHUFFLE_MAX_RATIO`] of them is wanted.
+/// A larger `n` is shuffled if more than one in [`SHUFFLE_MAX_RATIO`] of the numbers is chosen.
 const SHUFFLE_MIN_COUNT: usize = 10_000;
 const SHUFFLE_MAX_RATIO: usize = 50;
 

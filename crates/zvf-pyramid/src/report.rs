@@ -1,4 +1,4 @@
-//! What was built.
+//! The report of a build.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use zvf_model::Kind;
 use crate::size::Size;
 use crate::stale::RebuiltLevel;
 
-/// Where a build reports its events. It is no parameter of a type, so that a build is compiled once.
+/// The receiver of the events of a build. It is not a type parameter, so that the build is compiled
+/// once.
 pub(crate) struct EventReporter<'a>(&'a mut (dyn FnMut(PyramidEvent<'_>) + Send));
 
 impl<'a> EventReporter<'a> {
@@ -21,7 +22,7 @@ impl<'a> EventReporter<'a> {
     }
 }
 
-/// What a build reports while it runs.
+/// An event of a running build.
 ///
 /// ```
 /// use zvf_pyramid::{LevelReport, PyramidEvent};
@@ -32,9 +33,9 @@ impl<'a> EventReporter<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PyramidEvent<'a> {
-    /// A level is made.
+    /// A level is finished.
     Level(&'a LevelReport),
-    /// How much of a kind of it was made again, where levels follow edits.
+    /// How much of a kind of it was rebuilt, when levels follow edits.
     Rebuilt(&'a RebuiltLevel),
     /// Something that the levels alone do not show.
     Notice(PyramidNotice),
@@ -50,7 +51,7 @@ impl fmt::Display for PyramidEvent<'_> {
     }
 }
 
-/// Something that a build did and that its levels do not show.
+/// An event of a build that its levels do not show.
 ///
 /// ```
 /// let notice = zvf_pyramid::PyramidNotice::NothingShrinks { level: 2, vertices: 5 };
@@ -59,7 +60,7 @@ impl fmt::Display for PyramidEvent<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PyramidNotice {
-    /// What a killed build had saved of a level was damaged; the level was made again.
+    /// The saved progress of a killed build was damaged for a level, and the level was rebuilt.
     Discarded {
         /// The level.
         level: u32,
@@ -108,12 +109,12 @@ pub struct LevelReport {
     pub objects: u64,
     /// Edges or faces.
     pub elements: u64,
-    /// What it takes where it is stored, links to other levels not counted; 0 where it was not measured.
+    /// Its stored bytes, without links to other levels; 0 where they were not measured.
     pub bytes: u64,
-    /// How far its geometry may lie from that of level 0, in world units, where that is known: of the
-    /// objects that it has.
+    /// The largest distance between its geometry and that of level 0, in world units, if known;
+    /// only objects of this level count.
     pub error: Option<f64>,
-    /// Where there are several kinds, what the level has of each; above is what they are together.
+    /// In a store of several kinds, the report of each kind; the numbers above are totals.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "serialize_kinds")]
     pub kinds: Vec<(Kind, Self)>,
 }
@@ -123,7 +124,7 @@ fn serialize_kinds<S: Serializer>(kinds: &[(Kind, LevelReport)], to: S) -> Resul
 }
 
 impl LevelReport {
-    /// Returns the report of the kinds that a level has: one, as a rule.
+    /// Returns the report of a level from those of its kinds, usually one.
     pub(crate) fn from_kinds(level: u32, mut kinds: Vec<(Kind, Self)>) -> Self {
         if kinds.len() < 2 {
             return kinds.pop().map(|(_, report)| report).unwrap_or_default(); // there is one
@@ -156,13 +157,13 @@ impl fmt::Display for LevelReport {
 }
 
 impl LevelReport {
-    /// Returns what there is of each kind, the first one first.
+    /// Returns the report of each kind, the main one first.
     pub(crate) fn kind_reports(&self) -> impl Iterator<Item = &Self> {
         let single = self.kinds.is_empty().then_some(self);
         single.into_iter().chain(self.kinds.iter().map(|(_, report)| report))
     }
 
-    /// Returns how large it is.
+    /// Returns its size.
     pub(crate) const fn size(&self) -> Size {
         Size { vertices: self.vertices, bytes: self.bytes }
     }

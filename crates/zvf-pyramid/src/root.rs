@@ -1,13 +1,13 @@
-//! The root document, with the levels that are built in place of those there were.
+//! The root document, with the built levels instead of the old ones.
 //!
-//! What is announced is what is stored: links between levels and what goes with them are announced only where
-//! they are written.
+//! It announces only what is stored: links between levels, and the features they need, are
+//! announced only if they are written.
 
 use serde_json::json;
 use zvf_metadata::{Capability, CrossLevelStorage, Dataset, LevelDoc, Root as Document, Token};
 use zvf_store::Store;
 
-/// The root document, being made.
+/// The root document under construction.
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
     document: Document,
@@ -15,7 +15,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Returns that of `store`, without levels above the first and their metadata.
+    /// Returns the document of `store`, without levels above level 0 and their metadata.
     pub(crate) fn from_store(store: &Store) -> Self {
         let mut document = store.root().clone();
         let block = &mut document.zarr_vectors;
@@ -36,7 +36,7 @@ impl Root {
         Self { document, levels: vec![0] }
     }
 
-    /// Returns how large the bins of level 0 are.
+    /// Returns the bin size of level 0.
     pub(crate) fn base_bin(&self) -> &[f64] {
         self.document.zarr_vectors.base_bin_shape()
     }
@@ -51,7 +51,8 @@ impl Root {
         self.levels.push(number);
     }
 
-    /// Says that objects keep their rows, where there is an index, and that fragments are shared.
+    /// Announces that objects keep their rows, where there is an index, and that fragments are
+    /// shared.
     #[cfg(feature = "reference")]
     pub(crate) fn announce_objects(&mut self, indexed: bool) {
         if indexed {
@@ -60,7 +61,7 @@ impl Root {
         self.announce(Capability::SharedFragments);
     }
 
-    /// Says what a level claims of itself.
+    /// Announces what the document of a level states.
     pub(crate) fn announce_level(&mut self, level: &LevelDoc) {
         if level.preserves_object_ids {
             self.announce(Capability::PreservedObjectIds);
@@ -70,7 +71,7 @@ impl Root {
         }
     }
 
-    /// Says which links between levels there are.
+    /// Announces the links between levels.
     pub(crate) fn announce_links(&mut self, depth: i64, storage: CrossLevelStorage, any: bool) {
         if any {
             self.announce(Capability::MultiscaleLinks);
@@ -80,12 +81,12 @@ impl Root {
         block.cross_level_storage = Some(storage.into());
     }
 
-    /// Says that there are none.
+    /// Announces that there are no links.
     pub(crate) fn without_links(&mut self) {
         self.document.zarr_vectors.cross_level_storage = Some(CrossLevelStorage::None.into());
     }
 
-    /// Says that readers must know a feature.
+    /// Announces that readers must support a feature.
     pub(crate) fn require(&mut self, capability: Capability) {
         self.announce(capability);
         let required = &mut self.document.zarr_vectors.required_capabilities;
@@ -101,7 +102,7 @@ impl Root {
         }
     }
 
-    /// Returns the document as it is so far.
+    /// Returns the finished document.
     pub(crate) fn finish(mut self) -> Document {
         let nodes = self.levels.iter();
         let nodes = nodes.map(|level| json!({"type": "zv:level", "name": level.to_string()}));

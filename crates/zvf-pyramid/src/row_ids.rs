@@ -1,11 +1,12 @@
-//! Ids of objects by row: most stores number them consecutively, and then ten million of them are one run.
+//! Ids of objects by row: most stores number them consecutively, so ten million of them are one
+//! run.
 
 use zvf_format::num::to_u64;
 
-/// Ids by row, as runs of consecutive ones where that takes less memory.
+/// Ids by row, as runs of consecutive ids where that takes less memory.
 #[derive(Clone, Debug)]
 pub(crate) enum RowIds {
-    /// The first row and the first id of each run, and the number of rows.
+    /// The first row and first id of each run, and the number of rows.
     Runs {
         starts: Vec<(usize, i64)>,
         rows: usize,
@@ -49,7 +50,7 @@ impl RowIds {
                     starts.push((*rows, id));
                 }
                 *rows += 1;
-                // A run takes twice as much as an id.
+                // A run takes twice as much memory as an id.
                 if starts.len() > MIN_RUNS && starts.len() * 2 > *rows {
                     *self = Self::List(self.iter().collect());
                 }
@@ -57,7 +58,7 @@ impl RowIds {
         }
     }
 
-    /// Iterates over them by row.
+    /// Iterates over the ids by row.
     pub(crate) fn iter(&self) -> impl Iterator<Item = i64> {
         let (starts, rows, ids) = match self {
             Self::Runs { starts, rows } => (starts.as_slice(), *rows, &[][..]),
@@ -65,7 +66,7 @@ impl RowIds {
         };
         let ends = starts.iter().skip(1).map(|(first, _)| *first).chain([rows]);
         let runs = starts.iter().zip(ends);
-        // The last id of a run may be the largest that there is.
+        // The last id of a run may be the largest possible one.
         let runs = runs.flat_map(|((first, id), end)| (*id..=i64::MAX).take(end - first));
         runs.chain(ids.iter().copied())
     }
@@ -77,7 +78,7 @@ impl Extend<i64> for RowIds {
     }
 }
 
-/// So few runs stay runs.
+/// Up to this many runs are always stored as runs.
 const MIN_RUNS: usize = 1024;
 
 #[cfg(test)]

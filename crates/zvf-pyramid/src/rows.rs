@@ -1,19 +1,20 @@
-//! Numbers of the rows of a batch, in 32 bits; and places of vertices, each the number of a chunk and that of a row in it.
+//! 32-bit row numbers of a batch, and places of vertices: the number of a chunk and a row in it.
 
 use zvf_error::Result;
 use zvf_format::num::{index_u32, saturating_u32, usize_from_u32};
 
 use crate::error::unsupported_error;
 
-/// No cluster, no vertex.
+/// No cluster or vertex.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Returns the number of a row of a batch, of which there are fewer than 2^32: [`check_rows`] refuses more.
+/// Returns the number of a row of a batch, which has fewer than 2^32 rows: [`check_rows`] refuses
+/// more.
 pub(crate) const fn row_number(at: usize) -> u32 {
     index_u32(at)
 }
 
-/// Refuses so many rows that not all have numbers of 32 bits, the last of which stands for none.
+/// Refuses batches with too many rows for 32-bit numbers, the last of which means none.
 pub(crate) fn check_rows(rows: usize) -> Result<()> {
     if rows < usize_from_u32(NONE) {
         return Ok(());

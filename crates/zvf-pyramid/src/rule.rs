@@ -1,4 +1,4 @@
-//! What an attribute of vertices becomes where several of them become one.
+//! How a vertex attribute is aggregated when vertices are merged.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use zvf_model::Field;
 
 use crate::error::setting_error;
 
-/// How values become one value. Missing ones (NaN) do not count.
+/// How values are combined into one. Missing values (NaN) are ignored.
 ///
 /// ```
 /// use zvf_pyramid::Aggregation;
@@ -22,21 +22,21 @@ use crate::error::setting_error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Aggregation {
-    /// Their mean; where vertices stand for several of level 0, each counts so often.
+    /// Their mean; a vertex that represents several of level 0 has that weight.
     Mean,
     /// Their sum, in 64 bits.
     Sum,
-    /// The one that is there most often, the first of those that are.
+    /// The most frequent value; ties go to the first.
     Mode,
-    /// How many there are.
+    /// The number of values.
     Count,
-    /// The lowest.
+    /// The lowest value.
     Min,
-    /// The highest.
+    /// The highest value.
     Max,
-    /// That of the vertex that stays, or the first.
+    /// The value of the fixed vertex, or the first.
     First,
-    /// None: the level does not have the attribute.
+    /// None: the level lacks the attribute.
     Drop,
 }
 
@@ -52,8 +52,8 @@ impl Aggregation {
         (Self::Drop, "drop"),
     ];
 
-    /// Returns the rule for an attribute without a stated rule: values stay values that there are, unless they
-    /// are floats and vertices are merged.
+    /// Returns the rule for an attribute without a stated rule: it picks one of the values, unless
+    /// they are floats and vertices are merged.
     pub(crate) fn default_for(field: &Field, merged: bool) -> Self {
         match field.column.dtype().kind {
             _ if !merged => Self::First,
@@ -66,7 +66,7 @@ impl Aggregation {
         }
     }
 
-    /// Refuses to count with what is no number.
+    /// Refuses arithmetic on values that are not numbers.
     pub(crate) fn check(self, field: &Field) -> Result<()> {
         let numbers = matches!(self, Self::Mean | Self::Sum | Self::Min | Self::Max);
         let text = field.column.dtype().kind == DtypeKind::Text || field.categories.is_some();

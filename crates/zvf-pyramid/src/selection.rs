@@ -1,4 +1,4 @@
-//! Which objects a level keeps: what each is measured by, and the choice among them.
+//! Selects the objects that a level keeps: measures each one, and chooses among them.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::plan::Step;
 use crate::shape::contract::sides;
 
 impl Objects {
-    /// Keeps the share of them that `step` says.
+    /// Keeps the share of the objects that `step` gives.
     pub(crate) async fn choose(
         &mut self,
         reader: &Reader,
@@ -48,7 +48,7 @@ impl Objects {
         let k = choose::count_kept(self.kept_count(), step.sparsity);
         let measured = || self.measure(reader, levels, kind, strategy);
         let chosen = match strategy {
-            // Nothing of an object is needed but its id: there may be many.
+            // This needs nothing but the ids of objects, of which there may be many.
             Strategy::Random => choose::choose_random(self.kept_ids(), k, seed),
             Strategy::Length | Strategy::Largest(_) | Strategy::Smallest(_) => {
                 choose::choose_largest(&measured().await?, k)
@@ -67,7 +67,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Returns the objects that are kept so far, with what `strategy` chooses them by.
+    /// Returns the currently kept objects, with the values by which `strategy` chooses.
     async fn measure(
         &self,
         reader: &Reader,
@@ -93,7 +93,7 @@ impl Objects {
     }
 }
 
-/// Measures candidates by an attribute of objects.
+/// Measures candidates by an object attribute.
 async fn measure_attribute(
     levels: &[LevelReader],
     name: &str,
@@ -120,7 +120,7 @@ async fn measure_attribute(
     Ok(())
 }
 
-/// Measures candidates by their length, and finds out where one of their vertices lies.
+/// Measures candidates by their length, and finds the position of one of their vertices.
 async fn measure_length(
     reader: &Reader,
     levels: &[LevelReader],
@@ -139,7 +139,7 @@ async fn measure_length(
     Ok(())
 }
 
-/// Adds what a batch says of candidates.
+/// Adds the lengths that a batch contributes to candidates.
 fn add_lengths(
     batch: &Batch,
     kind: Kind,

@@ -1,11 +1,11 @@
-//! How large levels are: vertices, and bytes where they are stored.
+//! The size of levels: vertices and stored bytes.
 
 use zvf_error::Result;
 use zvf_store::Store;
 
 use crate::error::unsupported_error;
 
-/// How large a level is, or one kind of it.
+/// The size of a level or of one kind of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) vertices: u64,
@@ -13,7 +13,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Returns both together. Counts that a damaged store states may not fit; then the plan has the largest number.
+    /// Returns the sum. Counts of a damaged store may overflow; then the plan has the largest
+    /// number.
     pub(crate) const fn combine(self, other: Self) -> Self {
         Self {
             vertices: self.vertices.saturating_add(other.vertices),
@@ -22,7 +23,7 @@ impl Size {
     }
 }
 
-/// Returns how many bytes lie below `path`: those of a level, or of a kind beside its own.
+/// Returns how many bytes are stored below `path`: those of a level, or of a kind in a level.
 pub(crate) async fn count_stored_bytes(store: &Store, path: &str) -> Result<u64> {
     let objects = store.nodes().objects(path).await?;
     let sum = objects.iter().try_fold(0_u64, |sum, (_, bytes)| sum.checked_add(*bytes));

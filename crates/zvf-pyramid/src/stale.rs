@@ -1,7 +1,7 @@
-//! What of a level differs from the one that stood there before: from what edits of level 0 wrote down, level
-//! by level upwards.
+//! What differs between a level and its previous version, from the changes that edits of level 0
+//! recorded, level by level upwards.
 //!
-//! Not here: what is made again of that (`level_build::partial_rebuild`).
+//! Not here: what is rebuilt because of it (`level_build::partial_rebuild`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,18 +20,18 @@ use zvf_model::Kind;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stale {
-    /// Boxes by their lowest and highest corners; outside of all of them no vertex came, went or changed. The
-    /// lowest corners belong to them, the highest do not.
+    /// Boxes by their lowest and highest corners; no vertex outside of them was added, removed or
+    /// changed. Boxes include their lowest corners and exclude their highest.
     pub boxes: Vec<[Vec<f64>; 2]>,
-    /// Objects that came, went or changed. Other vertices that did are of no object.
+    /// Objects that were added, removed or changed. Other changed vertices belong to no object.
     pub objects: Vec<i64>,
 }
 
-/// What is made again or taken from the level as it stands.
+/// The unit that is rebuilt or copied from the existing level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
-    /// Chunks of the level, with all that lies in them.
+    /// Chunks of the level, with all their content.
     Chunks,
     /// Objects, with all their vertices.
     Objects,
@@ -46,7 +46,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// How much of a kind of a level was made again.
+/// How much of a kind of a level was rebuilt.
 ///
 /// ```
 /// use zvf_model::Kind;
@@ -62,13 +62,13 @@ pub struct RebuiltLevel {
     pub level: u32,
     /// The kind of geometry.
     pub kind: Kind,
-    /// What is counted.
+    /// The unit of the counts.
     pub unit: Unit,
-    /// How many were made of the level below.
+    /// How many were built from the level below.
     pub built: u64,
     /// How many the level has.
     pub all: u64,
-    /// Why it was all of them, where some might have stayed.
+    /// Why everything was rebuilt, where parts might have been reused.
     pub reason: Option<&'static str>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for RebuiltLevel {
     }
 }
 
-/// What of a kind of a level differs from the level as it was.
+/// What differs between a kind of a level and its previous version.
 #[derive(Clone, Debug)]
 pub(crate) enum Changed {
     /// Perhaps everything, for this reason.
@@ -90,7 +90,7 @@ pub(crate) enum Changed {
 }
 
 impl Changed {
-    /// Returns what differs at level 0, in chunks of these sizes.
+    /// Returns the differences at level 0, in chunks of these sizes.
     pub(crate) fn from_stale(stale: &Stale, sizes: &[f64]) -> Self {
         let ranges = stale.boxes.iter().map(|[low, high]| chunks_of(low, high, sizes));
         match ranges.collect::<Option<Vec<_>>>() {
@@ -110,7 +110,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns whether a chunk is of it.
+    /// Returns whether the part contains a chunk.
     pub(crate) fn has_chunk(&self, chunk: &[i64]) -> bool {
         self.ranges.iter().any(|[low, high]| {
             chunk
@@ -120,7 +120,7 @@ impl Part {
         })
     }
 
-    /// Returns the chunks, `scale` times as large on each axis, that have any of it.
+    /// Returns the chunks, `scale` times as large on each axis, that contain any of the part.
     pub(crate) fn coarsen(&self, scale: i64) -> Self {
         let coarse = |corner: &Vec<i64>| corner.iter().map(|at| at.div_euclid(scale)).collect();
         let ranges = self.ranges.iter().map(|[low, high]| [coarse(low), coarse(high)]);
@@ -128,8 +128,8 @@ impl Part {
     }
 }
 
-/// Returns the chunks that a box meets; `None` where it is no box of as many axes. One that goes on behind all chunks that
-/// have numbers of 64 bits ends with the last of them.
+/// Returns the chunks that a box meets; `None` if it has another number of axes. A box that extends
+/// beyond all chunks with 64-bit coordinates ends with the last of them.
 fn chunks_of(low: &[f64], high: &[f64], sizes: &[f64]) -> Option<[Vec<i64>; 2]> {
     let fits = low.len() == sizes.len() && high.len() == sizes.len();
     if !fits || low.iter().chain(high).any(|x| !x.is_finite()) {
@@ -143,7 +143,7 @@ fn chunks_of(low: &[f64], high: &[f64], sizes: &[f64]) -> Option<[Vec<i64>; 2]> 
     Some([first.collect(), last.collect()])
 }
 
-/// What rounding may add to the corner of a chunk, in chunks: boxes are those of whole chunks.
+/// The rounding error of the corner of a chunk, in chunks: boxes are made of whole chunks.
 const ROUNDING: f64 = 1e-6;
 
 #[cfg(test)]

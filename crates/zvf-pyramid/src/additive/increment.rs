@@ -1,8 +1,8 @@
-//! One level of those that add to each other, being written: what it has of its own.
+//! Writes one level of an additive pyramid: the vertices that only this level stores.
 //!
-//! It is taken from level 0, and from those that this one adds to, one after the other. So vertices that are
-//! put together again come in the order of the levels, the finest first, and those of one level in the
-//! order in which they were there; objects are numbered by their ids, as always.
+//! They come from level 0 and from the finer levels of the additive pyramid, one level after the
+//! other. So rejoined vertices are in the order of the levels, the finest first, and those of one
+//! level keep their order; objects are numbered by their ids, as always.
 
 use futures_util::StreamExt as _;
 use zvf_error::Result;
@@ -22,11 +22,11 @@ use crate::level_build::KindBuild;
 use crate::report::LevelReport;
 use crate::rows::check_rows;
 
-/// What a level has of its own, being written.
+/// Writes the vertices that one level stores itself.
 pub(super) struct IncrementWriter<'a> {
     pub(super) kind_build: KindBuild<'a>,
     pub(super) reader: &'a Reader,
-    /// Those that hold what is spread: level 0, and the ones that it adds to.
+    /// The source levels: level 0, and the levels that it adds to.
     pub(super) levels: &'a [LevelReader],
     pub(super) share: Share<'a>,
     /// Whether a coarser level follows.
@@ -76,7 +76,7 @@ impl IncrementWriter<'_> {
         Ok((report, document))
     }
 
-    /// Writes points as they are stored, those of this level picked.
+    /// Writes the points of this level as they are stored.
     async fn write_points(
         &self,
         writer: &mut LevelWriter,
@@ -115,7 +115,8 @@ impl IncrementWriter<'_> {
         Ok(0)
     }
 
-    /// Writes graphs, skeletons and meshes, some objects at a time: what joins vertices lies in one object.
+    /// Writes graphs, skeletons and meshes in batches of objects: an edge or a face never joins two
+    /// objects.
     async fn write_objects(&self, writer: &mut LevelWriter, objects: &Objects) -> Result<u64> {
         let plan = self.kind_build.plan;
         let room = vertices_in(plan.options().working_bytes(), plan.kind);
@@ -136,7 +137,7 @@ impl IncrementWriter<'_> {
         Ok(elements)
     }
 
-    /// Describes the level: of the full one, what it states of the data stays.
+    /// Describes the level; what the source level states about the data is kept.
     fn describe(&self, level: &mut Document) {
         if self.kind_build.step.level > 0 {
             self.kind_build.describe(level, None, self.kind_build.plain_recipe());
@@ -162,5 +163,5 @@ fn complete_query(level: &LevelReader, query: Query, owners: bool) -> Query {
     if owners { query.with_owners() } else { query }
 }
 
-/// Objects that are asked for at once, where they come one after the other.
+/// Objects that are read in one batch.
 const COUNT_BATCH_OBJECTS: usize = 1 << 20;

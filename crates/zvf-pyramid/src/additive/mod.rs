@@ -1,19 +1,20 @@
-//! Levels that add to each other: each vertex is stored once, at the coarsest level that shows it.
+//! Additive levels: each vertex is stored once, at the coarsest level that shows it.
 //!
 //! ```text
 //! own(L)        what level L shows and level L + 1 does not; all of it, at the coarsest level
 //! shown at L    own(L), and what is shown at L + 1: what a level that is read alone would hold
 //! ```
 //!
-//! So level 0 is written again, without what went to the others. That works where coarser levels hold what
-//! finer ones do, as it is: whole objects (`keep`), or points of their own (`subset`). The level of each object
-//! is chosen before anything is written ([`shares`]), and what was written is counted before anything is
-//! published: all of what level 0 showed, once.
+//! So level 0 is rewritten without the vertices that moved to other levels. That works where
+//! coarser levels hold unchanged vertices of finer ones: whole objects (`keep`) or single points
+//! (`subset`). The level of each object is chosen before anything is written ([`shares`]), and
+//! before anything is published, a count checks that everything level 0 showed was written exactly
+//! once.
 //!
-//! A store that has such levels is written again in the same way: what its level 0 shows is spread anew, or
-//! is put together in one level ([`collect_level_0`]).
+//! A store that already has such levels is rewritten in the same way: everything its level 0 shows
+//! is distributed again, or is merged into one level ([`collect_level_0`]).
 //!
-//! Not here: answers from such levels (`zvf-query`).
+//! Not here: queries of such levels (`zvf-query`).
 
 mod increment;
 pub(crate) mod settings;
@@ -40,7 +41,7 @@ use crate::shape::Rules;
 use crate::size::count_stored_bytes;
 use crate::{Method, levels};
 
-/// Spreads the store at `address` over levels; `None` when there is nothing for a second one.
+/// Distributes the store at `address` over levels; `None` when there is nothing for a second level.
 pub(crate) async fn build(
     (address, store): (&str, &Store),
     plan: &KindPlan,
@@ -54,14 +55,14 @@ pub(crate) async fn build(
         return Ok(None);
     }
     let build = levels::begin_anew(address, store, how).await?;
-    // Files that got a second name are no longer the ones that were looked at.
+    // Files that got a second name no longer match the snapshot that was read.
     let store = Store::open(address, plan.options().opening()).await?;
     let made = spread_levels(&store, (&build, checkpoint), (plan, &steps, &shares), events).await;
     levels::publish(build, made).await.map(Some)
 }
 
-/// Puts together what level 0 of the store shows, as a level 0 that is read alone; with the root of the
-/// store that has only that.
+/// Merges everything level 0 of the store shows into a level 0 that is complete by itself; also
+/// returns the root of the store with that level alone.
 pub(crate) async fn collect_level_0(
     store: &Store,
     how: (&Build, Option<&Checkpoint>),
@@ -164,7 +165,7 @@ async fn spread_levels(
     Ok((reports, root.finish()))
 }
 
-/// Returns the steps of a plan behind one for level 0, which is written again.
+/// Returns the steps of a plan after a step for level 0, which is rewritten.
 fn with_level_0(plan: &KindPlan) -> Vec<Step> {
     let mut steps = vec![plan.base_step()];
     steps.extend(plan.steps());

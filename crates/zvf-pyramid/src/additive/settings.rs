@@ -1,4 +1,4 @@
-//! The settings for levels that add to each other: their method, and what they exclude.
+//! The settings for additive levels: their method, and the options they exclude.
 
 use zvf_error::Result;
 use zvf_metadata::CrossLevelStorage;
@@ -8,7 +8,7 @@ use super::source_levels;
 use crate::error::setting_error;
 use crate::{Method, Options};
 
-/// Returns the settings for levels that add to each other, with their method.
+/// Returns the settings for additive levels, with their method.
 pub(crate) async fn resolve_settings(
     options: &Options,
     levels: &[LevelReader],

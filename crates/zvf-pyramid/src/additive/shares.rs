@@ -1,8 +1,9 @@
-//! Which level everything is at.
+//! Assigns each object or point to a level.
 //!
-//! Objects are chosen as for levels that are read alone, so each level shows the same ones; geometry does
-//! not change, so level 0 says all that the choice needs. Objects without geometry are at the coarsest
-//! level, as are those that every level shows. Points go by their running number in level 0 alone.
+//! Objects are chosen as for independent levels, so each level shows the same ones; geometry does
+//! not change, so level 0 is enough to make the choice. Objects without geometry are at the
+//! coarsest level, as are those that every level shows. Points are chosen by their running number
+//! in level 0 alone.
 
 use std::collections::HashSet;
 
@@ -19,17 +20,17 @@ use crate::plan::{KindPlan, Step};
 use crate::rows::row_number;
 use crate::shape::points;
 
-/// What each level has of its own.
+/// What each level stores itself.
 pub(super) enum Shares {
     /// By level.
     Objects(Vec<Objects>),
     Points(PointSampling),
 }
 
-/// What one level has of its own.
+/// What one level stores itself.
 pub(super) enum Share<'a> {
     Objects(&'a Objects),
-    /// Those at this level.
+    /// The points of this level.
     Points(PointSample<'a>),
 }
 
@@ -47,8 +48,8 @@ pub(super) struct PointSample<'a> {
 }
 
 impl Shares {
-    /// Returns what the levels have, and the levels that there are: no more than have something that others have
-    /// not.
+    /// Returns the shares of the levels, and the steps that remain: a level whose share would be
+    /// empty is dropped.
     pub(super) async fn assign(
         reader: &Reader,
         levels: &[LevelReader],
@@ -64,7 +65,7 @@ impl Shares {
         Ok((shares, steps))
     }
 
-    /// Puts all objects or points of the levels into one level.
+    /// Assigns all objects or points of the levels to one level.
     pub(super) async fn load_all(levels: &[LevelReader], kind: Kind) -> Result<Self> {
         match Objects::load(levels).await? {
             Some(objects) => {
@@ -95,7 +96,8 @@ impl Shares {
 }
 
 impl Share<'_> {
-    /// Returns the rows of a batch that are at this level; the first has the running number `first`.
+    /// Returns the rows of a batch that belong to this level; `first` is the running number of its
+    /// first row.
     pub(super) fn rows(&self, batch: &Batch, first: u64) -> Vec<u32> {
         let owner = |row: u32| {
             batch.vertex_objects().and_then(|o| o.get(usize_from_u32(row)).copied().flatten())
@@ -114,7 +116,7 @@ impl Share<'_> {
 }
 
 impl PointSampling {
-    /// Drops the last steps, until each level has something of its own.
+    /// Drops the last steps until each level stores something itself.
     fn new(plan: &KindPlan, steps: &mut Vec<Step>) -> Self {
         let options = plan.options();
         let (seed, keep) = (options.seed, options.share(Method::Subset));
@@ -128,7 +130,7 @@ impl PointSampling {
         }
     }
 
-    /// Returns whether each level has some of so many points.
+    /// Returns whether each level gets some of `points` points.
     fn reaches_all_levels(&self, points: u64) -> bool {
         let mut empty: HashSet<u32> = (0..=self.levels).collect();
         for number in 0..points {
@@ -147,7 +149,7 @@ impl PointSampling {
     }
 }
 
-/// Returns the objects of each level, chosen as for levels that are read alone.
+/// Returns the objects of each level, chosen as for independent levels.
 async fn choose_objects(
     reader: &Reader,
     levels: &[LevelReader],

@@ -1,8 +1,8 @@
-//! Level 0 as it is shown: one level, or several that add to each other.
+//! Level 0 as readers see it: one level, or several additive ones.
 //!
-//! What is made of it holds all that it shows, so whatever could not be taken over is refused before
-//! anything is written: kinds beside, attributes that only some of the levels have, attributes of fragments,
-//! which are made anew.
+//! The new level must hold everything these levels show, so whatever cannot be copied is refused
+//! before anything is written: several kinds of geometry, attributes that only some of the levels
+//! have, and attributes of fragments, which are rebuilt.
 
 use zvf_error::{Error, Result};
 use zvf_format::key::Delta;
@@ -13,7 +13,7 @@ use zvf_store::Caching;
 
 use crate::error::unsupported_error;
 
-/// Refuses levels of which something would be lost.
+/// Refuses levels that cannot be copied without loss.
 pub(super) async fn check(levels: &[LevelReader], kind: Kind) -> Result<()> {
     let refused = |what, expected, found: &str| Err(unsupported_error(what, expected, found));
     check_single_kind(levels, kind)?;
@@ -72,7 +72,7 @@ pub(super) fn missing_levels_error() -> Error {
     unsupported_error("levels of the store", "one or more", "none")
 }
 
-/// Returns how many edges or faces are stored; `None` where they follow from the order of vertices.
+/// Returns how many edges or faces are stored; `None` where the order of the vertices implies them.
 pub(super) async fn count_links_of_levels(
     levels: &[LevelReader],
     kind: Kind,
@@ -93,7 +93,7 @@ pub(super) async fn count_links_of_levels(
     Ok(Some(all))
 }
 
-/// Returns the level whose links say how all of them are stored: the first that has some.
+/// Returns the level whose links define how all links are stored: the first that has any.
 pub(super) async fn find_linked_level(levels: &[LevelReader]) -> Result<Option<&LevelReader>> {
     for level in levels {
         if level.links(Delta::SAME).await?.is_some() {
@@ -116,12 +116,12 @@ async fn count_links(family: &LinkFamily) -> Result<u64> {
     Ok(count)
 }
 
-/// Returns whether every edge is stored, those included that follow from the order of vertices.
+/// Returns whether every edge is stored, including those that the order of the vertices implies.
 pub(super) fn is_explicit(level: &LevelReader) -> bool {
     level.links_convention().known_word() == Some(LinksConvention::Explicit)
 }
 
-/// The column of fragments that says whose they are: it is made anew.
+/// The column of fragments that names their object; it is rebuilt.
 const OWNER: &str = "object_id";
-/// Cells of links that are counted at once.
+/// Link cells that are counted at once.
 const READ_BATCH_CELLS: usize = 256;

@@ -1,4 +1,5 @@
-//! Chains and skeletons: so many objects at a time, since a chain or a tree lies in one object.
+//! Builds chains and skeletons in batches of objects, since a chain or a tree never spans two
+//! objects.
 
 use zvf_error::Result;
 use zvf_format::num::round_half_up_u64;
@@ -17,7 +18,7 @@ use crate::shape::chain::{self, ChainThinning};
 use crate::shape::largest_error::LargestError;
 
 impl KindBuild<'_> {
-    /// Makes chains, some objects at a time.
+    /// Builds chains in batches of objects.
     pub(super) async fn chains(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -25,7 +26,7 @@ impl KindBuild<'_> {
         lineage: &mut LineageWriter,
     ) -> Result<LargestError> {
         let Some(objects) = objects else {
-            // Without an index there is no chain, or the question is refused.
+            // Without an index there are no chains, or the query is refused.
             let all = self.complete_query(Query::all(), None).order(Order::Objects);
             return reader.run(&all).await.map(|_| LargestError::default());
         };
@@ -38,7 +39,7 @@ impl KindBuild<'_> {
         {
             while let Some((batch, places)) = chains.next(kept_ids, at_once)? {
                 let (thin, rules) = (self.thinning(), self.rules.clone());
-                // On another thread: polling must not take long.
+                // On another thread, because polling must not take long.
                 let made = offload(move |_| chain::simplify_chains(&batch, thin, &rules)).await?;
                 lineage.take(&made, &places)?;
                 found = found.max(made.error, made.at);
@@ -53,7 +54,8 @@ impl KindBuild<'_> {
         Ok(found)
     }
 
-    /// Returns the chains of these objects, thinned; and the places of the vertices they are made of.
+    /// Returns the thinned chains of these objects, and the places of the vertices they are built
+    /// from.
     pub(super) async fn thin_chains(
         &self,
         reader: &Reader,
@@ -66,7 +68,7 @@ impl KindBuild<'_> {
         Ok((chain::simplify_chains(&batch, self.thinning(), &self.rules)?, places))
     }
 
-    /// Returns how the vertices of chains are dropped.
+    /// Returns the thinning method for chains.
     fn thinning(&self) -> ChainThinning {
         match self.step.method {
             Method::Simplify => ChainThinning::Within(self.step.size.unwrap_or(0.0)),
@@ -79,12 +81,13 @@ impl KindBuild<'_> {
         }
     }
 
-    /// Returns how many chains are made together, of so many.
+    /// Returns how many of `objects` chains are built together.
     pub(super) fn chains_at_once(&self, objects: usize) -> usize {
         self.objects_at_once(objects).div_ceil(CHAIN_BATCH_DIVISOR)
     }
 
-    /// Makes skeletons whose objects share vertices, some objects at a time: a tree lies in one object.
+    /// Builds skeletons whose objects share vertices, in batches of objects: a tree never spans two
+    /// objects.
     pub(super) async fn trees(
         &self,
         reader: &Reader,
@@ -114,8 +117,8 @@ impl KindBuild<'_> {
     }
 }
 
-/// Chains have neither edges nor faces: fewer of them at once take no longer, and less memory.
+/// Chains have neither edges nor faces, and smaller batches are as fast and take less memory.
 const CHAIN_BATCH_DIVISOR: usize = 4;
-/// With more chains than so many batches hold, every chunk is read once. A batch reads most chunks, however small the part of the
-/// chains is that is kept.
+/// With more chains than this many batches hold, every chunk is read once instead. A batch reads
+/// most chunks, however few of the chains are kept.
 const REGROUPED_BATCHES: usize = 8;

@@ -1,4 +1,4 @@
-//! Builds one level from the one below: each kind of geometry by itself, all written together.
+//! Builds one level from the one below: each kind of geometry separately, all written together.
 //!
 //! ```text
 //! points      what lies in cells that are complete goes on            points
@@ -56,9 +56,9 @@ pub(crate) struct KindBuild<'a> {
     pub(crate) names: &'a Names,
     pub(crate) error: Option<f64>,              // of the level below
     pub(crate) folder: Option<&'a SpillFolder>, // where there will be links
-    /// Whether every edge is stored, those included that follow from the order of vertices.
+    /// Whether every edge is stored, including those that the order of the vertices implies.
     pub(crate) explicit: bool,
-    /// The store as it stands, where some of the level may be taken from it.
+    /// The existing store, if parts of the level may be reused from it.
     pub(crate) previous: Option<PreviousStore<'a>>,
 }
 
@@ -75,21 +75,21 @@ struct KindResult {
     partial_rebuild: Attempt<PartialRebuild>,
 }
 
-/// What coarsening made, in numbers.
+/// The numbers that coarsening returns.
 struct CoarseningSummary {
     farthest: LargestError,
     elements: u64, // edges or faces
-    /// Whether objects with edges or faces were made each by itself.
+    /// Whether objects with edges or faces were each coarsened separately.
     by_objects: bool,
     /// Why they could not be.
     not_apart: Option<&'static str>,
 }
 
-/// Builds a level, of all its kinds.
+/// Builds all kinds of a level.
 pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<BuiltLevel> {
     let mut refusals = Refusals { anew: Vec::new(), retains: true };
     loop {
-        // What shows only in the end that it cannot be made in part is made as a whole.
+        // If a partial rebuild turns out to be impossible, the level is rebuilt as a whole.
         match attempt(all, &refusals).await? {
             Ok(made) => return Ok(made),
             Err(Some(refusal)) => refusals.anew.push(refusal),
@@ -98,14 +98,14 @@ pub(crate) async fn build_all_kinds(all: &[KindBuild<'_>]) -> Result<BuiltLevel>
     }
 }
 
-/// What turned out not to be possible in part.
+/// The partial rebuilds that turned out to be impossible.
 struct Refusals {
     anew: Vec<(Kind, Refusal)>,
     retains: bool, // whether cells can stay as they are stored
 }
 
-/// Builds a level without what was refused. Returns what has to be refused as well: a kind, or (`None`) that cells stay as
-/// they are stored.
+/// Builds a level without the refused reuse. Returns what must also be refused: the partial rebuild
+/// of a kind, or (`None`) keeping stored cells.
 async fn attempt(
     all: &[KindBuild<'_>],
     refusals: &Refusals,
@@ -183,7 +183,7 @@ async fn attempt(
 }
 
 impl KindResult {
-    /// Returns the chunks that stay as they are stored.
+    /// Returns the chunks that are kept as they are stored.
     fn stored_chunks(&self) -> Option<&RetainedChunks> {
         self.partial_rebuild.as_ref().ok().and_then(|rebuild| rebuild.stored.as_ref())
     }
@@ -194,7 +194,7 @@ impl KindResult {
     }
 }
 
-/// Takes over the cells that stay as they are stored; false where they cannot, and then the level is gone.
+/// Keeps the stored cells; false if that fails, and then the level is removed.
 async fn retain(build: &Build, level: u32, results: &[KindResult]) -> Result<bool> {
     let with_stored = results.iter().filter(|result| result.stored_chunks().is_some());
     for rebuild in with_stored.filter_map(|result| result.partial_rebuild.as_ref().ok()) {
@@ -208,12 +208,13 @@ async fn retain(build: &Build, level: u32, results: &[KindResult]) -> Result<boo
     Ok(true)
 }
 
-/// Returns whether a codec of level 0 is one of its levels too: those that lay out a cell have their place in every array.
+/// Returns whether the levels use this codec of level 0: codecs that lay out a cell are chosen by
+/// every array itself.
 const fn is_kept(codec: &CodecKind) -> bool {
     !matches!(codec, CodecKind::VlenBytes | CodecKind::Transpose { .. })
 }
 
-/// Returns the schema of level 0, with the chunks of this one.
+/// Returns the schema of level 0, with the chunks of this level.
 async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema> {
     let [(first, source), others @ ..] = kind_sources else {
         return Err(unsupported_error("kinds of geometry", "one or more", "none"));
@@ -228,7 +229,7 @@ async fn schema(kind_sources: &[(&KindBuild<'_>, &KindSource)]) -> Result<Schema
 }
 
 impl KindBuild<'_> {
-    /// Opens the source; objects that are numbered anew begin at `first`.
+    /// Opens the source; renumbered objects start at `first`.
     async fn open_source(&self, reader: &Reader, first: usize) -> Result<KindSource> {
         let kind = self.plan.kind;
         let below = reader.level_of_kind(self.finer_level(), kind).await?;
@@ -245,7 +246,8 @@ impl KindBuild<'_> {
         Ok(KindSource { below, objects })
     }
 
-    /// Builds the kind, as a whole where a refresh was refused. Returns why it must be built as a whole instead.
+    /// Builds the kind, as a whole if a partial rebuild was refused. Returns the reason if it must
+    /// be built as a whole instead.
     async fn make(
         &self,
         reader: &Reader,
@@ -300,7 +302,7 @@ impl KindBuild<'_> {
         Ok(Ok(KindResult { made, error, partial_rebuild }))
     }
 
-    /// Builds all of it from the level below.
+    /// Builds the whole kind from the level below.
     async fn rebuild_all(
         &self,
         reader: &Reader,
@@ -337,7 +339,8 @@ impl KindBuild<'_> {
         Ok(CoarseningSummary { farthest, elements, by_objects: false, not_apart })
     }
 
-    /// Returns how much of it was built from the level below, and what of it differs from the level as it was.
+    /// Returns how much was built from the level below, and how the result differs from the
+    /// previous level.
     fn describe_rebuilt(
         &self,
         source: &KindSource,
@@ -369,13 +372,13 @@ impl KindBuild<'_> {
         }
     }
 
-    /// Returns the level that this one is made of: level 0 is not made of another.
+    /// Returns the level that this one is built from; level 0 has none.
     fn finer_level(&self) -> LevelId {
         LevelId(self.step.level - 1)
     }
 
-    /// Returns the schema of level 0 with this kind alone, the chunks of this level, and links stored as those of
-    /// `linked`.
+    /// Returns the schema of level 0 with this kind alone, the chunks of this level, and the link
+    /// storage of `linked`.
     pub(crate) async fn schema(&self, linked: Option<&LevelReader>) -> Result<Schema> {
         let root = self.source.root();
         let chunk = ChunkShape::new(&self.step.chunk)?;
@@ -414,10 +417,10 @@ impl KindBuild<'_> {
         self.meaning(schema, linked).await
     }
 
-    /// Returns the schema with what the links of this kind mean.
+    /// Returns the schema with the meaning of the links of this kind.
     async fn meaning(&self, schema: Schema, linked: Option<&LevelReader>) -> Result<Schema> {
         let (mut schema, kind) = (schema, self.plan.kind);
-        // Of several kinds, only edges and faces have a direction of their own.
+        // In a store of several kinds, only edges and faces have their own direction.
         let has_direction = self.step.kind.is_none() || matches!(kind, Kind::Graph | Kind::Mesh);
         let links = match linked.filter(|_| has_direction) {
             Some(level) => level.links(Delta::SAME).await?,
@@ -431,7 +434,7 @@ impl KindBuild<'_> {
                 schema = schema.with_links(LinkStore::Duplicate);
             }
         }
-        // Asked of skeletons only: what others do is settled by what they are.
+        // Only skeletons need this: for other kinds the answer follows from the kind.
         if kind == Kind::Skeleton && self.explicit {
             schema = schema.with_explicit_edges();
         }
@@ -445,7 +448,7 @@ impl KindBuild<'_> {
         if objects.is_some() { query.with_owners() } else { query }
     }
 
-    /// Returns a coarser batch, in which the rows that are `fixed` are what they were.
+    /// Returns a coarser batch in which the `fixed` rows are unchanged.
     async fn coarsen_batch(
         &self,
         batch: Batch,
@@ -456,12 +459,13 @@ impl KindBuild<'_> {
         if self.step.method != Method::Collapse {
             return shape_settings.coarsen(batch, fixed, &Stop::default());
         }
-        // It takes many seconds: polling must not.
+        // It takes many seconds, and polling must not.
         let fixed = fixed.to_vec();
         offload(move |stop| shape_settings.coarsen(batch, &fixed, stop)).await
     }
 
-    /// Returns the method of this step; `directed` edges are only the same when they go the same way.
+    /// Returns the method of this step; `directed` edges are equal only if they have the same
+    /// direction.
     fn shape_settings(&self, directed: bool) -> ShapeSettings {
         ShapeSettings {
             method: self.step.method,
@@ -473,7 +477,8 @@ impl KindBuild<'_> {
         }
     }
 
-    /// Removes attributes of edges that are not stored: those that the order of vertices implies.
+    /// Removes attributes of edges that are not stored because the order of the vertices implies
+    /// them.
     pub(crate) fn plain_links(&self, batch: Batch) -> Result<Batch> {
         match batch.elements() {
             Some(elements) if self.plan.kind == Kind::Skeleton && !self.explicit => {
@@ -504,7 +509,7 @@ impl KindBuild<'_> {
     }
 }
 
-/// Where the recipe of a level stands in its document.
+/// The key of the recipe of a level in its document.
 pub(crate) const RECIPE: &str = "zvf.coarsening";
-/// Why a level is made as a whole above one that is.
+/// The reason for rebuilding a level whole when the level below was rebuilt whole.
 const REBUILT_BELOW: &str = "all of the level below was built again";

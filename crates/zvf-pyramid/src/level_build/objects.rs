@@ -1,8 +1,8 @@
-//! Graphs, skeletons and meshes whose objects are apart: each is made coarser by itself.
+//! Builds graphs, skeletons and meshes with disjoint objects: each object is coarsened separately.
 //!
-//! What becomes of an object depends on nothing else then. A level that is made again takes objects that did not change
-//! from the level as it stands, and the bytes are those of a level made anew, since reading what was written and writing it
-//! again changes no order that is stored:
+//! The result for an object then depends on nothing else. A partial rebuild copies unchanged
+//! objects from the existing level, and the bytes equal those of a full rebuild, since reading and
+//! rewriting what was written changes no stored order:
 //!
 //! ```text
 //! rows of a chunk       object by object, and those of one as they are given: read in that order
@@ -31,12 +31,12 @@ use crate::shape::objects::{CoarseObject, coarsen_each, vertex_map};
 use crate::stale::Unit;
 use crate::{blocks, disjoint_objects};
 
-/// Objects that are made together, by their ids.
+/// Ids of objects that are built together.
 type Groups = Vec<Vec<i64>>;
 
 impl KindBuild<'_> {
-    /// Returns the objects that are kept in groups that fit in memory, where each can be made by itself. Of links only
-    /// those near one of `changed` are looked at, where that is given.
+    /// Returns the kept objects in groups that fit in memory, if each can be coarsened separately.
+    /// If `changed` is given, only links near one of these objects are checked.
     async fn group_objects(
         &self,
         below: &LevelReader,
@@ -51,9 +51,9 @@ impl KindBuild<'_> {
         let room = blocks::vertices_in(self.plan.options().working_bytes(), kind);
         let (mut groups, mut taken): (Groups, u64) = (Vec::new(), 0);
         for id in objects.kept_ids() {
-            // One without vertices has no size.
+            // An object without vertices has no size.
             let size = sizes.get(id).copied().unwrap_or(0);
-            // A tree is made as a whole, however large it is.
+            // A tree is built as a whole, however large it is.
             if size > room && kind != Kind::Skeleton {
                 return refuse("an object has more vertices than fit in memory");
             }
@@ -69,7 +69,7 @@ impl KindBuild<'_> {
         Ok(Ok(groups))
     }
 
-    /// Makes the level anew, object by object; gives why that cannot be instead.
+    /// Builds the whole level object by object; returns the reason if that is impossible.
     pub(super) async fn make_by_objects(
         &self,
         reader: &Reader,
@@ -100,7 +100,8 @@ impl KindBuild<'_> {
         Ok(Ok(CoarseningSummary { farthest, elements, by_objects: true, not_apart: None }))
     }
 
-    /// Makes the objects that changed of the level below, and takes the others from the level as it stands.
+    /// Builds the changed objects from the level below, and copies the others from the existing
+    /// level.
     pub(super) async fn refresh_objects(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -154,7 +155,8 @@ impl KindBuild<'_> {
         })
     }
 
-    /// Returns these objects of the level below, each made coarser; and the places of the vertices they are made of.
+    /// Returns these objects of the level below, each coarsened, and the places of the vertices
+    /// they are built from.
     async fn coarse_objects(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -169,7 +171,7 @@ impl KindBuild<'_> {
         let links = below.links(Delta::SAME).await?;
         let shape_settings =
             self.shape_settings(links.is_some_and(|links| links.policy().is_directed()));
-        // It may take many seconds: polling must not.
+        // It may take many seconds, and polling must not.
         let coarsening = offload(move |stop| {
             coarsen_each(&batch, |single| shape_settings.coarsen(single, &[], stop))
         });
@@ -177,13 +179,13 @@ impl KindBuild<'_> {
     }
 }
 
-/// Where the vertices of a batch lie, if that was asked for; and how many there are.
+/// The places of the vertices of a batch, if requested, and their number.
 struct Places {
     vertices: Vec<u64>,
     rows: usize,
 }
 
-/// Returns the largest error of some objects, where it is larger than that of others.
+/// Returns the largest error of some objects if it exceeds `others`, otherwise `others`.
 fn max_error_of(made: &[CoarseObject], others: LargestError) -> LargestError {
     let larger = |farthest: LargestError, object: &CoarseObject| {
         farthest.max(object.made.error, Some(ErrorLocation::Object(object.id)))
@@ -191,7 +193,7 @@ fn max_error_of(made: &[CoarseObject], others: LargestError) -> LargestError {
     made.iter().fold(others, larger)
 }
 
-/// Returns objects one after the other; none where they have other columns.
+/// Joins objects in order; `None` if their columns differ.
 fn join(objects: &[CoarseObject]) -> Result<Option<Batch>> {
     join_objects(&objects.iter().map(|object| &object.made.batch).collect::<Vec<_>>())
 }

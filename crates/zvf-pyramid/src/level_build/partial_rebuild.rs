@@ -1,5 +1,5 @@
-//! A level made again after an edit: what can have changed is made of the level below, the rest is taken
-//! from the level as it stands. What comes out has the bytes of a level that is made anew.
+//! Rebuilds a level after an edit: everything that may have changed is built from the level below,
+//! the rest is copied from the existing level. The result has the same bytes as a full rebuild.
 //!
 //! ```text
 //! what is asked first   everything that a method looks at is in the recipe, and the recipe is the same
@@ -14,10 +14,11 @@
 //!                       largest error was made again
 //! ```
 //!
-//! Cells of points that belong to no objects stay as they are stored, where each is a file: they get second names.
-//! Otherwise what stays is read and written again, since an index, a shard or a manifest names it together with the rest.
+//! Cells of points without objects are kept as stored if each is a file: they are hard-linked. All
+//! other unchanged data is read and rewritten, since an index, a shard or a manifest names it
+//! together with the rest.
 //!
-//! The level that comes out says what of it differs, in its own chunks, for the level above.
+//! The new level records which of its chunks differ, for the level above.
 
 use std::collections::BTreeSet;
 
@@ -43,14 +44,14 @@ use crate::shape::lattice::Lattice;
 use crate::stale::{Changed, Part, Unit};
 use crate::{Method, blocks};
 
-/// The store as it stands, and what differs of the level below.
+/// The existing store, and what changed in the level below.
 #[derive(Clone, Copy)]
 pub(crate) struct PreviousStore<'a> {
     pub(crate) reader: &'a Reader,
     pub(crate) changed: &'a Changed,
 }
 
-/// A kind of a level as it stands, some of which stays.
+/// A kind of an existing level that is reused in part.
 pub(crate) struct PreviousKind<'a> {
     pub(super) reader: &'a Reader,
     pub(super) level: LevelReader,
@@ -59,30 +60,30 @@ pub(crate) struct PreviousKind<'a> {
     retains: bool, // whether cells may stay as they are stored
 }
 
-/// What was made of a level again.
+/// The rebuilt part of a level.
 pub(crate) struct PartialRebuild {
     pub(crate) farthest: LargestError,
-    /// How many edges or faces there are.
+    /// The number of edges or faces.
     pub(crate) elements: u64,
     pub(crate) unit: Unit,
     pub(crate) built: u64,
-    /// What of the level differs.
+    /// The part of the level that differs.
     pub(crate) part: Part,
-    /// Chunks that stay as they are stored, and were not taken in.
+    /// Chunks that are kept as stored and were not read.
     pub(crate) stored: Option<RetainedChunks>,
 }
 
-/// Chunks of a level whose cells stay as they are stored.
+/// Chunks of a level whose cells are kept as stored.
 pub(crate) struct RetainedChunks {
     pub(crate) chunks: u64,
     pub(crate) rows: u64,
 }
 
-/// Why all of a level has to be made anew.
+/// Why a level must be rebuilt whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) why: &'static str,
-    /// What of the level differs all the same, where that is known.
+    /// The part of the level that differs nevertheless, if known.
     pub(crate) part: Option<Part>,
 }
 
@@ -92,7 +93,7 @@ impl From<&'static str> for Refusal {
     }
 }
 
-/// A result, or why the level has to be made anew.
+/// A result, or why the level must be rebuilt whole.
 pub(crate) type Attempt<T> = Result<T, Refusal>;
 
 pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>> {
@@ -100,8 +101,8 @@ pub(super) fn refuse<T>(why: &'static str) -> Result<Attempt<T>> {
 }
 
 impl KindBuild<'_> {
-    /// Returns the level as it stands, where some of it may stay; else why not. Of a level that is new nothing is
-    /// asked.
+    /// Returns the existing level if parts of it may be reused, otherwise the reason why not. A new
+    /// level is not checked.
     pub(super) async fn find_previous_kind(
         &self,
         has_objects: bool,
@@ -134,7 +135,7 @@ impl KindBuild<'_> {
         let Some(level) = level.open_kind(kind).await? else {
             return refuse("the level lacks the kind");
         };
-        // Without one, the level was made in another way.
+        // Without a recipe, the level was built in another way.
         let recipe = level.node().meta().extras.get(RECIPE).cloned().unwrap_or_default();
         if !self.is_same_recipe(&recipe) || level.chunk_shape().sizes() != self.step.chunk {
             return refuse("the level was made in another way");
@@ -148,13 +149,13 @@ impl KindBuild<'_> {
         Ok(Ok(PreviousKind { reader: previous.reader, level, part, farthest, retains }))
     }
 
-    /// Returns a question to the level as it stands.
+    /// Returns a query of the existing level.
     pub(super) fn earlier_query(&self, query: Query, objects: Option<&Objects>) -> Query {
         let query = query.at_level(LevelId(self.step.level)).of_kind(self.plan.kind).uncached();
         if objects.is_some() { query.with_owners() } else { query }
     }
 
-    /// Makes points again, by the chunks of the level that hold any that changed.
+    /// Rebuilds the chunks of points that hold any changed point.
     pub(super) async fn refresh_points(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -182,7 +183,7 @@ impl KindBuild<'_> {
         let mut found = LargestError::default();
         let query = self.complete_query(Query::all(), objects).order(Order::Storage);
         for chunk in &dirty {
-            // Chunks that have no numbers of 64 bits are not there.
+            // Chunks whose coordinates overflow 64 bits do not exist.
             let low: Vec<i64> = chunk.iter().map(|at| at.saturating_mul(scale)).collect();
             let high = low.iter().map(|at| at.saturating_add(scale - 1)).collect();
             let region = blocks::chunks_between(&[low, high], shape.sizes())?;
@@ -209,8 +210,8 @@ impl KindBuild<'_> {
         })
     }
 
-    /// Finds the chunks whose cells can stay as they are stored, of points without objects in a store of one kind: nothing
-    /// else names rows or fragments of theirs.
+    /// Finds the chunks whose cells can be kept as stored: those of points without objects, in a
+    /// store of one kind, where nothing else names their rows or fragments.
     async fn find_stored(
         &self,
         (previous_kind, part): (&PreviousKind<'_>, &Part),
@@ -220,7 +221,7 @@ impl KindBuild<'_> {
         let [low, high] = &self.source.root().zarr_vectors.bounds;
         let is_bounded = low.iter().chain(high).all(|x| x.is_finite());
         let alone = objects.is_none() && self.step.kind.is_none();
-        // Without a chunk that is made there is nothing to say what columns there are.
+        // Without a rebuilt chunk nothing tells which columns there are.
         if !previous_kind.retains || !alone || !is_bounded || dirty.is_empty() {
             return Ok(None);
         }
@@ -238,7 +239,7 @@ impl KindBuild<'_> {
             let Some(rest) = rows.checked_sub(count?) else { return Ok(None) };
             rows = rest;
         }
-        // The rows that a damaged document states may not fit beside those that are made.
+        // The row counts of a damaged document may overflow together with the rebuilt ones.
         let all = rows.checked_add(self.step.below);
         if all.is_none_or(|all| i64::try_from(all).is_err()) {
             return Ok(None);
@@ -246,7 +247,7 @@ impl KindBuild<'_> {
         Ok(Some(RetainedChunks { chunks: to_u64(stay.len()), rows }))
     }
 
-    /// Takes the points of chunks that stay.
+    /// Copies the points of chunks that stay.
     async fn take_kept_points(
         &self,
         (below, objects): (&LevelReader, Option<&Objects>),
@@ -273,7 +274,8 @@ impl KindBuild<'_> {
         Ok(())
     }
 
-    /// Returns whether the level keeps the same objects as before, but for those that changed, where all are kept.
+    /// Returns whether the level keeps the same objects as before, apart from changed ones if all
+    /// are kept.
     async fn keeps_same_objects(
         &self,
         objects: &Objects,
@@ -286,7 +288,7 @@ impl KindBuild<'_> {
         Ok(old.symmetric_difference(&new).all(may_differ))
     }
 
-    /// Makes chains again, by the objects that changed.
+    /// Rebuilds the chains of changed objects.
     pub(super) async fn refresh_chains(
         &self,
         (reader, below): (&Reader, &LevelReader),
@@ -331,7 +333,7 @@ impl KindBuild<'_> {
         })
     }
 
-    /// Returns the attributes of vertices in the order in which levels get them.
+    /// Returns the names of vertex attributes in the order in which levels store them.
     pub(super) async fn ordered_field_names(&self, below: &LevelReader) -> Result<Vec<String>> {
         let mut names = below.attribute_names().await?.names;
         names.retain(|name| *name != self.rules.weight);
@@ -340,22 +342,22 @@ impl KindBuild<'_> {
     }
 }
 
-/// Returns the chunks of a level, so many times as large as those of the one below, that are of a part and have vertices
-/// there.
+/// Returns the chunks, `scale` times as large as those of the level below, that belong to a part
+/// and have vertices there.
 async fn chunks_of(below: &LevelReader, part: &Part, scale: i64) -> Result<BTreeSet<Vec<i64>>> {
     let keys = below.chunks().await?;
     let coarse = keys.iter().map(|key| coarse_chunk(&key, scale));
     Ok(coarse.filter(|chunk| part.has_chunk(chunk)).collect())
 }
 
-/// Returns the chunk, `scale` times as large, that holds a chunk.
+/// Returns the chunk, `scale` times as large, that contains a chunk.
 fn coarse_chunk(key: &ChunkKey, scale: i64) -> Vec<i64> {
     key.components().iter().map(|at| at.div_euclid(scale)).collect()
 }
 
 impl PreviousKind<'_> {
-    /// Returns which of the `stored` objects stay as they are, and what of the level differs: the objects that are kept and
-    /// do not stay are made again.
+    /// Returns which of the `stored` objects are unchanged, and what differs in the level: kept
+    /// objects that are not among them are rebuilt.
     pub(super) fn split(
         &self,
         mut stored: BTreeSet<i64>,
@@ -367,8 +369,8 @@ impl PreviousKind<'_> {
         (stored, part)
     }
 
-    /// Returns the largest error of the level, of which `found` is that of what was made again; `stays` says whether
-    /// the place that had it is not of that.
+    /// Returns the largest error of the level; `found` is that of the rebuilt part, and `stays`
+    /// tells whether the place of the old maximum is outside of it.
     pub(super) fn largest_error(
         &self,
         stays: bool,
@@ -378,7 +380,7 @@ impl PreviousKind<'_> {
         if stays || old.error <= 0.0 {
             Ok(found.max(old.error, old.at.clone()))
         } else if found.error > old.error || found.is_as_far_at_or_before(old) {
-            // Of the places that were as far, the one on record was the lowest.
+            // Of equally distant places, the recorded one was the lowest.
             Ok(found)
         } else {
             Err("the place of the largest error changed")
@@ -386,5 +388,5 @@ impl PreviousKind<'_> {
     }
 }
 
-/// Why none of a level stays of which objects with edges or faces were made together.
+/// Why nothing of a level is reused whose objects with edges or faces were built together.
 pub(super) const NOT_BY_OBJECTS: &str = "objects of the level were not made each by itself";

@@ -1,5 +1,5 @@
-//! Graphs and meshes whose objects are not apart, and skeletons without objects: by blocks of chunks, one where all of it fits
-//! in memory.
+//! Builds graphs and meshes whose objects are not disjoint, and skeletons without objects, by
+//! blocks of chunks; a level that fits in memory is one block.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
@@ -17,7 +17,7 @@ use crate::links::LineageWriter;
 use crate::shape::Coarsened;
 
 impl KindBuild<'_> {
-    /// Makes the level as a whole, or block by block.
+    /// Builds the level as a whole, or block by block.
     pub(super) async fn make_by_blocks(
         &self,
         reader: &Reader,
@@ -27,7 +27,7 @@ impl KindBuild<'_> {
     ) -> Result<(f64, u64)> {
         let links = below.links(Delta::SAME).await?;
         let directed = links.is_some_and(|links| links.policy().is_directed());
-        // A tree is made as a whole.
+        // A tree is built as a whole.
         let whole = self.plan.kind == Kind::Skeleton;
         let room = blocks::vertices_in(self.plan.options().working_bytes(), self.plan.kind);
         let max_rows = if whole { u64::MAX } else { room };
@@ -39,7 +39,7 @@ impl KindBuild<'_> {
             lineage.take(&made, &places)?;
             return Ok((made.error, made.elements()));
         }
-        // Only collapsing leaves this thread to others.
+        // Only collapsing runs on other threads.
         let at_once = if self.step.method == Method::Collapse { MAX_CONCURRENT_BLOCKS } else { 1 };
         let mut stitcher = blocks::BlockStitcher::default();
         let (mut error, mut elements) = (0.0_f64, 0_u64);
@@ -55,7 +55,7 @@ impl KindBuild<'_> {
                     directed,
                 ));
             }
-            // One after the other: vertices get their numbers in this order.
+            // In order, because it determines the numbers of vertices.
             let Some(block) = under_way.next().await else { break };
             let Block { number, made, places, owners, fixed } = block?;
             error = error.max(made.error);
@@ -65,7 +65,7 @@ impl KindBuild<'_> {
         Ok((error, elements))
     }
 
-    /// Makes a block coarser.
+    /// Coarsens a block.
     async fn coarsen_block(
         &self,
         (reader, objects): (&Reader, Option<&Objects>),
@@ -83,7 +83,7 @@ impl KindBuild<'_> {
     }
 }
 
-/// A block that was made coarser, and what its vertices were.
+/// A coarsened block and its source vertices.
 struct Block {
     number: usize,
     made: Coarsened,
@@ -92,5 +92,5 @@ struct Block {
     fixed: Vec<bool>,
 }
 
-/// Blocks that are made at once: one is read and measured while edges of the other collapse.
+/// Blocks that are built at once: one is read and measured while edges of the other collapse.
 const MAX_CONCURRENT_BLOCKS: usize = 2;

@@ -1,4 +1,4 @@
-//! Points: cell by cell, or a random part of them.
+//! Builds points: by grid cells, or as a random subset.
 //!
 //! ```text
 //! cells in chunks      the level is streamed, and what comes is made: each batch has whole chunks
@@ -63,8 +63,8 @@ impl KindBuild<'_> {
         Ok(found)
     }
 
-    /// Takes one point for each cell of a batch, or the batch where there are no cells; returns the largest error
-    /// so far.
+    /// Reduces a batch to one point per cell, or returns it unchanged without cells; also returns
+    /// the largest error so far.
     pub(super) fn cluster_batch(
         &self,
         batch: Batch,
@@ -81,7 +81,7 @@ impl KindBuild<'_> {
         Ok(found.max(made.error, made.at))
     }
 
-    /// Takes a part of the points; gives the error.
+    /// Keeps a subset of the points; returns the error.
     async fn subset(
         &self,
         reader: &Reader,

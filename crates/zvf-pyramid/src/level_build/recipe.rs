@@ -1,4 +1,4 @@
-//! What a level says of how it was made, so that it can be made again.
+//! The record of how a level was built, so that it can be rebuilt.
 
 use serde_json::{Value as Json, json};
 
@@ -7,8 +7,8 @@ use crate::shape::largest_error::LargestError;
 use crate::stale::Unit;
 
 impl KindBuild<'_> {
-    /// Returns how the level was made, so that it can be made again; without what was found meanwhile where nothing was
-    /// made.
+    /// Returns how the level was built, so that it can be rebuilt; without `made`, the results are
+    /// left out.
     pub(super) fn recipe(&self, error: Option<f64>, made: Option<&CoarseningSummary>) -> Json {
         let options = self.plan.options();
         let rules =
@@ -37,10 +37,10 @@ impl KindBuild<'_> {
         recipe
     }
 
-    /// Returns whether a level with this recipe is made as this one will be.
+    /// Returns whether a level with this recipe was built as this one will be.
     pub(super) fn is_same_recipe(&self, recipe: &Json) -> bool {
         let plain = |recipe: &Json| {
-            // What is no object says nothing.
+            // A recipe that is not an object is treated as empty.
             let mut recipe = recipe.as_object().cloned().unwrap_or_default();
             for found in ["geometric_error", FARTHEST, UNIT] {
                 recipe.remove(found);
@@ -50,23 +50,23 @@ impl KindBuild<'_> {
         plain(recipe) == plain(&self.recipe(None, None))
     }
 
-    /// Returns the recipe of a level of which nothing was made coarser.
+    /// Returns the recipe of a level in which nothing was coarsened.
     pub(crate) fn plain_recipe(&self) -> Json {
         self.recipe(self.error, None)
     }
 }
 
-/// Returns the largest error of a level and its place, as the recipe has them.
+/// Returns the largest error of a level and its place, from the recipe.
 pub(super) fn largest_error_of(recipe: &Json) -> Option<LargestError> {
     recipe.get(FARTHEST).and_then(LargestError::from_json)
 }
 
-/// Returns whether objects with edges or faces were made each by itself, as the recipe has it.
+/// Returns whether the recipe says that objects with edges or faces were each coarsened separately.
 pub(super) fn is_by_objects(recipe: &Json) -> bool {
     recipe.get(UNIT).is_some()
 }
 
-/// Where the recipe has the largest error over the level below, and its place.
+/// The key of the largest error over the level below, and its place.
 const FARTHEST: &str = "farthest";
-/// Where the recipe says what was made by itself, of graphs, skeletons and meshes.
+/// The key that tells what was coarsened separately in graphs, skeletons and meshes.
 const UNIT: &str = "unit";

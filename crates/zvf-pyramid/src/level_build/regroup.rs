@@ -1,7 +1,8 @@
-//! Chains of a level that is much larger than memory, put together from chunks that are read once each.
+//! Assembles the chains of a level much larger than memory, reading each chunk once.
 //!
-//! Asking for some chains at a time reads every chunk that one of them crosses: with more chains than fit in memory, each
-//! chunk is read about as often as chains cross it. Here each is read once, and what is read is spilled and sorted:
+//! Querying batches of chains reads every chunk that one of them crosses: with more chains than fit
+//! in memory, each chunk is read about as often as chains cross it. Here each chunk is read once,
+//! and its rows are spilled and sorted:
 //!
 //! ```text
 //! manifests    chunk, fragment -> chain, place in it       sorted by chunk and fragment
@@ -9,7 +10,7 @@
 //! chains       one after the other, in the order of their ids
 //! ```
 //!
-//! Whatever is not as it should be is left to the question for some chains at a time, which says what is wrong.
+//! Malformed input is left to the batched query, which reports the error.
 
 use std::ops::Range;
 
@@ -33,13 +34,13 @@ pub(super) struct Regrouped {
     held: Option<(u64, Vec<u8>)>, // the first block of the next chain
 }
 
-/// What blocks hold: rows column after column, and then the places that they come from.
+/// The layout of a block: rows column after column, then the places they come from.
 struct Columns {
     like: Batch,
     has_places: bool,
 }
 
-/// Rows of a chunk that follow each other in a batch, and where they lie in the chunk.
+/// Consecutive rows of a chunk in a batch, and their positions in the chunk.
 struct ChunkRows<'a> {
     batch: &'a Batch,
     rows: Range<usize>,
@@ -47,7 +48,7 @@ struct ChunkRows<'a> {
 }
 
 impl KindBuild<'_> {
-    /// Puts the chains that are kept together; `None` where something is not as it should be.
+    /// Assembles the kept chains; `None` for malformed input.
     pub(super) async fn regroup(
         &self,
         reader: &Reader,
@@ -83,8 +84,9 @@ impl KindBuild<'_> {
     }
 }
 
-/// Returns the fragments that the chains that are kept consist of: chunk and fragment, chain and place in it. Chains go by
-/// their place among those that are kept. `None` where a manifest names a chunk that is not there, or several lines.
+/// Returns the fragments of the kept chains: chunk and fragment, chain and position in it. Chains
+/// are numbered by their position among the kept ones. `None` where a manifest names a missing
+/// chunk, or several lines.
 async fn visits(
     below: &LevelReader,
     objects: &Objects,
@@ -100,7 +102,7 @@ async fn visits(
             let chain = objects.place_of_row(row);
             row += 1;
             let Some(chain) = chain else { return Ok(()) };
-            // Several lines of one object are put together by objects.
+            // An object of several lines is left to the batched query.
             all_there &= !manifest.view().blocks().any(|block| block.fragments.is_empty());
             for (place, (chunk, fragment)) in (0_u64..).zip(manifest.references()) {
                 let chunk = finder.find(chunk.components()).map(to_u64);
@@ -123,7 +125,7 @@ async fn visits(
     }
 }
 
-/// Spills the rows of a chunk that belong to chains; false where chains name what it does not have.
+/// Spills the rows of a chunk that belong to chains; false where chains name missing rows.
 async fn put_chunk(
     below: &LevelReader,
     rows: &ChunkRows<'_>,
@@ -138,7 +140,7 @@ async fn put_chunk(
     let chunk = u64::from(chunk);
     let Some(Ok(fragments)) = below.fragments(&[key]).await.pop() else { return Ok(false) };
     let view = fragments.view();
-    // A chunk before this one that chains name has no rows.
+    // An earlier chunk that chains name has no rows.
     while let Some((from, to)) = visits.head().filter(|(from, _)| from >> 32 <= chunk) {
         let fragment = view.get(from & u64::from(u32::MAX)).filter(|_| from >> 32 == chunk);
         let Some(fragment) = fragment else { return Ok(false) };
@@ -152,7 +154,7 @@ async fn put_chunk(
 }
 
 impl ChunkRows<'_> {
-    /// Spills the rows of a fragment: the first of them has the numbers `key`; false where one is not there.
+    /// Spills the rows of a fragment, numbered from `key`; false where one is missing.
     fn put(
         &self,
         fragment: Fragment<'_>,
@@ -173,13 +175,14 @@ impl ChunkRows<'_> {
         Ok(true)
     }
 
-    /// Returns where so many rows of the chunk are in the batch, if all are there one after the other.
+    /// Returns the range of the batch that has these `count` rows of the chunk, if all are there in
+    /// order.
     fn find(&self, first: u64, count: u64) -> Option<Range<usize>> {
         let row = |place: u64| u64::from(row_of_place(place));
         let guess = first.checked_sub(row(*self.places.first()?))?;
-        // Numbers that do not fit are those of no place.
+        // Numbers that overflow match no place.
         let at = |n: u64| self.places.get(saturating_usize(n)).map(|place| row(*place));
-        // Rows that fragments name in another order, or twice, are searched for.
+        // Rows that fragments name in another order, or twice, need a search.
         let from = match at(guess) {
             Some(found) if found == first => saturating_usize(guess),
             _ => self.places.iter().position(|place| row(*place) == first)?,
@@ -234,8 +237,8 @@ impl Columns {
 }
 
 impl Regrouped {
-    /// Returns the next `max_chains` of the chains whose ids are `ids`, and the places of their vertices, where those are
-    /// asked for.
+    /// Returns the next `max_chains` of the chains with the ids `ids`, and the places of their
+    /// vertices if requested.
     pub(super) fn next(
         &mut self,
         ids: &[i64],
@@ -266,7 +269,7 @@ impl Regrouped {
                     break;
                 }
                 offsets.push(rows);
-                // Chains are numbered as ids are; one that has none is refused below.
+                // Chains are numbered like ids; a chain without an id is refused below.
                 objects.extend(ids.get(saturating_usize(chain)).copied().map(ObjectId));
                 last = Some(chain);
             }

@@ -1,4 +1,4 @@
-//! By which method, and with which settings, a batch becomes coarser.
+//! The method and settings for coarsening a batch.
 
 use zvf_error::Result;
 
@@ -13,13 +13,13 @@ pub(super) struct ShapeSettings {
     pub(super) size: f64,
     pub(super) keep: f64,
     pub(super) prune: f64,
-    /// Whether edges are only the same when they go the same way.
+    /// Whether edges are equal only if they have the same direction.
     pub(super) directed: bool,
     pub(super) rules: Rules,
 }
 
 impl ShapeSettings {
-    /// Returns a coarser batch, in which the rows that are `fixed` are what they were.
+    /// Returns a coarser batch in which the `fixed` rows are unchanged.
     pub(super) fn coarsen(
         &self,
         batch: zvf_model::Batch,

@@ -1,7 +1,7 @@
-//! One level from the one below: bins, means, and the bins that objects pass.
+//! Builds one level from the one below: bins, means, and the bins that objects pass through.
 //!
-//! Bins are numbered as the reference numbers them: by their coordinates, each taken as the bytes that it
-//! is in memory. Any order would do; this one makes outputs equal.
+//! Bins are numbered as in the reference: sorted by their coordinates, compared as their bytes in
+//! memory. Any order would do; this one makes the output equal.
 //!
 //! Not here: which objects are kept, and how a level is stored.
 
@@ -18,7 +18,7 @@ use zvf_format::num::{
     f64_from_u64, index_u32, nearest_f32, saturating_floor_i64, to_u64, usize_from_u32,
 };
 
-/// A level as far as the reference looks at it.
+/// The parts of a level that the reference uses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReferenceLevel {
     /// Chunks, ascending.
@@ -27,11 +27,11 @@ pub(super) struct ReferenceLevel {
     pub(super) starts: Vec<usize>,
     /// Coordinates, row by row.
     pub(super) positions: Vec<f32>,
-    /// Where the references of each object start, and where those of the last end.
+    /// The start of the references of each object, and the end of the last.
     pub(super) offsets: Vec<usize>,
-    /// Rows, object by object, in the order of its manifest.
+    /// Rows, object by object, in the order of the manifest.
     pub(super) references: Vec<u32>,
-    /// The id of each object; none where the level has no index, and all is one object.
+    /// The id of each object; none if the level has no index and is a single object.
     pub(super) ids: Option<Vec<i64>>,
     /// Size of a bin.
     pub(super) bin: Vec<f64>,
@@ -40,22 +40,22 @@ pub(super) struct ReferenceLevel {
 }
 
 impl ReferenceLevel {
-    /// Returns how many axes there are.
+    /// Returns the number of axes.
     pub(super) const fn axes(&self) -> usize {
         self.chunk.len()
     }
 
-    /// Returns how many vertices there are.
+    /// Returns the number of vertices.
     pub(super) fn rows(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     pub(super) const fn objects(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Returns the rows that object `row` refers to; none where there is no such object.
+    /// Returns the rows that object `row` refers to; none if there is no such object.
     pub(super) fn object(&self, row: usize) -> &[u32] {
         match self.offsets.get(row..).and_then(<[usize]>::first_chunk::<2>) {
             Some([start, end]) => &self.references[*start..*end],
@@ -63,18 +63,18 @@ impl ReferenceLevel {
         }
     }
 
-    /// Returns the same without its vertices and objects: how rows lie in chunks.
+    /// Returns the layout of rows in chunks, without vertices and objects.
     pub(super) fn without_contents(self) -> Self {
         let Self { keys, starts, bin, chunk, .. } = self;
         Self { keys, starts, bin, chunk, ..Self::default() }
     }
 
-    /// Returns the rows of a chunk, by its place.
+    /// Returns the rows of the chunk with this index.
     pub(super) fn rows_of_chunk(&self, chunk: usize) -> Range<usize> {
         self.starts[chunk]..self.starts[chunk + 1]
     }
 
-    /// Returns the chunk a row lies in, by its place, and the row in it.
+    /// Returns the index of the chunk that a row lies in, and the row within it.
     pub(super) fn locate(&self, row: u32) -> (usize, u64) {
         let row = usize_from_u32(row);
         // The first chunk starts at row 0.
@@ -83,8 +83,9 @@ impl ReferenceLevel {
     }
 }
 
-/// Returns the level whose bins are `bin` and whose chunks are `chunk`, of the objects `kept_objects`; and for each row of
-/// `source` the row of its bin, [`NONE`] where no kept object is in that.
+/// Returns the level with bins of size `bin` and chunks of size `chunk`, of the objects
+/// `kept_objects`; and for each row of `source` the row of its bin, or [`NONE`] where no kept
+/// object is in that bin.
 pub(super) fn coarsen(
     source: &ReferenceLevel,
     kept_objects: &[usize],
@@ -102,7 +103,7 @@ pub(super) fn coarsen(
     coarse_rows.par_iter_mut().for_each(|number| *number = place_of(number));
     (level.bin, level.chunk) = (bin, chunk);
     if source.ids.is_none() {
-        // Nothing says what was passed in which order: the level is one object of all its rows.
+        // The order of the rows is unknown, so the level is one object of all its rows.
         level.references = (0..index_u32(level.rows())).collect();
         level.offsets = vec![0, level.references.len()];
         return Ok((level, coarse_rows));
@@ -119,7 +120,7 @@ pub(super) fn coarsen(
     Ok((level, coarse_rows))
 }
 
-/// Returns the bin of each row by its number, and the bins.
+/// Returns the number of the bin of each row, and the bins.
 fn assign_bins(source: &ReferenceLevel, size: &[f64]) -> (Vec<u32>, Vec<Bin>) {
     let axes = source.axes().max(1);
     let mut bin_of_row = vec![NONE; source.rows()];
@@ -173,7 +174,7 @@ struct Means {
 }
 
 impl Means {
-    /// Sums up object by object: another order would change the last bits.
+    /// Sums object by object: another order would change the last bits.
     fn accumulate(
         source: &ReferenceLevel,
         kept_objects: &[usize],
@@ -195,7 +196,8 @@ impl Means {
     }
 }
 
-/// Returns the bins that each of the objects `kept_objects` passes, without repeats in a row, in batches of objects.
+/// Returns the bins that each of `kept_objects` passes through, without consecutive repeats, in
+/// batches of objects.
 fn trace_objects(
     source: &ReferenceLevel,
     kept_objects: &[usize],
@@ -214,7 +216,7 @@ fn trace_objects(
     kept_objects.par_chunks(OBJECTS).map(|some| some.iter().map(bins).collect()).collect()
 }
 
-/// A mean: its chunk, its bin and the number of that, and its position.
+/// A mean: its chunk, its bin, the number of the bin, and its position.
 type ChunkMean = (ChunkKey, Bin, usize, [f32; AXES]);
 
 /// Lays out the means as rows of chunks, and returns the row of each; none for an empty bin.
@@ -249,12 +251,12 @@ fn lay_out_means(means: &Means, axes: usize, chunk: &[f64]) -> Result<(Reference
     Ok((level, row_of))
 }
 
-/// The coordinates of a bin; zeros behind the last axis.
+/// The coordinates of a bin, padded with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bin([i64; AXES]);
 
 impl Bin {
-    /// Returns the bin of size `size` that `position` lies in.
+    /// Returns the bin of size `size` that contains `position`.
     pub(super) fn from_position(position: &[f32], size: &[f64]) -> Self {
         let mut bin = [0; AXES];
         for (to, (x, size)) in bin.iter_mut().zip(position.iter().zip(size)) {
@@ -263,7 +265,7 @@ impl Bin {
         Self(bin)
     }
 
-    /// Returns what the order compares: the bytes as they lie in memory.
+    /// Returns the sort key: the bytes as they lie in memory.
     fn memory_words(self) -> [u64; AXES] {
         self.0.map(|at| at.cast_unsigned().swap_bytes())
     }
@@ -289,11 +291,11 @@ impl std::hash::Hash for Bin {
 
 /// No row.
 pub(super) const NONE: u32 = u32::MAX;
-/// Axes that a store may have here.
+/// The largest number of axes that is supported here.
 pub(super) const AXES: usize = 8;
-/// Rows whose bins are looked for together.
+/// Rows whose bins are computed together.
 const ROWS: usize = 65_536;
-/// Objects that are followed together.
+/// Objects that are traced together.
 const OBJECTS: usize = 1024;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The edges or faces of a full level as cells: within a chunk row by row, between chunks by how far these are apart.
+//! Stores the edges or faces of a full level in cells: within a chunk by row, between chunks by the
+//! offset between them.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +20,20 @@ use super::write::{Target, plan};
 use crate::columns::gather;
 use crate::rows::row_number;
 
-/// One record: the chunk that it is stored with, and the edge or face that it is.
+/// One record: the chunk it is stored with, and the edge or face.
 struct Placed {
     chunk: usize,
     element: u32,
     record: LinkRecord,
 }
 
-/// The records whose other ends are as far away, in the order of their chunks.
+/// The records with the same offsets, in the order of their chunks.
 struct Segment {
     offsets: Offsets,
     records: Vec<Placed>,
 }
 
-/// Writes all of them, and their metadata.
+/// Writes all edges or faces and their metadata.
 pub(super) async fn write(
     target: &Target<'_>,
     level: &ReferenceLevel,
@@ -57,7 +58,7 @@ pub(super) async fn write(
     describe(target, (level, &policy), elements, physical).await
 }
 
-/// Returns where each is stored; those within a chunk have an array also where there are none.
+/// Returns the segments; the one within chunks has an array even if it is empty.
 fn segments(
     policy: &LinkPolicy,
     level: &ReferenceLevel,
@@ -76,7 +77,7 @@ fn segments(
         });
         let ends: Vec<Endpoint<'_>> = ends.collect();
         for placement in policy.place(&ends)? {
-            // The first end in this order is that of the chunk; an edge or face has ends.
+            // The first end in this order determines the chunk; an edge or face has ends.
             let lead = placement.order().order().first().map_or(0, |lead| usize::from(*lead));
             let (chunk, _) = located[lead];
             let offsets = placement.offsets();
@@ -93,7 +94,7 @@ fn segments(
 }
 
 impl Segment {
-    /// Returns the records of each chunk that has some, with its key.
+    /// Returns the records of each chunk that has any, with its key.
     fn cells<'a>(
         &'a self,
         level: &'a ReferenceLevel,
@@ -139,7 +140,7 @@ async fn write_segment(
     .await
 }
 
-/// Writes what an attribute says of the records of a segment.
+/// Writes the attribute values of the records of a segment.
 async fn write_values(
     target: &Target<'_>,
     level: &ReferenceLevel,
@@ -157,7 +158,7 @@ async fn write_values(
     .await
 }
 
-/// Writes that those within each chunk lie together, as the reference does.
+/// Marks the records within each chunk as one fragment, as the reference does.
 async fn write_fragments(
     target: &Target<'_>,
     level: &ReferenceLevel,

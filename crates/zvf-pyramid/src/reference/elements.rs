@@ -1,8 +1,9 @@
-//! Edges and faces of a full level: those of level 0, between the bins that their ends are in.
+//! Edges and faces of a full level: those of level 0, between the bins of their ends.
 //!
-//! An edge with both ends in one bin is gone, and so is a face with two corners in one; of those that become the same there
-//! is one, which keeps its direction. What an object has that the level does not keep is gone with it. Of skeletons, an edge
-//! that would close a ring is gone too, and each tree has the root of the first object in it.
+//! An edge with both ends in one bin is dropped, and so is a face with two corners in one; of equal
+//! ones the first is kept with its direction. Edges and faces of dropped objects are dropped as
+//! well. In skeletons, an edge that would close a cycle is also dropped, and each tree has the root
+//! of the first object in it.
 
 use std::collections::VecDeque;
 
@@ -24,7 +25,7 @@ use crate::rows::{chunk_of_place, row_number, row_of_place};
 use crate::shape::Rules;
 use crate::shape::contract::{UnionFind, map_elements};
 
-/// The edges or faces of level 0, and where their ends are by now.
+/// The edges or faces of level 0, and the current rows of their ends.
 pub(super) struct SourceElements {
     kind: Kind,
     elements: Elements, // of rows of level 0
@@ -57,7 +58,7 @@ impl SourceElements {
         let rows = elements.rows().iter().map(|row| row_of(level, &places, *row));
         let mut level_elements = Elements::new(elements.width(), rows.collect::<Result<_, _>>()?)?;
         let mut described_fields = Vec::new();
-        // Edges that the order of vertices says have no attributes.
+        // Edges that the order of the vertices implies have no attributes.
         for field in elements.fields().iter().filter(|_| !implied) {
             let family = format!("0/link_attributes/{}/0", field.name);
             if let Some(segment) = store.nodes().children(&family).await?.names.first() {
@@ -73,19 +74,19 @@ impl SourceElements {
             alive: vec![true; level.objects()],
             offsets: level.offsets.clone(),
             references: level.references.clone(),
-            // Streamed skeletons have either end first; here the child is.
+            // In streamed skeletons either end may come first; here it is the child.
             directed: links.policy().is_directed() && kind != Kind::Skeleton,
             stored: links.policy().store(),
             described: described_fields,
         }))
     }
 
-    /// Returns whether the order of the ends means something.
+    /// Returns whether the order of the ends has a meaning.
     pub(super) const fn is_directed(&self) -> bool {
         self.directed
     }
 
-    /// Returns how often one is stored.
+    /// Returns how edges or faces are stored.
     pub(super) const fn link_storage(&self) -> LinkStorage {
         self.stored
     }
@@ -96,7 +97,8 @@ impl SourceElements {
         field.map(|(_, attributes)| attributes.clone()).unwrap_or_default() // each is described
     }
 
-    /// Goes on to the next level, which has the objects `kept_objects` and rows of the last one in `parents`.
+    /// Moves to the next level, which has the objects `kept_objects`; `parents` maps the rows of
+    /// the last one to its rows.
     pub(super) fn follow(&mut self, kept_objects: &[usize], parents: &[u32]) {
         for at in &mut self.at {
             *at = parents.get(usize_from_u32(*at)).copied().unwrap_or(NONE);
@@ -110,7 +112,7 @@ impl SourceElements {
         self.alive = alive;
     }
 
-    /// Returns those of the level that was gone on to, of its rows.
+    /// Returns the edges or faces of the current level, by its rows.
     pub(super) fn elements_at(&self, level: &ReferenceLevel) -> Result<Elements> {
         let mut row_map = vec![NONE; self.at.len()];
         let spans = self.offsets.iter().zip(self.offsets.iter().skip(1));
@@ -128,7 +130,7 @@ impl SourceElements {
         if trees { forest(&made, level.rows(), &self.roots(&row_map)) } else { Ok(made) }
     }
 
-    /// Returns the rows of the level in which there are roots of level 0, in the order of that.
+    /// Returns the rows of the level that contain roots of level 0, in the order of level 0.
     fn roots(&self, row_map: &[u32]) -> Vec<u32> {
         let mut rooted = vec![true; row_map.len()];
         for edge in self.elements.iter() {
@@ -141,7 +143,7 @@ impl SourceElements {
     }
 }
 
-/// Returns the row of the level that row `row` of an answer is, by the places of all of its rows.
+/// Returns the row of the level for row `row` of a query result, by the places of its rows.
 fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize> {
     let at = places.get(row).and_then(|place| {
         let chunk = usize_from_u32(chunk_of_place(*place));
@@ -154,8 +156,8 @@ fn row_of(level: &ReferenceLevel, places: &[u64], row: usize) -> Result<usize> {
     })
 }
 
-/// Returns the edges that make trees of `rows` vertices, each from a child to its parent; a tree has the first of `roots`
-/// that is in it as its root.
+/// Returns the edges that form trees of `rows` vertices, each from a child to its parent; the root
+/// of a tree is the first of `roots` in it.
 fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements> {
     let mut pieces = UnionFind::new(rows);
     let mut near: Vec<Vec<u32>> = vec![Vec::new(); rows];
@@ -186,8 +188,8 @@ fn forest(edges: &Elements, rows: usize, roots: &[u32]) -> Result<Elements> {
     Ok(made)
 }
 
-/// Returns the parent of each vertex of trees, given its neighbours; breadth first from `roots`, then from what these do
-/// not reach.
+/// Returns the parent of each vertex, given its neighbours; breadth first from `roots`, then from
+/// vertices that these do not reach.
 fn parents_from(near: &[Vec<u32>], roots: &[u32]) -> Vec<u32> {
     let mut parents = vec![NONE; near.len()];
     let mut seen = vec![false; near.len()];
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_forest_has_no_rings_and_one_parent_for_each_vertex() {
-        // A ring of three with a tail, and a separate edge.
+        // A cycle of three with a tail, and a separate edge.
         let edges = Elements::new(2, vec![1, 0, 2, 1, 0, 2, 3, 2, 5, 4]).unwrap();
         let result = forest(&edges, 6, &[2, 5]).unwrap();
         assert_eq!(result.rows(), [0, 1, 1, 2, 3, 2, 4, 5]);

@@ -1,4 +1,5 @@
-//! What the levels of the reference lose and a full level has: attributes of vertices, edges and faces, groups.
+//! What a full level has and the levels of the reference lack: attributes of vertices, edges and
+//! faces, and groups.
 //!
 //! ```text
 //! attributes     of all that refers to a vertex, as its position is: the mean of floats, of others the most frequent value
@@ -6,7 +7,8 @@
 //! groups         those of level 0, with the members that the level has
 //! ```
 //!
-//! Attributes of fragments are not here: a vertex of a coarser level is a fragment of its own, and may be one of several objects.
+//! Attributes of fragments are not here: a vertex of a coarser level is a fragment by itself, and
+//! may belong to several objects.
 
 use std::collections::HashSet;
 
@@ -28,7 +30,7 @@ use crate::columns::join;
 use crate::groups::{self, Group};
 use crate::rule::Aggregation;
 
-/// What the levels made so far hand on to the next one.
+/// The state that is passed from level to level.
 pub(super) struct FullContent {
     kind: Kind,
     columns: Vec<DescribedColumn>, // of the vertices of the last level
@@ -37,14 +39,14 @@ pub(super) struct FullContent {
     group_fields: Vec<Field>,
 }
 
-/// An attribute, and what its array at level 0 says of it.
+/// An attribute, and the metadata of its array at level 0.
 pub(super) struct DescribedColumn {
     pub(super) field: Field,
     pub(super) attributes: Object,
 }
 
 impl FullContent {
-    /// Reads that of level 0.
+    /// Reads the content of level 0.
     pub(super) async fn read(store: &Store, level: &ReferenceLevel) -> Result<Self> {
         let reader = LevelReader::open(store, LevelId(0)).await?;
         let mut columns = Vec::new();
@@ -70,8 +72,8 @@ impl FullContent {
         })
     }
 
-    /// Writes that of `level`, which was made of the objects `kept_objects` of `source`; `parents` says in which of its rows
-    /// those of `source` are.
+    /// Writes the content of `level`, which was built from the objects `kept_objects` of `source`;
+    /// `parents` maps the rows of `source` to those of `level`.
     pub(super) async fn write_level(
         &mut self,
         target: &Target<'_>,
@@ -97,7 +99,7 @@ impl FullContent {
         Ok(report)
     }
 
-    /// Makes the attributes of `level` of those of `source`.
+    /// Computes the attributes of `level` from those of `source`.
     fn coarsen_columns(
         &mut self,
         (source, kept_objects): (&ReferenceLevel, &[usize]),
@@ -121,7 +123,7 @@ impl FullContent {
     /// Writes the groups, with the members that have vertices at this level.
     async fn write_groups(&self, target: &Target<'_>, level: &ReferenceLevel) -> Result<()> {
         let mut table = GroupTable::default();
-        // Without an index all is one object.
+        // Without an index there is a single object.
         let ids = level.ids.as_deref().unwrap_or_default();
         let gone = (0..).zip(ids).filter(|(row, _)| level.object(*row).is_empty());
         let gone: HashSet<i64> = gone.map(|(_, id)| *id).collect();
@@ -133,7 +135,7 @@ impl FullContent {
     }
 }
 
-/// Returns the members of a group without those that are gone, of the objects `ids`.
+/// Returns the members of a group without `gone`, of the objects `ids`.
 fn remove_members(members: &Members, ids: &[i64], gone: &HashSet<i64>) -> Members {
     let left = |id: &i64| !gone.contains(id);
     match members {
@@ -159,7 +161,7 @@ pub(super) fn reference_counts(source: &ReferenceLevel, kept_objects: &[usize]) 
     counts
 }
 
-/// Returns the row of the level that each row is in; none for a row that nothing refers to.
+/// Returns the row of the level for each row; none for an unreferenced row.
 pub(super) fn drop_unreferenced(parents: &[u32], references: &[u64]) -> Vec<u32> {
     let parent = |(parent, count): (&u32, &u64)| if *count > 0 { *parent } else { NONE };
     parents.iter().zip(references).map(parent).collect()

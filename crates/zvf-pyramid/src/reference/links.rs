@@ -1,4 +1,4 @@
-//! Links from each vertex to the one that stands for it, and back.
+//! Links from each vertex to its parent, and back.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::coarsen::{NONE, ReferenceLevel};
 use super::write::plan as plan_of;
 use crate::links::offset_from;
 
-/// Composes the parents of each level into those some levels up.
+/// Composes the parents of successive levels.
 pub(super) fn compose_steps(steps: &[Vec<u32>]) -> Vec<u32> {
     let Some((first, rest)) = steps.split_first() else { return Vec::new() };
     rest.iter().fold(first.clone(), |parents, step| {
@@ -33,15 +33,15 @@ pub(super) struct Pair<'a> {
     pub(super) coarse: &'a ReferenceLevel,
     /// The number of the finer one.
     pub(super) at: usize,
-    /// By how many levels the other is coarser.
+    /// How many levels coarser the other one is.
     pub(super) gap: usize,
 }
 
 impl Pair<'_> {
-    /// Writes the links upwards, and those downwards where `both` are wanted.
+    /// Writes the upward links, and with `both` also the downward ones.
     ///
-    /// A cell of either direction holds the links between one chunk and one other, in the order of the
-    /// finer one: so both are made chunk by chunk.
+    /// A cell of either direction holds the links between two chunks, in the order of the finer
+    /// one, so both are written chunk by chunk.
     pub(super) async fn write(&self, build: &Build, parents: &[u32], both: bool) -> Result<()> {
         let gap = saturating_i64(to_u64(self.gap)); // levels are few
         let mut families = vec![LinkArrays::new(self, self.at, gap, (self.fine, self.coarse))?];
@@ -80,7 +80,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Returns the links of a chunk of the finer level, by the chunk that they lead to: rows of both.
+    /// Returns the links of a chunk of the finer level as rows of both levels, by target chunk.
     fn targets(&self, parents: &[u32], chunk: u32) -> BTreeMap<u32, Vec<[u32; 2]>> {
         let mut targets: BTreeMap<u32, Vec<[u32; 2]>> = BTreeMap::new();
         let parents = &parents[self.fine.rows_of_chunk(usize_from_u32(chunk))];
@@ -107,7 +107,7 @@ struct LinkArrays<'a> {
     delta: i64,
 }
 
-/// The arrays of a family, by how far the ends of its links are apart.
+/// The arrays of a family, by the offset between the ends of their links.
 type Sinks = BTreeMap<Vec<i64>, CellSink>;
 
 impl<'a> LinkArrays<'a> {
@@ -126,7 +126,7 @@ impl<'a> LinkArrays<'a> {
         Ok(Self { pair, levels, anchor, path: format!("{at}/links/{word}"), delta })
     }
 
-    /// Returns the chunk of this family that links between these two are stored with, and how far the other is.
+    /// Returns the chunk that links between these two are stored with, and the offset of the other.
     fn cell(&self, [fine, coarse]: [u32; 2]) -> Result<Option<(ChunkKey, Vec<i64>)>> {
         let (from_level, to_level) = self.levels;
         let (from, to) = if self.delta > 0 { (fine, coarse) } else { (coarse, fine) };
@@ -139,7 +139,7 @@ impl<'a> LinkArrays<'a> {
         Ok(Some((*from, offset_from(&anchor, to)?)))
     }
 
-    /// Returns an array for each distance between two chunks that are linked.
+    /// Returns an array for each offset between two linked chunks.
     fn sinks(&self, build: &Build, pairs: &[[u32; 2]]) -> Result<Sinks> {
         let (from_level, rank) = (self.levels.0, self.levels.0.axes());
         let mut sinks = Sinks::new();
@@ -165,7 +165,7 @@ impl<'a> LinkArrays<'a> {
         sink.put(&key, ragged::encode(&[&wide], ROW, COLUMNS)?.into())
     }
 
-    /// Says how many links there are.
+    /// Records how many links there are.
     async fn announce(&self, build: &Build, count: u64) -> Result<()> {
         let family = LinksFamily {
             sid_ndim: Some(to_u64(self.levels.0.axes())),

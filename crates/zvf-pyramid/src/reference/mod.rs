@@ -7,11 +7,12 @@
 //! links       each vertex to that of its bin, in the order of the finer level
 //! ```
 //!
-//! What it loses is lost here too: attributes of vertices, edges and faces, groups; unless they are asked for
-//! ([`LevelContent::Full`]): then levels have them beside vertices and objects that stay the reference's. It is here so that
-//! its output can be compared, and for tools that expect it; [`build`](crate::build()) does better.
+//! The losses of the reference are reproduced: attributes of vertices, edges and faces, and groups;
+//! unless they are requested ([`LevelContent::Full`]), and then they are added to the vertices and
+//! objects of the reference. This exists to compare output, and for tools that expect that output;
+//! [`build`](crate::build()) gives better levels.
 //!
-//! Not here: what is bounded. A level is held in memory, positions and references.
+//! Not here: bounded memory. A level is held in memory, positions and references.
 
 mod coarsen;
 mod element_cells;
@@ -35,7 +36,7 @@ use crate::random::Random;
 use crate::report::LevelReport;
 use crate::root::Root;
 
-/// What the reference is asked for.
+/// The options of the reference.
 ///
 /// ```
 /// use zvf_pyramid::Reference;
@@ -45,26 +46,26 @@ use crate::root::Root;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reference {
-    /// For each level, how much larger its bins are than those of the level below, and how many objects
-    /// of that one there are to each that is kept.
+    /// For each level, the factor of its bin size over the level below, and the number of objects
+    /// of that level for each kept one.
     pub factors: Vec<(f64, f64)>,
-    /// For each level, how many chunks of the level below one of its chunks covers on each axis; 1 where
-    /// the list is too short.
+    /// For each level, how many chunks of the level below one of its chunks covers on each axis; 1
+    /// where the list is too short.
     pub chunk_scales: Vec<u32>,
-    /// For each level, the rows of the objects it has, ascending, where they are not to be chosen; chosen where the list
-    /// is too short.
+    /// For each level, the ascending rows of its objects if they are given; where there are none,
+    /// objects are chosen.
     pub kept: Vec<Option<Vec<usize>>>,
-    /// What the choice of objects starts from.
+    /// The seed for choosing objects.
     pub seed: u128,
-    /// Levels up and down to which vertices are linked; -1 for all, 0 for none.
+    /// The largest level distance of links; -1 for all, 0 for none.
     pub depth: i64,
     /// Which of these links are stored.
     pub storage: CrossLevelStorage,
-    /// What else levels have.
+    /// The additional content of levels.
     pub content: LevelContent,
 }
 
-/// What levels of the reference have beside vertices, objects and attributes of objects.
+/// The content of levels in addition to vertices, objects and object attributes.
 ///
 /// ```
 /// assert_eq!(zvf_pyramid::Reference::default().content, zvf_pyramid::LevelContent::AsReference);
@@ -72,15 +73,15 @@ pub struct Reference {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LevelContent {
-    /// Nothing, as the reference.
+    /// Nothing, like the reference.
     #[default]
     AsReference,
-    /// Attributes of vertices, edges and faces with theirs, and groups.
+    /// Attributes of vertices, edges and faces, edges and faces themselves, and groups.
     Full,
 }
 
 impl Default for Reference {
-    /// Asks for no levels, and for links to the next level in both directions.
+    /// No levels, and links to the next level in both directions.
     fn default() -> Self {
         let (factors, chunk_scales, kept) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -113,7 +114,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Returns the levels that vertices of a level are linked to, by how many levels up they are.
+    /// Returns the level distances that links cover.
     fn gaps(&self) -> std::ops::RangeInclusive<usize> {
         let all = self.factors.len();
         let max_gap = usize::try_from(self.depth).unwrap_or(all).min(all);
@@ -121,14 +122,16 @@ impl Reference {
     }
 }
 
-/// Gives the store at `address` the levels that the reference would give it, in place of those it has.
+/// Builds the levels of the store at `address` that the reference would build, replacing those it
+/// has.
 ///
-/// The store is replaced as a whole, when all is written; what fails before leaves it as it is.
+/// The store is replaced as a whole after everything is written; an earlier failure leaves it
+/// unchanged.
 ///
 /// # Errors
 ///
-/// When a setting means nothing, the store is not in a folder of this machine, is older than 0.9 or has
-/// chunks by an attribute, or cannot be read or written.
+/// When an option is invalid, or the store is not in a local folder, is older than 0.9, has chunks
+/// keyed by an attribute, or cannot be read or written.
 #[boxed]
 pub async fn build_reference(
     address: &str,
@@ -151,7 +154,7 @@ pub async fn build_reference(
     levels::publish_with_root(build, made).await
 }
 
-/// Refuses a level 0 that only adds to others.
+/// Refuses a level 0 that is part of an additive pyramid.
 async fn check_alone(store: &Store) -> Result<()> {
     if store.level(0).await?.meta().is_additive() {
         let expected = "one that is read alone: put it together first, by building 0 levels that \
@@ -227,7 +230,7 @@ async fn write_levels(
     Ok((reports, root.finish()))
 }
 
-/// Returns the rows of the objects that are kept, of `rows`, one of `factor` of them.
+/// Returns the rows of the kept objects: one in `factor` of `rows`.
 fn kept_rows(rows: usize, factor: f64, seed: u128) -> Vec<usize> {
     if factor <= 1.0 || rows < 2 {
         return (0..rows).collect();

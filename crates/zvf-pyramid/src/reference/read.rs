@@ -1,4 +1,4 @@
-//! Level 0 as the reference looks at it: positions in 32 bits, and the rows of each object.
+//! Level 0 as the reference sees it: 32-bit positions, and the rows of each object.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -63,7 +63,7 @@ fn push(positions: &mut Vec<f32>, column: &Column) {
     }
 }
 
-/// The fragments of a chunk, and where its rows are in the level.
+/// The fragments of a chunk, and the range of its rows in the level.
 struct Chunk<'a> {
     view: FragmentIndex<'a>,
     ranks: RankTable,
@@ -105,7 +105,7 @@ async fn read_indexed_objects(
     index
         .scan(|manifest| {
             for (key, fragment) in manifest.references() {
-                // One that names nothing is passed over, as the reference does.
+                // Entries that name nothing are skipped, as in the reference.
                 let Some(chunk) = chunks.get(&key) else { continue };
                 chunk.push(fragment, &mut references)?;
             }
@@ -119,7 +119,7 @@ async fn read_indexed_objects(
     Ok(())
 }
 
-/// Makes one object of all fragments, where there is no index.
+/// Makes one object of all fragments if there is no index.
 fn add_single_object(level: &mut ReferenceLevel, fragments: &[ChunkFragments]) -> Result<()> {
     let mut references = Vec::with_capacity(level.rows());
     for chunk in chunks(level, fragments)? {

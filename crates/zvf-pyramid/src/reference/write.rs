@@ -1,4 +1,5 @@
-//! A level as the reference stores it: every vertex a fragment of its own, cells as they are.
+//! Writes a level as the reference stores it: every vertex is a fragment, and cells are
+//! uncompressed.
 
 use bytes::Bytes;
 use rayon::prelude::*;
@@ -17,7 +18,7 @@ use super::coarsen::ReferenceLevel;
 use crate::error::unsupported_error;
 use crate::levels::covered_chunks;
 
-/// The level that is written, and where.
+/// The level being written, and its target.
 pub(super) struct Target<'a> {
     pub(super) store: &'a Store,
     pub(super) build: &'a Build,
@@ -25,7 +26,7 @@ pub(super) struct Target<'a> {
     pub(super) sparsity: f64,
 }
 
-/// What was written of a level.
+/// The written parts of a level.
 #[derive(Default)]
 pub(super) struct FullReport {
     /// The families of arrays.
@@ -34,7 +35,8 @@ pub(super) struct FullReport {
     pub(super) elements: u64,
 }
 
-/// Writes all of a level but its links to others and what a full level has `more`, which was written before.
+/// Writes all of a level except its links to others; `more` is the content of a full level, which
+/// was written before.
 pub(super) async fn level(
     target: &Target<'_>,
     source: &ReferenceLevel,
@@ -93,20 +95,20 @@ pub(super) async fn level(
     build.group(&number.to_string(), &document.to_group()).await
 }
 
-/// Returns the chunk shape, where it is not that of the root.
+/// Returns the chunk shape, if it differs from that of the root.
 fn chunk_shape_override(store: &Store, chunk: &[f64], rows: usize) -> Option<Vec<f64>> {
     let root = &store.root().zarr_vectors.chunk_shape;
     let differs = chunk.iter().zip(root).any(|(size, root)| (size - root).abs() >= NEAR);
     (differs && rows > 0).then(|| chunk.to_vec())
 }
 
-/// Returns an array over the grid that the bounds of the store make of the chunks of `level`.
+/// Returns an array over the grid of the chunks of `level` that the bounds of the store define.
 pub(super) fn plan(root: &Root, level: &ReferenceLevel, attributes: Object) -> Result<CellPlan> {
     let [first, last] = covered_chunks(root, &ChunkShape::new(&level.chunk)?, &level.keys)?;
     Ok(CellPlan { attributes, ..CellPlan::new(first, last) })
 }
 
-/// Writes the index of objects: a row for each of the source.
+/// Writes the index of objects: one row for each object of the source.
 async fn objects(target: &Target<'_>, ids: &[i64], level: &ReferenceLevel) -> Result<()> {
     let path = |name: &str| format!("{}/object_index{name}", target.number);
     let rank = to_u64(level.axes());
@@ -140,13 +142,13 @@ fn manifest(level: &ReferenceLevel, row: usize, rank: u64) -> Result<Bytes> {
     Ok(manifest.encode().into())
 }
 
-/// Writes the attributes of objects: those of the level below, absent for what was dropped.
+/// Writes object attributes: those of the level below, absent for dropped objects.
 async fn columns(
     target: &Target<'_>,
     source: &ReferenceLevel,
     kept_objects: &[usize],
 ) -> Result<()> {
-    // Each level drops more; what the first one has is what any may have.
+    // Each level drops more, so attributes of the first one cover all others.
     let from = target.store.level(0).await?;
     for name in from.children("object_attributes").await?.names {
         let path = format!("object_attributes/{name}");
@@ -166,7 +168,7 @@ async fn columns(
             _ => FillValue::int(0),
         };
         let mut values = array.read_all().await?.to_vec();
-        // Of the rows that were read, not of the shape: without rows that may say anything.
+        // From the rows that were read, not from the shape, which may be anything without rows.
         let row_bytes = values.len() / saturating_usize(array.len()).max(1);
         let absent: Vec<u8> = array.fill().iter().copied().cycle().take(row_bytes).collect();
         let mut kept_objects = kept_objects.iter().peekable();
@@ -188,11 +190,11 @@ async fn columns(
 }
 
 const METHOD: &str = "per_object";
-/// Where the document of a full level says that it is one, so that it can be made again.
+/// The key that marks a full level in its document, so that it can be rebuilt.
 const CONTENT: &str = "zvf.reference";
-/// Sizes that differ by less are the same.
+/// Sizes that differ by less are equal.
 const NEAR: f64 = 1e-9;
-/// Bytes of a manifest of nothing.
+/// Bytes of an empty manifest.
 const EMPTY: usize = 4;
-/// Manifests that are made at once.
+/// Manifests that are encoded at once.
 const MANIFEST_BATCH: usize = 16_384;

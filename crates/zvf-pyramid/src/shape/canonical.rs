@@ -1,8 +1,9 @@
-//! Skeletons: an order of vertices that only their content decides.
+//! Orders the vertices of skeletons by nothing but their content.
 //!
-//! A stored tree goes depth first from its root, and reading it again gives siblings in another order than they were
-//! written in: that of the chunks they lie in. So siblings are ordered here by what they and all below them are.
-//! Where two are alike, either order gives the same bytes.
+//! A stored tree is in depth-first order from its root, and reading it again returns siblings by
+//! the chunks they lie in, not in the order in which they were written. So siblings are ordered
+//! here by their content and that of their subtrees. Where two are equal, either order gives the
+//! same bytes.
 
 use zvf_error::Result;
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -12,8 +13,8 @@ use super::Coarsened;
 use crate::columns::gather;
 use crate::rows::{NONE, row_number};
 
-/// Returns the same trees with their vertices depth first and each edge at the place of its child. What is no tree stays as
-/// it is: the writer refuses it.
+/// Returns the same trees with vertices in depth-first order and each edge at the position of its
+/// child. Anything that is not a tree is unchanged: the writer refuses it.
 pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened> {
     let tree = Tree::new(&made.batch);
     let order = tree.depth_first(&tree.ranks(&made.batch));
@@ -53,7 +54,7 @@ pub(crate) fn order_canonically(made: Coarsened) -> Result<Coarsened> {
     Ok(Coarsened { batch: ordered, vertex_map: vertex_map.iter().map(new).collect(), error, at })
 }
 
-/// Trees by their edges, which go from a child to its parent.
+/// Trees given by edges from a child to its parent.
 struct Tree {
     edges: Vec<u32>,         // to the parent of each vertex
     children: Vec<Vec<u32>>, // of each vertex
@@ -66,7 +67,7 @@ impl Tree {
         let mut children = vec![Vec::new(); batch.len()];
         let pairs = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
         for (edge, [child, parent]) in (0_u32..).zip(pairs) {
-            // A second parent makes it no tree, and many would make the walk endless.
+            // With a second parent it is not a tree, and many could make the walk endless.
             if edges.get(*child) != Some(&NONE) {
                 continue;
             }
@@ -83,7 +84,7 @@ impl Tree {
         self.children.get(usize_from_u32(row)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns a number for each vertex, the same for those below which everything is alike; and larger for higher ones.
+    /// Returns a rank for each vertex: equal for equal subtrees, and larger for higher ones.
     fn ranks(&self, batch: &Batch) -> Vec<u32> {
         let mut ranks = vec![0_u32; batch.len()];
         let mut next = 0_u32;
@@ -111,7 +112,7 @@ impl Tree {
         ranks
     }
 
-    /// Returns the vertices by how far down the tree goes below them: tips first.
+    /// Returns the vertices by the height of their subtrees, tips first.
     fn levels(&self) -> Vec<Vec<u32>> {
         let mut heights = vec![0_usize; self.edges.len()];
         let mut levels: Vec<Vec<u32>> = Vec::new();
@@ -147,7 +148,8 @@ impl Tree {
         bytes
     }
 
-    /// Returns the vertices depth first, siblings and roots by their ranks, where there are some.
+    /// Returns the vertices in depth-first order, with siblings and roots sorted by `ranks` if
+    /// there are any.
     fn depth_first(&self, ranks: &[u32]) -> Vec<u32> {
         let rank = |row: &u32| ranks.get(usize_from_u32(*row)).copied();
         let mut open = self.roots.clone();

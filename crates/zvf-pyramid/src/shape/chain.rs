@@ -1,7 +1,8 @@
-//! Chains: fewer vertices of each, ends kept, no dropped vertex farther from what stays than a tolerance.
+//! Thins chains: the ends are kept, and no dropped vertex is farther from the result than a
+//! tolerance.
 //!
-//! An object is simplified as a whole, whatever chunks it crosses, so the result does not depend on how
-//! the store is cut. What stays are vertices that there were, with their values.
+//! An object is simplified as a whole, whatever chunks it crosses, so the result does not depend on
+//! the chunk grid. The result consists of original vertices with their values.
 
 use rayon::prelude::*;
 use zvf_error::Result;
@@ -17,15 +18,15 @@ use crate::rows::{NONE, row_number};
 /// How vertices of a chain are dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ChainThinning {
-    /// Where the line stays within so much.
+    /// As long as the line stays within this distance.
     Within(f64),
-    /// All but each so-manieth, and the last.
+    /// All except every nth and the last.
     Every(u64),
-    /// None.
+    /// No vertices are dropped.
     Not,
 }
 
-/// Returns the chains, thinned.
+/// Returns the thinned chains.
 pub(crate) fn simplify_chains(
     batch: &Batch,
     thin: ChainThinning,
@@ -68,14 +69,14 @@ pub(crate) fn simplify_chains(
     Ok(Coarsened { batch, vertex_map, error: farthest.error, at: farthest.at })
 }
 
-/// Removes the owners: parts say whose vertices they are.
+/// Removes the owners, which the parts already give.
 fn drop_owners(batch: &Batch) -> Result<Batch> {
     let plain = Batch::new(batch.kind(), batch.positions().clone());
     Ok(batch.fields().iter().cloned().try_fold(plain, Batch::with_field)?)
 }
 
-/// Returns the rows that stay of a chain (Douglas-Peucker), so that no other one lies farther than `tolerance` from the
-/// segment in its place; and how far the farthest one lies.
+/// Returns the kept rows of a chain (Douglas-Peucker), so that no dropped one is farther than
+/// `tolerance` from the segment that replaces it; and the largest distance.
 pub(crate) fn douglas_peucker(
     at: &[f64],
     axes: usize,
@@ -114,7 +115,7 @@ pub(crate) fn douglas_peucker(
     (rows.collect(), worst)
 }
 
-/// Returns each row whose place is a multiple of `stride`, and the last.
+/// Returns each row whose position is a multiple of `stride`, and the last.
 fn keep_every_nth(at: &[f64], axes: usize, rows: &[u32], stride: u64) -> (Vec<u32>, f64) {
     let last = rows.len().saturating_sub(1);
     let stride = saturating_usize(stride.max(1)); // beyond the chain, only its ends stay

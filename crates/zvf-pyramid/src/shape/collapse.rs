@@ -1,4 +1,5 @@
-//! Meshes: edges collapsed one after the other, first where the surface changes least.
+//! Simplifies meshes by collapsing edges one after the other, starting where the surface changes
+//! least.
 //!
 //! ```text
 //! cost       squared distances to the planes of the faces around, weighted by area; a plane upright on
@@ -8,7 +9,7 @@
 //! borders    collapse along themselves only; inner vertices may collapse onto them
 //! ```
 //!
-//! So holes and handles stay, and so does the number of pieces.
+//! So holes and handles remain, and so does the number of components.
 
 use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, round_half_up_u64, saturating_usize, to_u64, usize_from_u32};
@@ -24,8 +25,8 @@ use crate::error::unsupported_error;
 use crate::offload::Stop;
 use crate::rows::{NONE, row_number};
 
-/// Returns the mesh with about `keep` of its faces; vertices that are `fixed` stay. What it gives once it was
-/// stopped must not be used.
+/// Returns the mesh with about `keep` of its faces; `fixed` vertices do not move. A result that is
+/// returned after `stop` was set must not be used.
 pub(crate) fn collapse_edges(
     batch: &Batch,
     keep: f64,
@@ -39,7 +40,7 @@ pub(crate) fn collapse_edges(
     let middle = middle_of(&values, axes);
     let before = subtract_center(&values, &middle);
     let mut mesh = Mesh::new(before.clone(), &faces, fixed, owners_of(batch));
-    // Compared with the faces that are left.
+    // Compared with the number of remaining faces.
     let target = saturating_usize(round_half_up_u64(f64_from_u64(to_u64(faces.len())) * keep));
     mesh.reduce(target, stop);
 
@@ -87,7 +88,7 @@ fn faces_of(batch: &Batch, axes: usize) -> Result<Vec<[u32; 3]>> {
     Ok(faces.map(|face| face.map(row_number)).collect())
 }
 
-/// Returns a number for each object, vertex by vertex.
+/// Returns the number of the object of each vertex.
 fn owners_of(batch: &Batch) -> Vec<u32> {
     let mut numbers = Numbers::new();
     match batch.vertex_objects() {
@@ -96,7 +97,7 @@ fn owners_of(batch: &Batch) -> Vec<u32> {
     }
 }
 
-/// Returns positions relative to the middle of their box.
+/// Returns positions relative to the centre of their bounding box.
 fn subtract_center(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
     let center = |position: &[f64]| {
         let mut at = [0.0; 3];
@@ -107,7 +108,7 @@ fn subtract_center(values: &[f64], middle: &[f64]) -> Vec<[f64; 3]> {
     values.chunks_exact(middle.len().max(1)).map(center).collect()
 }
 
-/// Returns the faces that are there, between the vertices that are.
+/// Returns the remaining faces, between the remaining vertices.
 fn coarse_elements(
     mesh: &Mesh,
     elements: &Elements,
@@ -132,7 +133,8 @@ fn coarse_elements(
     Ok(made)
 }
 
-/// Returns how far the surface that was and that which is may lie from each other; `heads` says what each vertex became.
+/// Returns how far the old and the new surface may lie from each other; `heads` gives the new
+/// vertex of each old one.
 fn error(
     mesh: &Mesh,
     (before, faces): (&[[f64; 3]], &[[u32; 3]]),
@@ -148,7 +150,7 @@ fn error(
     let (mut was, mut made) = (Vec::new(), Vec::new());
     let at = |v: &u32| before.get(usize_from_u32(*v)).copied();
     for ((row, face), coarse_face) in (0_u32..).zip(faces).zip(mesh.faces()) {
-        // What is as it was is as near as can be.
+        // An unchanged face has distance 0.
         if coarse_face.is_some_and(|corners| {
             corners == *face && corners.iter().all(|v| at(v) == Some(mesh.point(*v)))
         }) {
@@ -169,13 +171,13 @@ fn error(
     forward.max(backward)
 }
 
-/// Returns how far rounding moved the farthest position.
+/// Returns the largest distance that rounding moved a position.
 fn rounding(at: &[f64], stored: &[f64], axes: usize) -> f64 {
     let pairs = at.chunks_exact(axes).zip(stored.chunks_exact(axes));
     pairs.map(|(at, stored)| super::distance_sq(at, stored)).fold(0.0, f64::max).sqrt()
 }
 
-/// Returns the middle of the box around all positions.
+/// Returns the centre of the bounding box of all positions.
 fn middle_of(values: &[f64], axes: usize) -> Vec<f64> {
     let mut box_of = vec![(f64::INFINITY, f64::NEG_INFINITY); axes];
     for position in values.chunks_exact(axes.max(1)) {

@@ -1,8 +1,8 @@
-//! Graphs, skeletons and meshes: what is connected inside a cell becomes one vertex.
+//! Coarsens graphs, skeletons and meshes: connected vertices inside a cell become one.
 //!
-//! Only vertices that are joined inside their cell are merged, so pieces that were apart stay apart and
-//! pieces that were one stay one. Edges and faces follow; those that lose an end go, those that become the
-//! same are one. A tree stays a tree.
+//! Only vertices that are connected inside their cell are merged, so connected components remain
+//! the same. Edges and faces follow; degenerate ones are dropped, and equal ones become one. A tree
+//! remains a tree.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats};
 use crate::rows::{NONE, row_number};
 
-/// Returns the batch with vertices merged inside cells, but for those that are `fixed`. `directed` edges are only
-/// the same when they go the same way.
+/// Returns the batch with vertices merged inside cells, except `fixed` ones. `directed` edges are
+/// equal only if they have the same direction.
 pub(crate) fn contract_cells(
     batch: &Batch,
     cell: f64,
@@ -63,8 +63,8 @@ pub(crate) fn sides(elements: &Elements) -> impl Iterator<Item = [usize; 2]> {
     })
 }
 
-/// Returns elements between clusters: those with two ends in one, or with one in none, are gone, and of equals there is
-/// one.
+/// Returns elements between clusters, without those that have two ends in one cluster or an end in
+/// none, and without duplicates.
 pub(crate) fn map_elements(
     elements: &Elements,
     vertex_map: &[u32],
@@ -98,11 +98,12 @@ pub(crate) fn map_elements(
     Ok(made)
 }
 
-/// Returns ends by which equals are known: of an edge in any order, of a face from its lowest on.
+/// Returns the canonical order of ends: sorted for an edge without direction, rotated to the lowest
+/// for a face.
 fn canonical_ends(ends: &[u32], ordered: bool) -> Vec<u32> {
     let mut ends = ends.to_vec();
     if ends.len() > 2 {
-        // There are ends.
+        // There is at least one end.
         let lowest = ends.iter().enumerate().min_by_key(|(_, end)| **end).map_or(0, |(i, _)| i);
         ends.rotate_left(lowest);
     } else if !ordered {
@@ -121,7 +122,7 @@ impl UnionFind {
         Self { above: (0..row_number(rows)).collect() }
     }
 
-    /// Returns one vertex of the piece that `row` is of, the same for all of it.
+    /// Returns the representative of the component of `row`.
     pub(crate) fn find(&mut self, row: usize) -> usize {
         let mut at = row;
         loop {

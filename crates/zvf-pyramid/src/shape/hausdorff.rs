@@ -1,8 +1,9 @@
 //! Upper bounds on the directed Hausdorff distance between surfaces.
 //!
-//! The distances of some points are measured first: they are a lower bound of the answer, the `floor`. A triangle that is
-//! hardly farther than that needs no closer look. Most triangles are bounded by the triangles below them and beside those
-//! ([`walk`](super::walk)). The others are compared with all triangles near them, by branch and bound:
+//! First, the distances of some points are measured: they give a lower bound of the result, the
+//! `floor`. A triangle that is hardly farther than that needs no closer look. Most triangles are
+//! bounded by the nearest triangles and their neighbours ([`walk`](super::walk)). The others are
+//! compared with all triangles near them, by branch and bound:
 //!
 //! ```text
 //! floor     the largest distance of a point that was measured; a bound that is hardly larger is good enough
@@ -11,8 +12,9 @@
 //! left      parts of the face that are farther: their corners raise the floor, or they are halved and examined again
 //! ```
 //!
-//! The answer is never too small. It is hardly too large either, unless there are so many triangles around that the search
-//! ends early: then the bound of a face is the distance of its farthest corner from one triangle.
+//! The result is never too small. It is hardly too large either, unless so many triangles are near
+//! that the search ends early: then the bound of a face is the distance of its farthest corner from
+//! one triangle.
 
 use rayon::prelude::*;
 use zvf_format::num::to_u64;
@@ -23,10 +25,10 @@ use super::triangle::{Face, MeasuredTriangle, Triangle, bounds};
 use super::walk::{bound_nearby, find_triangle_below};
 use crate::offload::Stop;
 
-/// Returns an upper bound on the directed Hausdorff distance from the triangles `some` of `from` to `to`: 0 where either has
-/// no triangles, and infinite where a corner is not finite or so far off that its squared distance is not. The second number
-/// of each pair in `some` is a triangle of `to` that is probably near the first; any will do. The search ends once `stop` is
-/// set.
+/// Returns an upper bound on the directed Hausdorff distance from the triangles `some` of `from` to
+/// `to`: 0 if either has no triangles, and infinite if a corner is not finite or its squared
+/// distance overflows. The second number of each pair in `some` is a triangle of `to` that is
+/// probably near the first; any will do. The search ends once `stop` is set.
 pub(super) fn directed_hausdorff_bound(
     (from, some): (&Net<'_>, &[[u32; 2]]),
     to: &Net<'_>,
@@ -47,7 +49,7 @@ pub(super) fn directed_hausdorff_bound(
     let surface = Surface::new(to);
     let mut floor = surface.farthest_center(from, some).max(surface.zero_distance_sq());
     let mut max_sq = 0.0_f64;
-    // Distances that one round found raise the floor of the next one.
+    // Distances found in one round raise the floor of the next.
     for round in 0..ROUNDS {
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
         let faces = some.par_iter().skip(round).step_by(ROUNDS).filter(|_| !stop.is_set());
@@ -66,8 +68,9 @@ pub(super) fn directed_hausdorff_bound(
     max_sq.sqrt()
 }
 
-/// Returns an upper bound on the squared distance of a triangle from a surface, no tighter than needed where it is hardly
-/// above `floor`; and the floor, raised to the squared distance of the points that were measured.
+/// Returns an upper bound on the squared distance of a triangle from a surface, no tighter than
+/// needed if it is hardly above `floor`; and the floor, raised to the squared distances of measured
+/// points.
 fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64, f64) {
     let first = Piece { face: Face::from_triangle(triangle), halved: 0, crowd: usize::MAX };
     let mut look = BoundSearch { surface, max_sq: 0.0, floor, room: BASE_PAIRS, open: vec![first] };
@@ -78,7 +81,7 @@ fn refine_bound(surface: &Surface<'_>, triangle: &Triangle, floor: f64) -> (f64,
     (look.max_sq, look.floor)
 }
 
-/// A part of a triangle, still to be bounded.
+/// A part of a triangle that is still to be bounded.
 #[derive(Debug)]
 struct Piece {
     face: Face,
@@ -96,7 +99,7 @@ struct BoundSearch<'a> {
 }
 
 impl BoundSearch<'_> {
-    /// Bounds the distance of a piece; `near`, `left` and `rest` are buffers that are reused.
+    /// Bounds the distance of a piece; `near`, `left` and `rest` are reused buffers.
     fn bound_piece(
         &mut self,
         piece: &Piece,
@@ -119,7 +122,7 @@ impl BoundSearch<'_> {
             self.halve(piece, crowd);
             return;
         }
-        // If one triangle is near enough to all of the face, nothing has to be cut.
+        // If one triangle is near enough to the whole face, nothing has to be cut.
         if let Some(distance_sq) = distance_sq_to_one(face, near, limit) {
             self.max_sq = self.max_sq.max(distance_sq);
             return;
@@ -143,7 +146,8 @@ impl BoundSearch<'_> {
         self.open.extend(piece.face.halves().map(|face| Piece { face, halved, crowd }));
     }
 
-    /// Cuts away the parts of a face that are at most `limit` from one of `triangles`, and puts the others into `left`.
+    /// Removes the parts of a face that are at most `limit` from one of `triangles`, and puts the
+    /// others into `left`.
     fn cut(
         &mut self,
         face: &Face,
@@ -180,8 +184,9 @@ impl BoundSearch<'_> {
     }
 }
 
-/// Returns the squared distance of a face from the first triangle that is at most `limit` from all of it; `None` without such
-/// a triangle. The distance to one triangle is largest at a corner of the face.
+/// Returns the squared distance of a face from the first triangle that is at most `limit` from the
+/// whole face; `None` without such a triangle. The distance to one triangle is largest at a corner
+/// of the face.
 fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -> Option<f64> {
     triangles
         .iter()
@@ -189,8 +194,8 @@ fn distance_sq_to_one(face: &Face, triangles: &[MeasuredTriangle], limit: f64) -
         .find(|distance_sq| *distance_sq <= limit)
 }
 
-/// Returns the squared distance from a triangle of the part of a face that lies over it, and puts the other parts into `rest`;
-/// `None` where no part does, or where it is farther than `limit`.
+/// Returns the squared distance from a triangle of the part of a face that lies over it, and puts
+/// the other parts into `rest`; `None` if there is no such part, or if it is farther than `limit`.
 fn distance_sq_over(
     face: &Face,
     measured: &MeasuredTriangle,

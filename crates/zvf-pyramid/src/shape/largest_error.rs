@@ -1,8 +1,8 @@
-//! The largest error of a level over the one below, and where it is.
+//! The largest error of a level relative to the one below, and its place.
 //!
-//! The place lets a level that is made again in part keep its error: what lies elsewhere is as far from what
-//! stands for it as before. Of several places with the same error the lowest counts, so that neither the
-//! order nor the size of batches shows.
+//! With the place, a partially rebuilt level can keep its error: unchanged vertices are as far from
+//! their parents as before. Of several places with the same error the lowest is recorded, so that
+//! the result depends neither on the order nor on the size of batches.
 
 use std::cmp::Ordering;
 
@@ -35,16 +35,16 @@ pub(crate) fn compare_points(a: &[f64], b: &[f64]) -> Ordering {
     comparisons.fold(Ordering::Equal, Ordering::then)
 }
 
-/// The largest error, and where it is.
+/// The largest error, and its place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LargestError {
     pub(crate) error: f64,
-    /// None where the error is 0, which is then that of every place.
+    /// None where the error is 0 everywhere.
     pub(crate) at: Option<ErrorLocation>,
 }
 
 impl LargestError {
-    /// Returns the larger of both; of the same, the one at the lower place.
+    /// Returns the larger of both; of equal ones, the one at the lower place.
     pub(crate) fn max(self, error: f64, at: Option<ErrorLocation>) -> Self {
         let lower = || match (&at, &self.at) {
             (Some(at), Some(current)) => at.order(current) == Ordering::Less,
@@ -57,13 +57,13 @@ impl LargestError {
         }
     }
 
-    /// Returns whether it is as large as another one, at the same place or a lower one.
+    /// Returns whether it is as large as another error, at the same place or a lower one.
     pub(crate) fn is_as_far_at_or_before(&self, other: &Self) -> bool {
         let (Some(location), Some(at)) = (&self.at, &other.at) else { return false };
         self.error.to_bits() == other.error.to_bits() && location.order(at) != Ordering::Greater
     }
 
-    /// As the document of a level has it.
+    /// Returns the form that the document of a level holds.
     pub(crate) fn to_json(&self) -> Json {
         match &self.at {
             _ if !self.error.is_finite() => Json::Null,
@@ -74,7 +74,7 @@ impl LargestError {
         }
     }
 
-    /// Returns the same, read again; none where nothing is on record.
+    /// Parses that form; none if nothing is recorded.
     pub(crate) fn from_json(record: &Json) -> Option<Self> {
         let error = record.get("error")?.as_f64()?;
         let at = match (record.get("vertex"), record.get("object")) {

@@ -1,7 +1,8 @@
-//! The cells that points are clustered in: chunks hold whole cells, or cells whole chunks.
+//! The cells in which points are clustered: chunks hold whole cells, or cells hold whole chunks.
 //!
-//! So all points of a cell come together when a level is made a few chunks at a time. A cell is as large as
-//! asked for, or smaller on an axis where that would cut chunks or cells in parts.
+//! So all points of a cell are processed together when a level is built a few chunks at a time. A
+//! cell has the requested size, or is smaller on an axis where it would otherwise split chunks or
+//! other cells.
 //!
 //! ```text
 //! side of a chunk 10, cells of  4    three to a chunk, each 3.33…
@@ -14,14 +15,14 @@ use zvf_format::num::{f64_from_i64, f64_from_u64, floor_i64, saturating_floor_i6
 
 use crate::error::setting_error;
 
-/// A grid of units: chunks, or what a cell covers of them.
+/// A grid of units: chunks, or the chunks that a cell covers.
 #[derive(Clone, Debug)]
 pub(crate) struct Lattice {
     axes: Vec<GridAxis>,
     cells: u64, // of a unit
 }
 
-/// Where a unit is; zeros behind the last axis.
+/// The coordinates of a unit, padded with zeros.
 pub(crate) type Unit = [i64; 8];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +33,7 @@ struct GridAxis {
 }
 
 impl GridAxis {
-    /// Creates the axis for cells of at most `size`; `None` where a chunk has too many of them.
+    /// Creates the axis for cells of at most `size`; `None` if a chunk has too many of them.
     fn new(chunk: f64, size: f64) -> Option<Self> {
         let cells = chunk / size;
         if cells > 1.0 - ROUNDING_TOLERANCE {
@@ -43,12 +44,14 @@ impl GridAxis {
         Some(Self { chunk, chunks, cells: 1 })
     }
 
-    /// Returns the unit that `x` lies in. Positions that lie in no chunk, which no level takes, may share one.
+    /// Returns the unit that contains `x`. Positions outside of all chunks, which no level accepts,
+    /// may share one.
     fn unit(&self, x: f64) -> i64 {
         saturating_floor_i64(x / self.chunk).div_euclid(self.chunks)
     }
 
-    /// Returns which cell of the unit `at` holds `x`: one of its own, whatever rounding says.
+    /// Returns the cell of the unit `at` that holds `x`; rounding never gives a cell of another
+    /// unit.
     fn cell(&self, at: i64, x: f64) -> u64 {
         let width = self.chunk / f64_from_u64(self.cells);
         let start = self.chunk * f64_from_i64(at);
@@ -83,7 +86,7 @@ impl Lattice {
         self.cells
     }
 
-    /// Returns the unit that a position lies in.
+    /// Returns the unit that contains a position.
     pub(super) fn unit(&self, position: &[f64]) -> Unit {
         let mut unit = [0; 8];
         let axes = self.axes.iter().zip(position);
@@ -91,7 +94,7 @@ impl Lattice {
         unit
     }
 
-    /// Returns the cell of this unit that a position in it lies in.
+    /// Returns the cell of this unit that contains a position in it.
     pub(super) fn cell(&self, unit: &Unit, position: &[f64]) -> u64 {
         let axes = self.axes.iter().zip(unit).zip(position);
         axes.fold(0, |cell: u64, ((axis, at), x)| {
@@ -101,9 +104,9 @@ impl Lattice {
     }
 }
 
-/// What rounding may add to a whole number of cells or chunks.
+/// The rounding error of a whole number of cells or chunks.
 const ROUNDING_TOLERANCE: f64 = 1e-9;
-/// Chunks that a cell covers at most on an axis.
+/// The largest number of chunks that a cell covers on an axis.
 const MAX_CHUNKS: i64 = 1 << 40;
 
 #[cfg(test)]

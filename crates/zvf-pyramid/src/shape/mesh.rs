@@ -1,7 +1,7 @@
-//! A mesh while edges collapse: which faces are around each vertex, and what an edge costs.
+//! A mesh during edge collapse: the faces around each vertex, and the cost of each edge.
 //!
-//! The corners of the faces around a vertex are a list: each names the next one. Two such lists become one when an edge
-//! collapses, without memory of their own.
+//! The corners of the faces around a vertex form a linked list. When an edge collapses, two such
+//! lists are joined without new memory.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use super::triangle::midpoint;
 use crate::offload::Stop;
 use crate::rows::{NONE, row_number};
 
-/// The surroundings of an edge, in buffers that are reused.
+/// The surroundings of an edge, in reusable buffers.
 #[derive(Default)]
 struct Scratch {
     rings: [Vec<IncidentFace>; 2], // around either end
@@ -32,7 +32,7 @@ struct Face {
     next: [u32; 3],
 }
 
-/// A mesh while edges collapse.
+/// A mesh during edge collapse.
 pub(super) struct Mesh {
     at: Vec<[f64; 3]>,
     faces: Vec<Face>,
@@ -49,8 +49,8 @@ pub(super) struct Mesh {
 }
 
 impl Mesh {
-    /// Creates a mesh of `faces` between vertices at the positions `at`; those that are `fixed` never move. `owners` has the
-    /// number of the object of each vertex.
+    /// Creates a mesh of `faces` between vertices at the positions `at`; `fixed` vertices never
+    /// move. `owners` has the number of the object of each vertex.
     pub(super) fn new(
         at: Vec<[f64; 3]>,
         faces: &[[u32; 3]],
@@ -136,17 +136,17 @@ impl Mesh {
         self.at.get(usize_from_u32(vertex)).copied().unwrap_or([0.0; 3])
     }
 
-    /// Returns where the vertices are.
+    /// Returns the positions of the vertices.
     pub(super) fn points(&self) -> &[[f64; 3]] {
         &self.at
     }
 
-    /// Returns the corners of each face; `None` where it was removed.
+    /// Returns the corners of each face; `None` if it was removed.
     pub(super) fn faces(&self) -> impl Iterator<Item = Option<[u32; 3]>> {
         self.faces.iter().map(Face::live_corners)
     }
 
-    /// Returns the vertex that each one was merged into in the end.
+    /// Returns the vertex that each one was finally merged into.
     pub(super) fn heads(&self) -> Vec<u32> {
         (0..row_number(self.into.len())).map(|row| self.head(row)).collect()
     }
@@ -161,7 +161,7 @@ impl Mesh {
         cross(subtract(self.point(b), a), subtract(self.point(c), a))
     }
 
-    /// Returns the vertex that `row` became.
+    /// Returns the vertex that `row` was merged into.
     fn head(&self, row: u32) -> u32 {
         let mut row = row;
         loop {
@@ -176,7 +176,7 @@ impl Mesh {
         flags.get(usize_from_u32(vertex)).copied().unwrap_or(false)
     }
 
-    /// Returns the faces of a vertex that are there.
+    /// Returns the remaining faces of a vertex.
     fn faces_of(&self, vertex: u32) -> impl Iterator<Item = IncidentFace> {
         let mut next = self.first.get(usize_from_u32(vertex)).copied().unwrap_or(NONE);
         let all = std::iter::from_fn(move || {
@@ -188,7 +188,7 @@ impl Mesh {
         all.filter_map(|(corner, face)| Some((corner, face.live_corners()?)))
     }
 
-    /// Returns where the edge would collapse to, and at what cost.
+    /// Returns the position that the edge would collapse to, and the cost.
     fn cheapest_position(&self, a: u32, b: u32) -> Option<(f64, [f64; 3])> {
         let quadric = |vertex| self.quadrics[usize_from_u32(vertex)];
         let both = quadric(a).add(&quadric(b));
@@ -210,7 +210,8 @@ impl Mesh {
         let center = midpoint(from, to);
         let free = both.minimum().filter(|least| {
             let offset = subtract(*least, center);
-            // What lies outside the box of the mesh may lie outside the bounds of the store.
+            // A position outside the bounding box of the mesh may be outside the bounds of the
+            // store.
             let mut sides = least.iter().zip(self.low.iter().zip(&self.high));
             dot(offset, offset) <= length && sides.all(|(x, (low, high))| (low..=high).contains(&x))
         });
@@ -218,7 +219,7 @@ impl Mesh {
         candidates.map(|at| (cost(at), at)).min_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
-    /// Notes an edge.
+    /// Adds an edge to the queue.
     fn offer(&mut self, a: u32, b: u32) {
         let (a, b) = (a.min(b), a.max(b));
         if self.owners.get(usize_from_u32(a)) != self.owners.get(usize_from_u32(b)) {
@@ -230,7 +231,7 @@ impl Mesh {
         }
     }
 
-    /// Collapses edges until so many faces are left, or there is nothing more that may.
+    /// Collapses edges until `target` faces are left, or no more edges can collapse.
     pub(super) fn reduce(&mut self, target: usize, stop: &Stop) {
         let mut left = self.faces.len();
         let mut scratch = Scratch::default();
@@ -241,7 +242,7 @@ impl Mesh {
                 left -= self.collapse(a, b, at, &mut scratch);
             }
         }
-        // Only collapsing needs these.
+        // These are needed only while collapsing.
         self.queue = Queue::default();
         self.quadrics = Vec::new();
     }
@@ -272,7 +273,7 @@ impl Mesh {
         if common().count() != shared {
             return false;
         }
-        // Faces that would come to lie on each other.
+        // Faces that would coincide.
         collect_opposite_sides(a, b, ring_a, over_a);
         collect_opposite_sides(b, a, ring_b, over_b);
         if over_a.iter().any(|side| over_b.contains(side)) || over_a.is_empty() && over_b.is_empty()
@@ -290,7 +291,7 @@ impl Mesh {
         self.keeps_turned((a, b), at, ring_a) && self.keeps_turned((b, a), at, ring_b)
     }
 
-    /// Returns whether the faces of `moved` that stay keep their direction, within a limit.
+    /// Returns whether the remaining faces of `moved` keep their direction, within a limit.
     fn keeps_turned(
         &self,
         (moved, other): (u32, u32),
@@ -309,8 +310,8 @@ impl Mesh {
         })
     }
 
-    /// Collapses the edge from `a` to `b`: `a` moves to `at`, and `b` is merged into it. Returns how many faces were removed.
-    /// `scratch` has the faces around both ends.
+    /// Collapses the edge from `a` to `b`: `a` moves to `at`, and `b` is merged into it. Returns
+    /// how many faces were removed. `scratch` has the faces around both ends.
     fn collapse(&mut self, a: u32, b: u32, at: [f64; 3], scratch: &mut Scratch) -> usize {
         let Scratch { rings: [ring_a, ring_b], near: [near, _], .. } = scratch;
         let mut gone = 0_usize;
@@ -351,8 +352,8 @@ impl Mesh {
         gone
     }
 
-    /// Joins the lists of corners of two vertices into one list of `a`, which has all their faces now; `ring_a` becomes the
-    /// faces around it.
+    /// Joins the corner lists of two vertices into one list of `a`, which then has all their faces;
+    /// `ring_a` becomes the faces around it.
     fn join(&mut self, a: u32, ring_a: &mut Vec<IncidentFace>, ring_b: &[IncidentFace]) {
         ring_a.extend_from_slice(ring_b);
         let mut next = NONE;
@@ -372,7 +373,7 @@ impl Mesh {
 }
 
 impl Face {
-    /// Returns its corners; `None` where it was removed.
+    /// Returns its corners; `None` if it was removed.
     fn live_corners(&self) -> Option<[u32; 3]> {
         let [first, ..] = self.corners;
         (first != NONE).then_some(self.corners)
@@ -388,7 +389,8 @@ fn collect_neighbours(vertex: u32, ring: &[IncidentFace], all: &mut Vec<u32>) {
     all.dedup();
 }
 
-/// Collects the sides opposite to a vertex into `sides`, of its faces without `other`: the lower end first.
+/// Collects into `sides` the sides opposite to a vertex, of its faces without `other`, with the
+/// lower end first.
 fn collect_opposite_sides(
     vertex: u32,
     other: u32,
@@ -409,7 +411,7 @@ fn mark(flags: &mut [bool], vertex: u32) {
     }
 }
 
-/// Returns which vertices lie exactly where another one does (seams), or are `fixed` anyway.
+/// Returns which vertices coincide with another one (seams), or are `fixed` anyway.
 fn find_seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
     let bits = |at: &[f64; 3]| at.map(|x| (x + 0.0).to_bits());
     let mut counts: HashMap<[u64; 3], u32> = HashMap::with_capacity(at.len());
@@ -422,9 +424,9 @@ fn find_seams(at: &[[f64; 3]], fixed: &[bool]) -> Vec<bool> {
     doubled.enumerate().map(|(row, doubled)| doubled || also(row)).collect()
 }
 
-/// How much more a border edge counts than a face, for its length squared.
+/// The weight of a border edge relative to a face, for its squared length.
 const WALL: f64 = 100.0;
-/// Makes short edges go first where the cost does not differ, as on a plane.
+/// Prefers short edges where costs are equal, as on a plane.
 const EVEN: f64 = 1e-6;
-/// The cosine of how far a face may turn.
+/// The cosine of the largest rotation of a face.
 const TURNED: f64 = 0.17;

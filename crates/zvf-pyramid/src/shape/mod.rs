@@ -1,4 +1,4 @@
-//! Geometry to coarser geometry, batch by batch: pure, without a store.
+//! Coarsens geometry batch by batch: pure functions, without a store.
 //!
 //! ```text
 //! points      one for each cell that has any, or a random part of them        points
@@ -8,8 +8,8 @@
 //! meshes      the same, or edges collapsed where that costs least             contract, collapse, mesh
 //! ```
 //!
-//! Objects stay apart, and every vertex of the finer batch has one that stands for it. Those of graphs, skeletons and
-//! meshes can each be made by itself ([`objects`]).
+//! Objects are never merged, and every vertex of the finer batch has a parent in the coarser one.
+//! The objects of graphs, skeletons and meshes can each be coarsened separately ([`objects`]).
 
 mod canonical;
 pub(crate) mod chain;
@@ -45,34 +45,33 @@ use crate::shape::largest_error::ErrorLocation;
 #[derive(Debug)]
 pub(crate) struct Coarsened {
     pub(crate) batch: Batch,
-    /// For each vertex of the finer batch the one that stands for it; [`NONE`](crate::rows::NONE)
-    /// without.
+    /// The parent of each vertex of the finer batch; [`NONE`](crate::rows::NONE) if it has none.
     pub(crate) vertex_map: Vec<u32>,
-    /// How far the finer geometry may lie from it.
+    /// The largest distance of the finer geometry from it.
     pub(crate) error: f64,
-    /// Where that was found, of methods that look at one place at a time.
+    /// Where that distance was found, for methods that look at one place at a time.
     pub(crate) at: Option<ErrorLocation>,
 }
 
 impl Coarsened {
-    /// Returns the batch as it is.
+    /// Returns the batch unchanged.
     pub(crate) fn from_batch(batch: Batch) -> Self {
         let vertex_map = (0..row_number(batch.len())).collect();
         Self { batch, vertex_map, error: 0.0, at: None }
     }
 
-    /// Returns how many edges or faces there are.
+    /// Returns the number of edges or faces.
     pub(crate) fn elements(&self) -> u64 {
         count_elements(&self.batch)
     }
 }
 
-/// What becomes of attributes.
+/// The aggregation rules of attributes.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     /// Rules by the names of attributes.
     pub(crate) named: Vec<(String, Aggregation)>,
-    /// The attribute that says how many vertices of level 0 one stands for.
+    /// The attribute that records how many vertices of level 0 a vertex represents.
     pub(crate) weight: String,
 }
 
@@ -82,12 +81,12 @@ impl Rules {
         named.map_or_else(|| Aggregation::default_for(field, merged), |(_, rule)| *rule)
     }
 
-    /// Returns what the vertices of `batch` stand for; one each where nothing says so.
+    /// Returns the weights of the vertices of `batch`; `None` if each represents one.
     pub(crate) fn weights(&self, batch: &Batch) -> Option<Vec<u64>> {
         weights(batch.field(&self.weight))
     }
 
-    /// Returns the attributes of clusters of vertices; where they are merged, with how many each stands for.
+    /// Returns the attributes of clusters of vertices; for merged vertices, also their weights.
     fn vertex_fields(
         &self,
         batch: &Batch,
@@ -142,12 +141,12 @@ fn objects_of(objects: &[Option<ObjectId>], rows: &[u32]) -> Vec<Option<ObjectId
     rows.iter().map(|row| objects.get(usize_from_u32(*row)).copied().flatten()).collect()
 }
 
-/// Returns the distance between two points, squared.
+/// Returns the squared distance between two points.
 fn distance_sq(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-/// A segment that many points are measured to.
+/// A segment to which the distances of many points are measured.
 #[derive(Clone, Copy, Debug)]
 struct Segment<'a> {
     from: &'a [f64],
@@ -160,7 +159,7 @@ impl<'a> Segment<'a> {
         Self { from, to, length: distance_sq(from, to) }
     }
 
-    /// Returns how far a point lies from it, squared.
+    /// Returns the squared distance of a point from it.
     fn distance_sq(&self, at: &[f64]) -> f64 {
         let ends = || self.from.iter().zip(self.to);
         let along: f64 = at.iter().zip(ends()).map(|(x, (a, b))| (x - a) * (b - a)).sum();
@@ -170,7 +169,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Returns row `row` of positions on so many axes.
+/// Returns row `row` of positions on `axes` axes.
 fn point(at: &[f64], axes: usize, row: u32) -> &[f64] {
     let start = usize_from_u32(row) * axes;
     at.get(start..start + axes).unwrap_or(&[])

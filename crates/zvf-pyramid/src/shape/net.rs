@@ -1,4 +1,4 @@
-//! Triangles that share corners, and which of them lie side by side.
+//! Triangles with shared corners, and their neighbours.
 
 use zvf_format::num::usize_from_u32;
 
@@ -14,7 +14,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Returns the sides of triangles between so many vertices.
+    /// Returns the sides of triangles between this many vertices.
     pub(super) fn new(faces: &[[u32; 3]], vertices: usize) -> Self {
         let mut starts = vec![0_u32; vertices + 2];
         let ordered = |from: u32, to: u32| (from.min(to), from.max(to));
@@ -47,7 +47,8 @@ impl Edges {
         edges
     }
 
-    /// Puts what has the same ends side by side, by the number of the triangle: the same for the same triangles.
+    /// Sorts sides with the same ends by the number of the triangle, so that the result is
+    /// deterministic.
     fn sort(&mut self) {
         for [start, end] in self.starts.array_windows() {
             if let Some(ends) = self.ends.get_mut(usize_from_u32(*start)..usize_from_u32(*end)) {
@@ -56,7 +57,8 @@ impl Edges {
         }
     }
 
-    /// Returns all edges, ascending: the lower end, the higher end, and with that the side of each triangle around.
+    /// Iterates over all edges in ascending order: the lower end, the higher end with the side of
+    /// each triangle around.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &[[u32; 2]])> {
         let vertex_ends = self.starts.array_windows().map(|[start, end]| {
             self.ends.get(usize_from_u32(*start)..usize_from_u32(*end)).unwrap_or(&[])
@@ -113,7 +115,7 @@ impl<'a> Net<'a> {
         (0..row_number(self.len())).map(move |face| self.triangle(face).unwrap_or(nowhere))
     }
 
-    /// Returns the triangle across each side; [`NONE`] where there is none, or more than one.
+    /// Returns the triangle across each side; [`NONE`] if there is none, or more than one.
     pub(super) fn neighbours(&self, face: u32) -> [u32; 3] {
         self.neighbours.get(usize_from_u32(face)).copied().unwrap_or([NONE; 3])
     }

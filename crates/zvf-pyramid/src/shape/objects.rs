@@ -1,6 +1,7 @@
-//! Graphs, skeletons and meshes object by object: taken apart, made coarser each by itself, put together again.
+//! Coarsens graphs, skeletons and meshes object by object: splits a batch, coarsens each object
+//! separately, and joins the results.
 //!
-//! What becomes of an object depends on its own vertices and elements alone, in the order in which they come.
+//! The result for an object depends only on its own vertices and elements, in their order.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use super::canonical::order_canonically;
 use crate::columns::gather;
 use crate::rows::{NONE, row_number};
 
-/// An object that was made coarser.
+/// A coarsened object.
 #[derive(Debug)]
 pub(crate) struct CoarseObject {
     pub(crate) id: i64,
@@ -22,7 +23,8 @@ pub(crate) struct CoarseObject {
     rows: Vec<u32>, // of the batch it was in
 }
 
-/// Makes each object of a batch coarser by itself; gives them by their ids. Vertices of no object are left out.
+/// Coarsens each object of a batch separately; returns them by their ids. Vertices without an
+/// object are left out.
 pub(crate) fn coarsen_each(
     batch: &Batch,
     coarsen: impl Fn(Batch) -> Result<Coarsened> + Sync,
@@ -48,7 +50,7 @@ pub(crate) fn coarsen_each(
     objects.into_par_iter().map(coarsen_object).collect()
 }
 
-/// Returns the numbers of rows object by object, ascending; of no object none.
+/// Returns the row numbers of each object, ascending; rows without an object are left out.
 fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, Vec<u32>)> {
     let mut all: Vec<(i64, u32)> =
         owners.zip(0_u32..).filter_map(|(owner, row)| Some((owner?.0, row))).collect();
@@ -58,7 +60,8 @@ fn rows_by_object(owners: impl Iterator<Item = Option<ObjectId>>) -> Vec<(i64, V
         .collect()
 }
 
-/// Returns one object of a batch: these rows of it, which are numbered so among its own, and these elements.
+/// Returns one object of a batch: these rows, numbered from 0 within the object, and these
+/// elements.
 fn part_of(
     batch: &Batch,
     (id, rows): (i64, &[u32]),
@@ -84,8 +87,8 @@ fn part_of(
     Ok(part.with_elements(between)?)
 }
 
-/// Returns for each of so many vertices of the batch they were in the one that stands for it, where the objects follow one
-/// another.
+/// Returns the parent of each of the `rows` vertices of the source batch, in the objects one after
+/// the other.
 pub(crate) fn vertex_map(objects: &[CoarseObject], rows: usize) -> Vec<u32> {
     let (mut map, mut before) = (vec![NONE; rows], 0_u32);
     for CoarseObject { made, rows, .. } in objects {

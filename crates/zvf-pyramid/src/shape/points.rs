@@ -1,7 +1,7 @@
-//! Points: one for each cell that has any, at their weighted mean; or a random part of them.
+//! Coarsens points: one for each non-empty cell, at the weighted mean; or a random subset.
 //!
-//! The random part is nested: what a level has, all finer levels have. Whether a point stays depends on
-//! the seed, the level and its running number, and on nothing else.
+//! Random subsets are nested: every point of a level is in all finer levels. Whether a point is
+//! kept depends only on the seed, the level and its running number.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::clusters::{Clusters, Numbers};
 use crate::columns::{column, floats, gather};
 use crate::rows::{NONE, row_number};
 
-/// Returns one point for each object and cell. What lies in one cell must be in one batch.
+/// Returns one point for each object and cell. All points of a cell must be in one batch.
 pub(crate) fn cluster_points(batch: &Batch, lattice: &Lattice, rules: &Rules) -> Result<Coarsened> {
     let axes = usize_from_u32(batch.positions().width());
     let at = floats(batch.positions());
@@ -36,7 +36,7 @@ pub(crate) fn cluster_points(batch: &Batch, lattice: &Lattice, rules: &Rules) ->
     })
 }
 
-/// Returns the cluster of each row, and how many there are.
+/// Returns the cluster of each row, and the number of clusters.
 fn number_clusters(
     at: &[f64],
     axes: usize,
@@ -44,7 +44,8 @@ fn number_clusters(
     objects: Option<&[Option<ObjectId>]>,
 ) -> (Vec<u32>, usize) {
     let axes = axes.max(1);
-    // Points of a chunk follow each other: there are few runs, and units can be numbered apart.
+    // Points of a chunk are consecutive, so there are few runs, and units can be numbered
+    // separately.
     let block = BLOCK_ROWS * axes;
     let runs: Vec<(Unit, Range<usize>)> = at
         .par_chunks(block)
@@ -71,7 +72,7 @@ fn number_clusters(
                 <= to_u64(runs.iter().map(Range::len).sum::<usize>())
                     * MAX_TABLE_CELLS_PER_POINT =>
             {
-                // So few cells that they fit.
+                // The number of cells is small enough for a table.
                 number_by_table(cells, saturating_usize(lattice.cells()))
             }
             None => number_by_first_use(cells),
@@ -90,7 +91,7 @@ fn number_clusters(
     (cluster_of_row, usize_from_u32(first))
 }
 
-/// Returns rows that follow each other in one unit, of a block of rows.
+/// Returns runs of consecutive rows in the same unit, of a block of rows.
 fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit, Range<usize>)> {
     let mut found: Vec<(Unit, Range<usize>)> = Vec::new();
     for (row, position) in (number * BLOCK_ROWS..).zip(at.chunks_exact(axes)) {
@@ -103,14 +104,14 @@ fn runs(number: usize, at: &[f64], axes: usize, lattice: &Lattice) -> Vec<(Unit,
     found
 }
 
-/// Keys by the order in which they are first met, and how many there are.
+/// Numbers keys in the order of first appearance; also returns how many there are.
 fn number_by_first_use<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, u32) {
     let mut numbers = Numbers::new();
     let key_numbers = keys.map(|key| numbers.intern(key)).collect();
     (key_numbers, row_number(numbers.len()))
 }
 
-/// Returns the same for numbers below `count`, without a search.
+/// Does the same for numbers below `count`, with a table instead of a search.
 fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, u32) {
     let (mut table, mut next) = (vec![NONE; count], 0_u32);
     let mut number = |key: u64| {
@@ -125,8 +126,8 @@ fn number_by_table(keys: impl Iterator<Item = u64>, count: usize) -> (Vec<u32>, 
     (key_numbers, next)
 }
 
-/// Returns the cell of size `cell` that a position lies in, zeros behind the last axis; `None` where the cell has no number
-/// of 64 bits.
+/// Returns the cell of size `cell` that contains a position, padded with zeros; `None` if a
+/// coordinate of the cell overflows 64 bits.
 pub(super) fn cell_of(position: &[f64], cell: f64) -> Option<[i64; 8]> {
     let mut key = [0; 8];
     for (to, x) in key.iter_mut().zip(position) {
@@ -135,8 +136,8 @@ pub(super) fn cell_of(position: &[f64], cell: f64) -> Option<[i64; 8]> {
     Some(key)
 }
 
-/// Returns the rows of a batch that stay, of those that `is_kept` names; the first one has the running number `first`.
-/// What does not stay has nothing that stands for it.
+/// Returns the kept rows of a batch, which `is_kept` selects by running number, starting at
+/// `first`. Dropped rows have no parent.
 pub(crate) fn select_subset(
     batch: &Batch,
     keep: f64,
@@ -166,17 +167,17 @@ pub(crate) fn select_subset(
     Ok(Coarsened { batch: made, vertex_map, error: f64::INFINITY, at: None })
 }
 
-/// Returns whether the point with this running number stays at a level that keeps this share.
+/// Returns whether the point with this running number is kept at a level with this share.
 pub(crate) fn is_in_subset(number: u64, keep: f64, seed: u64, level: u32) -> bool {
     unit_fraction(seed ^ u64::from(level).rotate_right(16) ^ mix_bits(number)) < keep
 }
 
-/// Returns a number from 0 to 1, 1 left out, that looks random.
+/// Returns a pseudo-random number in the range from 0 to 1, without 1.
 fn unit_fraction(bits: u64) -> f64 {
     f64_from_u64(mix_bits(bits) >> 11) / f64_from_u64(1 << 53)
 }
 
-/// Returns bits mixed, so that neighbours have nothing to do with each other.
+/// Mixes bits, so that adjacent numbers give unrelated results.
 const fn mix_bits(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -184,9 +185,9 @@ const fn mix_bits(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Rows that are looked at together.
+/// Rows that are processed together.
 const BLOCK_ROWS: usize = 1 << 15;
-/// Cells of a unit for each of its points up to which a table of them is worth it.
+/// A table is used up to this number of cells of a unit per point.
 const MAX_TABLE_CELLS_PER_POINT: u64 = 4;
 
 #[cfg(test)]

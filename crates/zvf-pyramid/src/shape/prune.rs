@@ -1,8 +1,8 @@
-//! Skeletons: short branches at the ends, the shortest first.
+//! Prunes the short terminal branches of skeletons, the shortest first.
 //!
-//! A branch goes from a tip up to the nearest fork. When one goes, what is left of its fork may be a longer
-//! branch, which then stays: so of two twigs at the end of a stem one stays, and a tree never goes as a
-//! whole.
+//! A branch extends from a tip up to the nearest fork. When one is removed, the rest of its fork
+//! may be part of a longer branch, which is then kept: of two twigs at the end of a stem one
+//! remains, and a tree is never removed as a whole.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,8 @@ use zvf_format::num::usize_from_u32;
 use super::{distance_sq, point};
 use crate::rows::{NONE, row_number};
 
-/// Returns whether each vertex is of a branch shorter than `length`, or of one that became so.
+/// Returns for each vertex whether it is part of a branch shorter than `length`, or of one that
+/// became so.
 pub(super) fn find_short_branches(
     at: &[f64],
     axes: usize,
@@ -62,8 +63,8 @@ impl<'a> Tree<'a> {
         self.children[usize_from_u32(row)]
     }
 
-    /// Returns the branch that ends at `tip`, from there up to below its fork, and how long it is with the step
-    /// to the fork; none where there is no fork above.
+    /// Returns the branch that ends at `tip`, from there up to below its fork, and its length
+    /// including the step to the fork; none if there is no fork above.
     fn branch(&self, tip: u32) -> Option<(f64, Vec<u32>)> {
         let (mut rows, mut row, mut long) = (vec![tip], tip, 0.0);
         loop {

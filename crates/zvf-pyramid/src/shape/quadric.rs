@@ -1,6 +1,6 @@
 //! Quadric error: the weighted sum of squared distances of a point to planes, as one matrix.
 
-/// A sum of weighted squares of distances to planes.
+/// A weighted sum of squared distances to planes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Quadric {
     square: [f64; 6], // xx, xy, xz, yy, yz, zz
@@ -9,7 +9,7 @@ pub(super) struct Quadric {
 }
 
 impl Quadric {
-    /// Returns the plane through `at` with this normal, of length one.
+    /// Returns the quadric of the plane through `at` with this unit normal.
     pub(super) fn plane(normal: [f64; 3], at: [f64; 3], weight: f64) -> Self {
         let [x, y, z] = normal;
         let offset = -dot(normal, at);
@@ -29,7 +29,7 @@ impl Quadric {
         both
     }
 
-    /// Returns the sum at a point; never below zero.
+    /// Returns the sum at a point; never negative.
     pub(super) fn evaluate(&self, point: [f64; 3]) -> f64 {
         let [x, y, z] = point;
         let [xx, xy, xz, yy, yz, zz] = self.square;
@@ -38,7 +38,7 @@ impl Quadric {
         (square + 2.0 * dot(self.linear, point) + self.constant).max(0.0)
     }
 
-    /// Returns the point where it is least, where there is one that the planes determine well.
+    /// Returns the minimum, if the planes determine it well.
     pub(super) fn minimum(&self) -> Option<[f64; 3]> {
         let [xx, xy, xz, yy, yz, zz] = self.square;
         let cofactors = [yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy];
@@ -74,13 +74,13 @@ pub(super) fn subtract(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [x - u, y - v, z - w]
 }
 
-/// Returns the same direction with length one; `None` without a direction.
+/// Returns the unit vector of a direction; `None` for a zero vector.
 pub(super) fn unit(a: [f64; 3]) -> Option<[f64; 3]> {
     let length = dot(a, a).sqrt();
     (length > 0.0).then(|| a.map(|x| x / length))
 }
 
-/// A determinant of less than so much, of a matrix of size one, determines nothing well.
+/// A matrix of size one with a smaller determinant is ill-conditioned.
 const MIN_DETERMINANT: f64 = 1e-4;
 
 #[cfg(test)]

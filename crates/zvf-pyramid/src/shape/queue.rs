@@ -1,4 +1,4 @@
-//! Edges by their cost, the cheapest first, of which most are never asked for.
+//! A priority queue of edges by cost, most of which are never popped.
 //!
 //! ```text
 //! sorted    the cheapest of those that were there when the queue last looked at all
@@ -6,14 +6,14 @@
 //! later     all else, in no order
 //! ```
 //!
-//! So what has to be kept in order fits in a cache.
+//! So the sorted part fits in a cache.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use zvf_format::num::usize_from_u32;
 
-/// The bits of a cost, the ends of an edge, and how often these had changed when it was worked out.
+/// The bits of a cost, the ends of an edge, and their stamps when the cost was computed.
 pub(super) type Priced = (u64, u32, u32, u32, u32);
 
 /// Edges that may collapse.
@@ -38,7 +38,7 @@ impl Queue {
         }
     }
 
-    /// Takes out the cheapest edge, of those whose ends have changed as often as that is written here.
+    /// Pops the cheapest edge whose stamps are up to date.
     pub(super) fn pop(&mut self, stamps: &[u32]) -> Option<Priced> {
         loop {
             let next = match (self.sorted.last(), self.heap.peek()) {
@@ -57,14 +57,14 @@ impl Queue {
         }
     }
 
-    /// Puts the cheapest of all edges in order, and forgets those that changed.
+    /// Sorts the cheapest of all edges, and drops outdated ones.
     fn refill(&mut self, stamps: &[u32]) {
         self.later.retain(|edge| is_current(edge, stamps));
         let count = (self.later.len() / SORTED_PART).max(MIN_SORTED_EDGES);
         let all = u64::MAX; // the bits of no cost
         self.end = if count < self.later.len() {
             let (before, (cost, ..), _) = self.later.select_nth_unstable(count);
-            // Edges of one cost stay together.
+            // Edges of equal cost stay together.
             if before.iter().any(|edge| edge.0 < *cost) { *cost } else { *cost + 1 }
         } else {
             all
@@ -80,9 +80,9 @@ fn is_current((_, a, b, first, second): &Priced, stamps: &[u32]) -> bool {
     is(*a, first) && is(*b, second)
 }
 
-/// What part of all edges is put in order at once.
+/// The fraction of all edges that is sorted at once.
 const SORTED_PART: usize = 8;
-/// The fewest edges that are put in order at once.
+/// The smallest number of edges that are sorted at once.
 const MIN_SORTED_EDGES: usize = 1024;
 
 #[cfg(test)]

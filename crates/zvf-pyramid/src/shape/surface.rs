@@ -1,4 +1,4 @@
-//! A surface whose triangles are found by where they lie, with a grid.
+//! A surface with a grid for finding triangles by position.
 
 use rayon::prelude::*;
 use zvf_format::num::{f64_from_u64, saturating_floor_i64, saturating_u32, to_u64, usize_from_u32};
@@ -7,18 +7,19 @@ use super::net::Net;
 use super::triangle::{Face, MeasuredTriangle, Triangle, bounds, midpoint};
 use super::walk::find_triangle_below;
 
-/// Returns a point of a triangle that is none of its corners: these may lie on the other surface where nothing else does.
+/// Returns a point of a triangle that is not a corner: corners may lie on the other surface even if
+/// nothing else does.
 pub(super) fn center([a, b, c]: &Triangle) -> [f64; 3] {
     midpoint(*a, midpoint(*b, *c))
 }
 
-/// Triangles by where they lie.
+/// A spatial hash of triangles.
 #[derive(Debug)]
 pub(super) struct Surface<'a> {
     net: &'a Net<'a>,
     side: f64,     // of a cell
     cells_in: f64, // a length of one
-    // Triangles of the cells that share a number, one number after the other.
+    // Triangles sorted by the number of their cell, which several cells may share.
     starts: Vec<u32>,
     cells: Vec<u32>,
     large: Vec<u32>, // those of many cells
@@ -46,13 +47,13 @@ impl<'a> Surface<'a> {
         surface
     }
 
-    /// Returns how far the farthest center of a part of some triangles is, squared.
+    /// Returns the largest squared distance of the centre of some triangles.
     pub(super) fn farthest_center(&self, from: &Net<'_>, some: &[[u32; 2]]) -> f64 {
         let farther = |max_sq: f64, [face, near]: &[u32; 2]| {
             let Some(point) = from.triangle(*face).map(|triangle| center(&triangle)) else {
                 return max_sq;
             };
-            // What lies under it may be near enough; if not, something else may be nearer.
+            // The triangle below may be near enough; otherwise another one may be nearer.
             match find_triangle_below(self.net, *near, point) {
                 Some((_, distance_sq)) if distance_sq <= max_sq => max_sq,
                 Some((_, distance_sq)) if distance_sq.is_finite() => {
@@ -65,7 +66,7 @@ impl<'a> Surface<'a> {
         centers.fold(|| 0.0, farther).reduce(|| 0.0, f64::max)
     }
 
-    /// Counts the triangles of each number, and puts them one number after the other.
+    /// Sorts the triangles by the number of their cell.
     fn counting_sort(&mut self) {
         let spans = |surface: &Self| -> Vec<[[i64; 3]; 2]> {
             surface.net.triangles().map(|triangle| surface.span(&bounds(&triangle), 0.0)).collect()
@@ -101,16 +102,16 @@ impl<'a> Surface<'a> {
         }
     }
 
-    /// Returns the number of a cell, which others may have too.
+    /// Returns the number of a cell, which other cells may share.
     fn number(&self, [x, y, z]: [i64; 3]) -> u32 {
         let mixed =
             x.wrapping_mul(73_856_093) ^ y.wrapping_mul(19_349_663) ^ z.wrapping_mul(83_492_791);
-        // The numbers are a power of two, and two more starts than that.
+        // The count of numbers is a power of two, and there are two more starts.
         let last = to_u64(self.starts.len() - 3);
         saturating_u32(mixed.unsigned_abs().rotate_right(7) & last) // fits, as triangles do
     }
 
-    /// Returns the triangles of a cell, and some others.
+    /// Returns the triangles of a cell, and possibly others.
     fn cell(&self, cell: [i64; 3]) -> &[u32] {
         let number = usize_from_u32(self.number(cell));
         let ends = self.starts.get(number).zip(self.starts.get(number + 1));
@@ -119,7 +120,7 @@ impl<'a> Surface<'a> {
         faces.unwrap_or(&[])
     }
 
-    /// Returns the cells of a box and so much more.
+    /// Returns the cells of a box, enlarged by `more`.
     fn span(&self, [low, high]: &[[f64; 3]; 2], more: f64) -> [[i64; 3]; 2] {
         [
             low.map(|x| saturating_floor_i64((x - more) * self.cells_in)),
@@ -127,7 +128,8 @@ impl<'a> Surface<'a> {
         ]
     }
 
-    /// Calls `visit` with all triangles that may be so near to a box, hardly one twice.
+    /// Calls `visit` with all triangles that may be within this distance of a box, rarely one
+    /// twice.
     fn visit_near(
         &self,
         [low, high]: &[[f64; 3]; 2],
@@ -154,7 +156,7 @@ impl<'a> Surface<'a> {
         for_each_cell(&span, |cell| {
             for triangle in self.cell(cell).iter().filter_map(some) {
                 let triangle_bounds = bounds(&triangle);
-                // Of all its cells that are asked, only the lowest one visits it.
+                // Of all its cells in the range, only the lowest one visits it.
                 let is_lowest = || {
                     let [lowest, _] = self.span(&triangle_bounds, 0.0);
                     lowest.iter().zip(first).map(|(start, first)| (*start).max(first)).eq(cell)
@@ -166,7 +168,8 @@ impl<'a> Surface<'a> {
         });
     }
 
-    /// Puts all triangles that may be so near to a box, hardly one twice, in the place of what is in `near`.
+    /// Replaces the content of `near` by all triangles that may be within this distance of a box,
+    /// rarely one twice.
     pub(super) fn triangles_near(
         &self,
         around: &[[f64; 3]; 2],
@@ -177,17 +180,17 @@ impl<'a> Surface<'a> {
         self.visit_near(around, radius, |triangle| near.push(MeasuredTriangle::new(triangle)));
     }
 
-    /// Returns the distance that counts as 0, squared.
+    /// Returns the squared distance that counts as 0.
     pub(super) fn zero_distance_sq(&self) -> f64 {
         (self.side * ZERO_TOLERANCE).powi(2)
     }
 
-    /// Returns how far a point is from the nearest triangle, squared.
+    /// Returns the squared distance of a point from the nearest triangle.
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         self.distance_sq_within(point, self.side / 2.0)
     }
 
-    /// Returns the same, first looked for so far off.
+    /// Does the same, searching first within this radius.
     fn distance_sq_within(&self, point: [f64; 3], mut radius: f64) -> f64 {
         loop {
             let mut nearest = f64::INFINITY;
@@ -197,12 +200,12 @@ impl<'a> Surface<'a> {
             if nearest.sqrt() <= radius || !radius.is_finite() {
                 return nearest;
             }
-            // The nearest triangle within reach bounds the search.
+            // The nearest triangle found bounds the search.
             radius = if nearest.is_finite() { nearest.sqrt() } else { radius * 2.0 };
         }
     }
 
-    /// Returns how far a face is at most, by any one triangle, squared.
+    /// Returns an upper bound on the squared distance of a face, from any one triangle.
     pub(super) fn bound_from_any_triangle(&self, face: &Face) -> f64 {
         let bounds = bounds(face.corners());
         let mut radius = self.side;
@@ -220,7 +223,7 @@ impl<'a> Surface<'a> {
     }
 }
 
-/// Returns how many cells there are.
+/// Returns the number of cells.
 fn count([low, high]: &[[i64; 3]; 2]) -> u64 {
     // Only compared.
     let sides = low.iter().zip(high).map(|(low, high)| high.abs_diff(*low).saturating_add(1));
@@ -238,11 +241,11 @@ fn for_each_cell([low, high]: &[[i64; 3]; 2], mut visit: impl FnMut([i64; 3])) {
     }
 }
 
-/// A point of one triangle in so many is measured first.
+/// Of this many triangles, one point is measured first.
 const SAMPLE_STRIDE: usize = 16;
-/// How many times as wide as a triangle a cell is.
+/// The side of a cell relative to the width of a triangle.
 const CELL_SIDE_RATIO: f64 = 1.5;
-/// The distance that counts as 0, as a part of the side of a cell.
+/// The distance that counts as 0, as a fraction of the side of a cell.
 const ZERO_TOLERANCE: f64 = 1e-6;
-/// A triangle of more cells is near everything.
+/// A triangle in more cells counts as near everything.
 const MAX_CELLS: u64 = 512;

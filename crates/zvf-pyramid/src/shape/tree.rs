@@ -1,4 +1,5 @@
-//! Skeletons: roots, forks and tips stay, and between them what the line needs to stay within a tolerance.
+//! Simplifies skeletons: keeps roots, forks and tips, and between them the vertices that keep the
+//! line within a tolerance.
 
 use rayon::prelude::*;
 use zvf_error::Result;
@@ -13,8 +14,8 @@ use crate::columns::{floats, gather};
 use crate::error::unsupported_error;
 use crate::rows::{NONE, row_number};
 
-/// Returns the skeletons with fewer vertices between roots, forks and tips, and without branches at the ends that
-/// are shorter than `prune`.
+/// Returns the skeletons with fewer vertices between roots, forks and tips, and without terminal
+/// branches shorter than `prune`.
 pub(crate) fn simplify_skeletons(
     batch: &Batch,
     tolerance: f64,
@@ -86,7 +87,7 @@ pub(crate) fn simplify_skeletons(
     })
 }
 
-/// Returns how far the farthest vertex that is `gone` is from the nearest above it that is not.
+/// Returns the largest distance of a vertex that is `gone` from its nearest remaining ancestor.
 fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) -> f64 {
     let is_gone = |row: u32| gone.get(usize_from_u32(row)) == Some(&true);
     let above = |row: u32| parents.get(usize_from_u32(row)).copied().unwrap_or(NONE);
@@ -101,7 +102,7 @@ fn directed_distance(at: &[f64], axes: usize, parents: &[u32], gone: &[bool]) ->
     distances_sq.fold(0.0, f64::max).sqrt()
 }
 
-/// Returns the parent of each vertex, where it has one. Edges go from a child to its parent.
+/// Returns the parent of each vertex, if it has one. Edges go from a child to its parent.
 fn parents(batch: &Batch) -> Vec<u32> {
     let mut parents = vec![NONE; batch.len()];
     let edges = batch.elements().map_or(&[][..], Elements::rows).as_chunks::<2>().0;
@@ -113,8 +114,8 @@ fn parents(batch: &Batch) -> Vec<u32> {
     parents
 }
 
-/// Returns the nearest of `heads` at or above each vertex, by its index among them; `None` where a vertex has no root. Every
-/// root is a head.
+/// Returns the nearest of `heads` at or above each vertex, by its index among them; `None` if a
+/// vertex has no root. Every root is a head.
 fn nearest_heads(parents: &[u32], heads: &[u32]) -> Option<Vec<u32>> {
     let mut nearest = vec![NONE; parents.len()];
     for (cluster, head) in (0_u32..).zip(heads) {

@@ -1,13 +1,13 @@
-//! Triangles that are measured to, and what of a flat convex face lies over one of them.
+//! Distances to triangles, and clipping of flat convex faces to the part over a triangle.
 //!
-//! The distance to a triangle is convex: over a face it is largest at one of its corners.
+//! The distance to a triangle is convex: its maximum over a face is at one of the corners.
 
 use super::quadric::{cross, dot, subtract};
 
 /// A triangle by its corners.
 pub(super) type Triangle = [[f64; 3]; 3];
 
-/// A triangle, ready to be measured to.
+/// A triangle with precomputed values for measuring distances.
 #[derive(Debug)]
 pub(super) struct MeasuredTriangle {
     corners: Triangle,
@@ -25,7 +25,7 @@ impl MeasuredTriangle {
         Self { corners: *corners, normal, size: dot(normal, normal), inward }
     }
 
-    /// Returns how far a point is from it, squared.
+    /// Returns the squared distance of a point.
     pub(super) fn distance_sq(&self, point: [f64; 3]) -> f64 {
         let [a, b, c] = self.corners;
         let over =
@@ -39,7 +39,8 @@ impl MeasuredTriangle {
             .min(segment_distance_sq(point, c, a))
     }
 
-    /// Returns how far the farthest corner of a face is, squared; of what is above `limit_sq` no more than that.
+    /// Returns the squared distance of the farthest corner of a face; stops at the first one above
+    /// `limit_sq`.
     pub(super) fn farthest_corner(&self, face: &Face, limit_sq: f64) -> f64 {
         let mut farthest = 0.0_f64;
         for corner in face.corners() {
@@ -52,7 +53,7 @@ impl MeasuredTriangle {
     }
 }
 
-/// Returns how far a point is from a segment, squared.
+/// Returns the squared distance of a point from a segment.
 fn segment_distance_sq(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
     let (along, to_point) = (subtract(to, from), subtract(point, from));
     let length = dot(along, along);
@@ -61,7 +62,7 @@ fn segment_distance_sq(point: [f64; 3], from: [f64; 3], to: [f64; 3]) -> f64 {
     dot(offset, offset)
 }
 
-/// Returns how far a point is from a triangle, squared: from a point of that which is the nearest, but for rounding.
+/// Returns the squared distance of a point from a triangle, to the nearest point up to rounding.
 pub(super) fn nearest_sq([a, b, c]: &Triangle, point: [f64; 3]) -> f64 {
     let (ab, ac, ap) = (subtract(*b, *a), subtract(*c, *a), subtract(point, *a));
     let (d1, d2) = (dot(ab, ap), dot(ac, ap));
@@ -129,7 +130,7 @@ impl Face {
         self.len == 0
     }
 
-    /// Returns whether all of it lies on one side of a plane, or on it: on this one or the other one.
+    /// Returns whether the whole face lies on one side of a plane or in it, and on which side.
     pub(super) fn side(&self, through: [f64; 3], normal: [f64; 3]) -> Option<bool> {
         let (mut in_front, mut behind) = (true, true);
         for corner in self.corners() {
@@ -139,15 +140,15 @@ impl Face {
         (in_front || behind).then_some(in_front)
     }
 
-    /// Returns what lies on this side and on the other side of a plane through it; `None` with more corners than there
-    /// is room.
+    /// Returns the parts on either side of a plane through the face; `None` if there are too many
+    /// corners.
     fn cut(&self, through: [f64; 3], normal: [f64; 3]) -> Option<[Self; 2]> {
         let (mut front, mut behind) = (*self, Self::NOTHING);
         front.clip(through, normal, &mut behind).then_some([front, behind])
     }
 
-    /// Takes away what lies on the other side of a plane, and puts that to `behind`: whether there is room for all
-    /// corners.
+    /// Removes the part on the other side of a plane and puts it into `behind`; returns whether all
+    /// corners fit.
     pub(super) fn clip(&mut self, through: [f64; 3], normal: [f64; 3], behind: &mut Self) -> bool {
         let side = |corner: &[f64; 3]| dot(subtract(*corner, through), normal);
         let (all, count) = (self.at, self.len);
@@ -175,8 +176,9 @@ impl Face {
         self.len.max(behind.len) <= MAX_CORNERS
     }
 
-    /// Clips the face to the prism over a triangle and pushes the parts outside of the prism to `outside`. Returns `None`
-    /// where nothing lies over the triangle, or a cut fails: then the caller discards the content of `outside`.
+    /// Clips the face to the prism over a triangle and pushes the parts outside of the prism to
+    /// `outside`. Returns `None` if no part lies over the triangle, or a cut fails: then the caller
+    /// discards the content of `outside`.
     pub(super) fn clip_to(
         &self,
         measured: &MeasuredTriangle,
@@ -201,8 +203,8 @@ impl Face {
         Some(over)
     }
 
-    /// Returns both halves, across the longest way between two corners, or between two of many corners; itself where
-    /// it has no size.
+    /// Returns both halves, split across the longest diagonal, or through two corners if there are
+    /// many; the face itself if it has no extent.
     pub(super) fn halves(&self) -> impl Iterator<Item = Self> + use<> {
         let pairs = self.corners().iter().flat_map(|a| self.corners().iter().map(move |b| (a, b)));
         let length = |(a, b): &(&[f64; 3], &[f64; 3])| {
@@ -234,7 +236,7 @@ impl Face {
     }
 }
 
-/// Returns the box around some points.
+/// Returns the bounding box of some points.
 pub(super) fn bounds(points: &[[f64; 3]]) -> [[f64; 3]; 2] {
     let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     for point in points {
@@ -250,9 +252,9 @@ pub(super) fn midpoint(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [(x + u) / 2.0, (y + v) / 2.0, (z + w) / 2.0]
 }
 
-/// The corners that a face has at most: a triangle that was cut by five planes.
+/// The largest number of corners of a face: a triangle cut by five planes.
 const MAX_CORNERS: usize = 8;
-/// A face with more corners is halved between them.
+/// A face with more corners is split along a diagonal.
 const MAX_UNSPLIT_CORNERS: usize = 6;
 
 #[cfg(test)]

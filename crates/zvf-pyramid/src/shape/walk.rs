@@ -1,4 +1,5 @@
-//! How far a triangle may lie from a surface, by what of that lies under it: from one triangle to those beside it.
+//! Bounds the distance of a triangle from a surface by the triangles below it, walking from one
+//! triangle to its neighbours.
 //!
 //! ```text
 //! parts     the triangle, cut along upright walls over the sides of what lies under it: each part has one
@@ -6,15 +7,16 @@
 //! bound     over a part, the distance to that triangle is largest at a corner
 //! ```
 //!
-//! Wherever the walls stand, what comes out is never too small. It is too large where the nearest triangle is not beside
-//! the others: there no bound is found, and all of the surface has to be looked at ([`hausdorff`](super::hausdorff)).
+//! Wherever the walls are, the bound is never too small. It is too large where the nearest triangle
+//! is not adjacent to the others: there no bound is found, and the whole surface must be searched
+//! ([`hausdorff`](super::hausdorff)).
 
 use super::net::Net;
 use super::quadric::{dot, subtract};
 use super::triangle::{Face, Triangle, nearest_sq};
 use crate::rows::NONE;
 
-/// A part of a triangle, and what of the surface is taken to lie under it.
+/// A part of a triangle, and the triangle of the surface that is assumed to be below it.
 #[derive(Debug)]
 pub(super) struct Part {
     face: Face,
@@ -22,8 +24,8 @@ pub(super) struct Part {
     from: u32, // what it was cut from lies over that
 }
 
-/// Returns the triangle of a surface that lies under a point, on a way from `start`, or one that is near to it; and how far
-/// that is, squared.
+/// Returns the triangle of a surface below a point, found by walking from `start`, or one near it;
+/// and its squared distance.
 pub(super) fn find_triangle_below(
     net: &Net<'_>,
     start: u32,
@@ -46,8 +48,9 @@ pub(super) fn find_triangle_below(
     Some((face, nearest_sq(&net.triangle(face)?, point)))
 }
 
-/// Returns how far a triangle may lie from a surface, squared, where that shows to be no farther than `limit`; what lies
-/// under it is looked for from `start` on. A part that is within `enough` is not cut. `open` is memory that is used again.
+/// Returns an upper bound on the squared distance of a triangle from a surface, if it turns out to
+/// be at most `limit`; the search for the triangles below begins at `start`. A part within `enough`
+/// is not cut. `open` is a reused buffer.
 pub(super) fn bound_nearby(
     net: &Net<'_>,
     start: u32,
@@ -80,8 +83,8 @@ pub(super) fn bound_nearby(
     Some(max_sq)
 }
 
-/// Leaves of a part what lies over its triangle, and puts what lies beside to `open`: whether anything lies over it. That is
-/// not known where there would be too many corners.
+/// Reduces a part to what lies over its triangle, and pushes the rest to `open`; returns whether
+/// anything lies over it. That is unknown if there would be too many corners.
 fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part>) -> Option<bool> {
     for ((from, to), next) in [(a, b), (b, c), (c, a)].into_iter().zip(net.neighbours(part.over)) {
         if next == NONE || next == part.from {
@@ -106,8 +109,8 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
     Some(true)
 }
 
-/// Returns how far the farthest corner of a face is from a triangle, squared; of what is above `limit_sq` no more than
-/// that.
+/// Returns the squared distance of the farthest corner of a face from a triangle; stops at the
+/// first one above `limit_sq`.
 fn farthest_corner(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
     let mut farthest = 0.0_f64;
     for corner in face.corners() {
@@ -120,7 +123,7 @@ fn farthest_corner(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
     farthest
 }
 
-/// So many triangles are looked at, at most.
+/// The largest number of triangles that a walk visits.
 const MAX_STEPS: u32 = 256;
 
 #[cfg(test)]
