@@ -1,4 +1,5 @@
-//! Converts a file to another format, both told by their names: `convert IN OUT [KIND]`.
+//! Converts a file to another format; both formats follow from the file names: `convert IN OUT
+//! [KIND]`.
 
 use std::error::Error;
 use std::io::{self, Write as _};

@@ -1,6 +1,7 @@
-//! What a file of another format holds: `cargo run --example read -p zvf-convert -- FILE`.
+//! Shows the contents of a file of another format: `cargo run --example read -p zvf-convert --
+//! FILE`.
 //!
-//! Counts vertices, parts, elements and objects as they are read, and says how long it took.
+//! Counts vertices, parts, elements and objects while reading, and prints the time.
 
 use std::error::Error;
 use std::io::{self, Write as _};

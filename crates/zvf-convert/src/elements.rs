@@ -1,4 +1,4 @@
-//! Conversion of edges and faces to a table of their own, for formats that hold one table a file.
+//! Conversion of edges and faces to a separate table, for formats with one table per file.
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{i64s_from_le, to_u64};
@@ -51,7 +51,7 @@ pub(crate) fn element_vertices(rows: &Column) -> Result<impl ExactSizeIterator<I
     Err(cannot_hold("a piece", what, "convert them to int64 first"))
 }
 
-/// Returns the number of a row in memory, of which there are fewer than 2^63.
+/// Converts the number of a row in memory, which is below 2^63.
 pub(crate) const fn row_number(row: usize) -> i64 {
     to_u64(row).cast_signed()
 }

@@ -1,7 +1,7 @@
-//! How errors of reading and writing files are made.
+//! Errors of reading and writing files.
 //!
-//! An error of writing names what cannot be written and what to do instead. An error of reading names the place in the
-//! file: a line and a column of text, or a byte.
+//! A write error states what cannot be written and what to do instead. A read error states the
+//! location in the file: a line and a column of text, or a byte offset.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) fn cannot_hold(format: &str, what: impl Display, advice: &str) -> Err
     worded_error(Class::Unsupported, format!("{format} cannot hold {what}: {advice}"))
 }
 
-/// Creates the error for a batch whose columns are not those of the batches before it.
+/// Creates the error for a batch whose columns differ from those of earlier batches.
 pub(crate) fn other_columns(expected: impl Display, found: impl Display) -> Error {
     let text = format!("a batch has other columns than the first: {found} instead of {expected}");
     worded_error(Class::InvalidArgument, text)
@@ -42,7 +42,7 @@ pub(crate) fn bad_code(column: &str, code: BadCode) -> Error {
     worded_error(Class::OutOfBounds, text).with_said_cause(code)
 }
 
-/// Creates the error for an input whose format neither its name nor its first bytes show.
+/// Creates the error for an input whose format cannot be identified by its name or first bytes.
 pub(crate) fn unknown_format(path: Option<&Path>) -> Error {
     let name = path.map_or_else(|| "the stream".to_owned(), |path| path.display().to_string());
     let known = Format::list_readable();
@@ -52,13 +52,13 @@ pub(crate) fn unknown_format(path: Option<&Path>) -> Error {
     worded_error(Class::InvalidArgument, text)
 }
 
-/// Creates an error in words.
+/// Creates an error from a message.
 pub(crate) fn worded_error(class: Class, text: String) -> Error {
     Error::custom(class, text).with_op("convert")
 }
 
-/// Creates the error for bytes that cannot be read. Members of archives are verified and decompressed below [`io::Read`], and so
-/// are the answers of stores: their errors stay as they are.
+/// Creates the error for bytes that cannot be read. Errors of archive members, which are verified
+/// and decompressed below [`io::Read`], and of store answers stay unchanged.
 pub(crate) fn read_failed(cause: io::Error) -> Error {
     let cause = match cause.downcast::<Error>() {
         Ok(error) => return error,
@@ -74,7 +74,7 @@ pub(crate) fn read_failed(cause: io::Error) -> Error {
     Error::custom(class, "cannot read").because(cause).with_op("convert")
 }
 
-/// A place in a file.
+/// A location in a file.
 ///
 /// ```
 /// let place = zvf_convert::Place::Column { line: 3, column: "y".into() };
@@ -85,7 +85,7 @@ pub(crate) fn read_failed(cause: io::Error) -> Error {
 pub enum Place {
     /// A line of text, from 1.
     Line(u64),
-    /// A value of a line of text.
+    /// A value in a line of text.
     Column {
         /// The line, from 1.
         line: u64,
@@ -94,7 +94,7 @@ pub enum Place {
     },
     /// A byte offset from the start.
     Byte(u64),
-    /// A part of the file by its name: a field of its header, an array of a set.
+    /// A named part of the file: a field of its header, an array of a set.
     Named(String),
 }
 

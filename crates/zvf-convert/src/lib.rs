@@ -10,8 +10,9 @@
 //! error
 //! ```
 //!
-//! Each writer takes batches one after the other, so that a result larger than memory can be written
-//! while it is read. What a format cannot hold is refused with the reason, never changed silently.
+//! Each writer takes batches one after the other, so that a result larger than memory can be
+//! written while it is read. Data that a format does not support is refused with the reason, never
+//! changed silently.
 //!
 //! [`read`] opens a file of any format of the table, [`mod@write`] writes one. A reader yields a header and pieces, and a writer takes them, so that every format can be converted to every other.
 //!

@@ -134,7 +134,7 @@ pub(crate) fn count_value(n: usize) -> Value {
     Value::UInt(to_u64(n))
 }
 
-/// Returns the columns of an attribute. Their names have an index where a row has several values.
+/// Returns the columns of an attribute. Their names have an index if a row has several values.
 fn field_columns(field: &Field) -> impl Iterator<Item = Scalar<'_>> {
     let width = usize_from_u32(field.column.width());
     (0..width).map(move |at| {

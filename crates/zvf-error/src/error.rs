@@ -1,13 +1,14 @@
-//! The error, how it is made and how it is printed.
+//! The error type: how an error is built and printed.
 //!
 //! ```text
 //! Truncated in 0/vertices/c/3/1/0 at 16..104, object: expected 104 bytes, found 40 (object 7); the object is …
 //! class        key                  span      what              expected        found  object   advice
 //! ```
 //!
-//! An error copies cheaply, because single flight returns one fault to every caller that waited for it: copies share the cause.
-//! The error of a backend is the [`source`](std::error::Error::source) and is not printed, because it may hold addresses and
-//! secrets. Of an error of the operating system, the kind and the number are printed.
+//! An error is cheap to clone, because single flight returns one fault to every waiting caller;
+//! clones share the cause. The error of a backend is the [`source`](std::error::Error::source) and
+//! is not printed, because it may hold addresses and secrets. For an error of the operating system,
+//! the kind and the number are printed.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -21,7 +22,7 @@ use zvf_metadata::MetadataError;
 
 use crate::Result;
 
-/// A fault of any layer: what, where, expected, found, and what to do about it.
+/// An error of any layer: what is wrong, where, what was expected and found, and what to do.
 ///
 /// ```
 /// use zvf_error::Error;
@@ -55,7 +56,7 @@ struct Inner {
 }
 
 impl Error {
-    /// Creates the error for a value that is not what it must be: `what` names it, as the specification does.
+    /// Creates the error for an invalid value; `what` names it as the specification does.
     #[must_use]
     pub fn new(
         class: Class,
@@ -71,7 +72,7 @@ impl Error {
         error
     }
 
-    /// Creates an error in words, which say what to do as well.
+    /// Creates an error from a message, which also says what to do.
     #[must_use]
     pub fn custom(class: Class, text: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {
@@ -94,7 +95,8 @@ impl Error {
         }))
     }
 
-    /// Creates an error of another type, whose whole line `line` is, with its class in front.
+    /// Creates an error from an error of another type; `line` is the whole message, after the
+    /// class.
     #[must_use]
     pub fn from_line(class: Class, line: impl Into<Cow<'static, str>>) -> Self {
         let mut error = Self::custom(class, line);
@@ -102,25 +104,27 @@ impl Error {
         error
     }
 
-    /// Creates the error that says what `cause` says.
+    /// Creates an error with the message of `cause`.
     #[must_use]
     pub fn from_cause(class: Class, cause: impl StdError + Send + Sync + 'static) -> Self {
         Self::custom(class, cause.to_string()).with_said_cause(cause)
     }
 
-    /// Creates the error for more than a cap allows.
+    /// Creates the error for a value above a limit.
     #[must_use]
     pub fn limit(what: impl Into<Cow<'static, str>>, cap: u64, found: u64) -> Self {
         Self::new(Class::LimitExceeded, what, Expected::AtMost(cap.into()), found)
     }
 
-    /// Creates the error for something that must be there and is not: `because` names what promised it.
+    /// Creates the error for something that must exist but does not; `because` names what refers to
+    /// it.
     #[must_use]
     pub fn missing(key: impl Display, because: &'static str) -> Self {
         Self::custom(Class::NotFound, format!("{because} and it is not there")).at_key(key)
     }
 
-    /// Creates the error for a feature this build does not have: `what` is its kind, `name` the one that was met.
+    /// Creates the error for a missing feature of this build; `what` is its kind, and `name` the
+    /// requested one.
     #[must_use]
     pub fn unsupported(what: &'static str, name: &str) -> Self {
         let name = quote(name);
@@ -143,7 +147,7 @@ impl Error {
         error.with_op("decode").with_class_hint().with_cause(source)
     }
 
-    /// Creates the error for the operating system's answer.
+    /// Creates the error for a fault that the operating system reported.
     #[must_use]
     pub fn io(op: &'static str, source: io::Error) -> Self {
         let class = io_class(source.kind());
@@ -158,35 +162,35 @@ impl Error {
         error
     }
 
-    /// Creates the error for a scratch folder that could not be used.
+    /// Creates the error for a scratch folder that cannot be used.
     #[must_use]
     pub fn scratch(cause: io::Error) -> Self {
         let class = io_class(cause.kind());
         Self::custom(class, "cannot use the scratch folder").with_op("write").because(cause)
     }
 
-    /// Returns the error as one of another kind.
+    /// Returns the error with another class.
     #[must_use]
     pub fn with_class(mut self, class: Class) -> Self {
         self.0.class = class;
         self
     }
 
-    /// Returns the error with what was being done, instead of what its class suggests.
+    /// Returns the error with this operation instead of the default of its class.
     #[must_use]
     pub fn with_op(mut self, op: &'static str) -> Self {
         self.0.op = Some(op);
         self
     }
 
-    /// Returns the error with the structure or the file format that was read.
+    /// Returns the error with the structure or file format that was read.
     #[must_use]
     pub fn with_part(mut self, part: impl Into<Cow<'static, str>>) -> Self {
         self.0.part = Some(part.into());
         self
     }
 
-    /// Returns the error with this advice, or none, instead of that of its class.
+    /// Returns the error with this advice, or none, instead of the advice of its class.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Option<&'static str>>) -> Self {
         self.0.hint = hint.into().map(Cow::Borrowed);
@@ -200,35 +204,36 @@ impl Error {
         self
     }
 
-    /// Returns the error with advice that the layers below could not give, unless there is some.
+    /// Returns the error with advice that lower layers could not give, unless it already has some.
     #[must_use]
     pub fn or_hint(mut self, hint: impl FnOnce() -> Option<String>) -> Self {
         self.0.hint = self.0.hint.or_else(|| hint().map(Cow::Owned));
         self
     }
 
-    /// Returns the error with its cause, whose words are not shown.
+    /// Returns the error with a cause that the message does not show.
     #[must_use]
     pub fn with_cause(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
         self.0.cause = Some(Arc::new(cause));
         self
     }
 
-    /// Returns the error with its cause, whose words the message has already.
+    /// Returns the error with a cause that the message already contains.
     #[must_use]
     pub fn with_said_cause(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
         self.0.says_cause = true;
         self.with_cause(cause)
     }
 
-    /// Returns the error with its cause, whose words and those of its sources are put behind what it says.
+    /// Returns the error with a cause; its message and those of its sources are appended.
     #[must_use]
     pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
         self.0.text = join_causes(&self.0.text, Some(&cause)).into();
         self.with_said_cause(cause)
     }
 
-    /// Returns the error with words in front of what it says, once: a file, a dataset.
+    /// Returns the error with a prefix, such as a file or a dataset, unless the message already has
+    /// it.
     #[must_use]
     pub fn within(mut self, place: impl Display) -> Self {
         let words = if self.0.what.is_empty() { &mut self.0.text } else { &mut self.0.what };
@@ -239,7 +244,8 @@ impl Error {
         self
     }
 
-    /// Returns the error with the object it is in, as a path below the root of the store, unless it names one already.
+    /// Returns the error with the object that it occurred in, as a path below the root of the
+    /// store, unless it already names one.
     #[must_use]
     pub fn at_key(mut self, key: impl Display) -> Self {
         if self.0.key.is_none() {
@@ -249,48 +255,50 @@ impl Error {
         self
     }
 
-    /// Returns the error with the array it is in, which is printed where no object is known, unless it names one already.
+    /// Returns the error with the array that it occurred in, which is printed if no object is
+    /// known, unless it already names one.
     #[must_use]
     pub fn at_array(mut self, path: impl Display) -> Self {
         self.0.array.get_or_insert_with(|| path.to_string().into());
         self
     }
 
-    /// Returns the error with the bytes `start..end` of the object, unless it names some already.
+    /// Returns the error with the bytes `start..end` of the object, unless it already names some.
     #[must_use]
     pub fn at_span(mut self, start: u64, end: u64) -> Self {
         self.0.span.get_or_insert((start, end));
         self
     }
 
-    /// Returns the error with the chunk it was met in, unless it names one already.
+    /// Returns the error with the chunk that it occurred in, unless it already names one.
     #[must_use]
     pub fn at_chunk(mut self, chunk: &ChunkKey) -> Self {
         self.0.chunk.get_or_insert(*chunk);
         self
     }
 
-    /// Returns the error with the id of the object that led there, unless it names one already.
+    /// Returns the error with the id of the object that was being read, unless it already names
+    /// one.
     #[must_use]
     pub fn at_object(mut self, object: i64) -> Self {
         self.0.object.get_or_insert(object);
         self
     }
 
-    /// Returns the kind of fault, by its stable name.
+    /// Returns the class, by its stable name.
     #[must_use]
     pub fn class(&self) -> Class {
         self.0.class
     }
 
-    /// Returns what was being done: `open`, `read`, `list`, `parse`, `decode`, `encode`, `name`, `query`, `convert`, `write`,
-    /// `publish`, `render`, `repair` or `wait`.
+    /// Returns the operation: `open`, `read`, `list`, `parse`, `decode`, `encode`, `name`, `query`,
+    /// `convert`, `write`, `publish`, `render`, `repair` or `wait`.
     #[must_use]
     pub fn op(&self) -> &'static str {
         self.0.op.unwrap_or_else(|| op_of(self.class()))
     }
 
-    /// Returns what is wrong in words, without its class, place and advice.
+    /// Returns the message without class, location and advice.
     ///
     /// ```
     /// let error = zvf_error::Error::limit("keys", 10, 11);
@@ -307,20 +315,20 @@ impl Error {
         }
     }
 
-    /// Returns what the fault is about: a field, a path into a document, a count. None where there is no more to say than
-    /// the place.
+    /// Returns the subject of the error: a field, a path into a document, a count. `None` if the
+    /// location says it all.
     #[must_use]
     pub fn what(&self) -> Option<&str> {
         (!self.0.what.is_empty()).then_some(&self.0.what)
     }
 
-    /// Returns what must be there, as a phrase, where that is known.
+    /// Returns the expected value as a phrase, if known.
     #[must_use]
     pub fn expected(&self) -> Option<&str> {
         self.0.expected.as_deref()
     }
 
-    /// Returns what is there instead, as a phrase, where that is known.
+    /// Returns the found value as a phrase, if known.
     #[must_use]
     pub fn found(&self) -> Option<&str> {
         self.0.found.as_deref()
@@ -332,49 +340,49 @@ impl Error {
         self.0.key.as_deref().or(self.0.array.as_deref())
     }
 
-    /// Returns the array, as a path below the root of the store; the object where no array is known.
+    /// Returns the array as a path below the root of the store, or the object if no array is known.
     #[must_use]
     pub fn array(&self) -> Option<&str> {
         self.0.array.as_deref().or(self.0.key.as_deref())
     }
 
-    /// Returns the bytes of the object that are meant, first and one past the last.
+    /// Returns the affected bytes of the object: the first, and one past the last.
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         self.0.span
     }
 
-    /// Returns the chunk it was met in.
+    /// Returns the chunk that it occurred in.
     #[must_use]
     pub fn chunk(&self) -> Option<&ChunkKey> {
         self.0.chunk.as_ref()
     }
 
-    /// Returns the id of the object that led there.
+    /// Returns the id of the object that was being read.
     #[must_use]
     pub fn object(&self) -> Option<i64> {
         self.0.object
     }
 
-    /// Returns what to do about it.
+    /// Returns the advice.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// Returns whether the same request may succeed later without anything being changed.
+    /// Returns whether the same request may succeed later although nothing else changes.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.class().is_retryable()
     }
 
-    /// Returns what it was made from, whether the message says it or not.
+    /// Returns the cause, whether or not the message contains it.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         self.0.cause.as_deref()
     }
 
-    /// Returns what it was made from, where that is a `T`.
+    /// Returns the cause if it is a `T`.
     ///
     /// ```
     /// use std::io::{Error, ErrorKind};
@@ -413,7 +421,7 @@ impl From<MetadataError> for Error {
 }
 
 impl From<io::Error> for Error {
-    /// Converts an error of writing. An error of reading says so, by [`Error::io`].
+    /// Converts an error of writing. For errors of reading, use [`Error::io`].
     fn from(cause: io::Error) -> Self {
         Self::custom(io_class(cause.kind()), "cannot write").with_op("write").because(cause)
     }
@@ -454,7 +462,8 @@ impl fmt::Debug for Error {
 }
 
 impl StdError for Error {
-    /// Returns what caused it and is not shown; of a cause that is shown, nothing: the line says that one's causes too.
+    /// Returns a cause that the message does not show. A cause that the message shows is not
+    /// returned, because the message also contains its sources.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         if self.0.says_cause { None } else { self.cause().map(|cause| cause as _) }
     }
@@ -464,7 +473,7 @@ impl StdError for Error {
 ///
 /// # Errors
 ///
-/// Of that class, when they do not.
+/// With this class, if they differ.
 pub fn ensure_equal<T: PartialEq + Display>(
     class: Class,
     what: &'static str,
@@ -474,7 +483,8 @@ pub fn ensure_equal<T: PartialEq + Display>(
     if expected == found { Ok(()) } else { Err(Error::new(class, what, expected, found)) }
 }
 
-/// Returns a text of the store or of a request between quotes, on one line, cut after 61 characters.
+/// Returns a text of the store or of a request in quotes, on one line, truncated after 61
+/// characters.
 #[must_use]
 pub fn quote(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
@@ -483,8 +493,8 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Joins a message and those of `cause` and all its sources by ": " into one line, without a message that the one before it
-/// holds already.
+/// Joins a message and those of `cause` and all its sources with ": " into one line. A message that
+/// the previous one already contains is left out.
 ///
 /// ```
 /// use std::error::Error;
@@ -513,7 +523,7 @@ pub fn join_causes(message: impl Display, cause: Option<&(dyn StdError + 'static
     line
 }
 
-/// Returns the class of an answer of the operating system.
+/// Returns the class of an error of the operating system.
 #[must_use]
 pub fn io_class(kind: io::ErrorKind) -> Class {
     use io::ErrorKind as Kind;
@@ -530,7 +540,7 @@ pub fn io_class(kind: io::ErrorKind) -> Class {
     }
 }
 
-/// Returns what is being done where such a fault shows, unless more is known.
+/// Returns the default operation for errors of this class.
 fn op_of(class: Class) -> &'static str {
     if class == Class::InvalidKey {
         "name"
@@ -549,10 +559,10 @@ fn op_of(class: Class) -> &'static str {
     }
 }
 
-/// Classes that reading returns, besides those that a retry may clear.
+/// Classes that reading returns, besides retryable ones.
 const WHILE_READING: [Class; 4] =
     [Class::NotFound, Class::PermissionDenied, Class::Unauthenticated, Class::FileChanged];
-/// Characters of a quotation.
+/// Maximum length of a quoted text.
 const MAX_QUOTED_CHARS: usize = 61;
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
-//! The one error of every crate that reads or writes stores: what is wrong, where, what was expected and found, and what to do.
+//! The error type of every crate that reads or writes stores: what is wrong, where, what was
+//! expected and found, and what to do.
 //!
-//! [`Error`] is one pointer. A function that refuses something makes it in one line, with the kind of fault
-//! ([`Class`](zvf_format::Class)) and three phrases; layers that the error passes add the place that they know and nobody
-//! below named: the key, the bytes, the chunk, the object ([`Locate`]). All of it are fields, from which one sentence is
-//! printed; nothing cuts printed text apart.
+//! [`Error`] is one pointer. A function creates an error in one line, with a class
+//! ([`Class`](zvf_format::Class)) and three phrases. Each layer that the error passes through adds
+//! the location that it knows and no lower layer added: the key, the bytes, the chunk, the object
+//! ([`Locate`]). All of these are fields, and the message is printed from them; nothing parses
+//! printed text.
 //!
-//! Crates without `std` return [`FormatError`](zvf_format::FormatError) or [`MetadataError`](zvf_metadata::MetadataError),
-//! which `?` turns into this error, with all that they say.
+//! Crates without `std` return [`FormatError`](zvf_format::FormatError) or
+//! [`MetadataError`](zvf_metadata::MetadataError), which `?` converts into this error without loss.
 //!
 //! ```
 //! use zvf_error::{Error, Locate as _, Result, ensure_equal};
@@ -33,5 +35,5 @@ mod locate;
 pub use error::{Error, ensure_equal, io_class, join_causes, quote};
 pub use locate::Locate;
 
-/// The result of work on a store.
+/// The result of an operation on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! The place of an error, added to results as they pass.
+//! Adds the location of an error to results as they are passed up.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use zvf_format::key::ChunkKey;
 
 use crate::{Error, Result};
 
-/// Adds a place to the error of a result, unless the error names one of that kind already.
+/// Adds a location to the error of a result, unless the error already has one of that kind.
 ///
 /// ```
 /// use zvf_error::{Error, Locate as _};
@@ -21,14 +21,14 @@ pub trait Locate<T>: Sized {
     ///
     /// # Errors
     ///
-    /// The error of the result; so do all methods here.
+    /// The error of the result, as for all methods here.
     fn at_key(self, key: impl Display) -> Result<T>;
 
-    /// Adds the array, which is printed where no object is known.
+    /// Adds the array, which is printed if no object is known.
     #[expect(clippy::missing_errors_doc, reason = "said once for all")]
     fn at_array(self, path: impl Display) -> Result<T>;
 
-    /// Adds the bytes of the object, first and one past the last.
+    /// Adds the bytes of the object: the first, and one past the last.
     #[expect(clippy::missing_errors_doc, reason = "said once for all")]
     fn at_span(self, start: u64, end: u64) -> Result<T>;
 

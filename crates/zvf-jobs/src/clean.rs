@@ -1,4 +1,4 @@
-//! Everything that commands may leave beside a store, or in it: listed, and removed.
+//! Lists and removes everything that commands may leave beside or in a store.
 //!
 //! ```text
 //! .NAME.zvf-build-ID, .NAME.zvf-new-ID, .NAME.zvf-lock    what was being made, and the lock     crate zvf_publish
@@ -7,7 +7,8 @@
 //! .tmp-*, .zvf-*.tmp                                      files of earlier versions, here and in the store
 //! ```
 //!
-//! What somebody uses stays. What another command can go on with stays as well, unless all is to go.
+//! Items in use stay. Items that another command can resume from stay as well, unless everything is
+//! removed.
 
 use std::fmt;
 use std::fs;
@@ -21,25 +22,25 @@ use zvf_write::TaskPlan;
 
 use crate::Error;
 
-/// One thing that is left.
+/// One leftover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leftover {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// What may be done with it.
     pub state: State,
 }
 
-/// What may be done with something that is left.
+/// What may be done with a leftover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
     /// Nobody needs it.
     Unused,
-    /// The command that began it goes on with it.
+    /// The command that created it can resume from it.
     Resumable,
-    /// A command that is running uses it, or may.
+    /// A running command uses it, or may use it.
     InUse,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Display for Leftover {
     }
 }
 
-/// Lists what lies beside the store at `address` and in it. Nothing is changed; below a URL nothing is found.
+/// Lists leftovers beside and in the store at `address`. Nothing is changed; empty for a URL.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("zvf-clean-{}", std::process::id()));
@@ -91,7 +92,7 @@ impl fmt::Display for Leftover {
 ///
 /// # Errors
 ///
-/// When `address` is none, or a folder cannot be listed.
+/// When `address` is invalid, or a folder cannot be listed.
 pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
     let mut found = list_beside(address)?;
     if let Some(target) = target_of(address)? {
@@ -108,7 +109,7 @@ pub fn list(address: &str) -> Result<Vec<Leftover>, Error> {
     Ok(found)
 }
 
-/// Lists what this version leaves beside the store at `address`. Does not look into the store.
+/// Lists leftovers of this version beside the store at `address`, without looking into the store.
 ///
 /// # Errors
 ///
@@ -140,16 +141,17 @@ pub fn list_beside(address: &str) -> Result<Vec<Leftover>, Error> {
     Ok(found)
 }
 
-/// Removes what nobody needs, with `all` also what a command could go on with; returns what was removed.
+/// Removes unneeded items, and with `all` also those that a command could resume from; returns the
+/// removed ones.
 ///
 /// # Errors
 ///
-/// When `address` is none, or something can be neither listed nor removed.
+/// When `address` is invalid, or something can be neither listed nor removed.
 pub fn remove(address: &str, all: bool) -> Result<Vec<Leftover>, Error> {
     remove_found(address, list(address)?, all)
 }
 
-/// Removes what nobody needs beside the store at `address`; returns what was removed.
+/// Removes unneeded items beside the store at `address`; returns the removed ones.
 ///
 /// # Errors
 ///
@@ -172,9 +174,9 @@ fn remove_found(address: &str, found: Vec<Leftover>, all: bool) -> Result<Vec<Le
     Ok(found.into_iter().filter(is_removed).collect())
 }
 
-/// Returns the folder of this machine that `address` names.
+/// Returns the local folder that `address` names.
 fn target_of(address: &str) -> Result<Option<PathBuf>, Error> {
-    // A name beside it is only given where there is a folder to be beside.
+    // A name beside it exists only if there is a parent folder.
     if Build::sibling_work_dir(address, PYRAMID)?.is_none() {
         return Ok(None);
     }
@@ -182,8 +184,8 @@ fn target_of(address: &str) -> Result<Option<PathBuf>, Error> {
     Ok(Some(resolve_target(Path::new(path)).map_err(to_store_error)?))
 }
 
-/// Removes `path`. A folder that a command could go on with loses its name first: half of one must never be taken for all
-/// of it.
+/// Removes `path`. A folder that a command could resume from is renamed first, so that a
+/// half-removed one is never mistaken for a complete one.
 fn remove_one(target: &Path, path: &Path) -> io::Result<()> {
     if !path.is_dir() {
         return fs::remove_file(path);
@@ -194,7 +196,8 @@ fn remove_one(target: &Path, path: &Path) -> io::Result<()> {
     fs::remove_dir_all(scratch)
 }
 
-/// Lists temporary files of earlier versions, which had no locks: those that nobody has written to for a day.
+/// Lists temporary files of earlier versions, which had no locks: those that were not modified for
+/// a day.
 fn list_old(folder: &Path, inside: bool, found: &mut Vec<Leftover>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -231,7 +234,7 @@ fn to_store_error(error: io::Error) -> Error {
 
 const INGEST: &str = "ingest";
 const PYRAMID: &str = "pyramid";
-/// Nothing younger is taken for a dead process's.
+/// Younger files are never assumed to belong to a dead process.
 const GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(all(test, unix))]
@@ -297,7 +300,8 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// What publishing writes down of a store: the number of its folder, and a sum of its root document.
+    /// The identity of a store that publishing records: the inode of its folder, and a checksum of
+    /// its root document.
     fn identity(store: &str) -> String {
         let mut sum = DefaultHasher::new();
         fs::read(Path::new(store).join("zarr.json")).unwrap().hash(&mut sum);
@@ -326,7 +330,7 @@ mod tests {
         for task in ingest.tasks().all() {
             ingest.run(task, go).await.unwrap();
         }
-        // What a kill right after publishing leaves.
+        // The state after a kill right after publishing.
         let plan = fs::read(work.join("plan.json")).unwrap();
         ingest.finish().await.unwrap().unwrap();
         let published = identity(&store);
@@ -343,7 +347,7 @@ mod tests {
         assert_eq!(unused.count(), 1, "somebody is at work");
         drop(held);
         assert_eq!(remove_beside(&store).unwrap().len(), 2);
-        // What a kill after the plan was removed leaves.
+        // The state after a kill that follows the removal of the plan.
         assert!(!remove_finished(&store, &work).unwrap());
         fs::create_dir(&work).unwrap();
         assert!(!remove_finished(&store, &work).unwrap());

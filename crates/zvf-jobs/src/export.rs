@@ -1,4 +1,5 @@
-//! An answer with all that a file of another format wants: header, vertices, objects and groups.
+//! An answer with everything that a file of another format needs: header, vertices, objects and
+//! groups.
 //!
 //! ```text
 //! Export::open    a question, the first part of its answer, the types of what is said of objects and groups
@@ -6,9 +7,9 @@
 //! next            what a [`zvf_model::flow::Sink`] takes, in its order: vertices, objects, groups
 //! ```
 //!
-//! Points and chains come batch by batch, and graphs and meshes part by part, in the memory of the handle. Trees are in
-//! memory at once, as [`Reader::run`] has them, under the limit of the query. Objects keep their ids; groups keep the
-//! members that are in the answer.
+//! Points and chains come batch by batch, and graphs and meshes part by part, in the memory of the
+//! handle. Trees are all in memory, as with [`Reader::run`], within the limit of the query. Objects
+//! keep their ids; groups keep only members in the answer.
 //!
 //! Not here: the formats (`zvf-convert`), and stores from files ([`crate::create`]).
 
@@ -33,7 +34,7 @@ use zvf_store::Store;
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// What a store answers, ready for any format.
+/// The answer of a store, ready for any format.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -55,11 +56,11 @@ use crate::error::bad_request_error;
 /// # }
 /// ```
 pub struct Export {
-    /// What there is.
+    /// The description of the contents.
     pub header: Header,
-    /// What the reader should know and that is no error; more may come with the last piece.
+    /// Notes for the reader that are not errors; the last piece may add more.
     pub notes: Vec<String>,
-    /// About how many vertices will come.
+    /// The approximate number of vertices.
     pub expected_vertices: u64,
     reader: Reader,
     query: Query,
@@ -69,28 +70,28 @@ pub struct Export {
     objects: Vec<ObjectId>, // those seen, in the order in which they came
 }
 
-/// What comes next.
+/// The next step.
 enum Stage {
     /// All vertices at once.
     Held(Batch),
-    /// A batch that is there, and those behind it.
+    /// A batch, and the stream of further ones.
     Streamed(Option<Batch>, BoxStream<'static, Result<Batch>>),
-    /// A part that is there, and those behind it.
+    /// A part, and the further ones.
     Numbered(Option<NumberedPart>, Box<NumberedAnswer>),
-    /// The elements of a part whose vertices came.
+    /// The elements of a part whose vertices were returned.
     Elements(Elements, Box<NumberedAnswer>),
-    /// What is said of the objects behind the first so many.
+    /// The attributes of objects, starting at this number.
     Objects(usize),
     Groups,
     Ended,
 }
 
 impl Export {
-    /// Asks `query` of geometry of `kind`, or of the first kind of the store.
+    /// Runs `query` on geometry of `kind`, or of the first kind of the store.
     ///
     /// # Errors
     ///
-    /// When the question cannot be answered, or what is said of objects and groups cannot be read.
+    /// When the query fails, or the attributes of objects and groups cannot be read.
     #[boxed]
     pub async fn open(reader: &Reader, query: Query, kind: Option<Kind>) -> Result<Self, Error> {
         let query = kind.into_iter().fold(query, Query::of_kind);
@@ -119,7 +120,7 @@ impl Export {
         Ok(export)
     }
 
-    /// Adds to the header what is known of objects, groups and the records of formats.
+    /// Adds objects, groups and format records to the header.
     async fn describe_rest(&mut self) -> Result<(), Error> {
         let fields = object_fields(&self.level, &[]).await?;
         let id_field = fields.iter().find(|field| ID_FIELDS.contains(&&*field.name));
@@ -137,11 +138,11 @@ impl Export {
         Ok(())
     }
 
-    /// Returns what comes next, in the order that writers want; nothing behind the last.
+    /// Returns the next piece, in the order that writers need; `None` after the last.
     ///
     /// # Errors
     ///
-    /// When the answer cannot be read on.
+    /// When the answer cannot be read further.
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<Piece>, Error> {
         loop {
@@ -214,7 +215,7 @@ impl Export {
         }
     }
 
-    /// Remembers the objects of a batch, each once.
+    /// Records the objects of a batch, each once.
     fn note_objects(&mut self, batch: &Batch) {
         let owners = batch.vertex_objects().unwrap_or_default().iter().copied().flatten();
         for object in batch.parts().objects().iter().copied().chain(owners) {
@@ -224,7 +225,7 @@ impl Export {
         }
     }
 
-    /// Says what the answer lacks: a stream itself does not.
+    /// Adds notes about missing parts of the answer, which a stream does not report itself.
     async fn note_what_lacks(&mut self) -> Result<(), Error> {
         let asks = self.query.objects.is_some() || self.query.allow_missing;
         if self.query.limit.is_none() && !asks {
@@ -274,7 +275,7 @@ impl std::fmt::Debug for Export {
     }
 }
 
-/// Reads all of an answer with edges or faces.
+/// Reads a whole answer with edges or faces.
 async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Header), Error> {
     let answer = reader.run(&query.clone().with_owners()).await?;
     let batch = tidy(answer.batch)?;
@@ -287,7 +288,7 @@ async fn hold(reader: &Reader, query: &Query) -> Result<(Stage, Vec<String>, Hea
     Ok((Stage::Held(batch), notes, header))
 }
 
-/// Reads the first part of a graph or mesh, and returns it with the stream of those behind it.
+/// Reads the first part of a graph or mesh, and returns it with the stream of further ones.
 async fn begin_numbered(
     reader: &Reader,
     query: &Query,
@@ -318,7 +319,8 @@ fn numbers_column(elements: &Elements) -> Result<Column, Error> {
         .map_err(|error| bad_request_error("the answer", "whole rows", &error.to_string()))
 }
 
-/// Reads the first batch of an answer without edges and faces, and returns it with the stream of those behind it.
+/// Reads the first batch of an answer without edges and faces, and returns it with the stream of
+/// further ones.
 async fn begin(
     reader: &Reader,
     query: &Query,
@@ -351,12 +353,12 @@ fn describe(store: &Store, batch: &Batch) -> Header {
     header
 }
 
-/// Removes the runs of a batch where vertices say whose they are.
+/// Removes the parts of a batch if each vertex has its object.
 fn tidy(batch: Batch) -> Result<Batch, Error> {
     if batch.vertex_objects().is_none_or(|owners| owners.iter().any(Option::is_some)) {
         return Ok(batch);
     }
-    // No vertex is of an object: the column says nothing.
+    // No vertex has an object: the column is empty.
     let mut bare = Batch::new(batch.kind(), batch.positions().clone());
     for field in batch.fields() {
         bare = bare.with_field(field.clone()).map_err(zvf_query_error)?;
@@ -371,7 +373,7 @@ fn zvf_query_error(error: zvf_model::BadBatch) -> Error {
     bad_request_error("the answer", "columns of one length", &error.to_string())
 }
 
-/// Returns those of `ids` that the index knows, and what is said of them; nothing where there is no index.
+/// Returns those of `ids` that the index contains, with their attributes; nothing without an index.
 async fn known_objects(
     level: &LevelReader,
     ids: &[ObjectId],
@@ -389,7 +391,7 @@ async fn known_objects(
     Ok(Some((found_objects, object_fields(level, &rows).await?)))
 }
 
-/// Reads what is said of the objects in these rows of the index.
+/// Reads the attributes of the objects in these rows of the index.
 async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     if level.objects().await?.is_none() {
@@ -403,7 +405,7 @@ async fn object_fields(level: &LevelReader, rows: &[u64]) -> Result<Vec<Field>, 
     Ok(fields)
 }
 
-/// Reads rows of an attribute, absent ones NaN where there is one.
+/// Reads rows of an attribute; absent rows become NaN if the type has it.
 async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Error> {
     let values = attribute.rows(rows).await?;
     let column = values.column();
@@ -427,7 +429,7 @@ async fn read_rows(attribute: &RowAttribute, rows: &[u64]) -> Result<Field, Erro
     Ok(attribute.field(all.finish()))
 }
 
-/// Reads the groups with the members that are among `objects`.
+/// Reads the groups with their members among `objects`.
 async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>, Error> {
     let Some(catalogue) = level.groups().await? else { return Ok(Vec::new()) };
     let all: Vec<u64> = (0..catalogue.len()).collect();
@@ -446,7 +448,7 @@ async fn groups(level: &LevelReader, objects: &[ObjectId]) -> Result<Vec<Group>,
     Ok(groups)
 }
 
-/// Reads what is said of these groups.
+/// Reads the attributes of these groups.
 async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>, Error> {
     let mut fields = Vec::new();
     for name in level.group_attribute_names().await?.names {
@@ -457,9 +459,9 @@ async fn group_fields(level: &LevelReader, groups: &[u64]) -> Result<Vec<Field>,
     Ok(fields)
 }
 
-/// Attributes of objects that are their own ids in other formats.
+/// Attributes of objects that are ids in other formats.
 const ID_FIELDS: [&str; 3] = ["segment_id", "annotation_id", "feature_id"];
-/// Objects of one piece.
+/// Number of objects per piece.
 const OBJECTS_OF_A_PIECE: usize = 65_536;
-/// What is said of an answer that a limit cut.
+/// The note on an answer that a limit truncated.
 const CUT_OFF: &str = "the limit cut the answer off: there is more";

@@ -1,4 +1,4 @@
-//! A precomputed folder behind a URL, copied to a folder of this machine as far as reading it takes.
+//! Copies the necessary parts of a precomputed folder from a URL to a local folder.
 //!
 //! ```text
 //! what can be listed   buckets: all objects below the address
@@ -6,9 +6,11 @@
 //!                      objects by the ids of segment properties, the fragments that manifests name
 //! ```
 //!
-//! Readers of folders then find everything where they look for it. Names out of documents lead nowhere but below the folder.
+//! Readers of folders then find all files in place. Names from documents cannot lead outside the
+//! folder.
 //!
-//! Not here: what the objects mean (`zvf-convert`); the folder, and that it goes again, are the caller's.
+//! Not here: the meaning of the objects (`zvf-convert`); the folder and its removal, which are up
+//! to the caller.
 
 use std::path::Path;
 
@@ -21,13 +23,13 @@ use zvf_store::{Objects, OpenOptions, Store};
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// Copies the precomputed folder at `address`, a URL with or without `precomputed://` before it, to `folder`, which is there
-/// and empty. Returns the number of bytes.
+/// Copies the precomputed folder at `address`, a URL with or without a leading `precomputed://`, to
+/// the existing, empty `folder`. Returns the number of bytes.
 ///
 /// # Errors
 ///
-/// When the address is no URL, there is no `info`, an object cannot be read or written, there are more than `max_bytes`, or
-/// plain HTTP has no way to tell which objects there are.
+/// When the address is not a URL, there is no `info`, an object cannot be read or written, there
+/// are more than `max_bytes`, or the objects cannot be enumerated over plain HTTP.
 pub async fn fetch_precomputed(
     address: &str,
     options: &OpenOptions,
@@ -52,7 +54,7 @@ pub async fn fetch_precomputed(
     Ok(max_bytes - source.left)
 }
 
-/// Where objects come from and go to.
+/// Source and destination of objects.
 struct Source {
     objects: Objects,
     folder: std::path::PathBuf,
@@ -61,15 +63,15 @@ struct Source {
 }
 
 impl Source {
-    /// Copies everything that is listed.
+    /// Copies all listed objects.
     async fn copy_all(&mut self) -> Result<(), Error> {
         let listed = self.objects.list("").await?;
         let keys = listed.into_iter().map(|(key, _bytes)| key).collect();
         self.copy_many(keys).await.map(drop)
     }
 
-    /// Copies a folder by what its `info` says, and the folders that it names; `parent_ids` are the ids that the folder
-    /// above tells.
+    /// Copies a folder and its subfolders as described by its `info`; `parent_ids` are the ids
+    /// known from the parent folder.
     #[boxed]
     async fn copy_folder(&mut self, below: &str, parent_ids: &[String]) -> Result<(), Error> {
         let Some(info) = self.copy_json(&join(below, "info")).await? else {
@@ -83,7 +85,7 @@ impl Source {
         }
         match text("@type").as_deref() {
             Some("neuroglancer_annotations_v1") => self.copy_annotations(below, &info).await,
-            // The volume that skeletons and meshes belong to.
+            // The volume to which skeletons and meshes belong.
             None | Some("neuroglancer_multiscale_volume") if below.is_empty() => {
                 for key in [text("skeletons"), text("mesh")].into_iter().flatten() {
                     self.copy_folder(&key, &segments).await?;
@@ -109,7 +111,7 @@ impl Source {
         }
     }
 
-    /// Copies the lists of fragments of legacy meshes, and these.
+    /// Copies the fragment lists of legacy meshes, and the fragments.
     async fn copy_legacy(&mut self, below: &str, segments: &[String]) -> Result<(), Error> {
         for id in segments {
             let Some(list) = self.copy_json(&join(below, &format!("{id}:0"))).await? else {
@@ -138,7 +140,7 @@ impl Source {
                 self.copy_many(cells(level)?.iter().map(|cell| join(&key, cell)).collect()).await?
             {
                 let list = std::fs::read(self.folder.join(name)).map_err(write_error)?;
-                // A malformed list tells no ids: whoever reads the folder refuses it.
+                // A malformed list gives no ids: the reader of the folder will refuse it.
                 let count = list.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
                 let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8));
                 let start =
@@ -162,7 +164,7 @@ impl Source {
         }
     }
 
-    /// Copies all shards of a folder; one that is not there is empty.
+    /// Copies all shards of a folder; missing ones are empty.
     async fn copy_shards(&mut self, below: &str, sharding: Option<&Json>) -> Result<(), Error> {
         let bits = sharding.and_then(|spec| spec.get("shard_bits")).and_then(Json::as_u64);
         let Some(bits) = bits.filter(|bits| *bits <= MAX_SHARD_BITS) else {
@@ -174,7 +176,7 @@ impl Source {
         self.copy_many(names.collect()).await.map(drop)
     }
 
-    /// Copies objects, several at a time; the keys of those that are there.
+    /// Copies several objects concurrently; returns the keys of the existing ones.
     async fn copy_many(&mut self, keys: Vec<String>) -> Result<Vec<String>, Error> {
         let objects = self.objects.clone();
         let asks = stream::iter(keys).map(|key| {
@@ -199,7 +201,7 @@ impl Source {
         Ok(found)
     }
 
-    /// Copies a document; none where there is none.
+    /// Copies a document; `None` if it does not exist.
     async fn copy_json(&mut self, key: &str) -> Result<Option<Json>, Error> {
         if self.copy_many(vec![key.to_owned()]).await?.is_empty() {
             return Ok(None);
@@ -235,7 +237,7 @@ fn cells(level: &Json) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Returns the ids that segment properties are about.
+/// Returns the ids in segment properties.
 fn ids(properties: &Json) -> Vec<String> {
     let ids = properties.get("inline").and_then(|inline| inline.get("ids"));
     let ids = ids.and_then(Json::as_array).into_iter().flatten();
@@ -245,7 +247,7 @@ fn ids(properties: &Json) -> Vec<String> {
         .collect()
 }
 
-/// Refuses a folder without ids: plain HTTP lists nothing, so there is nothing that could be asked for.
+/// Refuses a folder without known ids: plain HTTP cannot list, so no object could be requested.
 fn check_ids_known(segments: &[String]) -> Result<(), Error> {
     if segments.is_empty() {
         let expected = "segment properties or shards, which tell the ids: HTTP lists nothing";
@@ -262,11 +264,11 @@ fn write_error(error: std::io::Error) -> Error {
     Error::io("write", error)
 }
 
-/// Objects that are asked for at the same time.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 16;
-/// Shards that are tried where nothing is listed: 2^16.
+/// Maximum number of shards that are tried without a listing: 2^16.
 const MAX_SHARD_BITS: u64 = 16;
-/// Cells that are tried.
+/// Maximum number of cells that are tried.
 const MAX_CELLS: u64 = 1_000_000;
 
 #[cfg(test)]

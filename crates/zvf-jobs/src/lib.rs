@@ -1,4 +1,4 @@
-//! What is done with stores, whoever asks: the command, a program in Rust or Python.
+//! Whole jobs on stores, for the command and for programs in Rust or Python.
 //!
 //! ```text
 //! create            files to a store, in this process
@@ -10,7 +10,8 @@
 //! fetch             precomputed folders behind URLs, copied to this machine
 //! ```
 //!
-//! Not here: how a store is opened by a program without a runtime (`zvf`), and arguments and text of the command (`zvf-cli`).
+//! Not here: opening stores without a runtime (`zvf`); arguments and text of the command
+//! (`zvf-cli`).
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,4 +1,4 @@
-//! Geometry as columns: what a query answers, what a converter reads, what a writer takes.
+//! Geometry as columns: the answer of a query, the output of a reader, the input of a writer.
 //!
 //! ```text
 //! vertices   positions, fields                one row each
@@ -6,15 +6,15 @@
 //! elements   rows of vertices, fields         one edge or face each, where the kind has links
 //! ```
 //!
-//! Every column of one kind has the same number of rows, offsets never descend, and an element names
-//! vertices of this batch: the builder refuses anything else, so that whoever holds a batch may rely
-//! on it.
+//! Every column of one kind has the same number of rows, offsets never decrease, and elements refer
+//! to vertices of this batch: the builder refuses anything else, so users of a batch can rely on
+//! it.
 
 use thiserror::Error;
 
 use crate::{Column, Field, Kind, ObjectId};
 
-/// Some geometry.
+/// A batch of geometry.
 ///
 /// ```
 /// use zvf_metadata::Dtype;
@@ -55,38 +55,38 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// When it has another number of rows than the positions.
+    /// When its number of rows differs from that of the positions.
     pub fn with_field(mut self, field: Field) -> Result<Self, BadBatch> {
         same_length("a vertex attribute", field.column.len(), self.len())?;
         self.fields.push(field);
         Ok(self)
     }
 
-    /// Returns the same with the object that each vertex belongs to.
+    /// Returns the same batch with the object of each vertex.
     ///
     /// # Errors
     ///
-    /// When there is not one entry a vertex.
+    /// When there is not one entry per vertex.
     pub fn with_vertex_objects(self, objects: Vec<Option<ObjectId>>) -> Result<Self, BadBatch> {
         same_length("the list of owners", objects.len(), self.len())?;
         Ok(Self { vertex_objects: Some(objects), ..self })
     }
 
-    /// Returns the same divided into parts.
+    /// Returns the same batch, divided into parts.
     ///
     /// # Errors
     ///
-    /// When the parts do not end where the vertices do.
+    /// When the parts do not end at the last vertex.
     pub fn with_parts(self, parts: Parts) -> Result<Self, BadBatch> {
         same_length("the parts", parts.offsets.last().copied().unwrap_or(0), self.len())?; // no parts end at 0
         Ok(Self { parts, ..self })
     }
 
-    /// Returns the same with edges or faces.
+    /// Returns the same batch with edges or faces.
     ///
     /// # Errors
     ///
-    /// When one names a vertex that is not there.
+    /// When one refers to a missing vertex.
     pub fn with_elements(self, elements: Elements) -> Result<Self, BadBatch> {
         match elements.rows.iter().find(|row| **row >= self.len()) {
             Some(row) => Err(BadBatch::NoSuchVertex { row: *row, vertices: self.len() }),
@@ -94,7 +94,7 @@ impl Batch {
         }
     }
 
-    /// Returns what the geometry is.
+    /// Returns the kind of geometry.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
@@ -106,13 +106,13 @@ impl Batch {
         self.positions.len()
     }
 
-    /// Returns whether there is no vertex.
+    /// Returns whether there are no vertices.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// Returns where the vertices are, in the type they are stored in.
+    /// Returns the positions of the vertices in their stored type.
     #[must_use]
     pub const fn positions(&self) -> &Column {
         &self.positions
@@ -130,19 +130,19 @@ impl Batch {
         self.fields.iter().find(|field| *field.name == *name)
     }
 
-    /// Returns the object each vertex belongs to, when that was asked for.
+    /// Returns the object of each vertex, if requested.
     #[must_use]
     pub fn vertex_objects(&self) -> Option<&[Option<ObjectId>]> {
         self.vertex_objects.as_deref()
     }
 
-    /// Returns the parts; none where the geometry has no such division.
+    /// Returns the parts; empty if the geometry has none.
     #[must_use]
     pub const fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Returns the edges or faces, where the kind has them.
+    /// Returns the edges or faces, if the kind has them.
     #[must_use]
     pub const fn elements(&self) -> Option<&Elements> {
         self.elements.as_ref()
@@ -162,7 +162,7 @@ pub struct Parts {
 pub struct Part {
     /// Its vertices.
     pub rows: std::ops::Range<usize>,
-    /// The object it is, or is a run of.
+    /// The object that the part is, or is a run of.
     pub object: ObjectId,
 }
 
@@ -170,11 +170,13 @@ impl Parts {
     /// No parts.
     pub const NONE: Self = Self { offsets: Vec::new(), objects: Vec::new(), starts: Vec::new() };
 
-    /// Part `k` has the vertices from `offsets[k]` to `offsets[k + 1]` and belongs to `objects[k]`.
+    /// Creates parts: part `k` has the vertices from `offsets[k]` to `offsets[k + 1]` and belongs
+    /// to `objects[k]`.
     ///
     /// # Errors
     ///
-    /// When there is not one offset more than objects, or offsets do not start at 0 or descend.
+    /// When there is not exactly one more offset than objects, or offsets do not start at 0 or
+    /// decrease.
     pub fn new(offsets: Vec<usize>, objects: Vec<ObjectId>) -> Result<Self, BadBatch> {
         same_length("the offsets of parts", offsets.len(), objects.len() + 1)?;
         if offsets.first() != Some(&0) || !offsets.is_sorted() {
@@ -183,30 +185,30 @@ impl Parts {
         Ok(Self { offsets, objects, starts: Vec::new() })
     }
 
-    /// States of each part whether it starts a line. The others continue the line of their object, as where a line is
-    /// longer than a batch, or rows of several objects alternate.
+    /// Sets for each part whether it starts a line. The others continue the line of their object,
+    /// for example if a line is longer than a batch, or rows of several objects alternate.
     ///
     /// # Errors
     ///
-    /// When there is not one statement for each part.
+    /// When there is not one value per part.
     pub fn with_starts(self, starts: Vec<bool>) -> Result<Self, BadBatch> {
         same_length("the starts of parts", starts.len(), self.len())?;
         let is_usual = starts.iter().enumerate().all(|(part, starts)| *starts == (part > 0));
         Ok(Self { starts: if is_usual { Vec::new() } else { starts }, ..self })
     }
 
-    /// Returns the same parts of other objects.
+    /// Returns the same parts with other objects.
     ///
     /// # Errors
     ///
-    /// When there is not one object for each part.
+    /// When there is not one object per part.
     pub fn with_objects(&self, objects: Vec<ObjectId>) -> Result<Self, BadBatch> {
         same_length("the objects of parts", objects.len(), self.len())?;
         Ok(Self { objects, ..self.clone() })
     }
 
-    /// Returns whether a part starts a line. Where nothing is stated, all parts do but the first of a batch, with which
-    /// the line of its object may continue.
+    /// Returns whether a part starts a line. By default all parts do, except the first of a batch,
+    /// which may continue the line of its object.
     #[must_use]
     pub fn starts_line(&self, part: usize) -> bool {
         self.starts.get(part).copied().unwrap_or(part > 0)
@@ -224,7 +226,7 @@ impl Parts {
         self.objects.is_empty()
     }
 
-    /// Returns where each part starts, and where the last ends; empty without parts.
+    /// Returns the start of each part, and the end of the last; empty without parts.
     #[must_use]
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
@@ -276,7 +278,7 @@ impl Elements {
         Ok(self)
     }
 
-    /// Returns how many vertices an element has.
+    /// Returns the number of vertices per element.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.width
@@ -316,37 +318,37 @@ fn same_length(what: &'static str, found: usize, expected: usize) -> Result<(), 
     if found == expected { Ok(()) } else { Err(BadBatch::Length { what, found, expected }) }
 }
 
-/// Columns that do not go together.
+/// Columns that do not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadBatch {
-    /// Another number of rows than it must have.
+    /// The number of rows is wrong.
     #[error("{what} must have {expected} rows, found {found}")]
     Length {
-        /// What has them.
+        /// What has these rows.
         what: &'static str,
-        /// How many it has.
+        /// The actual number.
         found: usize,
-        /// How many it must have.
+        /// The required number.
         expected: usize,
     },
-    /// Offsets of parts that do not start at 0, or descend.
+    /// Offsets of parts that do not start at 0, or decrease.
     #[error("the offsets of parts must start at 0 and never descend")]
     Offsets,
     /// Not a whole number of elements.
     #[error("{rows} vertices are not a whole number of elements of {width}")]
     Width {
-        /// Vertices given.
+        /// Number of vertices.
         rows: usize,
-        /// Vertices of one element.
+        /// Vertices per element.
         width: usize,
     },
-    /// An element of a vertex that is not there.
+    /// An element refers to a missing vertex.
     #[error("an element names vertex {row} of {vertices}")]
     NoSuchVertex {
-        /// The vertex named.
+        /// The vertex that it refers to.
         row: usize,
-        /// How many there are.
+        /// Number of vertices.
         vertices: usize,
     },
 }

@@ -1,11 +1,11 @@
 //! An axis-aligned box in world units, with as many axes as the store.
 //!
-//! Built only by [`Bounds::new`], so that whoever holds one knows: 1 to 8 axes, no NaN, no corner
-//! below the other. Infinite faces are allowed and mean "no limit on this side".
+//! Only [`Bounds::new`] creates one, which guarantees: 1 to 8 axes, no NaN, low not above high.
+//! Infinite faces are allowed and mean "no limit on this side".
 
 use thiserror::Error;
 
-/// A box. Whether its faces belong to it is for the caller to say.
+/// A box. The user decides whether its faces belong to it.
 ///
 /// ```
 /// use zvf_model::Bounds;
@@ -73,19 +73,19 @@ impl Bounds {
         self.high.get(..self.axes).unwrap_or(&self.high)
     }
 
-    /// Returns whether `point` is inside or on a face. A NaN coordinate is nowhere.
+    /// Returns whether `point` is inside or on a face. False for a NaN coordinate.
     #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
         self.sides(point).all(|(low, x, high)| low <= x && x <= high)
     }
 
-    /// Returns whether `point` is inside or on a lower face, so that boxes side by side share no point.
+    /// Returns whether `point` is inside or on a lower face, so that adjacent boxes share no point.
     #[must_use]
     pub fn contains_half_open(&self, point: &[f64]) -> bool {
         self.sides(point).all(|(low, x, high)| low <= x && x < high)
     }
 
-    /// Returns the box common to both, or `None` when they do not meet.
+    /// Returns the intersection, or `None` if it is empty.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let mut low = [0.0; Self::MAX_AXES];
@@ -100,7 +100,7 @@ impl Bounds {
         Self::new(low.get(..axes)?, high.get(..axes)?).ok()
     }
 
-    /// Returns the smallest box around both; `None` when they differ in axes.
+    /// Returns the smallest box that contains both; `None` if their numbers of axes differ.
     #[must_use]
     pub fn union(&self, other: &Self) -> Option<Self> {
         if self.axes != other.axes {
@@ -122,7 +122,7 @@ impl Bounds {
     }
 }
 
-/// Corners that make no box.
+/// Corners that do not form a box.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BadBounds {
@@ -137,17 +137,17 @@ pub enum BadBounds {
     /// A coordinate is NaN.
     #[error("a box cannot have a NaN corner (axis {axis})")]
     NotANumber {
-        /// The axis it is on.
+        /// The axis.
         axis: usize,
     },
     /// The lower corner is above the upper one.
     #[error("a box must not be inverted: axis {axis} goes from {low} to {high}")]
     Inverted {
-        /// The axis it is on.
+        /// The axis.
         axis: usize,
-        /// What was given as the lower end.
+        /// The given lower end.
         low: f64,
-        /// What was given as the upper end.
+        /// The given upper end.
         high: f64,
     },
 }

@@ -1,10 +1,10 @@
 //! Values of one type, row after row: positions, attributes, ids.
 //!
 //! A column is bytes, a type and a width (how many values make a row), cheap to clone and to slice.
-//! The bytes are always little-endian, whatever was stored, so that on every machine we build for
-//! they are what a typed slice, an Arrow array or a file of another format wants, without a copy.
+//! The bytes are always little-endian, however they were stored, so that typed slices, Arrow arrays
+//! and files of other formats can use them without a copy.
 //!
-//! Not here: names, units and categories (a `Field` adds them), and where the bytes came from.
+//! Not here: names, units and categories (see `Field`), and the origin of the bytes.
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
@@ -36,7 +36,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// Creates a column of the rows in `bytes`, turned to little-endian where `dtype` says they are not.
+    /// Creates a column from the rows in `bytes`, converted to little-endian if `dtype` is
+    /// big-endian.
     ///
     /// # Errors
     ///
@@ -68,7 +69,7 @@ impl Column {
         self.dtype
     }
 
-    /// Returns how many values make a row.
+    /// Returns the number of values per row.
     #[must_use]
     pub const fn width(&self) -> u32 {
         self.width
@@ -86,19 +87,19 @@ impl Column {
         self.bytes.len() / self.stride
     }
 
-    /// Returns whether there is no row.
+    /// Returns whether there are no rows.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns all rows, little-endian, one after the other.
+    /// Returns all rows, little-endian and contiguous.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns the bytes of row `i`, or nothing past the end.
+    /// Returns the bytes of row `i`, or `None` past the end.
     #[must_use]
     pub fn row(&self, i: usize) -> &[u8] {
         let start = i.saturating_mul(self.stride); // past the end of any bytes
@@ -110,7 +111,8 @@ impl Column {
         self.bytes.chunks_exact(self.stride)
     }
 
-    /// Returns the same rows from `rows.start` to `rows.end`, sharing the bytes; cut to what there is.
+    /// Returns the rows from `rows.start` to `rows.end`, sharing the bytes; clipped to the existing
+    /// rows.
     #[must_use]
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
         let end = rows.end.min(self.len());
@@ -119,8 +121,8 @@ impl Column {
         Self { bytes, ..self.clone() }
     }
 
-    /// Returns all values as a typed slice, when `T` is their type, this machine is little-endian and the
-    /// bytes happen to lie right in memory. [`Column::value`] always works.
+    /// Returns all values as a typed slice, if `T` is their type, this machine is little-endian and
+    /// the bytes are aligned. [`Column::value`] always works.
     #[must_use]
     pub fn as_slice<T: NativeType>(&self) -> Option<&[T]> {
         let same = (self.dtype.kind, self.dtype.size) == T::TYPE;
@@ -138,15 +140,15 @@ impl Column {
             .map_or(Value::Null, |bytes| decode(self.dtype, bytes))
     }
 
-    /// Returns value `c` of row `i` as a float, rounded where it is a large integer; `None` for text and past
-    /// the end.
+    /// Returns value `c` of row `i` as a float, rounded if it is a large integer; `None` for text
+    /// and past the end.
     #[must_use]
     pub fn float(&self, i: usize, c: usize) -> Option<f64> {
         to_float(&self.value(i, c))
     }
 }
 
-/// Puts rows together, each copied once.
+/// Builds a column from rows; each is copied once.
 ///
 /// ```
 /// use zvf_metadata::Dtype;
@@ -178,34 +180,34 @@ impl ColumnBuilder {
         self.bytes.len() / self.like.stride
     }
 
-    /// Returns whether there is no row yet.
+    /// Returns whether there are no rows yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Makes room for `rows` more.
+    /// Reserves memory for `rows` more.
     pub fn reserve(&mut self, rows: usize) {
         self.bytes.reserve(rows * self.like.stride);
     }
 
-    /// Adds rows of a column of the same type and width; cut to what it has. Rows of another type are
-    /// not added.
+    /// Appends rows of a column of the same type and width, clipped to the existing rows. Rows of
+    /// another type are ignored.
     pub fn push_rows(&mut self, from: &Column, rows: std::ops::Range<usize>) {
         if (from.dtype, from.width) == (self.like.dtype, self.like.width) {
-            // Past the end of any bytes, and so cut.
+            // Past the end of any bytes, and therefore clipped.
             let end = rows.end.saturating_mul(from.stride).min(from.bytes.len());
             let start = rows.start.saturating_mul(from.stride).min(end);
             self.bytes.extend_from_slice(&from.bytes[start..end]);
         }
     }
 
-    /// Adds one row of a column of the same type and width, if it has that row.
+    /// Appends one row of a column of the same type and width, if that row exists.
     pub fn push_row(&mut self, from: &Column, row: usize) {
         self.push_rows(from, row..row.saturating_add(1)); // the last number is no row
     }
 
-    /// Adds rows as little-endian bytes; what is not a whole number of rows is not added.
+    /// Appends rows as little-endian bytes; a partial row is ignored.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         if bytes.len().checked_rem(self.like.stride) == Some(0) {
             self.bytes.extend_from_slice(bytes);
@@ -219,7 +221,7 @@ impl ColumnBuilder {
     }
 }
 
-/// A type that a column can be viewed as: the whole numbers and floats of Rust. The trait is sealed.
+/// A type that a column can be viewed as: Rust's integers and floats. The trait is sealed.
 pub trait NativeType: sealed::Sealed + FromBytes + Immutable + Copy {
     /// Kind and size in bytes.
     const TYPE: (DtypeKind, u64);
@@ -247,22 +249,22 @@ elements! {
     f32: Float 4, f64: Float 8,
 }
 
-/// Bytes that are no column.
+/// Bytes that are not a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BadColumn {
-    /// No value a row, or more than fit in memory.
+    /// A row has no values, or more than fit in memory.
     #[error("a row of {width} values is not possible")]
     Width {
-        /// Values of a row.
+        /// Values per row.
         width: u32,
     },
     /// Not a whole number of rows.
     #[error("{bytes} bytes are not a whole number of rows of {stride} bytes")]
     Length {
-        /// Bytes given.
+        /// Number of bytes.
         bytes: usize,
-        /// Bytes of one row.
+        /// Bytes per row.
         stride: usize,
     },
 }
@@ -273,7 +275,7 @@ impl From<BadColumn> for zvf_error::Error {
     }
 }
 
-/// Returns how many bytes are turned together: a code unit for text, the whole value otherwise.
+/// Returns the byte-swapping unit: a code unit for text, otherwise the whole value.
 const fn unit(dtype: Dtype, size: usize) -> usize {
     match dtype.kind {
         DtypeKind::Text => 4,
@@ -320,7 +322,7 @@ fn read_signed(bytes: &[u8]) -> i64 {
     i64::from_le_bytes(wide)
 }
 
-/// Decodes text in UTF-32, without the zeros behind it; a code unit that is no character becomes U+FFFD.
+/// Decodes UTF-32 text without trailing zeros; an invalid code unit becomes U+FFFD.
 fn text(bytes: &[u8]) -> String {
     let units = bytes.chunks_exact(4).map(read_unsigned);
     let chars = units.map(|unit| u32::try_from(unit).ok().and_then(char::from_u32));

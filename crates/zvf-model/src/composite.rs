@@ -1,4 +1,4 @@
-//! Composite stores: more geometries of a level, each in arrays of its own.
+//! Composite stores: further geometries of a level, each in its own arrays.
 //!
 //! ```text
 //! geometry_index       attributes: a name for each geometry, its arrays, its counts
@@ -17,7 +17,7 @@ use crate::level::CellRows;
 use crate::open::row_width;
 use crate::{Column, LevelReader};
 
-/// One more geometry of a level.
+/// A further geometry of a level.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,11 +39,11 @@ pub struct ExtraGeometry {
 }
 
 impl LevelReader {
-    /// Returns the geometries that the level holds beside its own, in the order they are listed.
+    /// Returns the further geometries of the level, in the order of their list.
     ///
     /// # Errors
     ///
-    /// When the index of them, or the documents of their arrays, cannot be used.
+    /// When their index, or the documents of their arrays, are invalid.
     #[boxed]
     pub async fn geometries(&self) -> Result<Vec<ExtraGeometry>> {
         let Some(group) = self.node().group(INDEX).await? else { return Ok(Vec::new()) };
@@ -91,7 +91,8 @@ impl ExtraGeometry {
 
     /// Returns all rows of the chunks `keys`, in their order.
     ///
-    /// Each answer has its own fault: a chunk that is absent, or no whole number of rows.
+    /// Each answer has its own error: a chunk that is absent, or that is not a whole number of
+    /// rows.
     #[boxed]
     pub async fn positions(&self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column>> {
         let rows = CellRows { cells: &self.vertices, dtype: self.dtype, width: self.width };
@@ -104,7 +105,7 @@ impl ExtraGeometry {
         positions.collect()
     }
 
-    /// Returns the elements: each a row of numbers of vertices; `None` when it has none.
+    /// Returns the elements, each a row of vertex numbers; `None` if there are none.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A column with a name: an attribute as a person knows it.
+//! A named column: an attribute.
 
 use std::sync::Arc;
 
@@ -25,24 +25,24 @@ use crate::{Column, Value};
 pub struct Field {
     /// Its name, as stored.
     pub name: Arc<str>,
-    /// The stored values: codes, where there are categories.
+    /// The stored values: codes if there are categories.
     pub column: Column,
-    /// What codes stand for.
+    /// The categories of the codes.
     pub categories: Option<Categories>,
     /// The unit of the values, as declared.
     pub unit: Option<Arc<str>>,
-    /// What the values are, as declared.
+    /// The declared description of the values.
     pub description: Option<Arc<str>>,
 }
 
 impl Field {
-    /// Creates a column of that name, and nothing else said about it.
+    /// Creates a column with this name and no further metadata.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, column: Column) -> Self {
         Self { name: name.into(), column, categories: None, unit: None, description: None }
     }
 
-    /// Returns the same field, its values codes of `categories`.
+    /// Returns the same field with values that are codes of `categories`.
     #[must_use]
     pub fn with_categories(self, categories: Categories) -> Self {
         Self { categories: Some(categories), ..self }
@@ -54,11 +54,11 @@ impl Field {
         Self { column, ..self.clone() }
     }
 
-    /// Returns value `c` of row `i`, codes replaced by what they stand for.
+    /// Returns value `c` of row `i`, with codes replaced by their category.
     ///
     /// # Errors
     ///
-    /// When the row holds a code that stands for nothing.
+    /// When the row contains an invalid code.
     pub fn value(&self, i: usize, c: usize) -> Result<Value, BadCode> {
         let value = self.column.value(i, c);
         self.categories
@@ -67,7 +67,7 @@ impl Field {
     }
 }
 
-/// What the codes of a dictionary-encoded attribute stand for.
+/// The categories of a dictionary-encoded attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Categories {
     values: Arc<[Value]>,
@@ -75,7 +75,7 @@ pub struct Categories {
 }
 
 impl Categories {
-    /// Code `k` stands for `values[k]`, and `missing` for nothing.
+    /// Creates categories: code `k` means `values[k]`, and `missing` means a missing value.
     #[must_use]
     pub fn new(values: Vec<Value>, missing: Option<i64>) -> Self {
         Self { values: values.into(), missing }
@@ -86,19 +86,19 @@ impl Categories {
         Self::new(values, dictionary.missing)
     }
 
-    /// Returns what the codes stand for, from 0.
+    /// Returns the values of the codes, from 0.
     #[must_use]
     pub fn values(&self) -> &[Value] {
         &self.values
     }
 
-    /// Returns the code that stands for nothing.
+    /// Returns the code for missing values.
     #[must_use]
     pub const fn missing_code(&self) -> Option<i64> {
         self.missing
     }
 
-    /// Returns what a stored code stands for; [`Value::Null`] where it stands for nothing.
+    /// Returns the value of a stored code; [`Value::Null`] for a missing value.
     ///
     /// # Errors
     ///
@@ -118,11 +118,11 @@ impl Categories {
         category.ok_or(BadCode { code: number, categories: self.values.len() })
     }
 
-    /// Checks that every code in `column` stands for something, or for a missing value.
+    /// Checks that every code in `column` has a category or means a missing value.
     ///
     /// # Errors
     ///
-    /// The first code that does not.
+    /// The first invalid code.
     pub fn check(&self, column: &Column) -> Result<(), BadCode> {
         let code_count = i128::from(to_u64(self.values.len()));
         let missing = self.missing.map_or(-1, i128::from); // -1 is a code only where it is missing
@@ -143,16 +143,16 @@ impl Categories {
     }
 }
 
-/// A code that stands for nothing.
+/// A code without a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "{} is none of {categories} categories",
     .code.map_or_else(|| "a value that is no whole number".to_owned(), |code| format!("code {code}"))
 )]
 pub struct BadCode {
-    /// The code as stored; `None` where it is no whole number.
+    /// The stored code; `None` if it is not an integer.
     pub code: Option<i128>,
-    /// How many categories there are.
+    /// Number of categories.
     pub categories: usize,
 }
 
@@ -162,7 +162,7 @@ impl From<BadCode> for zvf_error::Error {
     }
 }
 
-/// Returns a category as a value; what JSON cannot tell apart stays text.
+/// Returns a category as a value; JSON values without a type of their own stay text.
 pub(crate) fn category(value: &serde_json::Value) -> Value {
     if let Some(text) = value.as_str() {
         Value::from(text)

@@ -6,10 +6,10 @@
 //! let report = sink.finish()?                  what was written, and losses that only values show
 //! ```
 //!
-//! A source is a file of any format, or what a store answers; a sink is a file, a store that is
-//! being written, or the body of a response. Vertices come before the elements that name them, and
-//! before the attributes of their object; groups come anywhere. A sink that needs all of it at once
-//! collects the pieces until `finish`.
+//! A source is a file of any format, or the answer of a store; a sink is a file, a store that is
+//! being written, or the body of a response. Vertices come before the elements that refer to them,
+//! and before the attributes of their object; groups come anywhere. A sink that needs all of it at
+//! once collects the pieces until `finish`.
 //!
 //! Not here: formats (`zvf-convert`), layouts (`zvf-write`), publication.
 
@@ -26,10 +26,10 @@ use crate::{Batch, Column, Field, Kind, ObjectId, Parts};
 
 /// A source of geometry of one kind.
 pub trait Source: Send {
-    /// Returns what there is.
+    /// Returns the description of the contents.
     fn header(&self) -> &Header;
 
-    /// Returns what there is, to add to it what is known from elsewhere.
+    /// Returns the description of the contents, for adding information from elsewhere.
     fn header_mut(&mut self) -> &mut Header;
 
     /// Returns the next piece; `None` after the last one.
@@ -39,13 +39,12 @@ pub trait Source: Send {
     /// When it cannot be read.
     fn next_piece(&mut self) -> BoxFuture<'_, Result<Option<Piece>>>;
 
-    /// Returns about how many vertices come, where that is known.
+    /// Returns the approximate number of vertices, if known.
     fn expected_vertices(&self) -> Option<u64> {
         self.header().vertices
     }
 
-    /// Returns what the reader should know and is no error. The list is complete after the last
-    /// piece.
+    /// Returns notes for the reader that are not errors. The list is complete after the last piece.
     fn notes(&self) -> Vec<String>;
 }
 
@@ -67,7 +66,7 @@ pub trait Sink {
     /// fails.
     fn write(&mut self, piece: Piece) -> Result<()>;
 
-    /// Completes what was written.
+    /// Completes the output.
     ///
     /// # Errors
     ///
@@ -182,9 +181,9 @@ pub struct Header {
     pub units: Vec<Option<String>>,
     /// The coordinate space of the positions.
     pub space: Option<Space>,
-    /// The coordinate reference system, as the format has it: PROJJSON, or text.
+    /// The coordinate reference system in the form of the format: PROJJSON, or text.
     pub crs: Option<Json>,
-    /// What is needed to write the file back and is not geometry, by the name of a format:
+    /// Data that is needed to write the file back but is not geometry, by the name of a format:
     /// `headers/NAME` of a store.
     pub records: Vec<(String, Json)>,
     /// The type of positions; its width is the number of axes.
@@ -196,22 +195,22 @@ pub struct Header {
     pub objects: bool,
     /// The attributes of objects.
     pub object_fields: Vec<Field>,
-    /// The attribute of objects that is their original id (`segment_id`), if that is not the id of
-    /// the object.
+    /// The attribute of objects that is their original id (`segment_id`), if it differs from the
+    /// object id.
     pub id_field: Option<String>,
     /// Whether there are groups of objects.
     pub groups: bool,
     /// The attributes of groups.
     pub group_fields: Vec<Field>,
-    /// Other kinds in the same file: each is read by opening it again.
+    /// Other kinds in the same file: to read one, open the file again.
     pub other_kinds: Vec<Kind>,
     /// Edges or faces, if there are any.
     pub elements: Option<ElementHeader>,
-    /// The number of vertices that the file claims, if it does.
+    /// The number of vertices that the file states, if any.
     pub vertices: Option<u64>,
-    /// What the file also holds and is not read.
+    /// Contents of the file that are not read.
     pub left_out: Vec<String>,
-    /// What of it is read in another way than one may expect, in sentences.
+    /// Sentences about contents that are read in an unexpected way.
     pub notes: Vec<String>,
 }
 
@@ -275,7 +274,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// When two columns have one name.
+    /// When two columns have the same name.
     pub fn empty_batch(&self) -> Result<Batch> {
         let batch = Batch::new(self.kind, self.positions.clone());
         let batch = self.fields.iter().cloned().try_fold(batch, Batch::with_field)?;
@@ -333,12 +332,12 @@ pub struct ElementHeader {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     /// Vertices with their attributes. The parts or the vertex objects state which objects they
-    /// belong to. A part is an object, or another run of the object of an earlier part. Trees come
-    /// with their edges, which refer to vertices of the batch.
+    /// belong to. A part is an object, or another run of the object of an earlier part. Trees
+    /// include their edges, which refer to vertices of the batch.
     Vertices(Batch),
     /// Edges or faces.
     Elements {
-        /// The vertices of each, `int64`, counted from the first of the file.
+        /// The vertices of each, `int64`, counted from the first vertex of the file.
         rows: Column,
         /// Their attributes, one row for each element.
         fields: Vec<Field>,
@@ -350,7 +349,7 @@ pub enum Piece {
         /// Their attributes, one row for each object.
         fields: Vec<Field>,
     },
-    /// Groups of objects, each once, in their order.
+    /// Groups of objects, each once, in order.
     Groups {
         /// The groups.
         groups: Vec<Group>,

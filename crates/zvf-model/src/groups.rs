@@ -7,7 +7,7 @@
 //! group_attributes/<name>    row g: values of group g
 //! ```
 //!
-//! A range may claim any number of ids, so it is handed out as a range and never written out.
+//! A range may contain any number of ids, so it is returned as a range and never expanded.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -53,9 +53,9 @@ pub struct Groups {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
-    /// These, in the order they were given.
+    /// These ids, in input order.
     Ids(Vec<ObjectId>),
-    /// Every id from `start` up to `stop`; none where they do not ascend.
+    /// Every id from `start` up to `stop`; empty if they do not ascend.
     Range {
         /// The first id.
         start: i64,
@@ -74,8 +74,8 @@ impl Members {
         }
     }
 
-    /// Returns how many there are, repeated ones counted each time; a `u64`, because a range of a few bytes can stand for
-    /// more than memory holds.
+    /// Returns the number of members, with repetitions; a `u64`, because a range of a few bytes can
+    /// contain more than memory holds.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -97,24 +97,24 @@ impl LevelReader {
     ///
     /// # Errors
     ///
-    /// When their document does not say what is needed to read them.
+    /// When their document lacks information that is needed to read them.
     #[boxed]
     pub async fn groups(&self) -> Result<Option<Groups>> {
         self.enclosing_node().rows("groups").await?.map(Groups::new).transpose()
     }
 
-    /// Returns the attribute of groups called `name`, by group; `None` when there is none.
+    /// Returns the attribute of groups called `name`, by group; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// When its document does not say what is needed to read it.
+    /// When its document lacks information that is needed to read it.
     #[boxed]
     pub async fn group_attribute(&self, name: &str) -> Result<Option<RowAttribute>> {
         let array = self.enclosing_node().dense(&format!("group_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
-    /// Returns the names of the attributes of groups, and whether that is all of them.
+    /// Returns the names of the attributes of groups, and whether the list is complete.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Groups {
         store.nodes().rows("parametric/groups").await?.map(Self::new).transpose()
     }
 
-    /// Returns how many groups there are; a `u64`, because they are not in memory.
+    /// Returns the number of groups; a `u64`, because they are not in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.doc.num_groups
@@ -148,14 +148,16 @@ impl Groups {
         self.len() == 0
     }
 
-    /// Returns the name of group `group`: its own, or one made of its number; `None` past the last.
+    /// Returns the name of group `group`: its own, or one derived from its number; `None` past the
+    /// last.
     #[must_use]
     pub fn name(&self, group: u64) -> Option<String> {
         let group = usize::try_from(group).ok().filter(|_| group < self.len())?;
         Some(self.doc.name(group))
     }
 
-    /// Returns the first group called `name`; `group_<g>` is group g, unless that one has a name of its own.
+    /// Returns the first group called `name`; `group_<g>` is group g, unless that group has its own
+    /// name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<u64> {
         let named = self.doc.names.as_deref().unwrap_or_default();
@@ -171,8 +173,8 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] when there is no such group, [`Class::Misaligned`] when its row is no whole
-    /// number of ids; otherwise when the rows cannot be read.
+    /// [`Class::OutOfBounds`] when there is no such group, [`Class::Misaligned`] when its row is
+    /// not a whole number of ids; otherwise when the rows cannot be read.
     #[boxed]
     pub async fn members(&self, groups: &[u64]) -> Result<Vec<Members>> {
         let place = |error: Error| error.at_array(self.rows.path());

@@ -1,4 +1,4 @@
-//! Numbers that must not be mixed up: levels and objects.
+//! Numbers with their own types: levels and objects.
 //!
 //! Rows of a cell, rows of an index and fragments stay plain integers, as `zvf-format` has them.
 

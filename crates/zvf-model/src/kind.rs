@@ -1,4 +1,4 @@
-//! What a store holds: the seven kinds of geometry, and what each of them implies.
+//! The seven kinds of geometry, and the properties of each.
 //!
 //! Not here: how rows of a kind are laid out (`zvf-write` decides, `LevelReader` reads it back).
 
@@ -99,13 +99,13 @@ impl<'de> serde::Deserialize<'de> for Kind {
     }
 }
 
-/// A token that names no kind of geometry.
+/// A token that is not a kind of geometry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown geometry type {token:?}: expected point_cloud, line, polyline, streamline, graph, skeleton or mesh"
 )]
 pub struct UnknownKind {
-    /// The token as given.
+    /// The given token.
     pub token: String,
 }
 

@@ -1,4 +1,4 @@
-//! From one level to others: parents, children, and levels that only make sense together.
+//! Relations between levels: parents, children, and additive levels.
 //!
 //! ```text
 //! links/+N at level L       records (row at L, row at L + N)        wherever the writer stored them:
@@ -51,7 +51,7 @@ pub struct VertexRow {
     pub row: u64,
 }
 
-/// A row of a level, and one of another level that stands for it or that it stands for.
+/// A row of a level, and the row of another level that represents it or that it represents.
 ///
 /// ```
 /// use zvf_format::key::ChunkKey;
@@ -71,8 +71,9 @@ pub struct LevelLink {
 }
 
 impl LevelReader {
-    /// Returns the links to the level `delta` levels coarser (parents), or finer where it is negative (children),
-    /// whichever of the two directions is stored; `None` when neither is, or there is no such level.
+    /// Returns the links to the level `delta` levels coarser (parents), or finer if it is negative
+    /// (children), in whichever direction they are stored; `None` if there are none, or there is no
+    /// such level.
     ///
     /// # Errors
     ///
@@ -96,12 +97,13 @@ impl LevelReader {
         Ok(family.map(|family| LevelLinks { family, reversed: true }))
     }
 
-    /// Returns the levels whose union is all that level `level` shows: itself, and the coarser ones it builds on
-    /// for as long as each says that it only adds to the next.
+    /// Returns the levels that together form level `level`: itself, and the coarser ones that it
+    /// builds on, as long as each is additive.
     ///
     /// # Errors
     ///
-    /// [`Class::BadShape`] when the coarsest level says so too; otherwise when a level cannot be opened.
+    /// [`Class::BadShape`] when even the coarsest level is additive; otherwise when a level cannot
+    /// be opened.
     #[boxed]
     pub async fn chain(store: &Store, level: LevelId) -> Result<Vec<Self>> {
         let mut chain = vec![Self::open(store, level).await?];
@@ -129,14 +131,15 @@ impl LevelReader {
 }
 
 impl LevelLinks {
-    /// Returns the family they are stored in: this level's, or the other one's where only that is there.
+    /// Returns the family that contains the links: of this level, or of the other one if only that
+    /// exists.
     #[must_use]
     pub fn family(&self) -> &LinkFamily {
         &self.family
     }
 
-    /// Returns the links of the rows of `chunks` of this level, in the order of the family; a record of more than
-    /// two endpoints gives one for each after the first.
+    /// Returns the links of the rows of `chunks` of this level, in the order of the family; a
+    /// record of more than two endpoints gives one link for each endpoint after the first.
     ///
     /// # Errors
     ///

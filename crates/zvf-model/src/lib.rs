@@ -1,8 +1,8 @@
-//! The words that reading and writing share, and typed reads of one level.
+//! Shared vocabulary of reading and writing, and typed reads of one level.
 //!
-//! A store is bytes under names; a level is rows, ids, links and columns. This crate is where one
-//! becomes the other. It answers "what is in these cells" and never "which of it is wanted": choosing
-//! is `zvf-query`'s, laying out is `zvf-write`'s, fetching is `zvf-store`'s.
+//! A store is bytes under names; a level is rows, ids, links and columns. This crate converts one
+//! into the other. It reads the content of cells but does not select from it: `zvf-query` selects,
+//! `zvf-write` lays out, `zvf-store` fetches.
 //!
 //! ```text
 //! kind, id, bounds, value, column, field, batch   words without a store: kinds, numbers, boxes, columns, batches

@@ -1,7 +1,7 @@
-//! From documents to types: once, for those who read and those who check.
+//! Parses documents into types, for readers and validators.
 //!
-//! What is wrong goes to a function. A reader takes the first fault as its error. A validator collects all of
-//! them, and relies on nothing that has one.
+//! Errors are passed to a function. A reader returns the first one. A validator collects all of
+//! them, and does not rely on anything that has one.
 //!
 //! ```text
 //! link_policy, link_anchor   a family of links: its width, what it stores, where it leads
@@ -25,7 +25,7 @@ use zvf_metadata::arrays::{Column as ColumnDoc, LinkSegment as SegmentDoc, Links
 use zvf_metadata::{Dtype, DtypeKind, LinkStore, Object, Root, Token};
 use zvf_store::{DenseArray, LevelNode};
 
-/// A kind of fault in what is opened.
+/// A kind of fault found while opening.
 ///
 /// ```
 /// use zvf_format::key::Delta;
@@ -51,7 +51,7 @@ pub enum OpenFault {
     Document,
     /// Names, documents and arrays contradict each other.
     Contradiction,
-    /// They contradict each other in what readers do without.
+    /// They contradict each other in information that readers do not need.
     Redundant,
     /// This build does not know it.
     Unsupported,
@@ -59,10 +59,10 @@ pub enum OpenFault {
     Unlisted,
 }
 
-/// Takes a fault. Says whether to go on as if it were none.
+/// Receives a fault, and returns whether to continue as if there were none.
 pub type TakeFault<'a> = dyn FnMut(OpenFault, Error) -> Result<bool> + Send + 'a;
 
-/// Opens for a reader: the first fault that readers do not do without is the error.
+/// Opens for a reader: the first fault in information that readers need is the error.
 #[expect(clippy::expect_used, reason = "an opener returns nothing only after a fault")]
 pub(crate) fn open_strictly<T>(
     open: impl FnOnce(&mut TakeFault<'_>) -> Result<Option<T>>,
@@ -70,7 +70,7 @@ pub(crate) fn open_strictly<T>(
     Ok(open(&mut first_fault)?.expect("an opener returns nothing only after a fault"))
 }
 
-/// Takes the first fault that readers do not do without as the error.
+/// Returns the first fault in information that readers need as the error.
 pub(crate) fn first_fault(fault: OpenFault, error: Error) -> Result<bool> {
     match fault {
         OpenFault::Redundant | OpenFault::Unlisted => Ok(true),
@@ -81,7 +81,8 @@ pub(crate) fn first_fault(fault: OpenFault, error: Error) -> Result<bool> {
     }
 }
 
-/// Returns the document of a vertex or fragment attribute, the type of its values, and the number of values that a row declares.
+/// Returns the document of a vertex or fragment attribute, the type of its values, and the declared
+/// number of values per row.
 ///
 /// # Errors
 ///
@@ -99,8 +100,8 @@ pub fn column(
     Ok(width.map(|width| (doc, dtype, width)))
 }
 
-/// Returns the policy that the document of a family states, at a level whose keys have `rank` numbers. Links to another
-/// level need its anchor too.
+/// Returns the policy in the document of a family, for a level whose keys have `rank` components.
+/// Links to another level also need its anchor.
 ///
 /// # Errors
 ///
@@ -137,7 +138,7 @@ pub fn link_policy(
     }
 }
 
-/// Returns what leads from chunks of a level to those of another.
+/// Returns the anchor from chunks of a level to those of another.
 ///
 /// # Errors
 ///
@@ -200,26 +201,27 @@ pub fn link_rows(
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OlderLinks {
-    /// Of the family: that of the links between chunks, or what follows from the other one.
+    /// The document of the family: that of the links between chunks, or derived from the other one.
     pub doc: LinksFamily,
-    /// Of the links within chunks, where there are any of the width of the family.
+    /// The document of the links within chunks, if there are any with the width of the family.
     pub within: Option<SegmentDoc>,
-    /// How those between chunks are stored.
+    /// The form of the links between chunks.
     pub between: OlderForm,
 }
 
-/// How links between chunks are stored before 0.9.
+/// The form of links between chunks before 0.9.
 #[derive(Clone, Debug)]
 pub enum OlderForm {
-    /// One blob of records that carry the chunks of their ends.
+    /// One blob of records that contain the chunks of their ends.
     Blob(DenseArray),
-    /// A blob for each set of chunks: [`older_leaves`].
+    /// A blob per set of chunks: [`older_leaves`].
     Leaves,
-    /// Cells that are named by the chunks of their ends, if there are any.
+    /// Cells named by the chunks of their ends, if there are any.
     Cells,
 }
 
-/// Returns what the documents of the family `delta` say, whose groups have the name `name`; nothing where there are none.
+/// Returns the documents of the family `delta`, whose groups are called `name`; `None` if there are
+/// none.
 ///
 /// # Errors
 ///
@@ -270,8 +272,8 @@ pub async fn older_links(
         }
     };
     let Some(data) = ok_or_take(data, OpenFault::Node, take)? else { return Ok(None) };
-    // Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks beside faces of 3 or 4 corners. A side that
-    // holds no record says nothing of the other.
+    // Writers of 0.6 and 0.7 leave an empty family of width 2 between chunks beside faces of 3 or 4
+    // corners. A side without records is not evidence about the other.
     if let Some(width) = width.filter(|width| *width != doc.link_width) {
         let is_empty = match &data {
             Some(data) => data.is_empty(),
@@ -296,7 +298,8 @@ pub async fn older_links(
     Ok(Some(OlderLinks { doc, within, between }))
 }
 
-/// Lists the blobs `<chunk 0>/../<chunk K-1>/data` of the family `name`: the chunks that each is of, and its name.
+/// Lists the blobs `<chunk 0>/../<chunk K-1>/data` of the family `name`: the chunks of each, and
+/// its name.
 ///
 /// # Errors
 ///
@@ -347,8 +350,9 @@ pub async fn older_leaves(
     Ok(leaves)
 }
 
-/// Returns the policy of the links within chunks before 0.9, and the form of their rows of integers of this type: all ends
-/// have the key of the cell, whatever the chunks of the other level measure.
+/// Returns the policy of the links within chunks before 0.9, and the form of their rows with
+/// integers of this type: all ends are in the chunk of the cell, whatever the chunk size of the
+/// other level is.
 ///
 /// # Errors
 ///
@@ -371,11 +375,12 @@ pub(crate) fn link_integer(dtype: Dtype) -> Result<LinkInteger> {
     Ok(LinkInteger::new(size, signed)?)
 }
 
-/// Returns the rows of `blocks` that each of `spans`, a start and a count, names; near spans are read together.
+/// Returns the rows of `blocks` for each of `spans`, a start and a count; nearby spans are read
+/// together.
 ///
 /// # Errors
 ///
-/// When rows cannot be read. Each answer has its own fault: a span that does not lie inside the blocks.
+/// When rows cannot be read. Each answer has its own error: a span that is not inside the blocks.
 pub async fn references(spans: &[[i64; 2]], blocks: &DenseArray) -> Result<Vec<Result<Bytes>>> {
     let spans: Vec<Result<Range<u64>>> =
         spans.iter().map(|[start, count]| span(*start, *count, blocks.len())).collect();
@@ -385,7 +390,7 @@ pub async fn references(spans: &[[i64; 2]], blocks: &DenseArray) -> Result<Vec<R
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {
         match joined.last_mut() {
-            // A span may end near the largest number: an array may claim so many rows.
+            // A span may end near the largest number: an array may claim that many rows.
             Some(last) if range.start <= last.end.saturating_add(GAP) => {
                 last.end = last.end.max(range.end);
             }
@@ -403,7 +408,7 @@ pub async fn references(spans: &[[i64; 2]], blocks: &DenseArray) -> Result<Vec<R
         if span.is_empty() {
             return Ok(Bytes::new());
         }
-        // Each span that has rows lies in a piece.
+        // Each non-empty span is inside a piece.
         let (piece, bytes) =
             &pieces[pieces.partition_point(|piece| piece.0.start <= span.start) - 1];
         let stride = bytes.len() / saturating_usize(piece.end - piece.start);
@@ -427,7 +432,7 @@ fn span(start: i64, count: i64, blocks: u64) -> Result<Range<u64>> {
     Ok(start..end)
 }
 
-/// Returns how many values a row has, as 32 bits count them; `None` is more than 64 bits count.
+/// Returns the number of values per row as a `u32`; `None` means that it overflows 64 bits.
 pub(crate) fn row_width(width: Option<u64>) -> Result<u32> {
     let (what, width) = ("values of a row", width.unwrap_or(u64::MAX));
     u32::try_from(width).map_err(|_too_wide| Error::limit(what, u32::MAX.into(), width))
@@ -444,12 +449,12 @@ fn ok_or_take<T>(
     }
 }
 
-/// The layout between 0.7 and 0.8 that can be read, and the name of its leaves and of the one blob.
+/// The readable layout between 0.7 and 0.8, and the name of its leaves and of the single blob.
 const PARTITIONED: &str = "partitioned_v1";
 const DATA: &str = "data";
-/// Rows between two spans that are read rather than left out.
+/// Gap in rows up to which two spans are read together.
 const GAP: u64 = 1024;
-/// Pieces that are read at once.
+/// Number of pieces that are read at once.
 const CONCURRENT_READS: usize = 16;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What a store holds outside of its levels: shapes given by coefficients, and headers of other formats.
+//! Contents of a store outside of its levels: shapes given by coefficients, and headers of other
+//! formats.
 //!
 //! ```text
 //! parametric                         types: a number, a name, names of coefficients
@@ -57,22 +58,22 @@ pub struct Parametric {
 pub struct Shape {
     /// The number of its type.
     pub type_id: i64,
-    /// The name of its type; `None` where the store does not say.
+    /// The name of its type; `None` if the store does not state it.
     pub type_name: Option<String>,
-    /// Its own name; empty where it has none.
+    /// Its own name; empty if it has none.
     pub name: String,
-    /// Its coefficients; those a writer left out at the end are not there.
+    /// Its coefficients, without those that the writer omitted at the end.
     pub coefficients: Vec<f64>,
-    /// What the coefficients are called, as far as the store says.
+    /// The names of the coefficients, if the store states them.
     pub coefficient_names: Vec<String>,
 }
 
 impl Parametric {
-    /// Opens the parametric objects of `store`; `None` when it has none.
+    /// Opens the parametric objects of `store`; `None` if it has none.
     ///
     /// # Errors
     ///
-    /// When their documents cannot be used.
+    /// When their documents are invalid.
     #[boxed]
     pub async fn open(store: &Store) -> Result<Option<Self>> {
         let Some(group) = store.nodes().group(GROUP).await? else { return Ok(None) };
@@ -91,8 +92,8 @@ impl Parametric {
     ///
     /// # Errors
     ///
-    /// When they cannot be read, a type is no whole number, or `num_objects` or the number of names is
-    /// another one than that of the rows.
+    /// When they cannot be read, a type is not an integer, or `num_objects` or the number of names
+    /// differs from the number of rows.
     #[boxed]
     pub async fn shapes(&self) -> Result<Vec<Shape>> {
         let Some(objects) = &self.objects else { return Ok(Vec::new()) };
@@ -142,7 +143,7 @@ impl Parametric {
         shapes.collect()
     }
 
-    /// Returns the groups of shapes; `None` when there are none.
+    /// Returns the groups of shapes; `None` if there are none.
     ///
     /// # Errors
     ///
@@ -152,7 +153,7 @@ impl Parametric {
         Groups::open_parametric(&self.store).await
     }
 
-    /// Returns the attribute of shapes called `name`; `None` when there is none.
+    /// Returns the attribute of shapes called `name`; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl Parametric {
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
-    /// Returns the attribute of groups of shapes called `name`; `None` when there is none.
+    /// Returns the attribute of groups of shapes called `name`; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -185,7 +186,7 @@ impl Parametric {
         Ok([objects, self.store.nodes().children("parametric/group_attributes").await?])
     }
 
-    /// Returns one name for each of `count` shapes; empty ones where the store has no names at all.
+    /// Returns one name for each of `count` shapes; empty names if the store has none.
     async fn names(&self, count: usize) -> Result<Vec<String>> {
         let names = match self.store.nodes().group(NAMES).await {
             Ok(Some(_)) => self.joined_names().await?,
@@ -211,7 +212,7 @@ impl Parametric {
         .at_array(NAMES))
     }
 
-    /// Returns the names as the oldest versions keep them.
+    /// Returns the names in the form of the oldest versions.
     async fn joined_names(&self) -> Result<Option<Vec<String>>> {
         let Some(data) = self.store.nodes().dense("parametric/names/data").await? else {
             return Ok(None);
@@ -221,7 +222,7 @@ impl Parametric {
     }
 }
 
-/// Returns the formats whose headers `store` keeps, and whether these are all.
+/// Returns the formats whose headers `store` contains, and whether the list is complete.
 ///
 /// # Errors
 ///
@@ -231,7 +232,7 @@ pub async fn header_names(store: &Store) -> Result<Listing> {
     store.nodes().children("headers").await
 }
 
-/// Returns the header of `format` that `store` keeps, as it is; `None` when it keeps none.
+/// Returns the header of `format` in `store`, unchanged; `None` if there is none.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Values of objects and of groups: columns by row, in which rows may be missing.
+//! Values of objects and groups: columns by row, in which rows may be absent.
 //!
 //! ```text
 //! object_attributes/<name>   row r is of row r of the object index
@@ -7,7 +7,8 @@
 //!                            array's fill value and the document says that this means absence
 //! ```
 //!
-//! An array may be shorter than what it describes: rows past its end were never written.
+//! An array may be shorter than the number of objects or groups: rows past its end were never
+//! written.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -101,25 +102,26 @@ impl RowAttribute {
         self.inner.array.dtype()
     }
 
-    /// Returns how many values a row has.
+    /// Returns the number of values per row.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
     }
 
-    /// Returns how many rows are stored, absent ones included; a `u64`, because they are not in memory.
+    /// Returns the number of stored rows, including absent ones; a `u64`, because they are not in
+    /// memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.inner.array.len()
     }
 
-    /// Returns whether no row is stored.
+    /// Returns whether there are no stored rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns `column` with what is known of the attribute.
+    /// Returns `column` with the metadata of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
         let Inner { name, unit, description, .. } = &*self.inner;
@@ -127,7 +129,7 @@ impl RowAttribute {
         Field { unit, description, ..Field::new(name.as_str(), column) }
     }
 
-    /// Returns the values of the rows `range`, of which those past the end are absent.
+    /// Returns the values of the rows `range`; rows past the end are absent.
     ///
     /// # Errors
     ///
@@ -142,7 +144,7 @@ impl RowAttribute {
         self.values(bytes, &present, mask)
     }
 
-    /// Returns the values of `rows`, in that order; those past the end are absent.
+    /// Returns the values of `rows`, in that order; rows past the end are absent.
     ///
     /// # Errors
     ///
@@ -165,7 +167,7 @@ impl RowAttribute {
         Ok(mask.get_or_try_init(|| self.inner.array.present_mask()).await?.as_ref())
     }
 
-    /// Returns the values of `rows`, where `bytes` are those that are stored.
+    /// Returns the values of `rows` from the stored `bytes`.
     fn values(
         &self,
         bytes: Bytes,
@@ -206,13 +208,13 @@ impl RowAttribute {
 }
 
 impl RowValues {
-    /// Creates the values in `column`; the rows `absent` of it, ascending, mean nothing.
+    /// Creates the values in `column`, of which the rows `absent`, ascending, are absent.
     #[must_use]
     pub const fn new(column: Column, absent: Vec<usize>) -> Self {
         Self { column, absent }
     }
 
-    /// Returns the values as stored: absent rows hold what stands for absence.
+    /// Returns the stored values: absent rows contain the fill value.
     #[must_use]
     pub const fn column(&self) -> &Column {
         &self.column
@@ -230,14 +232,14 @@ impl RowValues {
         i < self.column.len() && self.absent.binary_search(&i).is_err()
     }
 
-    /// Returns value `c` of row `i`; [`Value::Null`] where it is absent.
+    /// Returns value `c` of row `i`; [`Value::Null`] if it is absent.
     #[must_use]
     pub fn value(&self, i: usize, c: usize) -> Value {
         if self.is_present(i) { self.column.value(i, c) } else { Value::Null }
     }
 }
 
-/// Returns whether every item of a row is the fill value; every NaN is the same.
+/// Returns whether every item of a row is the fill value; all NaN values are equal.
 fn is_fill(dtype: Dtype, row: &[u8], fill: &[u8]) -> bool {
     let nan = |item: &[u8]| is_nan(dtype, item);
     row.chunks_exact(fill.len().max(1)).all(|item| item == fill || (nan(fill) && nan(item)))

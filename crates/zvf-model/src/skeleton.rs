@@ -1,4 +1,4 @@
-//! Skeletons: which vertex is whose parent.
+//! Skeletons: the parent of each vertex.
 //!
 //! ```text
 //! implied                       the row before it in the same fragment; the first row of a fragment has none
@@ -6,14 +6,15 @@
 //! record, directed family       joins a fragment to its parent, in either order; implied parents stay
 //! ```
 //!
-//! Directed families are those of skeletons that were streamed chunk by chunk. Their writers store the two
-//! ends in either order, so the child is the end that is the first row of a fragment. Where both or neither
-//! are, the order stored decides: (child, parent) within a chunk, (parent, child) across chunks.
+//! Directed families are those of skeletons that were streamed chunk by chunk. Their writers store
+//! the two ends in either order, so the child is the end that is the first row of a fragment. If
+//! both or neither are, the stored order decides: (child, parent) within a chunk, (parent, child)
+//! across chunks.
 //!
-//! That holds for every version: nothing is implied from one fragment to the next, in 0.6 and 0.7 neither.
-//! A root is a row without a parent.
+//! That holds for every version: there are no implicit edges between fragments, not even in 0.6 and
+//! 0.7. A root is a row without a parent.
 //!
-//! Not here: rows that no fragment names; they are not part of any skeleton.
+//! Not here: rows outside of all fragments; they are not part of any skeleton.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::{HashMap, HashSet};
@@ -46,11 +47,11 @@ pub struct SkeletonEdge {
     pub child: VertexRow,
     /// Its parent.
     pub parent: VertexRow,
-    /// The record it stands in, unless it is implied.
+    /// Its record, unless the edge is implicit.
     pub record: Option<StoredLink>,
 }
 
-/// Where a record stands.
+/// The location of a record.
 ///
 /// ```
 /// let at = zvf_model::StoredLink { segment: 1, cell: 0, record: 12 };
@@ -58,21 +59,21 @@ pub struct SkeletonEdge {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredLink {
-    /// The segment, by its number in the family.
+    /// The number of the segment in the family.
     pub segment: usize,
-    /// The cell, by its place in the segment.
+    /// The position of the cell in the segment.
     pub cell: usize,
-    /// The record, by its place among those that were read from the cell.
+    /// The position of the record among those read from the cell.
     pub record: usize,
 }
 
 impl LevelReader {
-    /// Returns the edges from the rows of `chunks` to their parents, in the order of chunks and their fragments; a
-    /// row that several fragments name has its edges once for each.
+    /// Returns the edges from the rows of `chunks` to their parents, in the order of chunks and
+    /// their fragments; a row in several fragments has its edges once per fragment.
     ///
     /// # Errors
     ///
-    /// When fragments or links cannot be read, or a family is not of pairs.
+    /// When fragments or links cannot be read, or a family does not consist of pairs.
     #[boxed]
     pub async fn skeleton_edges(&self, chunks: &[ChunkKey]) -> Result<Vec<SkeletonEdge>> {
         let Explicit { parents, directed } = self.explicit_parents(chunks).await?;
@@ -83,7 +84,7 @@ impl LevelReader {
         Ok(edges)
     }
 
-    /// Returns the parents that records name, for children in `chunks`.
+    /// Returns the parents in records, for children in `chunks`.
     async fn explicit_parents(&self, chunks: &[ChunkKey]) -> Result<Explicit> {
         let mut explicit = Explicit::default();
         let Some(family) = self.links(Delta::SAME).await? else { return Ok(explicit) };
@@ -109,7 +110,7 @@ impl LevelReader {
         Ok(explicit)
     }
 
-    /// Returns the first row of each fragment of the chunks that `pairs` end in.
+    /// Returns the first row of each fragment of the chunks in which `pairs` end.
     async fn first_rows(&self, pairs: &[Pair]) -> Result<HashSet<VertexRow>> {
         let mut chunks: Vec<ChunkKey> =
             pairs.iter().flat_map(|pair| pair.ends.map(|end| end.chunk)).collect();
@@ -126,7 +127,7 @@ impl LevelReader {
     }
 }
 
-/// What the records of a level say of parents.
+/// The parents according to the records of a level.
 #[derive(Default)]
 struct Explicit {
     parents: HashMap<VertexRow, Vec<(VertexRow, StoredLink)>>,
@@ -140,7 +141,7 @@ struct Pair {
     at: StoredLink,
 }
 
-/// Returns the records of pairs that have an end in a chunk that is wanted.
+/// Returns the records of pairs with an end in a requested chunk.
 async fn pairs_touching(
     family: &LinkFamily,
     is_requested: impl Fn(&ChunkKey) -> bool,
@@ -162,7 +163,7 @@ async fn pairs_touching(
     Ok(pairs)
 }
 
-/// Returns the cells of `segment` that name a chunk that is wanted, each with its place.
+/// Returns the cells of `segment` that involve a requested chunk, each with its position.
 async fn records_touching(
     segment: &LinkSegment,
     is_requested: impl Fn(&ChunkKey) -> bool,
@@ -178,7 +179,8 @@ async fn records_touching(
     places.into_iter().zip(read).map(|(place, records)| Ok((place, records?))).collect()
 }
 
-/// Adds the edges of the rows of one chunk. In a directed family a record takes no implied edge away.
+/// Adds the edges of the rows of one chunk. In a directed family, a record does not replace an
+/// implicit edge.
 fn push_edges(
     fragments: &ChunkFragments,
     explicit: &HashMap<VertexRow, Vec<(VertexRow, StoredLink)>>,

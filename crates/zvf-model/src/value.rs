@@ -1,8 +1,8 @@
 //! One value of any column, and how values of different types compare.
 //!
-//! Columns hold bytes of one type; a value is what predicates, tables and JSON see of one cell of
-//! them. Numbers compare by what they are worth, exactly: 2^53 + 1 is not equal to the float 2^53, and
-//! `-1` is below every unsigned number. Nothing compares with NaN or with null.
+//! Columns contain bytes of one type; a value is one cell, as predicates, tables and JSON see it.
+//! Numbers compare exactly: 2^53 + 1 is not equal to the float 2^53, and `-1` is below every
+//! unsigned number. Nothing compares with NaN or with null.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -20,13 +20,13 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing was stored.
+    /// A missing value.
     Null,
     /// True or false.
     Bool(bool),
-    /// A signed whole number.
+    /// A signed integer.
     Int(i64),
-    /// An unsigned whole number.
+    /// An unsigned integer.
     UInt(u64),
     /// A float, widened without loss.
     Float(f64),
@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns how this value stands to `other`; `None` when they cannot be compared.
+    /// Compares this value with `other`; `None` if they are not comparable.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
@@ -59,7 +59,7 @@ impl Value {
     }
 }
 
-/// Compares a whole number between -2^63 and 2^64 with a float, without rounding either.
+/// Compares an integer between -2^63 and 2^64 with a float, without rounding either.
 fn compare_whole(n: i128, x: f64) -> Option<Ordering> {
     if x.is_nan() {
         return None;
@@ -85,7 +85,7 @@ impl fmt::Display for Value {
             Self::Bool(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),
             Self::UInt(value) => value.fmt(f),
-            // With the fewest digits that give the value back, and no long row of zeros.
+            // With the fewest digits that round-trip, and without long runs of zeros.
             Self::Float(value)
                 if value.is_finite() && !PLAIN.contains(&value.abs()) && *value != 0.0 =>
             {

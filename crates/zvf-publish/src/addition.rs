@@ -1,4 +1,4 @@
-//! Additions to an existing folder, of which the rest stays in its place.
+//! Adds files to an existing folder, whose other files stay in place.
 //!
 //! ```text
 //! PARENT/NAME/                       the folder
@@ -7,9 +7,10 @@
 //!     added                          the marker, then a line for each name that is added: device, inode, path
 //! ```
 //!
-//! A folder that is new is renamed as a whole, whatever it holds. The list is written and synced before the first rename, and
-//! each name is synced before the next one is added; the marker is replaced last, which is the commit. As long as the marker
-//! is in `store`, nothing was committed, and [`undo`] moves back what the list names. Files that both have must be equal.
+//! A new folder is renamed as a whole, whatever it contains. The list is written and synced before
+//! the first rename, and each name is synced before the next one is added; the marker is replaced
+//! last, which is the commit. As long as the marker is in `store`, nothing was committed, and
+//! [`undo`] moves the listed names back. Files that exist in both must be equal.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +22,7 @@ use crate::error::PublishError;
 use crate::identity::node;
 use crate::name::{SCRATCH_ADDED, SCRATCH_STORE, join_path};
 
-/// The names that are added to a folder, as the list in the scratch has them.
+/// The names that are added to a folder, as in the list in the scratch folder.
 pub(crate) struct Addition<'a> {
     store: &'a Path,
     target: &'a Path,
@@ -49,7 +50,7 @@ impl<'a> Addition<'a> {
         Ok(Self { store, target, marker, paths })
     }
 
-    /// Renames everything into the folder, and the marker last. What fails before that is for [`undo`].
+    /// Renames everything into the folder, the marker last. After an earlier failure, use [`undo`].
     ///
     /// # Errors
     ///
@@ -70,7 +71,8 @@ impl<'a> Addition<'a> {
     }
 }
 
-/// Moves what was added to `target` and not committed back into `scratch`. Names that others have taken since stay.
+/// Moves names that were added to `target` but not committed back into `scratch`. Names that others
+/// have taken since stay.
 pub(crate) fn undo(disk: &Disk, scratch: &Path, target: &Path) -> io::Result<()> {
     let list = match fs::read_to_string(scratch.join(SCRATCH_ADDED)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -78,7 +80,7 @@ pub(crate) fn undo(disk: &Disk, scratch: &Path, target: &Path) -> io::Result<()>
     };
     let store = scratch.join(SCRATCH_STORE);
     let mut lines = list.lines();
-    // A list that is cut was not synced, so that no name was moved.
+    // A truncated list was not synced, so no name was moved.
     if !lines.next().is_some_and(|marker| store.join(marker).exists()) {
         return Ok(());
     }
@@ -108,7 +110,7 @@ fn parse_line(line: &str) -> Option<((u64, u64), &str)> {
 ///
 /// # Errors
 ///
-/// When both have a name, and not the same kind of file or not the same bytes.
+/// When both have a name, but not the same kind of file or not the same bytes.
 fn find_new_names(store: &Path, target: &Path, marker: &str) -> Result<Vec<String>, PublishError> {
     let (mut folders, mut new_names) = (vec![String::new()], Vec::new());
     while let Some(folder) = folders.pop() {

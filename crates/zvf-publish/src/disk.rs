@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A recording disk also logs each call and syncs nothing: from the log a test derives every state
-//! that a loss of power may leave. A failing disk fails one call, before or after it is done.
+//! that a power failure may leave. A failing disk fails one call, before or after it is done.
 //!
 //! The contents of files are the caller's.
 
@@ -81,26 +81,26 @@ impl Disk {
         Self { record: Some(Arc::default()), ..Self::default() }
     }
 
-    /// Returns the same disk, on which two names cannot be exchanged in one step.
+    /// Returns the same disk, without atomic exchange of two names.
     #[must_use]
     pub fn without_exchange(self) -> Self {
         Self { plain: true, ..self }
     }
 
-    /// Returns the same disk, on which files have no locks.
+    /// Returns the same disk, without file locks.
     #[must_use]
     pub fn without_locks(self) -> Self {
         Self { lockless: true, ..self }
     }
 
-    /// Returns the same disk, on which a file has one name only.
+    /// Returns the same disk, without hard links.
     #[must_use]
     pub fn without_links(self) -> Self {
         Self { linkless: true, ..self }
     }
 
-    /// Returns the same disk, of which call number `nth`, from 0, fails with the errno `error`: before it is done, or
-    /// with `is_late` after it.
+    /// Returns the same disk, on which call number `nth`, from 0, fails with the errno `error`:
+    /// before it is done, or with `is_late` after it.
     #[must_use]
     pub fn with_failure_at(self, nth: usize, error: i32, is_late: bool) -> Self {
         let calls = AtomicUsize::new(0);
@@ -113,7 +113,7 @@ impl Disk {
         self.failing.as_ref().map_or(0, |failing| failing.calls.load(Ordering::SeqCst))
     }
 
-    /// Fails where this call is to fail; otherwise returns the result of the call after it was done.
+    /// Fails if this call is to fail; otherwise returns the result of the call after it was done.
     fn fault(&self) -> io::Result<io::Result<()>> {
         let Some(failing) = &self.failing else { return Ok(Ok(())) };
         if failing.calls.fetch_add(1, Ordering::SeqCst) != failing.nth {
@@ -192,7 +192,7 @@ impl Disk {
         end
     }
 
-    /// Opens a new file, to be written piece by piece; when all is written, [`finish`](Self::finish) is to be called.
+    /// Opens a new file, to be written piece by piece; at the end, call [`finish`](Self::finish).
     /// With `private`, only its owner may read it until its permissions are set.
     ///
     /// # Errors
@@ -212,7 +212,8 @@ impl Disk {
         options.open(path)
     }
 
-    /// Records the bytes written to `path` since [`open_new`](Self::open_new), and syncs them if `sync`.
+    /// Records the bytes written to `path` since [`open_new`](Self::open_new), and syncs them if
+    /// `sync`.
     ///
     /// # Errors
     ///
@@ -230,8 +231,8 @@ impl Disk {
         if sync { file.sync_all() } else { Ok(()) }
     }
 
-    /// Gives the file `from` the second name `to`, in an existing directory; copies it where the system has no hard
-    /// links, or no more of them for this file.
+    /// Gives the file `from` the second name `to`, in an existing directory; copies it if the
+    /// system has no hard links, or allows no more of them for this file.
     ///
     /// # Errors
     ///
@@ -266,8 +267,8 @@ impl Disk {
         end
     }
 
-    /// Waits until everything written below `path` would survive a loss of power. `held` was opened there before the
-    /// first write, so that earlier write errors are reported here.
+    /// Waits until everything written below `path` would survive a power failure. `held` was opened
+    /// there before the first write, so that earlier write errors are reported here.
     ///
     /// # Errors
     ///
@@ -281,7 +282,7 @@ impl Disk {
         sync_below(held, path)
     }
 
-    /// Waits until the names in `path` would survive a loss of power.
+    /// Waits until the names in `path` would survive a power failure.
     ///
     /// # Errors
     ///
@@ -307,8 +308,8 @@ impl Disk {
         end
     }
 
-    /// Renames `from` to the free name `to`. Where the system cannot do that in one step, it gets a second name and
-    /// loses the first; where there are no hard links, the name is checked first.
+    /// Renames `from` to the free name `to`. If the system cannot do that atomically, the file gets
+    /// a second name and loses the first; without hard links, the name is checked first.
     ///
     /// # Errors
     ///
@@ -357,7 +358,7 @@ impl Disk {
         file.try_lock_shared()
     }
 
-    /// Waits until the bytes of the file `path` would survive a loss of power.
+    /// Waits until the bytes of the file `path` would survive a power failure.
     ///
     /// # Errors
     ///
@@ -371,8 +372,9 @@ impl Disk {
         File::open(path)?.sync_all()
     }
 
-    /// Waits until the bytes of `files` and the names in `dirs` would survive a loss of power. They are synced in
-    /// parallel, which takes the disk little longer than one of them. A missing directory is not an error.
+    /// Waits until the bytes of `files` and the names in `dirs` would survive a power failure. They
+    /// are synced in parallel, which takes the disk little longer than one of them. A missing
+    /// directory is not an error.
     ///
     /// # Errors
     ///
@@ -402,7 +404,7 @@ impl Disk {
             let count = all.len().min(MAX_SYNC_THREADS);
             let spawned: Vec<_> =
                 (1..count).map(|_| std::thread::Builder::new().spawn_scoped(scope, work)).collect();
-            // Without threads, this one does all of it.
+            // Without threads, this one does all the work.
             let result = work();
             let other_results = spawned.into_iter().flatten().map(|thread| {
                 thread.join().unwrap_or_else(|_panic| {
@@ -413,7 +415,7 @@ impl Disk {
         })
     }
 
-    /// Exchanges two names in one step; returns `false` where that is impossible.
+    /// Exchanges two names atomically; returns `false` if that is impossible.
     ///
     /// # Errors
     ///
@@ -446,7 +448,7 @@ impl Disk {
     }
 }
 
-/// Renames in one step if the name is free; returns `false` where the system cannot.
+/// Renames atomically if the name is free; returns `false` if the system cannot.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -472,7 +474,7 @@ fn unsupported_error() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// Writes all parts, many per call.
+/// Writes all parts, many per system call.
 fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<()> {
     if let [part] = parts {
         return file.write_all(part);
@@ -493,7 +495,7 @@ fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<()> {
     Ok(())
 }
 
-/// Syncs the whole file system by one call.
+/// Syncs the whole file system with one call.
 #[cfg(target_os = "linux")]
 fn sync_below(held: &File, _path: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(held)?)

@@ -18,7 +18,7 @@ use zvf_format::Class;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The name is taken, and is not to be replaced.
+    /// The name is taken, and must not be replaced.
     #[error("{name} already exists")]
     Taken {
         /// The name.
@@ -59,7 +59,7 @@ pub enum PublishError {
     /// The path has no last component.
     #[error("path: expected a path that ends with a name, found {0:?}")]
     NoName(String),
-    /// A journal lies beside a symbolic link to the store, where earlier versions put it.
+    /// A journal is beside a symbolic link to the store, where earlier versions put it.
     #[error(
         "{}: an earlier version kept this journal beside a symbolic link to the store; {} {}",
         .stray.display(),
@@ -86,7 +86,7 @@ pub enum PublishError {
     /// A stop was requested before anything was visible.
     #[error("stopped before anything was published")]
     Cancelled,
-    /// The target is visible, but may not survive a loss of power.
+    /// The target is visible, but may not survive a power failure.
     #[error("it was published, and whether it stays after a loss of power is not known")]
     Unknown(#[source] io::Error),
     /// An error of the operating system about one file or folder.
@@ -103,7 +103,7 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Returns the error of a target that is taken.
+    /// Returns the error for a target that already exists.
     pub(crate) fn name_taken(target: &std::path::Path) -> Self {
         let name = target.file_name().unwrap_or(target.as_os_str());
         Self::Taken { name: name.display().to_string() }

@@ -1,4 +1,4 @@
-//! Exchanging two local names in one step: how a folder replaces another while it is read.
+//! Exchanges two local names atomically: how a folder replaces another while it is read.
 //!
 //! A rename cannot do that: a folder cannot be renamed over a non-empty one, and between two renames the name does not
 //! exist.
@@ -6,10 +6,10 @@
 use std::io;
 use std::path::Path;
 
-/// Exchanges the names of `one` and `other`, on one file system, in one step.
+/// Exchanges the names of `one` and `other`, on one file system, atomically.
 ///
-/// Returns `false`, without a change, where the system or the file system cannot: most on Linux and Apple's systems
-/// can.
+/// Returns `false`, without a change, if the system or the file system cannot: most on Linux and
+/// Apple's systems can.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {

@@ -4,8 +4,8 @@
 //! .NAME.zvf-new-ID beside NAME -> written -> synced -> renamed -> the folder synced
 //! ```
 //!
-//! A symbolic link stays, and leads to the new file. A dropped file is removed; that of a killed process is removed by
-//! the next one that creates a file of that name.
+//! A symbolic link stays, and leads to the new file. A dropped file is removed; the file of a
+//! killed process is removed by the next one that creates a file of that name.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -27,12 +27,12 @@ use crate::target::TargetLock;
 pub struct FileOptions {
     /// Whether an existing file is replaced.
     pub replace: bool,
-    /// Whether a file that changed since the beginning is replaced as well: for output that does not depend on the old
-    /// file.
+    /// Whether a file that changed since the beginning is also replaced: for output that does not
+    /// depend on the old file.
     pub replace_changed: bool,
-    /// Whether publishing waits until the file would survive a loss of power.
+    /// Whether publishing waits until the file would survive a power failure.
     pub sync: bool,
-    /// Passed right before it becomes visible.
+    /// Entered right before the file becomes visible.
     pub gate: CommitGate,
 }
 
@@ -74,14 +74,14 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Taken`] when the name is taken and not to be replaced, or is not a file;
+    /// [`PublishError::Taken`] when the name is taken and must not be replaced, or is not a file;
     /// [`PublishError::NameTooLong`]; otherwise when the folder cannot be written.
     pub fn create(disk: &Disk, path: &Path, options: FileOptions) -> Result<Self, PublishError> {
         let path = resolve_target(path)?;
         split_target(&path)?;
         check_target(&path, options.replace)?;
         let identity = TargetIdentity::read(&path, "")?;
-        // If they cannot be removed, they do no harm.
+        // Leftovers that cannot be removed do no harm.
         drop(remove_leftovers(disk, &path));
         let (temporary, file, lock) = loop {
             let name = format!("{NEW_FILE}-{}", unique_id());
@@ -89,7 +89,8 @@ impl AtomicFile {
             let file = disk.open_new(&temporary, identity.is_some())?;
             match FileLock::try_acquire(disk, &temporary) {
                 Ok(Some(lock)) if is_same(&file, &temporary)? => break (temporary, file, lock),
-                // Before it was locked, another process could take it for a dead one's and remove it.
+                // Before it was locked, another process could mistake it for a leftover and remove
+                // it.
                 Ok(_) => drop(fs::remove_file(&temporary)),
                 Err(error) => {
                     drop(fs::remove_file(&temporary));
@@ -110,10 +111,11 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Taken`] when the name was taken meanwhile; [`PublishError::Changed`] when the replaced file
-    /// changed meanwhile; [`PublishError::Busy`] while another process changes it; [`PublishError::Cancelled`] when a
-    /// stop was requested; [`PublishError::Unknown`] when it is visible and may not survive a loss of power; otherwise
-    /// when it cannot be synced or renamed.
+    /// [`PublishError::Taken`] when the name was taken meanwhile; [`PublishError::Changed`] when
+    /// the replaced file changed meanwhile; [`PublishError::Busy`] while another process changes
+    /// it; [`PublishError::Cancelled`] when a stop was requested; [`PublishError::Unknown`] when it
+    /// is visible but may not survive a power failure; otherwise when it cannot be synced or
+    /// renamed.
     pub fn publish(mut self) -> Result<(), PublishError> {
         let disk = self.disk.clone();
         if self.identity.is_some() {
@@ -143,7 +145,7 @@ impl AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.published {
-            // A file that cannot be removed stays, under a name that nobody reads.
+            // A file that cannot be removed remains under a name that nobody reads.
             drop(fs::remove_file(&self.temporary));
         }
     }

@@ -26,7 +26,8 @@ use crate::error::PublishError;
 pub struct CommitGate(Arc<AtomicU8>);
 
 impl CommitGate {
-    /// Requests that nothing more is published; returns `false` when something is being or was published.
+    /// Requests that nothing more is published; returns `false` if something is being or was
+    /// published.
     #[must_use]
     pub fn stop(&self) -> bool {
         match self.0.compare_exchange(OPEN, STOPPED, Ordering::SeqCst, Ordering::SeqCst) {
@@ -47,7 +48,7 @@ impl CommitGate {
         }
     }
 
-    /// Opens the gate again: nothing became visible.
+    /// Opens the gate again, because nothing became visible.
     pub fn leave(&self) {
         // Only from the state after `enter`.
         let _was = self.0.compare_exchange(COMMITTING, OPEN, Ordering::SeqCst, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The identity of a target, by which it is distinguished from anything that gets its name later.
+//! The identity of a target, which distinguishes it from anything that gets its name later.
 //!
 //! Device and inode identify a folder or file. A fingerprint detects changes in place: it covers the bytes of the
 //! marker file of a folder, size and times of the same file in each folder directly in it, and the number of records in
@@ -99,8 +99,8 @@ fn place(_about: &fs::Metadata) -> io::Result<(u64, u64)> {
     Err(unidentified_error())
 }
 
-/// Returns the error of writing on a system where files cannot be distinguished from those that get
-/// their names later.
+/// Returns the error for writing on a system where files cannot be distinguished from later ones
+/// with the same name.
 #[cfg(not(unix))]
 pub(crate) fn unidentified_error() -> io::Error {
     let text = "zvf cannot identify, lock and sync files on this system, and so does not write";

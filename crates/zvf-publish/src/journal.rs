@@ -1,8 +1,8 @@
-//! The journal next to a target: `NAME.zvf/log` holds a record for each committed edit.
+//! The journal next to a target: `NAME.zvf/log` contains a record per committed edit.
 //!
-//! A store has one journal, whatever links lead to it: it lies beside the folder itself. Replacing
-//! a folder that has a journal would leave records without a store, so the journal is checked, and
-//! is part of the identity of a target. The contents of records are not read here.
+//! A store has one journal, whichever links lead to it: it is beside the folder itself. Replacing a
+//! folder that has a journal would leave records without a store, so the journal is checked, and is
+//! part of the identity of a target. The contents of records are not read here.
 
 use std::fs;
 use std::io;
@@ -24,8 +24,8 @@ use crate::name::resolve_target;
 ///
 /// # Errors
 ///
-/// [`PublishError::StrayJournal`] when the path is a symbolic link, and records lie beside the link; otherwise when the
-/// folder has no name, or the path cannot be followed.
+/// [`PublishError::StrayJournal`] when the path is a symbolic link, and records are beside the
+/// link; otherwise when the folder has no name, or the path cannot be followed.
 pub fn journal_folder(store: &Path) -> Result<PathBuf, PublishError> {
     let resolved = resolve_target(store)?;
     let journal =
@@ -57,8 +57,8 @@ fn add_suffix(store: &Path) -> Option<PathBuf> {
     Some(store.with_file_name(name))
 }
 
-/// Counts the records of the journal next to `target`; 0 where there is none. Backups of repairs, which lie there as
-/// well, are not records.
+/// Counts the records of the journal next to `target`; 0 if there is none. Backups of repairs,
+/// which are also there, are not records.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -89,7 +89,7 @@ pub fn count_records(target: &Path) -> io::Result<usize> {
     }
 }
 
-/// As many links may lead from one to the next.
+/// Maximum number of links in a chain.
 const MAX_LINKS: usize = 40;
 
 #[cfg(all(test, unix))]

@@ -1,4 +1,4 @@
-//! The files of one folder by key: read and replaced whole, or created only if absent.
+//! The files of one folder by key: read and replaced as a whole, or created only if absent.
 //!
 //! ```text
 //! put       temp in the same folder, or above a missing one -> write -> permissions of the file it replaces -> sync
@@ -9,7 +9,7 @@
 //! Names of temporary files begin with `.tmp-`: no list shows them. Folders are synced once for a batch, by
 //! [`KeyedFolder::sync_folders`].
 //!
-//! The meaning of keys, and which changes belong together, is the caller's.
+//! The caller decides on the meaning of keys, and on which changes belong together.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -70,7 +70,7 @@ impl KeyedFolder {
         self.root.join(key)
     }
 
-    /// Reads all of a file; `None` where there is no file.
+    /// Reads all of a file; `None` if there is no file.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl KeyedFolder {
 
     fn write_temp(&self, key: &str, bytes: Bytes, sync: bool) -> io::Result<PathBuf> {
         let path = self.path(key);
-        // Folders are made when the file gets its name, so that one that never gets it leaves none.
+        // Folders are created when the file is renamed, so that an abandoned file leaves none.
         let mut parent = path.parent().unwrap_or(&self.root);
         while parent != self.root && !parent.exists() {
             parent = parent.parent().unwrap_or(&self.root);
@@ -173,7 +173,7 @@ impl KeyedFolder {
         let temp = loop {
             let temp = parent.join(temporary_name());
             match self.disk.create(&temp, &parts) {
-                // Of another writer, on this machine or on another one.
+                // It belongs to another writer, on this or another machine.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     drop(fs::remove_file(&temp));
@@ -200,7 +200,7 @@ impl KeyedFolder {
         self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
-    /// Gives a temporary file its name, with the folders above it.
+    /// Renames a temporary file to its final name, and creates the folders above it.
     fn rename(&self, temp: &Path, key: &str) -> io::Result<()> {
         let path = self.path(key);
         self.make_folder_of(&path)?;
@@ -260,8 +260,8 @@ impl KeyedFolder {
         self.rename(&temp, key).inspect_err(|_first| drop(fs::remove_file(&temp)))
     }
 
-    /// Removes a file, if it exists. Folders above it that are empty are removed too, except the
-    /// root, also where the file was removed before.
+    /// Removes a file, if it exists. Empty folders above it are removed too, except the root, even
+    /// if the file was removed before.
     ///
     /// # Errors
     ///
@@ -293,7 +293,7 @@ impl KeyedFolder {
     ///
     /// When the system refuses to list one.
     pub fn list_empty_folders(&self) -> io::Result<Vec<(PathBuf, SystemTime)>> {
-        // Each with the folder above it; one that holds a file has no time.
+        // Each with its parent folder; one that contains a file has no time.
         let mut folders = vec![(self.root.clone(), 0, None)];
         for at in 0.. {
             let Some((folder, ..)) = folders.get(at).cloned() else { break };
@@ -336,8 +336,9 @@ impl KeyedFolder {
         }
     }
 
-    /// Waits until the names in the folders of `keys`, and those of the folders themselves and of the root, would
-    /// survive a loss of power. Existing folders may be those of a process that died before its sync.
+    /// Waits until the names in the folders of `keys`, and those of the folders themselves and of
+    /// the root, would survive a power failure. Existing folders may come from a process that died
+    /// before its sync.
     ///
     /// # Errors
     ///
@@ -425,7 +426,7 @@ impl PreparedFile {
 impl Drop for PreparedFile {
     fn drop(&mut self) {
         let Some(temp) = self.temp.take() else { return };
-        // A file that stays is garbage that no list returns.
+        // A remaining file is garbage that no list returns.
         let _ = self.folder.disk.remove(&temp);
     }
 }
@@ -439,8 +440,8 @@ fn is_temporary(name: &str) -> bool {
 
 const TEMP: &str = ".tmp-";
 
-/// Returns a name for a file that shall get another one, and that nobody else gives to one. Processes on many machines,
-/// or in many containers, often have the same number: what follows it begins at random.
+/// Returns a unique name for a temporary file. Process ids are not unique across machines or
+/// containers, so a counter with a random start follows.
 fn temporary_name() -> String {
     static FIRST: OnceLock<u64> = OnceLock::new();
     static COUNTER: AtomicU64 = AtomicU64::new(0);

@@ -81,8 +81,9 @@ pub fn list_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// Removes what dead processes left next to `target`, and returns the paths; an old folder that one of them left
-/// without a name gets it back. Files in use stay, and so does everything while another process changes the target.
+/// Removes leftovers of dead processes next to `target`, and returns their paths; an old folder
+/// that was left without its name gets it back. Files in use stay, and so does everything while
+/// another process changes the target.
 ///
 /// # Errors
 ///
@@ -102,8 +103,9 @@ pub fn remove_leftovers(disk: &Disk, target: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(gone.collect())
 }
 
-/// Puts right what dead processes left half done, for the holder of the lock of `target`: an old folder that is without its
-/// name between two renames gets it back, and what was added without a commit is moved out. Then removes their leftovers.
+/// For the holder of the lock of `target`, repairs what dead processes left half done: an old
+/// folder that lost its name between two renames gets it back, and uncommitted additions are moved
+/// out. Then removes leftovers.
 pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> {
     let Some(parent) = target.parent() else { return Ok(()) };
     for leftover in list_leftovers(disk, target)? {
@@ -126,9 +128,10 @@ pub(crate) fn recover_interrupted(disk: &Disk, target: &Path) -> io::Result<()> 
                     disk.rename(&old, target)?;
                 }
                 addition::undo(disk, &leftover.path, target)?;
-                // The last rename of its owner may not be synced yet, and needs the removed data.
+                // The last rename of its owner may not be synced yet, and would need the removed
+                // data.
                 disk.sync_dir(parent)?;
-                // Another user's scratch stays, and is removed by its owner.
+                // Another user's scratch stays until its owner removes it.
                 drop(disk.remove_all(&leftover.path));
             }
         }

@@ -1,7 +1,7 @@
-//! Local files and folders that appear under their names in one step, complete and synced.
+//! Publishes local files and folders atomically: they appear under their names complete and synced.
 //!
-//! Everything that writes to a local disk writes through this crate, so that one set of rules holds, and one recording
-//! disk shows a power-loss test every call.
+//! Everything that writes to a local disk writes through this crate, so that one set of rules
+//! applies, and a recording disk shows every call to a power-failure test.
 //!
 //! ```text
 //! Disk               every call that changes a directory: create, link, rename, exchange, sync, remove
@@ -36,14 +36,16 @@
 //! the parent; remove the old folder. A step that fails before the exchange leaves the old target,
 //! one that fails after it is [`PublishError::Unknown`].
 //!
-//! A folder that is only added to ([`StagingOptions::adds`]) is not exchanged: names that are new get their place one by one,
-//! and the marker file is replaced last, which is the commit. Until then nobody looks for them, and the next one that takes
-//! the lock removes what a process left that died before its commit.
+//! A folder that is only added to ([`StagingOptions::adds`]) is not exchanged: new names are moved
+//! in one by one, and the marker file is replaced last, which is the commit. Until then nothing
+//! refers to them. If a process dies before its commit, the next one that takes the lock removes
+//! what it added.
 //!
-//! Where a file system has no locks (`flock` fails with `ENOSYS`, `ENOLCK` or `EOPNOTSUPP`), an owner file is used
-//! instead; [`TargetLock::is_by_file`] returns that, for a notice.
+//! If a file system has no locks (`flock` fails with `ENOSYS`, `ENOLCK` or `EOPNOTSUPP`), an owner
+//! file is used instead; [`TargetLock::is_by_file`] reports that, for a notice.
 //!
-//! The contents of files and folders are the caller's. A folder is recognised by its marker file.
+//! The caller provides the contents of files and folders. A folder is recognised by its marker
+//! file.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -5,10 +5,10 @@
 //! PATH.owner    only where the file system has no locks: created exclusively, it names its owner
 //! ```
 //!
-//! A stale owner file is replaced by the next process where that is certain: on the same machine,
-//! since its last start, when no process has its number and start time. It changes places with the
-//! new one in one step, so that a process that finds the owner file of another one in its hands can
-//! put it back. Where the file system cannot do that, it stays.
+//! The next process replaces a stale owner file if it is certainly stale: created on the same
+//! machine since its last boot, with no process that has its id and start time. It is exchanged
+//! atomically with the new one, so that a process that has taken the owner file of a live process
+//! by mistake can put it back. If the file system cannot exchange names, the stale file stays.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -37,14 +37,14 @@ impl FileLock {
     ///
     /// # Errors
     ///
-    /// When the file cannot be made or opened.
+    /// When the file cannot be created or opened.
     pub fn try_acquire(disk: &Disk, path: &Path) -> io::Result<Option<Self>> {
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
             let file = options.open(path)?;
             let held = match disk.try_lock(&file) {
-                // A process that found no locks may hold it by an owner file.
+                // A process that found no locks may hold it with an owner file.
                 Ok(()) if has_living_owner(path) => return Ok(None),
                 Ok(()) => Held::System(file),
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -59,7 +59,7 @@ impl FileLock {
                 }
                 Err(TryLockError::Error(error)) => return Err(error),
             };
-            // It may have been removed, and created again, between the two calls.
+            // It may have been removed and created again between the two calls.
             let same = match &held {
                 Held::System(file) => is_same(file, path)?,
                 Held::Owner(_) => true,
@@ -76,7 +76,7 @@ impl FileLock {
         self
     }
 
-    /// Returns whether an owner file is used, because the file system has no locks.
+    /// Returns whether an owner file is used because the file system has no locks.
     #[must_use]
     pub fn is_by_file(&self) -> bool {
         matches!(self.held, Held::Owner(_))
@@ -102,7 +102,7 @@ impl FileLock {
 impl Drop for FileLock {
     fn drop(&mut self) {
         if self.removes {
-            // A file that cannot be removed is unlocked as soon as it is closed.
+            // A file that cannot be removed is unlocked when it is closed.
             drop(fs::remove_file(&self.path));
         }
         match &self.held {
@@ -129,9 +129,9 @@ fn is_unsupported(error: &io::Error) -> bool {
     false
 }
 
-/// Returns whether another process of this machine has a lock of the system on the file: it may have
-/// got one where this process got none, as where a file server runs out of locks. Only the number of
-/// the file is compared, as the device has several on some file systems.
+/// Returns whether another process of this machine has a system lock on the file: it may have got
+/// one although this process did not, for example if a file server ran out of locks. Only the inode
+/// is compared, because the device has several numbers on some file systems.
 fn is_locked_here(file: &File) -> bool {
     #[cfg(unix)]
     {
@@ -154,11 +154,11 @@ fn has_living_owner(path: &Path) -> bool {
     fs::read_to_string(owner_path(path)).is_ok_and(|owner| !is_dead(&owner))
 }
 
-/// Creates the owner file of the lock at `path`; returns `None` where its owner may be alive.
+/// Creates the owner file of the lock at `path`; returns `None` if its owner may be alive.
 fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     let owner = owner_path(path);
     for _ in 0..OWNER_TRIES {
-        // It is written under another name first, so that it is never read empty.
+        // It is first written under another name, so that it is never read while empty.
         let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
         fs::write(&fresh, owner_record())?;
         let made = match fs::hard_link(&fresh, &owner) {
@@ -185,8 +185,8 @@ fn make_owner(disk: &Disk, path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Puts an owner file in the place of one whose process has ended. Returns `false` where a faster
-/// process did, or where names cannot change places.
+/// Replaces the owner file of an ended process. Returns `false` if a faster process did, or if
+/// names cannot be exchanged.
 fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
     let fresh = path.with_file_name(format!(".zvf-owner-{}", unique_id()));
     fs::write(&fresh, owner_record())?;
@@ -205,7 +205,7 @@ fn replace_dead(disk: &Disk, path: &Path, owner: &Path) -> io::Result<bool> {
     replaced
 }
 
-/// Creates the owner file where there are no hard links either.
+/// Creates the owner file without hard links.
 fn write_new(owner: &Path) -> io::Result<bool> {
     use io::Write as _;
     match File::create_new(owner) {
@@ -221,7 +221,8 @@ pub(crate) fn owner_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Returns machine, start of the machine, process namespace, process, and start of the process: one line each.
+/// Returns machine, boot id, process namespace, process id, and start time of the process: one per
+/// line.
 fn owner_record() -> String {
     let [machine, boot, numbering] = machine();
     let process = std::process::id();
@@ -229,12 +230,13 @@ fn owner_record() -> String {
     format!("{machine}\n{boot}\n{numbering}\n{process}\n{start}\n")
 }
 
-/// Returns whether the process in a record has certainly ended. It has not where anything needed to tell is unknown.
+/// Returns whether the process in a record has certainly ended; false if any needed information is
+/// unknown.
 fn is_dead(record: &str) -> bool {
     let lines: Vec<&str> = record.lines().collect();
     let [machine_name, boot, numbering, process, start] = lines.as_slice() else { return false };
     let [own_machine, own_boot, own_numbering] = machine();
-    // Several machines may have one name, so that another start may be that of another machine.
+    // Several machines may have the same name, so another boot may belong to another machine.
     if own_boot.is_empty() || *machine_name != own_machine || *boot != own_boot {
         return false;
     }
@@ -245,7 +247,7 @@ fn is_dead(record: &str) -> bool {
     process_start(process).is_ok_and(|found| found != *start)
 }
 
-/// Returns the name of this machine, its start, and the process namespace; empty where unknown.
+/// Returns the name of this machine, its boot id, and the process namespace; empty if unknown.
 fn machine() -> [String; 3] {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let numbering = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -256,7 +258,7 @@ fn machine() -> [String; 3] {
     ]
 }
 
-/// Returns the start of a process, in the kernel's clock; empty where there is no such process.
+/// Returns the start time of a process by the kernel's clock; empty if there is no such process.
 ///
 /// # Errors
 ///
@@ -289,9 +291,9 @@ pub(crate) fn is_same(_file: &File, _path: &Path) -> io::Result<bool> {
     Err(crate::identity::unidentified_error())
 }
 
-/// `starttime` in `/proc/PID/stat`, counted from the name of the program.
+/// `starttime` in `/proc/PID/stat`, counted from the program name.
 const FIELD_OF_START: usize = 19;
-/// How often an owner file is created again after a stale one was removed.
+/// Number of attempts to create an owner file after a stale one was removed.
 const OWNER_TRIES: usize = 8;
 
 #[cfg(all(test, target_os = "linux"))]

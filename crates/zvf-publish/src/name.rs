@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::PublishError;
 
-/// Returns the path with its directory resolved, and of a symbolic link its destination.
+/// Returns the path with its directory resolved; for a symbolic link, its destination.
 ///
 /// # Errors
 ///
@@ -15,7 +15,7 @@ pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
     match std::fs::canonicalize(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let path = std::path::absolute(target)?;
-            // The folder above may exist, through links, while the target does not.
+            // The parent folder may exist, through links, while the target does not.
             let above = path.parent().map(std::fs::canonicalize);
             Ok(match (above, path.file_name()) {
                 (Some(Ok(above)), Some(name)) => above.join(name),
@@ -26,8 +26,8 @@ pub fn resolve_target(target: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Returns `.NAME.zvf-WORD` next to `target`, where a command keeps its scratch. A name that is too long for that is
-/// shortened and gets a hash of all of it.
+/// Returns `.NAME.zvf-WORD` next to `target`, where a command keeps its scratch. A name that is too
+/// long is shortened, and a hash of the whole name is appended.
 ///
 /// ```
 /// # use std::path::Path;
@@ -60,7 +60,8 @@ fn hidden_stem(name: &OsStr) -> OsString {
     stem
 }
 
-/// Returns the folder above a target and its name, when the name is short enough for those of siblings.
+/// Returns the parent folder of a target and its name, if the name is short enough for sibling
+/// names.
 pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(no_name_error(target));
@@ -72,7 +73,7 @@ pub(crate) fn split_target(target: &Path) -> Result<(&Path, &OsStr), PublishErro
     Ok((parent, name))
 }
 
-/// Returns [`hidden_sibling`], or refuses a target without a name.
+/// Returns [`hidden_sibling`], or an error for a target without a name.
 pub(crate) fn need_sibling(target: &Path, word: &str) -> Result<PathBuf, PublishError> {
     hidden_sibling(target, word).ok_or_else(|| no_name_error(target))
 }
@@ -116,8 +117,8 @@ pub(crate) const TARGET_LOCK: &str = "lock";
 pub(crate) const NEW_FILE: &str = "new";
 /// The word in the names of scratch directories.
 pub(crate) const SCRATCH: &str = "build";
-/// The names in a scratch directory: its lock, the folder under its final names, the old folder where two names cannot be
-/// exchanged in one step, and the list of names that are added to the target.
+/// The names in a scratch directory: its lock, the folder under its final names, the old folder if
+/// two names cannot be exchanged atomically, and the list of names that are added to the target.
 pub(crate) const SCRATCH_LOCK: &str = "lock";
 pub(crate) const SCRATCH_STORE: &str = "store";
 pub(crate) const SCRATCH_OLD: &str = "old";

@@ -1,7 +1,9 @@
-//! Permissions of published files: those of the replaced ones, otherwise the defaults of the process.
+//! Permissions of published files: those of the replaced files, otherwise the defaults of the
+//! process.
 //!
-//! Mode, group and extended attributes, including access lists, are kept; the owner where the system allows it. Files
-//! without a counterpart get the permissions of the old root folder or the marker file.
+//! Mode, group and extended attributes, including access lists, are kept; so is the owner if the
+//! system allows it. Files without a counterpart get the permissions of the old root folder or the
+//! marker file.
 
 use std::fs;
 use std::io;
@@ -51,11 +53,11 @@ pub(crate) fn copy_node(old: &Path, new: &Path) -> io::Result<()> {
     }
     let mut mode = about.mode() & MODE_BITS;
     if new_metadata.gid() != about.gid() && chown(new, None, Some(about.gid())).is_err() {
-        // The group permissions were another group's: they are not granted to this one.
+        // The group permissions were for another group: they are not granted to this one.
         mode &= !(GROUP_BITS | SET_ID_BITS);
     }
     if new_metadata.uid() != about.uid() {
-        // Only root can; otherwise the owner's permissions are ours.
+        // Only root can do this; otherwise this process's user is the owner.
         drop(chown(new, Some(about.uid()), None));
     }
     copy_attributes(old, new);

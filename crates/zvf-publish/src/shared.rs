@@ -9,10 +9,10 @@
 //!     old/...            the old folder, where names cannot be exchanged in one step
 //! ```
 //!
-//! There are no locks. A file is written under a temporary name and then renamed over its final one: repeating the same
-//! work, concurrently or later, writes the same bytes to the same place. Those names are random: processes on many
-//! machines, or in many containers, often have the same number. A second publication detects the result of the first,
-//! whenever that was killed.
+//! There are no locks. A file is written under a temporary name and then renamed over its final
+//! one: repeating the same work, concurrently or later, writes the same bytes to the same place.
+//! Those names are random, because process ids are not unique across machines or containers. A
+//! second publication detects the result of the first, at whatever point that was killed.
 //!
 //! Publishing holds the lock of the target. The folder must be on the file system of the target.
 //!
@@ -49,13 +49,13 @@ pub struct SharedStagingDir {
 }
 
 impl SharedStagingDir {
-    /// Joins building `target` in the folder `work`. Unless it is published already, `check` is
-    /// called with the target, which must not change from then on until it is replaced.
+    /// Joins the build of `target` in the folder `work`. Unless it is already published, `check` is
+    /// called with the target, which must then not change until it is replaced.
     ///
     /// # Errors
     ///
-    /// The error of `check`; [`PublishError::OtherDevice`] when `work` is on another file system than the target;
-    /// [`PublishError::NameTooLong`]; otherwise when a place cannot be written.
+    /// The error of `check`; [`PublishError::OtherDevice`] when `work` is on another file system
+    /// than the target; [`PublishError::NameTooLong`]; otherwise when a folder cannot be written.
     pub fn join<E: From<PublishError>>(
         target: &Path,
         work: &Path,
@@ -125,7 +125,7 @@ impl SharedStagingDir {
         fs::exists(self.work.join(SCRATCH_STORE).join(path))
     }
 
-    /// Waits until what this process wrote would survive a loss of power.
+    /// Waits until everything that this process wrote would survive a power failure.
     ///
     /// # Errors
     ///
@@ -137,8 +137,8 @@ impl SharedStagingDir {
         Ok(self.disk.sync_all(&self.held, &self.work.join(SCRATCH_STORE))?)
     }
 
-    /// Writes the marker file, and makes the folder visible under its name, complete and synced. A run that was
-    /// interrupted later than that is completed.
+    /// Writes the marker file, and makes the folder visible under its name, complete and synced. An
+    /// interrupted publication is completed.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl SharedStagingDir {
         if self.options.sync {
             self.disk.sync_all(&self.held, &self.work)?;
         }
-        // As late as possible: an edit of the target may have begun a journal since.
+        // As late as possible: an edit of the target may have started a journal since.
         check_unchanged(self.identity, read_replaced(&self.target, marker)?)?;
         self.options.gate.enter()?;
         let exchanged = exchange(&self.disk, &store, &self.target, &old, self.identity);
@@ -195,18 +195,19 @@ impl SharedStagingDir {
         Ok(target.join(marker).exists() && identify(target, marker)? == recorded)
     }
 
-    /// Returns whether the folder was finished in `work` and is neither there any more nor at `target`: it was
-    /// published, and then removed or replaced. A folder of its name in `work` is another one.
+    /// Returns whether the folder was finished in `work` and is now neither there nor at `target`:
+    /// it was published, and then removed or replaced. A folder with its name in `work` is a
+    /// different one.
     ///
     /// # Errors
     ///
     /// When it cannot be read.
     pub fn is_gone(target: &Path, work: &Path, marker: &str) -> io::Result<bool> {
         let Ok(recorded) = fs::read_to_string(work.join(ID)) else { return Ok(false) };
-        // Names are exchanged only once that file is synced: a truncated one is from before.
+        // Names are exchanged only after that file was synced: a truncated one is from before.
         let Some(number) = directory_of(&recorded) else { return Ok(false) };
         let store = work.join(SCRATCH_STORE);
-        // The same loss of power may have affected the marker.
+        // The same power failure may have affected the marker.
         let is_kept = store.is_dir() && directory_number(&store)? == number;
         Ok(!is_kept && !Self::is_made_in(target, work, marker)?)
     }
@@ -217,7 +218,7 @@ fn check_device(work: &Path, target: &Path) -> Result<(), PublishError> {
     let above = target.ancestors().skip(1).find(|above| above.exists());
     match above {
         Some(above) if !is_same_device(&work.join(SCRATCH_STORE), above)? => {
-            // Nothing was written yet.
+            // Nothing has been written yet.
             drop(fs::remove_dir(work.join(SCRATCH_STORE)));
             drop(fs::remove_dir(work));
             Err(PublishError::OtherDevice)
@@ -262,8 +263,8 @@ fn clear_names(below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the identity of a folder, whatever its name and the machine that asks: the inode of its directory, which may
-/// be reused after removal, and the contents of its marker.
+/// Returns the identity of a folder, independent of its name and of the machine: the inode of its
+/// directory, which may be reused after removal, and the contents of its marker.
 fn identify(path: &Path, marker: &str) -> io::Result<String> {
     let mut sum = DefaultHasher::new(); // the same in every process
     fs::read(path.join(marker))?.hash(&mut sum);
@@ -282,7 +283,7 @@ fn directory_number(path: &Path) -> io::Result<u64> {
     Ok(fs::metadata(path)?.ino())
 }
 
-/// Returns 0: on other systems directories have no inode, and names are not exchanged in one step.
+/// Returns 0: on other systems directories have no inode, and names are not exchanged atomically.
 #[cfg(not(unix))]
 fn directory_number(_path: &Path) -> io::Result<u64> {
     Ok(0)

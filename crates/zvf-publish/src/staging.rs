@@ -8,13 +8,14 @@
 //!     old/...                        the old folder, where two names cannot be exchanged in one step
 //! ```
 //!
-//! Publishing syncs everything, renames `store` to NAME and syncs PARENT. Until then nothing is visible, and afterwards
-//! all of it; a replacement exchanges the two names instead. Where `old` exists and NAME does not, a process died
-//! between two renames: the next one that takes the target's lock renames the old folder back.
+//! Publishing syncs everything, renames `store` to NAME and syncs PARENT. Before that nothing is
+//! visible, and afterwards everything; a replacement exchanges the two names instead. If `old`
+//! exists and NAME does not, a process died between two renames: the next process that takes the
+//! target's lock renames the old folder back.
 //!
-//! A folder that is only added to stays where it is (`addition`).
+//! A folder that is only added to stays where it is (see `addition`).
 //!
-//! The contents of the folder are the caller's; single calls are in [`Disk`].
+//! The caller provides the contents of the folder; single calls are in [`Disk`].
 
 use std::fs::{self, File};
 use std::io;
@@ -43,21 +44,21 @@ pub struct StagingOptions {
     pub marker: &'static str,
     /// Whether an existing folder is replaced.
     pub replace: bool,
-    /// Whether an existing file is replaced as well.
+    /// Whether an existing file is also replaced.
     pub replace_file: bool,
-    /// Whether what is written is added to the existing folder, of which the rest stays in its place: the marker file is
-    /// replaced last. Together with `replace`.
+    /// Whether the new files are added to the existing folder, whose other files stay in place: the
+    /// marker file is replaced last. Requires `replace`.
     pub adds: bool,
-    /// Whether publishing waits until everything would survive a loss of power.
+    /// Whether publishing waits until everything would survive a power failure.
     pub sync: bool,
-    /// Passed right before anything becomes visible.
+    /// Entered right before anything becomes visible.
     pub gate: CommitGate,
     /// Returns files in such a folder that do not belong to it. They are not removed with it but carried over.
     pub find_foreign: fn(&Path) -> io::Result<Vec<PathBuf>>,
 }
 
 impl StagingOptions {
-    /// Returns the options for a new folder with `marker`, synced, that replaces nothing.
+    /// Returns the options for a new folder with `marker`, synced, without replacing.
     #[must_use]
     pub fn new(marker: &'static str) -> Self {
         Self {
@@ -71,7 +72,7 @@ impl StagingOptions {
         }
     }
 
-    /// Refuses a name that is taken, unless its owner may be replaced.
+    /// Refuses a name that is taken, unless the existing folder may be replaced.
     ///
     /// # Errors
     ///
@@ -134,11 +135,11 @@ pub struct StagingDir {
 }
 
 impl StagingDir {
-    /// Creates scratch next to the target of `lock`.
+    /// Creates a scratch folder next to the target of `lock`.
     ///
     /// # Errors
     ///
-    /// As [`StagingOptions::check_target`]; otherwise when the place cannot be written.
+    /// As [`StagingOptions::check_target`]; otherwise when the folder cannot be written.
     pub fn begin(lock: TargetLock, options: StagingOptions) -> Result<Self, PublishError> {
         options.check_target(lock.target())?;
         let identity = read_replaced(lock.target(), options.marker)?;
@@ -167,7 +168,7 @@ impl StagingDir {
         self.identity.as_ref()
     }
 
-    /// Returns whether it is added to an existing folder, of which the rest stays in its place.
+    /// Returns whether it is added to an existing folder, whose other files stay in place.
     #[must_use]
     pub const fn is_addition(&self) -> bool {
         self.options.adds && self.identity.is_some()
@@ -261,9 +262,10 @@ impl StagingDir {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Changed`] when the target changed since the beginning; [`PublishError::Cancelled`] when a stop
-    /// was requested; [`PublishError::Unknown`] when it is visible and may not survive a loss of power; otherwise when
-    /// the system refuses. Except for `Unknown`, the target is unchanged.
+    /// [`PublishError::Changed`] when the target changed since the beginning;
+    /// [`PublishError::Cancelled`] when a stop was requested; [`PublishError::Unknown`] when it is
+    /// visible but may not survive a power failure; otherwise when the system refuses. Except for
+    /// `Unknown`, the target is unchanged.
     pub fn publish(&self) -> Result<(), PublishError> {
         let (target, disk) = (self.lock.target(), self.disk());
         check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
@@ -277,7 +279,7 @@ impl StagingDir {
         }
         if self.options.sync {
             disk.sync_all(&self.held, &self.store)?;
-            // That may take long. Programs that edit a store without its lock may have committed
+            // Syncing may take long. Programs that edit a store without its lock may have committed
             // meanwhile.
             check_unchanged(self.identity, read_replaced(target, self.options.marker)?)?;
         }
@@ -299,12 +301,12 @@ impl StagingDir {
             let carried = carry_over(disk, (&old, target), self.options.marker, &foreign);
             carried.map_err(|error| PublishError::Unknown(io::Error::other(error)))?;
         }
-        // It is published; the rest is scratch that the next process removes.
+        // The folder is published; the rest is scratch that the next process removes.
         drop(disk.remove_all(&self.scratch));
         Ok(())
     }
 
-    /// Adds what was written to the target, and replaces the marker file of that.
+    /// Adds the new files to the target, and replaces its marker file.
     fn publish_added(&self) -> Result<(), PublishError> {
         let (target, disk, marker) = (self.lock.target(), self.disk(), self.options.marker);
         permissions::copy_tree(target, &self.store, marker)?;
@@ -322,7 +324,8 @@ impl StagingDir {
             Ok(()) | Err(PublishError::Unknown(_)) => self.done.store(true, Ordering::SeqCst),
             Err(_) => {
                 if addition::undo(disk, &self.scratch, target).is_err() {
-                    // The scratch stays with its list: the next one that takes the lock tries again.
+                    // The scratch folder stays with its list: the next process that takes the lock
+                    // tries again.
                     self.done.store(true, Ordering::SeqCst);
                 }
                 self.options.gate.leave();
@@ -332,7 +335,7 @@ impl StagingDir {
         if self.options.sync {
             disk.sync_dir(target).map_err(PublishError::Unknown)?;
         }
-        // It is published; the rest is scratch that the next process removes.
+        // The folder is published; the rest is scratch that the next process removes.
         drop(disk.remove_all(&self.scratch));
         Ok(())
     }
@@ -393,9 +396,9 @@ pub(crate) fn check_unchanged(
     Err(PublishError::Changed { found: found.to_owned() })
 }
 
-/// Renames `new` to the target. Returns the present path of the replaced target.
+/// Renames `new` to the target. Returns the current path of the replaced target.
 ///
-/// The replaced target is compared with `identity`: another one gets its name back.
+/// The replaced target is compared with `identity`: a different one gets its name back.
 pub(crate) fn exchange(
     disk: &Disk,
     new: &Path,
@@ -433,7 +436,7 @@ pub(crate) fn exchange(
 }
 
 /// A folder for temporary files next to a target, removed on drop. It is locked while its owner
-/// lives: what a killed process left is a leftover of the target.
+/// lives: the folder of a killed process is a leftover of the target.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -472,7 +475,7 @@ impl ScratchDir {
 
 impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // What stays is a leftover.
+        // If this fails, it is a leftover.
         drop(fs::remove_dir_all(&self.path));
     }
 }
@@ -492,7 +495,8 @@ pub(crate) fn make_scratch(
             .and_then(|()| FileLock::try_acquire(disk, &scratch.join(SCRATCH_LOCK)));
         match locked {
             Ok(Some(lock)) => return Ok((scratch, lock)),
-            // Another process may take a directory without a lock for a dead one's, and remove it first.
+            // Another process may mistake a directory without a lock for a leftover, and remove it
+            // first.
             Ok(None) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -525,7 +529,7 @@ pub(crate) fn open_dir(path: &Path) -> io::Result<File> {
     File::open(path.with_file_name(SCRATCH_LOCK))
 }
 
-/// How often removing scratch is repeated while files still appear in it.
+/// Number of attempts to remove scratch while files still appear in it.
 const REMOVE_TRIES: usize = 20;
 
 #[cfg(test)]

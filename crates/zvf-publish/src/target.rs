@@ -1,4 +1,4 @@
-//! One lock for each target, shared by everything that changes it.
+//! One lock per target, shared by everything that changes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,8 +41,9 @@ impl TargetLock {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Busy`] while another process holds it; [`PublishError::NameTooLong`] when the name is too long
-    /// for those of siblings; otherwise when the directory above cannot be created, listed or written.
+    /// [`PublishError::Busy`] while another process holds it; [`PublishError::NameTooLong`] when
+    /// the name is too long for sibling names; otherwise when the directory above cannot be
+    /// created, listed or written.
     pub fn acquire(disk: &Disk, target: &Path) -> Result<Self, PublishError> {
         let target = resolve_target(target)?;
         let (parent, _) = split_target(&target)?;
@@ -53,7 +54,7 @@ impl TargetLock {
             if acquired.is_some() {
                 break;
             }
-            // A process that only checks whether a lock is held holds it for a moment.
+            // A process that only checks whether a lock is held takes it for a moment.
             std::thread::sleep(LOOK);
             acquired = FileLock::try_acquire(disk, &path)?;
         }
@@ -106,13 +107,13 @@ impl Drop for Held {
         if self.target.exists() {
             return;
         }
-        // Nothing was published: the directories created for it are removed too.
+        // Nothing was published, so the directories that were created for it are removed too.
         for made in self.made.iter().rev() {
             drop(std::fs::remove_dir(made)); // refused when another process uses it by now
         }
     }
 }
 
-/// How often, and at which interval, a held lock is tried again.
+/// Number of attempts to take a held lock, and the interval between them.
 const LOOKS: u32 = 5;
 const LOOK: Duration = Duration::from_millis(10);

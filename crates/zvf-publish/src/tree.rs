@@ -29,7 +29,7 @@ pub(crate) fn link_tree(
             if leave(&path) {
                 continue;
             }
-            // Only a symbolic link has to be followed.
+            // Only a symbolic link must be followed.
             let kind = entry.file_type().map_err(&at)?;
             if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
                 folders.push(path);
@@ -46,7 +46,8 @@ pub(crate) fn link_tree(
 
 /// Links `foreign`, files in `old` that do not belong to it, to names in `new`, unless these are taken.
 ///
-/// Files in a folder that had a `marker` and that `new` does not have are refused: nobody would look for them there.
+/// Foreign files in a folder that had a `marker` and that `new` does not have are refused, because
+/// nobody would look for them there.
 pub(crate) fn carry_over(
     disk: &Disk,
     (old, new): (&Path, &Path),

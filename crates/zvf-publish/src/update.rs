@@ -1,12 +1,12 @@
-//! Several files of an existing folder, replaced one after the other, each in one step.
+//! Replaces several files of an existing folder one after the other, each atomically.
 //!
 //! ```text
 //! PARENT/NAME/...               the folder
 //! PARENT/.NAME.zvf-build-ID/    the new files, numbered, until all of them are written and synced
 //! ```
 //!
-//! So the folder never contains a partly written file. An interruption leaves complete files, old or new, replaced in
-//! the order in which they were put.
+//! So the folder never contains a partly written file. After an interruption all files are
+//! complete, old or new, replaced in the order of the `put` calls.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -90,13 +90,13 @@ impl FolderUpdate {
         Ok(())
     }
 
-    /// Replaces the files, in the order in which they were put, after all of them and the backups were synced; calls
-    /// `check` right before each.
+    /// Replaces the files, in the order of the `put` calls, after syncing all of them and the
+    /// backups; calls `check` right before each.
     ///
     /// # Errors
     ///
-    /// The error of `check`; [`PublishError::Cancelled`] when a stop was requested; otherwise when a file cannot be
-    /// replaced. The files before it are then replaced.
+    /// The error of `check`; [`PublishError::Cancelled`] when a stop was requested; otherwise when
+    /// a file cannot be replaced. Earlier files are then already replaced.
     pub fn apply<E: From<PublishError>>(
         mut self,
         gate: &CommitGate,
@@ -105,7 +105,7 @@ impl FolderUpdate {
         let disk = self.lock.disk().clone();
         if self.sync {
             disk.sync_all(&self.held, &self.scratch).map_err(PublishError::from)?;
-            // New directories, including those of backups, are named in the folder above.
+            // The names of new directories, including those of backups, are in the parent folder.
             disk.sync_dir(self.lock.parent()).map_err(PublishError::from)?;
         }
         gate.enter()?;

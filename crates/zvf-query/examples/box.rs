@@ -1,5 +1,5 @@
 //! Opens a store of points with attributes and reads a box of it: the work that `cargo xtask walk`
-//! looks at.
+//! measures.
 
 use zvf_model::Bounds;
 use zvf_query::{Query, Reader};

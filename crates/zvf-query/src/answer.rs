@@ -12,23 +12,23 @@ use zvf_store::Notice;
 use crate::mode::Mode;
 use crate::predicate::Scope;
 
-/// The answer to a question.
+/// The answer to a query.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Answer {
     /// The geometry.
     pub batch: Batch,
-    /// The level it is of.
+    /// The level of the geometry.
     pub level: LevelId,
     /// Whether nothing is missing, the limit did not truncate the answer, and every link could be found.
     pub complete: bool,
     /// Whether the limit truncated the answer.
     pub truncated: bool,
-    /// Cells that are listed and not there, by level, array and chunk.
+    /// Listed cells that do not exist, by level, array and chunk.
     pub missing: Vec<Missing>,
     /// Objects of the query that do not exist.
     pub unknown_objects: Vec<ObjectId>,
-    /// Notices that are no errors.
+    /// Notices, which are not errors.
     pub notices: Vec<Notice>,
     /// Statistics of the query.
     pub figures: QueryStats,
@@ -38,13 +38,13 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// The level it is of.
+    /// The level.
     pub level: LevelId,
     /// The kind of geometry.
     pub kind: Kind,
     /// Vertices.
     pub vertices: u64,
-    /// Objects, or runs of objects; 0 where the answer is not made of them.
+    /// Objects, or runs of objects; 0 if the answer is not divided into objects.
     pub parts: u64,
     /// Edges or faces; `None` for a kind that has none.
     pub elements: Option<u64>,
@@ -64,7 +64,7 @@ pub struct Counts {
 pub struct Statistics {
     /// The level.
     pub level: LevelId,
-    /// Vertices: the rows that fragments name.
+    /// Vertices: the rows in fragments.
     pub vertices: u64,
     /// The coordinates, axis by axis.
     pub axes: Vec<Summary>,
@@ -80,9 +80,9 @@ pub struct AttributeStatistics {
     pub scope: Scope,
     /// Its name.
     pub name: String,
-    /// The type of a value as stored; of the codes, where it has categories.
+    /// The type of a stored value; of the codes, if it has categories.
     pub dtype: Dtype,
-    /// One summary for each value that a row has.
+    /// One summary for each component of a row.
     pub components: Vec<Summary>,
 }
 
@@ -92,7 +92,7 @@ impl AttributeStatistics {
         Self { scope, name: name.to_owned(), dtype, components }
     }
 
-    /// Returns one summary of all values, whatever their place in a row.
+    /// Returns one summary of all values, whatever their component.
     #[must_use]
     pub fn total(&self) -> Summary {
         let mut total = Summary::default();
@@ -105,17 +105,17 @@ impl AttributeStatistics {
     }
 }
 
-/// A summary of values. A value that is absent or NaN counts for nothing else.
+/// A summary of values. Absent values and NaN do not count for anything else.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Values that are there and not NaN.
+    /// Number of values that are present and not NaN.
     pub count: u64,
-    /// Values that are absent.
+    /// Number of absent values.
     pub nulls: u64,
-    /// Values that are NaN.
+    /// Number of NaN values.
     pub nans: u64,
-    /// The least value; `None` where there is none.
+    /// The smallest value; `None` without values.
     pub min: Option<Value>,
     /// The greatest value.
     pub max: Option<Value>,
@@ -124,14 +124,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the mean; `None` of text, and where there is no value. True counts as 1.
+    /// Returns the mean; `None` for text, and without values. True counts as 1.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0 && !self.is_text).then_some(self.mean)
     }
 }
 
-/// A cell that is listed and not there.
+/// A listed cell that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
     /// The array, as a path below the root of the store.
@@ -148,9 +148,9 @@ pub struct QueryStats {
     pub cells: u64,
     /// Number of rows that were tested.
     pub rows: u64,
-    /// Requests sent, or files opened, on this handle meanwhile.
+    /// Requests sent, or files opened, on this handle during the query.
     pub requests: u64,
-    /// Bytes read on this handle meanwhile.
+    /// Bytes read on this handle during the query.
     pub bytes: u64,
     /// The duration of the query.
     pub elapsed: Duration,
@@ -158,7 +158,8 @@ pub struct QueryStats {
 
 /// The plan of a query: an estimate of what it reads.
 ///
-/// Made from documents, presence lists and indexes, before any vertex is read. Print it for a person.
+/// It is computed from documents, presence lists and indexes, before any vertex is read. Its text
+/// form is for people.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
@@ -168,24 +169,24 @@ pub struct Plan {
     pub kind: Kind,
     /// The mode, if the query has a region.
     pub mode: Option<Mode>,
-    /// Chunks that the level has.
+    /// Number of chunks of the level.
     pub chunks: u64,
-    /// Chunks that can matter.
+    /// Number of chunks that can contribute.
     pub cells: u64,
     /// Rows of these chunks.
     pub rows_before: u64,
     /// Rows after pruning by bins.
     pub rows: u64,
-    /// Objects that the query selects or that can matter, if known.
+    /// Objects that the query selects or that can contribute, if known.
     pub objects: Option<u64>,
-    /// Requests, at most: cells of each array that is read.
+    /// Upper bound of the requests: cells of each array that is read.
     pub requests: u64,
-    /// Bytes of positions and columns, decoded, at most.
+    /// Upper bound of the decoded bytes of positions and columns.
     pub bytes: u64,
 }
 
 impl Plan {
-    /// Adds what another level costs that the first one builds on.
+    /// Adds the cost of another level that the first one builds on.
     pub(crate) fn add(&mut self, other: &Self) {
         for (total, added) in [
             (&mut self.chunks, other.chunks),

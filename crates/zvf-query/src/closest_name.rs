@@ -1,6 +1,6 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// Returns the one of `names` that takes the fewest changes of a letter to become `name`, when few enough.
+/// Returns the one of `names` with the smallest edit distance to `name`, if that is small enough.
 pub(crate) fn find_closest_name<'a>(
     name: &str,
     names: impl Iterator<Item = &'a str>,
@@ -11,7 +11,7 @@ pub(crate) fn find_closest_name<'a>(
     (changes <= budget.max(1)).then_some(nearest)
 }
 
-/// Counts the letters to add, remove or replace; upper and lower case are the same letter.
+/// Returns the edit distance, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Questions as data that can be stored and sent, with the feature `serde`.
+//! Queries as serializable data, with the feature `serde`.
 //!
 //! ```text
 //! level           {"number": 1}  {"max_vertices": n}  {"max_bytes": n}  {"error": x}
@@ -21,9 +21,10 @@
 //! allow_missing, with_owners, with_places, vertices_only, increment_only, uncached       true
 //! ```
 //!
-//! What is left out is as in [`Query::all`]. Numbers that are not finite are the texts `inf`, `-inf` and `nan`, because
-//! JSON has no others. The form is for formats that name their fields, as JSON does. What the constructors of a region, a
-//! condition or a chunk key refuse is refused here in the same words, and so are fields that do not exist.
+//! Omitted fields are as in [`Query::all`]. Numbers that are not finite are the texts `inf`, `-inf`
+//! and `nan`, because JSON has no others. The form suits formats with named fields, such as JSON.
+//! Everything that the constructors of a region, a condition or a chunk key refuse is refused here
+//! with the same message, and so are unknown fields.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zvf_model::{Bounds, LevelId, ObjectId, Value};
@@ -31,7 +32,7 @@ use zvf_model::{Bounds, LevelId, ObjectId, Value};
 use crate::predicate::{BadPredicate, ColumnRef, Comparison, Predicate};
 use crate::region::{BadRegion, Form, HalfSpace, Region};
 
-/// Values that are written as their text.
+/// Values that are serialized as their text.
 pub(crate) mod text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -161,7 +162,7 @@ impl TryFrom<Form> for Region {
     }
 }
 
-/// The form of a [`Predicate`]: its text, when reading that gives the same condition, or a tree.
+/// The form of a [`Predicate`]: its text, if parsing that gives the same condition, or a tree.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a condition as a text or as a tree")]
 pub(crate) enum ConditionData {

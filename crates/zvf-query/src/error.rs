@@ -12,11 +12,11 @@ use crate::closest_name::find_closest_name;
 use crate::mode::Mode;
 use crate::region::BadRegion;
 
-/// Why a question makes no sense.
+/// Why a query is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadQuery {
-    /// A region of another number of axes than the store has.
+    /// The region and the store have different numbers of axes.
     #[error("the region has {found} axes, the store has {expected}")]
     Axes {
         /// Axes of the region.
@@ -27,22 +27,22 @@ pub enum BadQuery {
     /// A mode without a region.
     #[error("{0} says how geometry lies to a region: give a region")]
     ModeWithoutRegion(Mode),
-    /// A kind that the store does not hold.
+    /// A kind that the store does not contain.
     #[error("the store holds no {0}")]
     NoSuchKind(Kind),
     /// No level at all, or none that the rule allows.
     #[error("the store lists no level")]
     NoLevel,
-    /// Objects or groups asked of a level that has no object index.
+    /// A query for objects or groups of a level without an object index.
     #[error("the level has no object index: it cannot be asked for objects or groups")]
     NoObjects,
-    /// Groups asked of a level that has none, or not that one.
+    /// A query for groups of a level without groups, or without this one.
     #[error("there is no group {0}")]
     NoSuchGroup(u64),
-    /// An object id that is not there, where the caller wants that to be an error.
+    /// An object id that does not exist, if the caller treats that as an error.
     #[error("there is no object {0}")]
     NoSuchObject(ObjectId),
-    /// A row that the level does not have.
+    /// A row that does not exist.
     #[error("there is no row {row} in chunk {chunk}")]
     NoSuchRow {
         /// The chunk.
@@ -50,37 +50,37 @@ pub enum BadQuery {
         /// The row.
         row: u64,
     },
-    /// An attribute that is not there.
+    /// An attribute that does not exist.
     #[error("there is no {scope} attribute {name:?}: there is {available}")]
     NoSuchColumn {
         /// The scope of the column.
         scope: &'static str,
         /// Its name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         available: String,
     },
-    /// An index past the values of a row.
+    /// An index past the components of a row.
     #[error("{name} has {width} values a row: there is no value {index}")]
     NoSuchValue {
         /// The column.
         name: String,
-        /// Values a row.
+        /// Components per row.
         width: u32,
-        /// The requested value.
+        /// The requested component.
         index: u32,
     },
-    /// A comparison with a value of another type than the column has.
+    /// A comparison with a value of another type than the column.
     #[error("{name} holds {holds}: it cannot be compared with {with}")]
     Incomparable {
         /// The column.
         name: String,
-        /// What the column holds.
+        /// The type of the column.
         holds: &'static str,
-        /// What it was compared with.
+        /// The type of the value.
         with: &'static str,
     },
-    /// A column without values for some rows of the answer, whose type has no null value.
+    /// A column without values for some rows of the answer, if its type has no null value.
     #[error(
         "some {items} have no value of {name}, and its type has nothing that says so: ask only for those \
          that have one, as in \"{name} is not null\""
@@ -101,10 +101,10 @@ pub enum BadQuery {
         /// Why it cannot be used.
         why: &'static str,
     },
-    /// Something the region cannot do.
+    /// An operation that the region does not support.
     #[error(transparent)]
     Region(#[from] BadRegion),
-    /// Something that this kind of geometry cannot do.
+    /// An operation that this kind of geometry does not support.
     #[error("{what} cannot be asked of a {kind}: {why}")]
     Kind {
         /// The request.
@@ -117,7 +117,7 @@ pub enum BadQuery {
 }
 
 impl From<BadQuery> for Error {
-    /// Adds the name that was probably meant, where one is unknown.
+    /// Adds the name that was probably meant, for an unknown one.
     fn from(error: BadQuery) -> Self {
         let near = if let BadQuery::NoSuchColumn { name, available, .. } = &error {
             find_closest_name(name, available.split(", "))

@@ -1,4 +1,4 @@
-//! An open level of a handle: what questions find out about it once, and its columns by name.
+//! An open level of a handle: cached facts for queries, and its columns by name.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use zvf_store::Listing;
 
 use crate::error::BadQuery;
 
-/// One level of a handle. Its columns stay open with the level and the store.
+/// An open level of a handle. Its columns stay open with it.
 #[derive(Debug)]
 pub(crate) struct LevelCache {
     pub(crate) level: LevelReader,
-    /// Whether the level has objects; determined only for levels with bins, where it decides on pruning by bins.
+    /// Whether the level has objects; determined only for levels with bins, to decide on pruning by
+    /// bins.
     pub(crate) has_objects: bool,
     names: OnceCell<Arc<[String]>>,
-    /// Chunks with fragments and without vertices.
+    /// Chunks that have fragments but no vertices.
     stray: OnceCell<Vec<ChunkFragments>>,
 }
 
@@ -31,13 +32,13 @@ impl LevelCache {
         Ok(Self { level, has_objects, names: OnceCell::new(), stray: OnceCell::new() })
     }
 
-    /// Returns the chunks with fragments and without vertices; searches them once.
+    /// Returns the chunks that have fragments but no vertices; searches them once.
     pub(crate) async fn stray_fragments(&self) -> Result<&[ChunkFragments]> {
         let found = self.stray.get_or_try_init(|| self.level.fragments_without_vertices());
         Ok(found.await?)
     }
 
-    /// Returns the kind that the level is read as: points, where the store names none.
+    /// Returns the kind as which the level is read: points if the store names none.
     pub(crate) fn kind(&self, asked: Option<Kind>) -> Result<Kind, BadQuery> {
         let first = self.level.kinds().first().copied().unwrap_or(Kind::PointCloud);
         match asked {
@@ -66,7 +67,7 @@ impl LevelCache {
         }
     }
 
-    /// Returns the same; an error where it is not there.
+    /// Like [`vertex_attribute`](Self::vertex_attribute), with an error if it does not exist.
     pub(crate) async fn required_vertex_attribute(
         &self,
         name: &str,
@@ -125,7 +126,7 @@ impl LevelCache {
     }
 }
 
-/// Returns what was found, or the error that names what there is.
+/// Returns what was found, or the error that lists the existing names.
 async fn required<T>(
     found: Option<T>,
     scope: &'static str,

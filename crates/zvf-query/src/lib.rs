@@ -1,4 +1,5 @@
-//! Questions to a store: a query is data, planning and answering are pure, and one await lies between.
+//! Queries on a store: a query is data, planning and answering are pure, and one await is between
+//! them.
 //!
 //! ```text
 //! Query   ->  Plan      which cells, before any of them is read
@@ -6,8 +7,8 @@
 //!         ->  stream    batch by batch, in bounded memory; dropping it cancels
 //! ```
 //!
-//! A [`Reader`] is a warm handle: what describes the store stays with it. It never writes, and it
-//! does not know which backend or which layout serves it.
+//! A [`Reader`] is a warm handle: it caches the description of the store. It never writes, and it
+//! does not know the backend or the layout.
 //!
 //! ```text
 //! query, mode, region, predicate, data   the question

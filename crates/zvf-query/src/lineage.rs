@@ -1,10 +1,11 @@
-//! From vertices of a level to those of coarser levels that stand for them, and to those of finer levels that
-//! they stand for.
+//! From vertices of a level to the vertices of coarser levels that represent them, or of finer
+//! levels that they represent.
 //!
-//! Links to other levels are followed in whichever direction they are stored; where none lead all the way,
-//! from level to level. Those of a few chunks are read, never all.
+//! Links to other levels are followed in whichever direction they are stored. If no links lead
+//! directly to the target, they are followed level by level. Only the links of a few chunks are
+//! read.
 //!
-//! Not here: how such links are made (`zvf-pyramid`).
+//! Not here: creating such links (`zvf-pyramid`).
 
 use async_recursion::async_recursion as boxed;
 use std::collections::{HashMap, HashSet};
@@ -19,8 +20,9 @@ use crate::error::BadQuery;
 use crate::select::pieces::missing_row_error;
 
 impl Reader {
-    /// Returns for each of `rows` of level `from` the rows of level `to` that stand for it, or that it stands for
-    /// where that one is finer; by chunk and row. `None` when the store does not say.
+    /// Returns for each of `rows` of level `from` the rows of level `to` that represent it, or that
+    /// it represents if that level is finer, by chunk and row. `None` if the store has no such
+    /// links.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -69,12 +71,13 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Returns where the vertices of an object are stored, in the order of the object: among those of its kind.
+    /// Returns the locations of the vertices of an object, in the order of the object, among those
+    /// of its kind.
     ///
     /// # Errors
     ///
-    /// When the level has no objects or none of this id, its fragments cannot be read or name rows that are
-    /// not there, or the object has more than 10^8 rows.
+    /// When the level has no objects or no such id, its fragments cannot be read or refer to
+    /// missing rows, or the object has more than 10^8 rows.
     #[boxed]
     pub async fn object_rows(&self, level: LevelId, id: ObjectId) -> Result<Vec<VertexRow>> {
         let kind = self.find_kind(level, id).await?;
@@ -91,7 +94,7 @@ impl Reader {
         for run in followed.objects.iter().flat_map(|object| &object.runs) {
             let fragments = &followed.chunks[run.chunk];
             let (chunk, view) = (*fragments.chunk(), fragments.view());
-            // Objects were followed to fragments that their chunks have.
+            // The fragments of followed objects exist.
             let fragment = view.get(run.fragment).ok_or_else(missing_row_error)?;
             let fragment_rows = fragment.rows_within(view.extent())?;
             let found = to_u64(rows.len()).saturating_add(fragment.len()); // compared with the cap
@@ -103,7 +106,7 @@ impl Reader {
         Ok(rows)
     }
 
-    /// Refuses rows that level `from` does not have.
+    /// Refuses rows that do not exist in level `from`.
     async fn check_rows(
         &self,
         kind: Option<Kind>,
@@ -139,7 +142,7 @@ impl Reader {
         }
     }
 
-    /// Returns the links that lead all the way.
+    /// Returns the links that lead directly to the target.
     async fn follow_links(
         &self,
         kind: Option<Kind>,
@@ -158,7 +161,7 @@ impl Reader {
         Ok(Some(links))
     }
 
-    /// Returns the links from level to level, joined.
+    /// Returns the links from level to level, composed.
     async fn follow_levels(
         &self,
         kind: Option<Kind>,
@@ -192,9 +195,9 @@ impl Reader {
     }
 }
 
-/// Rows of one object that are listed.
+/// Maximum number of listed rows of one object.
 const MAX_OBJECT_ROWS: u64 = 100_000_000;
-/// Levels that links can lead over, by the type of their distance.
+/// Maximum distance of levels, by its type.
 const MAX_LEVEL_DISTANCE: u64 = 1 << 31;
 
 fn order(a: &VertexRow, b: &VertexRow) -> std::cmp::Ordering {

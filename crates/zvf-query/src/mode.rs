@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The relation of geometry to the region, and which part of it is returned.
+/// How geometry is related to the region, and which part of it is returned.
 ///
 /// ```
 /// use zvf_query::Mode;
@@ -19,14 +19,14 @@ use std::str::FromStr;
 pub enum Mode {
     /// Elements and objects with all vertices inside.
     Inside,
-    /// Elements and objects that have a point in the region, whole. For points: those inside.
+    /// Whole elements and objects that have a point in the region. For points: those inside.
     Touch,
-    /// What of the geometry is inside, cut at the boundary; new vertices take their attributes from
-    /// those beside them.
+    /// The part of the geometry inside, cut at the boundary; new vertices take their attributes
+    /// from neighbouring ones.
     Clip,
     /// Stored vertices that are inside, in runs; vertices that were not neighbours are never joined.
     Crop,
-    /// All geometry in the chunks that meet the region, untested.
+    /// All geometry in the chunks that intersect the region, untested.
     Cells,
 }
 
@@ -63,12 +63,12 @@ impl FromStr for Mode {
     }
 }
 
-/// A word that names no mode.
+/// A word that is not a mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown mode {word:?}: expected inside, touch, clip, crop or cells")]
 #[non_exhaustive]
 pub struct UnknownMode {
-    /// The word as given.
+    /// The given word.
     pub word: String,
 }
 

@@ -9,8 +9,8 @@
 //! order, view, limit                      what the answer looks like
 //! ```
 //!
-//! Everything is optional and set by value. A combination that makes no sense is refused when the query meets
-//! a level, before anything of the level is read.
+//! Every field is optional and set by value. A combination that makes no sense is refused when the
+//! query is run on a level, before anything of the level is read.
 
 use zvf_format::key::ChunkKey;
 use zvf_model::{Kind, LevelId, ObjectId};
@@ -22,11 +22,12 @@ use crate::mode::Mode;
 use crate::predicate::Predicate;
 use crate::region::Region;
 
-/// A question to a store.
+/// A query on a store.
 ///
-/// [`Query::all`] begins one. Every function that takes `self` gives the same question with one thing more or other; of
-/// [`filter`](Self::filter), [`limit`](Self::limit) and [`limit_bytes`](Self::limit_bytes) all hold that were given, of
-/// anything else the last one. Every field can be read and set; the form of the fields in JSON is in the module `data`.
+/// [`Query::all`] begins one. Every function that takes `self` returns the same query with one
+/// change. Several calls of [`filter`](Self::filter), [`limit`](Self::limit) or
+/// [`limit_bytes`](Self::limit_bytes) are combined; for all other functions, the last call counts.
+/// Every field can be read and set; the module `data` describes their form in JSON.
 ///
 /// ```
 /// use zvf_model::{Bounds, LevelId};
@@ -48,16 +49,17 @@ use crate::region::Region;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Query {
-    /// The level, or the rule that chooses it.
+    /// The level, or the rule that selects it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub level: LevelRule,
     /// The kind of geometry; by default the first one of the store.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
     pub kind: Option<Kind>,
-    /// Where.
+    /// The region.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub region: Option<Region>,
-    /// How geometry lies to the region, and which part of it is returned; by default that of the kind.
+    /// How geometry is related to the region, and which part of it is returned; the default depends
+    /// on the kind.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub mode: Option<Mode>,
     /// The objects, in the order of the answer; `None` selects all.
@@ -75,10 +77,10 @@ pub struct Query {
     /// The order of the answer.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub order: Option<Order>,
-    /// The most vertices of the answer.
+    /// The maximum number of vertices of the answer.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub limit: Option<u64>,
-    /// The most bytes of the answer, where that is below the cap of collected answers.
+    /// The maximum number of bytes of the answer, if below the limit of collected answers.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub limit_bytes: Option<u64>,
     /// How ids of objects that do not exist are handled.
@@ -90,25 +92,25 @@ pub struct Query {
     /// Whether each vertex has the id of its object.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub with_owners: bool,
-    /// Whether each vertex has its place: [`LOCATION_FIELD`].
+    /// Whether each vertex has its location: [`LOCATION_FIELD`].
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub with_places: bool,
-    /// Whether the stored vertices alone are asked for.
+    /// Whether only the stored vertices are requested.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub vertices_only: bool,
-    /// The first chunk; without links, chunks are asked for their vertices alone.
+    /// The first chunk; without links, only the vertices of the chunks are requested.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
     pub first_chunk: Option<ChunkKey>,
     /// The chunk before which they end.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default", with = "data::text"))]
     pub end_chunk: Option<ChunkKey>,
-    /// Whether the elements whose links are stored with these chunks are asked for.
+    /// Whether the elements whose links are stored with these chunks are requested.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub links_of_chunks: bool,
-    /// Whether an additive level is read without those that it adds to.
+    /// Whether an additive level is read without the levels that it adds to.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub increment_only: bool,
-    /// Whether no cell that is read stays with the handle.
+    /// Whether cells that are read are not cached.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub uncached: bool,
 }
@@ -118,42 +120,42 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The field that says where vertices are stored, of answers to [`Query::with_places`].
+/// The field with the location of vertices, in answers to [`Query::with_places`].
 pub const LOCATION_FIELD: &str = "zvf.place";
 
 impl Query {
-    /// Asks for everything, at full resolution.
+    /// Selects everything, at full resolution.
     #[must_use]
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Asks only for what lies in `region`, as the [mode](Self::mode) says.
+    /// Selects only geometry in `region`, according to the [mode](Self::mode).
     #[must_use]
     pub fn in_region(self, region: impl Into<Region>) -> Self {
         Self { region: Some(region.into()), ..self }
     }
 
-    /// Sets the relation of geometry to the region, and which part of it is returned.
+    /// Sets how geometry is related to the region, and which part of it is returned.
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         Self { mode: Some(mode), ..self }
     }
 
-    /// Asks only for these objects, in this order; one that is named twice comes twice.
+    /// Selects only these objects, in this order; an object that is listed twice is returned twice.
     #[must_use]
     pub fn of_objects(self, ids: impl IntoIterator<Item = ObjectId>) -> Self {
         Self { objects: Some(ids.into_iter().collect()), ..self }
     }
 
-    /// Asks only for objects that are in at least one of these groups. Together with objects: those of them that
-    /// are.
+    /// Selects only objects that are in at least one of these groups. Together with objects: those
+    /// of them that are.
     #[must_use]
     pub fn in_groups(self, groups: impl IntoIterator<Item = u64>) -> Self {
         Self { groups: Some(groups.into_iter().collect()), ..self }
     }
 
-    /// Asks only for what `predicate` holds for; a second one must hold as well.
+    /// Selects only data for which `predicate` holds; several predicates must all hold.
     #[must_use]
     pub fn filter(self, predicate: Predicate) -> Self {
         let filter = match self.filter {
@@ -169,13 +171,13 @@ impl Query {
         self.level(LevelRule::Number(level))
     }
 
-    /// Reads the level that `rule` chooses.
+    /// Reads the level that `rule` selects.
     #[must_use]
     pub fn level(self, rule: LevelRule) -> Self {
         Self { level: rule, ..self }
     }
 
-    /// Asks for geometry of this kind, where the store holds several; without, for the first.
+    /// Selects geometry of this kind, if the store has several; by default the first.
     #[must_use]
     pub fn of_kind(self, kind: Kind) -> Self {
         Self { kind: Some(kind), ..self }
@@ -193,14 +195,14 @@ impl Query {
         Self { order: Some(order), ..self }
     }
 
-    /// Asks for at most so many vertices; an object or element is never cut for it.
+    /// Limits the number of vertices; an object or element is never split.
     #[must_use]
     pub fn limit(self, vertices: u64) -> Self {
         Self { limit: Some(self.limit.map_or(vertices, |limit| limit.min(vertices))), ..self }
     }
 
-    /// Refuses an answer, or a batch of a stream, whose columns take more than so many bytes. Without it the cap of
-    /// collected answers holds, 4 GiB, which this can only lower.
+    /// Refuses an answer, or a batch of a stream, whose columns take more than this many bytes. The
+    /// default is the limit of collected answers, 4 GiB, which this can only lower.
     ///
     /// ```
     /// use zvf_query::Query;
@@ -219,20 +221,21 @@ impl Query {
         Self { unknown_ids: unknown, ..self }
     }
 
-    /// Answers without the cells that are listed and not there; the answer names them.
+    /// Answers without listed cells that do not exist; the answer names them.
     #[must_use]
     pub fn allow_missing(self) -> Self {
         Self { allow_missing: true, ..self }
     }
 
-    /// Says for each vertex which object it belongs to.
+    /// Adds the object of each vertex.
     #[must_use]
     pub fn with_owners(self) -> Self {
         Self { with_owners: true, ..self }
     }
 
-    /// Says for each vertex where it is stored, in a field [`LOCATION_FIELD`]: the place of its chunk among those of
-    /// the level in numeric order in the upper 32 bits, its row in that chunk in the lower ones.
+    /// Adds the location of each vertex, in a field [`LOCATION_FIELD`]: the position of its chunk
+    /// in the numeric order of the level in the upper 32 bits, its row in that chunk in the lower
+    /// ones.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -253,8 +256,9 @@ impl Query {
         Self { with_places: true, ..self }
     }
 
-    /// Asks for the stored vertices alone, each once, as if the geometry were points: chunk by chunk in the order of their
-    /// keys, without objects as parts and without edges or faces. A region leaves those inside.
+    /// Selects only the stored vertices, each once, as if the geometry were points: chunk by chunk
+    /// in key order, without objects as parts and without edges or faces. With a region, only the
+    /// vertices inside.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -273,10 +277,11 @@ impl Query {
         Self { vertices_only: true, ..self }
     }
 
-    /// Asks for the stored vertices of some chunks: of those whose keys are not below `first` and below `end`, in numeric
-    /// order, without a bound where it is `None`. For queries that are divided between machines: ranges that cover all
-    /// keys give what [`vertices_only`](Self::vertices_only) gives. [`Reader::chunks`](crate::Reader::chunks)
-    /// says which keys there are.
+    /// Selects the stored vertices of some chunks: those with keys from `first` up to but not
+    /// including `end`, in numeric order, without a bound if it is `None`. This is for queries that
+    /// are divided between machines: ranges that cover all keys give the same vertices as
+    /// [`vertices_only`](Self::vertices_only). [`Reader::chunks`](crate::Reader::chunks) returns
+    /// the existing keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -299,10 +304,11 @@ impl Query {
         Self { vertices_only: true, first_chunk: first, end_chunk: end, ..self }
     }
 
-    /// Asks for the elements whose links are stored with some chunks: keys are not below `first` and below `end`, in
-    /// numeric order, without a bound where it is `None`. For queries that are divided between machines: of ranges that
-    /// cover all keys each element is in one answer, with the vertices that it joins; vertices of other chunks may be in
-    /// several. For graphs, skeletons and meshes: other kinds of geometry have no links of their own.
+    /// Selects the elements whose links are stored with some chunks: keys from `first` up to but
+    /// not including `end`, in numeric order, without a bound if it is `None`. This is for queries
+    /// that are divided between machines: with ranges that cover all keys, each element is in
+    /// exactly one answer, with its vertices; vertices of other chunks may be in several. Only for
+    /// graphs, skeletons and meshes, because other kinds have no links of their own.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -329,31 +335,31 @@ impl Query {
         Self { links_of_chunks: true, first_chunk: first, end_chunk: end, ..self }
     }
 
-    /// Reads what a level itself holds, where it is an addition to the next coarser one.
+    /// Reads only the level itself if it is an additive level.
     #[must_use]
     pub fn increment_only(self) -> Self {
         Self { increment_only: true, ..self }
     }
 
-    /// Keeps no cell that was read for it.
+    /// Does not cache the cells that the query reads.
     #[must_use]
     pub fn uncached(self) -> Self {
         Self { uncached: true, ..self }
     }
 
-    /// Returns whether the stored vertices alone are asked for: of all chunks, or of some.
+    /// Returns whether only the stored vertices are requested, of all chunks or of some.
     pub(crate) const fn asks_vertices(&self) -> bool {
         let some = self.first_chunk.is_some() || self.end_chunk.is_some();
         self.vertices_only || (some && !self.links_of_chunks)
     }
 
-    /// Returns the mode for a kind of geometry: the one set, or the kind's own.
+    /// Returns the mode for a kind of geometry: the one that was set, or the default of the kind.
     #[must_use]
     pub fn mode_for(&self, kind: Kind) -> Mode {
         self.mode.unwrap_or(if kind == Kind::PointCloud { Mode::Inside } else { Mode::Touch })
     }
 
-    /// Tells what makes no sense of a store of `kind` with `axes`.
+    /// Checks that the query is valid for a store of `kind` with `axes`.
     pub(crate) fn check(&self, kind: Kind, axes: usize) -> Result<(), BadQuery> {
         match (&self.region, self.mode) {
             (Some(region), _) if region.axes() != axes => {
@@ -388,7 +394,7 @@ impl Query {
     }
 }
 
-/// The rule by which the level is chosen.
+/// The rule that selects the level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -396,17 +402,15 @@ impl Query {
 pub enum LevelRule {
     /// This one.
     Number(#[cfg_attr(feature = "serde", serde(with = "data::LevelForm"))] LevelId),
-    /// The finest one that has at most so many vertices where the question looks, by its counts; the
-    /// coarsest when none has so few.
+    /// The finest level that has at most this many vertices in the region, by its counts; the
+    /// coarsest if none has so few.
     MaxVertices(u64),
-    /// The finest one whose positions and attributes take at most so many bytes where the question
-    /// looks.
+    /// The finest level whose positions and attributes take at most this many bytes in the region.
     MaxBytes(u64),
-    /// The coarsest one that says it lies no farther from level 0 than this, in world units; one that says
-    /// nothing counts with its bins.
+    /// The coarsest level with an error of at most this, in world units; the bin size is used for a
+    /// level that states no error.
     Error(#[cfg_attr(feature = "serde", serde(with = "data::number"))] f64),
-    /// The same with the size of a pixel: of a view that is so wide, in world
-    /// units, and has so many pixels.
+    /// The same with the size of a pixel: for a view with this extent in world units and in pixels.
     Screen {
         /// The extent of the view in world units.
         #[cfg_attr(feature = "serde", serde(with = "data::number"))]
@@ -428,15 +432,15 @@ impl Default for LevelRule {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Columns {
-    /// All that vertices have, and edges or faces.
+    /// All attributes of vertices, and of edges or faces.
     #[default]
     All,
     /// None.
     None,
-    /// These; one that is not there is an error. `radius` is an attribute of the vertices, or of the
-    /// edges or faces where vertices have none of that name; `link.weight` is one of edges or faces for
-    /// certain; `fragment.code` and `object.mass` come with the vertices, under these names, each vertex
-    /// having the value of its fragment or object.
+    /// These; one that does not exist is an error. `radius` is an attribute of the vertices, or of
+    /// the edges or faces if vertices have none of that name; `link.weight` is always one of edges
+    /// or faces; `fragment.code` and `object.mass` are returned with the vertices, under these
+    /// names: each vertex has the value of its fragment or object.
     Named(Vec<String>),
 }
 
@@ -446,13 +450,13 @@ pub enum Columns {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Order {
-    /// Chunks by number, their fragments, the rows of these: every stored row once.
+    /// Chunks by number, their fragments, and the rows of these: every stored row once.
     Storage,
-    /// Object by object: as they were asked for, else by their row in the index. A row that belongs to
-    /// several objects comes with each.
+    /// Object by object, in the requested order, or by their row in the index. A row of several
+    /// objects is repeated for each.
     Objects,
-    /// As the writer was given it, where that is known: chains, object by object, and points of which
-    /// each is an object.
+    /// In the order of the writer's input, if it is known: chains object by object, and points that
+    /// are each an object.
     Original,
 }
 
@@ -467,7 +471,7 @@ pub enum UnknownIds {
     Report,
     /// The id is skipped.
     Skip,
-    /// The question fails.
+    /// The query fails.
     Error,
 }
 

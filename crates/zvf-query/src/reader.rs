@@ -1,7 +1,7 @@
-//! A warm handle: a store, and what was learned of its levels.
+//! A warm handle: a store and its cached levels.
 //!
-//! Clones share everything. The first question to a level opens it; documents, presence, fragment
-//! indexes, object indexes and owner maps stay, within the store's budget.
+//! Clones share everything. The first query on a level opens it; documents, presence lists,
+//! fragment indexes, object indexes and owners stay cached, within the store's budget.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::level_cache::LevelCache;
 use crate::query::Query;
 use crate::run;
 
-/// A handle to the levels of one store, for asking.
+/// A handle for querying the levels of one store.
 ///
 /// Cheap to clone, safe to share between threads.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Reader {
         &self.store
     }
 
-    /// Returns level `level`, opened once.
+    /// Returns level `level`, which is opened once.
     ///
     /// # Errors
     ///
@@ -58,11 +58,11 @@ impl Reader {
         Ok(self.level_cache(level, None).await?.level.clone())
     }
 
-    /// Returns the geometry of `kind` of level `level`, opened once.
+    /// Returns the geometry of `kind` of level `level`, which is opened once.
     ///
     /// # Errors
     ///
-    /// As [`level`](Self::level), and when the level holds no such kind.
+    /// As [`level`](Self::level), and when the level has no such kind.
     #[boxed]
     pub async fn level_of_kind(&self, level: LevelId, kind: Kind) -> Result<LevelReader> {
         let cache = self.level_cache(level, Some(kind)).await?;
@@ -70,7 +70,8 @@ impl Reader {
         Ok(cache.level.clone())
     }
 
-    /// Returns the kind of the object `id`, where level `level` holds several kinds and one of them has it.
+    /// Returns the kind of the object `id`, if level `level` has several kinds and one of them has
+    /// the object.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// When the query makes no sense of this store, or what describes the level cannot be read.
+    /// When the query is invalid for this store, or the description of the level cannot be read.
     #[boxed]
     pub async fn plan(&self, query: &Query) -> Result<Plan> {
         let mut contexts = run::contexts(self, query).await?.into_iter();
@@ -107,8 +108,8 @@ impl Reader {
         Ok(plan)
     }
 
-    /// Returns the chunks that `query` can read vertices of, in the order of their keys; of several levels that make up one
-    /// answer, each key once. Rows are not looked at.
+    /// Returns the chunks from which `query` can read vertices, in key order; if several levels
+    /// form one answer, each key once. No rows are read.
     ///
     /// # Errors
     ///
@@ -127,12 +128,12 @@ impl Reader {
         Ok(chunks)
     }
 
-    /// Returns the answer to `query`, all of it.
+    /// Returns the whole answer to `query`.
     ///
     /// # Errors
     ///
-    /// When the query makes no sense of this store, something cannot be read, or the answer has more than
-    /// 10^8 rows or 4 GiB.
+    /// When the query is invalid for this store, something cannot be read, or the answer has more
+    /// than 10^8 rows or 4 GiB.
     #[boxed]
     pub async fn run(&self, query: &Query) -> Result<Answer> {
         let (start, before) = (Instant::now(), self.store.io_stats());
@@ -146,20 +147,20 @@ impl Reader {
         Ok(answer)
     }
 
-    /// Returns the answer to `query` in parts that have each vertex once and number it over all parts, for graphs and
-    /// meshes that do not fit in the budget; nothing for others, and where there is a limit: [`run`](Self::run) answers
-    /// these.
+    /// Returns the answer to `query` in parts in which each vertex occurs once and is numbered over
+    /// all parts, for graphs and meshes that do not fit in the budget. Returns `None` for others,
+    /// and if there is a limit: use [`run`](Self::run).
     ///
     /// # Errors
     ///
-    /// When the query makes no sense of this store, or what describes the level cannot be read.
+    /// When the query is invalid for this store, or the description of the level cannot be read.
     #[boxed]
     pub async fn run_numbered(&self, query: &Query) -> Result<Option<run::NumberedAnswer>> {
         run::run_numbered(self, query).await
     }
 
-    /// Returns how many vertices, objects and elements the answer to `query` has. Attributes are read only for
-    /// conditions, and positions only where a region or the elements need them.
+    /// Returns the number of vertices, objects and elements in the answer to `query`. Attributes
+    /// are read only for conditions, and positions only if a region or the elements need them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -174,7 +175,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run); the cap on rows holds only for kinds with elements.
+    /// As [`run`](Self::run); the limit on rows applies only to kinds with elements.
     #[boxed]
     pub async fn count(&self, query: &Query) -> Result<Counts> {
         let counts = run::count(self, query).await?;
@@ -182,18 +183,19 @@ impl Reader {
         Ok(counts)
     }
 
-    /// Returns the least and greatest value, mean and nulls of the coordinates of level `level`, of the attributes of
-    /// its vertices, links and objects. Everything is read once, in bounded memory.
+    /// Returns minimum, maximum, mean and null count of the coordinates of level `level` and of the
+    /// attributes of its vertices, links and objects. Everything is read once, in bounded memory.
     ///
     /// # Errors
     ///
-    /// When there is no such level or kind, or something of it cannot be read.
+    /// When there is no such level or kind, or a part of it cannot be read.
     #[boxed]
     pub async fn statistics(&self, level: LevelId, kind: Option<Kind>) -> Result<Statistics> {
         self.statistics_with_progress(level, kind, &mut |_vertices| {}).await
     }
 
-    /// Does what [`statistics`](Self::statistics) does; `on_progress` is called with the vertices read so far.
+    /// Like [`statistics`](Self::statistics), calling `on_progress` with the number of vertices
+    /// read so far.
     ///
     /// # Errors
     ///
@@ -213,20 +215,19 @@ impl Reader {
     /// Returns the answer to `query` batch by batch, in order and in bounded memory; dropping the stream cancels
     /// it.
     ///
-    /// What comes next is read ahead: by tasks of the caller's tokio runtime from a remote store, by
-    /// threads from files of this machine. Between two batches the stream therefore holds nothing that
-    /// another query of the same handle could wait for. Where a remote store is read without a tokio
-    /// runtime, nothing is read ahead.
+    /// The next batches are prefetched: by tasks of the caller's tokio runtime for a remote store,
+    /// by threads for local files. So between two batches the stream holds nothing that another
+    /// query on the same handle could wait for. Without a tokio runtime, a remote store is not
+    /// prefetched.
     ///
-    /// Where a query cannot be answered in parts without saying the same vertex twice (edges and faces
-    /// whose vertices are in several batches), the vertex comes again.
+    /// If several batches contain edges or faces of the same vertex, each of them has the vertex.
     pub fn stream(&self, query: Query) -> impl Stream<Item = Result<Batch>> + Send + Unpin + use<> {
         let batches = run::stream(self.clone(), query);
         // As a trait object it is compiled here, and not once more in each crate that polls it.
         batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse().boxed()
     }
 
-    /// Opens the geometry of `kind` at a level: an extra kind, or the kind of the level.
+    /// Opens the geometry of `kind` at a level: a further kind, or the kind of the level.
     pub(crate) async fn level_cache(
         &self,
         level: LevelId,

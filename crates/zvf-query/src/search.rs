@@ -1,4 +1,4 @@
-//! Objects found by their id or by the value of an attribute, for people who look for one.
+//! Finds objects by id or by the value of an attribute, for interactive search.
 
 use zvf_error::Result;
 use zvf_format::num::checked_usize;
@@ -6,7 +6,7 @@ use zvf_model::{Kind, LevelId, LevelReader, ObjectId, ObjectIndex, Value};
 
 use crate::Reader;
 
-/// An object that a search found.
+/// An object that matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundObject {
@@ -19,8 +19,8 @@ pub struct FoundObject {
 }
 
 impl Reader {
-    /// Finds objects of the finest level whose id is `text`, or one of whose attributes has the value `text`, whatever
-    /// its case; at most `limit`. Of a long list of objects the first million is looked at.
+    /// Finds objects of the finest level whose id is `text`, or that have an attribute with the
+    /// value `text`, ignoring case; at most `limit`. Only the first million objects are searched.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -87,5 +87,5 @@ async fn search_values(
     Ok(())
 }
 
-/// Rows of an attribute that a search looks at.
+/// Maximum number of rows of an attribute that a search examines.
 const MAX_SEARCHED_ROWS: u64 = 1 << 20;

@@ -1,9 +1,10 @@
 //! Pixels, each with the nearest drawn thing: points, lines and triangles.
 //!
-//! A pixel is a unit square, the first one from 0 to 1; a shape is drawn at the pixels whose centre it covers. The
-//! nearer of two things at a pixel stays; of two equally near ones the first. Lines are clipped and triangles bounded
-//! before pixels are touched, so geometry outside costs nothing. Positions that are not finite are not drawn. Pixels that
-//! have no number of 64 bits are far outside, like the last one that has.
+//! A pixel is a unit square, the first one from 0 to 1; a shape is drawn at the pixels whose centre
+//! it covers. If two things cover a pixel, the nearer one wins; if they are equally near, the first
+//! one. Lines are clipped and triangles bounded before pixels are touched, so geometry outside
+//! costs nothing. Positions that are not finite are not drawn. Pixel coordinates that overflow 64
+//! bits saturate, which is far outside.
 //!
 //! Projection is in `view`, the meaning of inks in `ink` and `picture`.
 
@@ -168,7 +169,7 @@ impl Canvas {
         filled
     }
 
-    /// Returns whether the bounding box of the corners meets the picture.
+    /// Returns whether the bounding box of the corners intersects the picture.
     fn meets(&self, [[ax, ay, _], [bx, by, _], [cx, cy, _]]: [[f64; 3]; 3]) -> bool {
         clamp_to_pixels(ax.min(bx).min(cx), ax.max(bx).max(cx), self.size.width).is_some()
             && clamp_to_pixels(ay.min(by).min(cy), ay.max(by).max(cy), self.size.height).is_some()
@@ -192,7 +193,8 @@ impl Canvas {
         (start <= end).then_some((start, end))
     }
 
-    /// Draws a thing at a pixel, unless a nearer one is there; outside the picture nothing.
+    /// Draws a thing at a pixel, unless a nearer one is already there; ignores pixels outside the
+    /// picture.
     fn put(&mut self, x: i64, y: i64, near: f64, ink: Ink, shade: u8) {
         let (Ok(x), Ok(y)) = (u32::try_from(x), u32::try_from(y)) else { return };
         if x >= self.size.width || y >= self.size.height {
@@ -208,7 +210,7 @@ impl Canvas {
     }
 }
 
-/// Returns the pixels of a row that an interval meets.
+/// Returns the pixels of a row that an interval intersects.
 fn clamp_to_pixels(low: f64, high: f64, pixels: u32) -> Option<(i64, i64)> {
     let last = i64::from(pixels) - 1;
     let (low, high) = (saturating_floor_i64(low).max(0), saturating_floor_i64(high).min(last));

@@ -1,4 +1,4 @@
-//! Errors that only rendering makes: invalid settings and output that cannot be written.
+//! Errors that only rendering creates: invalid settings, and output that cannot be written.
 
 use std::fmt::Display;
 use std::io;

@@ -90,8 +90,8 @@ impl Inks {
         }
     }
 
-    /// Returns the ink of a vertex, as a corner of an element where it is one. Where elements have inks, a vertex alone has
-    /// none.
+    /// Returns the ink of a vertex, as a corner of an element if given. If elements have inks, a
+    /// single vertex has none.
     pub(crate) fn vertex_ink(&self, vertex: usize, element: Option<usize>) -> Ink {
         let found = match self {
             Self::One(ink) => Some(ink),
@@ -117,8 +117,8 @@ fn object_inks(batch: &Batch) -> Vec<Ink> {
     inks
 }
 
-/// Returns the meaning of a column: text and categories are identities, three or four bytes a colour, anything else a
-/// number.
+/// Returns the meaning of a column: text and categories are identities, three or four bytes are a
+/// colour, anything else is a number.
 fn meaning(field: &Field) -> Meaning {
     let text = field.column.dtype().kind == DtypeKind::Text;
     if text || field.categories.is_some() || is_colour(field) {

@@ -1,4 +1,5 @@
-//! The legend of a picture, as the viewer has it: what is coloured, its map, and the numbers at both ends.
+//! The legend of a picture, as in the viewer: what is coloured, its map, and the numbers at both
+//! ends.
 
 use zvf_format::num::index_u32;
 
@@ -56,7 +57,7 @@ impl Sheet<'_> {
     }
 }
 
-/// Returns a number as the viewer writes it: with five digits.
+/// Formats a number like the viewer, with five digits.
 pub(crate) fn number(x: f64) -> String {
     format!("{x:.4e}").parse::<f64>().unwrap_or(x).to_string()
 }
@@ -68,7 +69,8 @@ const MARGIN: u32 = 16;
 const RAMP: u32 = 180;
 const LINE: u32 = 16;
 const MAX_LETTERS: usize = 30;
-/// Glyphs beside each other, this many pixels wide: of "6x13" of X11, which is in the public domain.
+/// Glyphs side by side, each this many pixels wide: from "6x13" of X11, which is in the public
+/// domain.
 const FONT: &str = include_str!("font.txt");
 const GLYPH: usize = 6;
 const GLYPHS: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~≤≥";

@@ -6,11 +6,12 @@
 //!             Canvas             ->  Picture            inks become colours at the very end
 //! ```
 //!
-//! [`render`] holds one batch and one canvas at a time, whatever the size of the level. The projection is orthographic.
-//! Where an attribute gives the colour, its default range is that of the visible values: pixels hold values until all
-//! is drawn, so that no second pass over the data is needed.
+//! [`render`] holds one batch and one canvas at a time, whatever the size of the level. The
+//! projection is orthographic. If an attribute determines the colour, its default range is that of
+//! the visible values: pixels store values until everything is drawn, so no second pass over the
+//! data is needed.
 //!
-//! A [`Query`](zvf_query::Query) chooses what is drawn; the caller provides the output.
+//! A [`Query`](zvf_query::Query) selects what is drawn; the caller provides the output.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

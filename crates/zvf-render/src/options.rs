@@ -11,8 +11,8 @@ use crate::error::setting_error;
 use crate::size::Size;
 use crate::view::View;
 
-/// The options of rendering. The defaults show everything the query finds, from above where there are two axes and from
-/// a corner where there are three.
+/// The options of rendering. By default everything in the result of the query is shown, from above
+/// for two axes and from a corner for three.
 ///
 /// ```
 /// use zvf_render::{ColourBy, Options, Size};
@@ -54,7 +54,8 @@ pub struct Options {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColourBy {
-    /// The object, where there are objects of more than a point; else the depth of points, else nothing.
+    /// The object, if there are objects with more than one point; otherwise the depth for points,
+    /// otherwise nothing.
     #[default]
     Usual,
     /// Nothing: one colour for everything.
@@ -64,12 +65,12 @@ pub enum ColourBy {
     /// The distance from the viewer.
     Depth,
     /// An attribute, named as in a query: of vertices, edges or faces, or `fragment.NAME`, or
-    /// `object.NAME`. Text and categories have a colour each; three bytes are a colour.
+    /// `object.NAME`. Text and categories each have a colour; three bytes are a colour.
     Attribute(String),
 }
 
 impl From<&str> for ColourBy {
-    /// Takes a word; `vertex.NAME` is an attribute that is called like one of the words.
+    /// Parses a word; `vertex.NAME` is for an attribute that is called like one of the words.
     fn from(word: &str) -> Self {
         match word {
             "plain" => Self::Plain,

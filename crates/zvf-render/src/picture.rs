@@ -1,4 +1,4 @@
-//! A finished picture, and writing it as a file.
+//! A finished picture, and writing it to a file.
 
 use std::io::{self, Write};
 
@@ -89,8 +89,8 @@ impl Picture {
         self.size
     }
 
-    /// Returns the numbers at the two ends of the colour map, where an attribute or the depth gives the colour and is
-    /// visible. Depths are in pixels.
+    /// Returns the numbers at the two ends of the colour map, if an attribute or the depth
+    /// determines the colour and is visible. Depths are in pixels.
     #[must_use]
     pub const fn range(&self) -> Option<[f64; 2]> {
         self.range
@@ -102,7 +102,7 @@ impl Picture {
         self.drawn.points
     }
 
-    /// Returns the number of drawn lines: edges, and those between neighbours of a polyline.
+    /// Returns the number of drawn lines: edges, and segments of polylines.
     #[must_use]
     pub const fn lines(&self) -> u64 {
         self.drawn.lines
@@ -114,7 +114,8 @@ impl Picture {
         self.drawn.faces
     }
 
-    /// Returns the number of vertices without a finite position: they, and elements with them, are not drawn.
+    /// Returns the number of vertices without a finite position: they and their elements are not
+    /// drawn.
     #[must_use]
     pub const fn unplaced_vertices(&self) -> u64 {
         self.drawn.nowhere
@@ -138,7 +139,7 @@ impl Picture {
     ///
     /// # Errors
     ///
-    /// When `out` does not take the bytes.
+    /// When `out` cannot be written.
     pub fn write_png(&self, out: impl Write) -> Result<()> {
         let mut encoder = Encoder::new(out, self.size.width, self.size.height);
         encoder.set_color(if self.transparent { ColorType::Rgba } else { ColorType::Rgb });

@@ -19,8 +19,8 @@ use crate::view::{Camera, View};
 
 /// Draws the result of `query`.
 ///
-/// The query chooses what is drawn: its level, region, objects and conditions. The options determine the columns.
-/// Batches are drawn as they arrive, and not kept.
+/// The query selects what is drawn: its level, region, objects and conditions. The options
+/// determine the columns. Batches are drawn as they arrive, and not kept.
 ///
 /// # Errors
 ///
@@ -108,7 +108,8 @@ fn camera(reader: &Reader, options: &Options, axes: [Option<usize>; 3]) -> Resul
     Camera::new(along(low), along(high), view, options.size, margin(options.size))
 }
 
-/// Returns the default width: few things are visible, and many do not cover each other.
+/// Returns the default width: few things are drawn wide enough to be visible, many so that they do
+/// not cover each other.
 fn width(size: Size, plan: &Plan, share: f64, max_width: f64) -> u32 {
     let room = f64_from_u64(to_u64(size.area())) / f64_from_u64(plan.rows.max(1));
     let width = (room.sqrt() * share).clamp(1.0, max_width);

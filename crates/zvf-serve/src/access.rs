@@ -79,8 +79,8 @@ impl Access {
         if is_known { Ok(()) } else { Err(Refusal::unauthorized()) }
     }
 
-    /// Returns a cookie and the address without the token, for an address with the token: a browser cannot send it in a
-    /// header when somebody opens a page.
+    /// For an address that contains the token, returns a cookie and the address without the token:
+    /// a browser cannot send a header when a user opens a page.
     pub(crate) fn sign_in(&self, uri: &Uri) -> Option<(HeaderValue, HeaderValue)> {
         let token = self.token.as_ref()?;
         let is_token = |field: &&str| field.starts_with("token=");
@@ -90,13 +90,14 @@ impl Access {
             return None;
         }
         let mark = if rest.is_empty() { "" } else { "?" };
-        // One slash: with two of them the address would be one of another host.
+        // Only one slash: with two, the address would name another host.
         let address = format!("/{}{mark}{}", uri.path().trim_start_matches('/'), rest.join("&"));
         let cookie = format!("{COOKIE_NAME}{}; Path=/; HttpOnly; SameSite=Lax", token.0);
         Some((HeaderValue::try_from(cookie).ok()?, HeaderValue::try_from(address).ok()?))
     }
 
-    /// Refuses requests that a page of another site makes a browser send, unless its origin is allowed.
+    /// Refuses requests that a page of another site makes a browser send, unless its origin is
+    /// allowed.
     pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let is_foreign = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
         if !is_foreign || self.allowed_origin(headers).is_some() {

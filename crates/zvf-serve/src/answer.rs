@@ -33,12 +33,13 @@ pub(crate) fn empty_body() -> AnswerBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Returns the body with `held`, which is dropped when the body was sent or aborted.
+/// Returns the body together with `held`, which is dropped when the body was sent or aborted.
 pub(crate) fn hold_while_sent(body: AnswerBody, held: impl Send + 'static) -> AnswerBody {
     HeldBody { body, held, count: |_, _| {} }.boxed_unsync()
 }
 
-/// Returns the body with `record`, which gets the number of bytes that were sent, once all were or the transfer ended.
+/// Returns the body with `record`, which is called with the number of sent bytes at the end or when
+/// the transfer was aborted.
 pub(crate) fn count_sent(
     body: AnswerBody,
     record: impl FnOnce(u64) + Send + 'static,
@@ -58,7 +59,7 @@ impl Drop for SentBytes {
     }
 }
 
-/// A body and a value that outlives it, which is told how many bytes are taken.
+/// A body with a value that lives as long, and is notified of the number of bytes taken.
 struct HeldBody<T> {
     body: AnswerBody,
     held: T,
@@ -113,14 +114,14 @@ fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
     headers.insert(name, HeaderValue::from_static(value));
 }
 
-/// Creates a JSON answer, compressed where the client accepts that and it is smaller.
+/// Creates a JSON answer, compressed if the client accepts that and it is smaller.
 pub(crate) fn json_answer(document: &serde_json::Value, request: &HeaderMap) -> Answer {
     let mut text = document.to_string();
     text.push('\n');
     text_answer("application/json", text.into_bytes(), request)
 }
 
-/// Creates a text answer, compressed where the client accepts that and it is smaller.
+/// Creates a text answer, compressed if the client accepts that and it is smaller.
 pub(crate) fn text_answer(kind: &'static str, text: Vec<u8>, request: &HeaderMap) -> Answer {
     let packed = if takes_gzip(request) && text.len() >= MIN_GZIP_BYTES {
         compress_gzip(&text).ok()
@@ -183,7 +184,7 @@ pub(crate) fn raw_answer(refusal: &Refusal, with_body: bool) -> Vec<u8> {
     bytes
 }
 
-/// The content policy of pages of this server: their own resources only, and no script.
+/// The content security policy of pages of this server: only their own resources, and no scripts.
 const POLICY: &str = "default-src 'none'; img-src 'self' blob: data:; style-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 /// The length below which compressing a text saves no packet.

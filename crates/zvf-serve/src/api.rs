@@ -1,7 +1,7 @@
 //! `/api/...`: the JSON documents of the command, and answers to queries as they are read.
 //!
-//! Work on a store runs on the threads for blocking work, because reading local files blocks; at most
-//! [`Limits::max_queries`](crate::Limits::max_queries) at once, each with a deadline.
+//! Work on a store runs on the thread pool for blocking work, because reading local files blocks;
+//! at most [`Limits::max_queries`](crate::Limits::max_queries) run at once, each with a deadline.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub(crate) fn describe(store: &ServedStore) -> serde_json::Value {
     json!({"name": name, "page": page, "data": data, "api": format!("/api/{name}/"), "packed": store.is_file()})
 }
 
-/// Returns the address of the viewer with this store. The question mark marks a store in one file; names need no
-/// escaping.
+/// Returns the address of the viewer with this store. A question mark marks a store in one file;
+/// names need no escaping.
 pub(crate) fn page_address(store: &ServedStore) -> String {
     let end = if store.is_file() { "?pack.tet" } else { "/" };
     format!("/view/#!{{%22store%22:%22../data/{}{end}%22}}", store.name)
@@ -158,7 +158,7 @@ async fn read_info(
     Ok(document)
 }
 
-/// Opens the levels that may hold an object: one for each kind.
+/// Opens the levels that may contain an object: one per kind.
 async fn open_kinds(
     store: &ServedStore,
     reader: &Reader,
@@ -256,8 +256,9 @@ async fn search_objects(
 /// The largest number of objects in the result of a search.
 const MAX_FOUND: usize = 1000;
 
-/// Lists the objects below a prefix with their sizes: for the viewer, where a store does not list its own chunks.
-/// Without `deep` only those directly below it, and the folders. The names are null where the backend cannot list.
+/// Lists the objects below a prefix with their sizes, for the viewer when a store does not list its
+/// own chunks. Without `deep`, only those directly below it, and the folders. The names are null if
+/// the backend cannot list.
 async fn list_keys(
     store: &ServedStore,
     fields: &[(String, String)],

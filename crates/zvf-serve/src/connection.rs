@@ -19,8 +19,9 @@ pub(crate) struct CountedConnection {
 }
 
 impl ConnectionTable {
-    /// Counts a connection, unless there are `max` already or `max_per_peer` from this address. Those of this machine have
-    /// no limit of their own: a proxy here brings the connections of many.
+    /// Counts a connection, unless there are `max` already or `max_per_peer` from this address.
+    /// Local connections have no limit per address, because a local proxy forwards the connections
+    /// of many clients.
     pub(crate) fn admit(
         self: &Arc<Self>,
         peer: IpAddr,

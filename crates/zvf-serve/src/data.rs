@@ -1,4 +1,4 @@
-//! `/data/<name>/<key>`: the files of a store, whole or by range, as they are stored.
+//! `/data/<name>/<key>`: the files of a store, whole or by range, exactly as stored.
 
 use std::io;
 
@@ -48,7 +48,7 @@ pub(crate) async fn answer_file(
     }
 }
 
-/// Answers a request for a file with the bytes that a commit gives it, which is not applied yet.
+/// Answers a request for a file with the bytes of a commit that has not been applied yet.
 pub(crate) fn answer_pending(
     key: &[String],
     bytes: Option<Bytes>,
@@ -104,7 +104,7 @@ async fn answer_local(
     Ok(file_answer(&sent, content_type, &etag, len, body))
 }
 
-/// Chooses whether a file is sent whole, in part or not at all.
+/// Decides whether a file is sent whole, in part or not at all.
 pub(crate) fn choose_sent_part(request: &HeaderMap, etag: &str, len: u64) -> Sent {
     let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let matches = |list: &str| {
@@ -114,7 +114,7 @@ pub(crate) fn choose_sent_part(request: &HeaderMap, etag: &str, len: u64) -> Sen
     if text(IF_NONE_MATCH).is_some_and(matches) {
         return Sent { status: StatusCode::NOT_MODIFIED, range: 0..0 };
     }
-    // A range of another version is answered with the whole file.
+    // A range request for another version is answered with the whole file.
     let is_current = text(IF_RANGE).is_none_or(|tag| tag == etag);
     let mut ranges = request.get_all(RANGE).iter();
     let header = ranges.next().and_then(|value| value.to_str().ok());
@@ -139,7 +139,7 @@ pub(crate) fn file_answer(
     let mut answer = new_answer(sent.status, kind, body);
     let headers = answer.headers_mut();
     let mut set = |name, text: &str| {
-        // A tag of the backend that is no valid header value is left out.
+        // A backend tag that is not a valid header value is left out.
         if let Ok(value) = HeaderValue::from_str(text) {
             headers.insert(name, value);
         }
@@ -192,7 +192,7 @@ async fn answer_remote(
     } else {
         let options = GetOptions {
             range: Some(GetRange::Bounded(sent.range.clone())),
-            // Only the version whose length was promised.
+            // Only the version whose length was announced.
             if_match: meta.e_tag.clone(),
             ..GetOptions::default()
         };
@@ -210,7 +210,8 @@ fn stream_object(found: GetResult) -> AnswerBody {
 
 fn remote_fault(key: &[String], error: &object_store::Error) -> Refusal {
     let name = key.join("/");
-    // The message of the backend may name addresses and keys: only the class of the fault is sent.
+    // The message of the backend may contain addresses and keys, so only the class of the error is
+    // sent.
     match error {
         object_store::Error::NotFound { .. } => refuse_absent(key),
         object_store::Error::PermissionDenied { .. }
@@ -248,5 +249,5 @@ fn content_type(key: &[String]) -> &'static str {
     }
 }
 
-/// The bytes read and sent at a time.
+/// Number of bytes that are read and sent at a time.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -1,4 +1,4 @@
-//! The parsing of requests without any store, for fuzzing.
+//! Parsing of requests without any store, for fuzzing.
 
 use crate::head::scan_head;
 use crate::limits::Limits;

@@ -1,9 +1,9 @@
 //! Files of a local store, opened beneath its root.
 //!
-//! The root is a directory descriptor; each segment of a key is opened with `openat` and `O_NOFOLLOW`, so that neither
-//! a link nor `..` leads out of it, even while directories are renamed. The descriptor is that of the store's parent
-//! folder, and the store is opened beneath it for each request: a store that is replaced by a rename is noticed, and a
-//! link in its place is not followed.
+//! The root is a directory descriptor; each segment of a key is opened with `openat` and
+//! `O_NOFOLLOW`, so neither a link nor `..` leads out of it, even while directories are renamed.
+//! The descriptor belongs to the store's parent folder, and the store is opened beneath it for each
+//! request: replacing a store by a rename is noticed, and a link in its place is not followed.
 //!
 //! The allowed segments are defined in [`crate::target`].
 
@@ -48,9 +48,9 @@ impl LocalRoot {
         self.is_file
     }
 
-    /// Opens the file with this key; no segment opens the store itself where it is one file.
+    /// Opens the file with this key; without segments, opens the store itself if it is one file.
     ///
-    /// Returns `None` where there is no such file, or where it is a link, a directory or a device.
+    /// Returns `None` if there is no such file, or if it is a link, a directory or a device.
     pub(crate) fn open(&self, key: &[String]) -> io::Result<Option<LocalFile>> {
         let opened = match (self.is_file, key.split_last()) {
             (true, None) => {
@@ -103,7 +103,8 @@ impl LocalFile {
 
     /// Reads exactly `len` bytes at `start`.
     ///
-    /// A file that was truncated or changed meanwhile is an error: the promised bytes cannot be sent any more.
+    /// If a file was truncated or changed meanwhile, this is an error, because the announced bytes
+    /// can no longer be sent.
     pub(crate) fn read(&self, start: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, start)?;

@@ -33,9 +33,9 @@ impl Head {
     }
 }
 
-/// Searches a head at the start of `bytes`, of which the first `scanned` were scanned before.
+/// Searches a head at the start of `bytes`; the first `scanned` bytes were scanned before.
 ///
-/// Returns `None` while it may still become one.
+/// Returns `None` while the head is incomplete.
 pub(crate) fn scan_head(
     bytes: &[u8],
     scanned: usize,

@@ -30,7 +30,8 @@ pub struct Limits {
     pub max_objects: usize,
     /// Bytes of precomputed objects that are kept for each store.
     pub max_kept_bytes: usize,
-    /// The largest precomputed mesh in faces that is sent in one piece; larger ones are cut into an octree.
+    /// The largest precomputed mesh, in faces, that is sent in one piece; larger ones are divided
+    /// into an octree.
     pub max_whole_faces: usize,
     /// Time for the first byte on a new connection.
     pub first_byte_timeout: Duration,

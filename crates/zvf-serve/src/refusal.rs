@@ -36,7 +36,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "InvalidArgument", message)
     }
 
-    /// Returns 404: there is nothing of this name.
+    /// Returns 404: nothing has this name.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message)
     }
@@ -79,7 +79,7 @@ impl Refusal {
     pub(crate) fn from_error(error: &zvf::Error, address: &str, name: &str) -> Self {
         let hide = |text: &str| text.replace(address, name);
         let mut message = format!("{} of {name}", error.op());
-        // The message of such an error is its only content, and names nothing of this machine.
+        // The message of such an error is all there is, and contains no local path.
         if error.class() == Class::InvalidArgument && error.expected().is_none() {
             message = hide(error.to_string().trim_start_matches("InvalidArgument, "));
         }

@@ -48,7 +48,7 @@ use crate::stream::RequestStream;
 /// ```
 #[derive(Debug)]
 pub struct Config {
-    /// The stores: paths and URLs. A folder that is no store stands for the stores in it.
+    /// The stores: paths and URLs. A folder that is not a store stands for the stores in it.
     pub addresses: Vec<String>,
     /// The address to listen on; port 0 chooses a free one.
     pub bind: SocketAddr,
@@ -89,7 +89,7 @@ impl Config {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// It would be open to other machines, which was not requested.
+    /// It would be accessible to other machines, which was not requested.
     #[error(
         "InvalidArgument, {0} is not a loopback address and there is no token; give one, or say that the server is public"
     )]
@@ -134,7 +134,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the stores, listens, and answers from a thread of its own.
+    /// Opens the stores, listens, and answers on a separate thread.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let has_client = config.neuroglancer.is_some();
         let client = config.neuroglancer.map(open_client).transpose()?;
-        // A link to a page that may not read this server would show nothing.
+        // A link to a page that may not read this server would not work.
         let has_viewer = has_client || config.access.allows_public_client();
         let views = if config.has_precomputed && has_viewer {
             runtime.block_on(find_views(&stores, address, has_client))
@@ -260,7 +260,7 @@ async fn open_stores(config: &Config) -> Result<Vec<Arc<ServedStore>>, ServeErro
     Ok(stores)
 }
 
-/// Returns the address at which the client shows each store, where possible.
+/// Returns the address at which the client shows each store, if possible.
 async fn find_views(
     stores: &[Arc<ServedStore>],
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! What all requests share, and the record of answers.
+//! The state shared by all requests, and the record of answers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl std::fmt::Debug for AccessLog {
     }
 }
 
-/// One answer, for the access log. Query strings and headers are left out: they may hold secrets.
+/// One answer, for the access log. Query strings and headers are left out, because they may contain
+/// secrets.
 #[derive(Clone, Debug)]
 pub struct AccessRecord {
     /// The time of the request.
@@ -54,7 +55,7 @@ pub struct AccessRecord {
     pub peer: IpAddr,
     /// The method.
     pub method: String,
-    /// The path, as it was sent.
+    /// The path as sent.
     pub path: String,
     /// The status of the answer.
     pub status: u16,

@@ -56,8 +56,8 @@ impl ServedStore {
         self.keep_reader(reader, found)
     }
 
-    /// Returns the bytes of a file as the last commit has them, where the store may have others, as
-    /// the commit is not applied yet; the inner `None` where there is no such file.
+    /// Returns the bytes of a file as of the last commit, if the store may have other bytes because
+    /// the commit has not been applied yet; the inner `None` means that there is no such file.
     pub(crate) async fn pending_file(
         &self,
         key: &[String],
@@ -137,8 +137,8 @@ fn open_bytes(address: &str, options: &OpenOptions) -> Result<Bytestore, Error> 
     Ok(Bytestore::Local(opened))
 }
 
-/// Returns the stores in the folder at `address`; the address itself where it is a store, or a folder without one: opening
-/// it says what is wrong with it.
+/// Returns the stores in the folder at `address`; or the address itself if it is a store, or a
+/// folder without stores, so that opening it reports the error.
 ///
 /// # Errors
 ///

@@ -195,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the result of a write; fails where it has waited too long.
+    /// Returns the result of a write; fails if it has waited too long.
     fn timed_write<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -225,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads remaining input for a moment, where something was not read.
+    /// Reads remaining input for a moment, if some was left unread.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_unread = match &self.phase {
             Phase::Head { .. } => !self.came.is_empty(),

@@ -1,8 +1,9 @@
 //! `/api/<name>/query`: an answer sent batch by batch while it is read.
 //!
-//! A task reads batches and encodes each in the requested format; the output goes through a channel of two pieces, so
-//! that a slow client slows the reading (backpressure) and memory stays that of a few batches. A fault after the first
-//! byte aborts the transfer: the client receives a body that ends early, never an answer that looks complete.
+//! A task reads batches and encodes each in the requested format; the output goes through a channel
+//! of two pieces, so that a slow client slows the reading (backpressure) and memory is limited to a
+//! few batches. An error after the first byte aborts the transfer: the client receives a body that
+//! ends early, never an answer that looks complete.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,8 +103,8 @@ fn channel_body(received: mpsc::Receiver<io::Result<Bytes>>) -> AnswerBody {
     BodyExt::boxed_unsync(StreamBody::new(pieces))
 }
 
-/// An answer in progress. Each batch has the timeout of a request; the time of the client is not counted, because the
-/// connection ends by itself when no byte moves.
+/// An answer in progress. Each batch has the time limit of a request; the client's time is not
+/// counted, because the connection times out by itself when no byte moves.
 struct Sending<'a> {
     store: &'a ServedStore,
     reader: &'a Reader,
@@ -153,7 +154,7 @@ impl Sending<'_> {
         }
         sink.finish().map_err(refuse_unencodable)?;
         report_begin(begun);
-        // An error means that the client is gone.
+        // An error means that the client disconnected.
         let _ = send_bytes(self.pieces, buffer.take()).await;
         Ok(())
     }
@@ -168,7 +169,7 @@ impl Sending<'_> {
 
 fn report_begin(begun: &mut Option<tokio::sync::oneshot::Sender<Result<(), Refusal>>>) {
     if let Some(begun) = begun.take() {
-        // An error means that the client is gone.
+        // An error means that the client disconnected.
         let _ = begun.send(Ok(()));
     }
 }

@@ -50,8 +50,8 @@ const FILES: [PageFile; 5] = [
     },
 ];
 
-/// Returns the files of the page for a static host, by name. The page contains its own policy, since such a host sends
-/// none: stores may be on any host, everything else next to the page.
+/// Returns the files of the page for a static host, by name. The page contains its own policy,
+/// because such a host sends none: stores may be on any host, everything else next to the page.
 ///
 /// ```
 /// let files = zvf_serve::static_viewer_files()?;
@@ -61,7 +61,7 @@ const FILES: [PageFile; 5] = [
 ///
 /// # Errors
 ///
-/// When a file of this crate does not unpack.
+/// When a file of this crate cannot be decompressed.
 pub fn static_viewer_files() -> std::io::Result<Vec<(&'static str, Vec<u8>)>> {
     let mut files = Vec::with_capacity(FILES.len());
     for file in &FILES {

@@ -1,5 +1,5 @@
-//! Builds one small store in which the same cells lie under every codec, in shards and not: to be looked at
-//! with `zvf ls`, or with any reader of Zarr.
+//! Builds one small store that contains the same cells with every codec, with and without shards,
+//! to be inspected with `zvf ls` or any Zarr reader.
 //!
 //! ```text
 //! cargo run -p zvf-store --example codecs -- codecs.zarrvectors
@@ -62,7 +62,7 @@ async fn main() -> Result<()> {
     build.publish(&root).await
 }
 
-/// Every chain that is written, by a name.
+/// Returns every chain that can be written, with a name.
 fn chains() -> Vec<(&'static str, CodecPipeline)> {
     let blosc = |compressor, filter| {
         CodecPipeline::blosc(BloscSettings {
@@ -87,7 +87,7 @@ fn chains() -> Vec<(&'static str, CodecPipeline)> {
     ]
 }
 
-/// Some rows of `x` and `y` in steps, more of them in some cells than in others.
+/// Returns some rows of `x` and `y` in steps, with more rows in some cells than in others.
 fn payload(x: i64, y: i64) -> Vec<u8> {
     let rows = 3 + 700 * y.unsigned_abs();
     (0..rows)

@@ -1,11 +1,11 @@
 //! The limits of one handle: requests and bytes in flight.
 //!
-//! Below the caps a request waits, first come first served; it never fails for being one too many.
-//! A single request that is larger than the cap can never be served and is refused at once. Permits
-//! are values: dropping one releases it.
+//! A request waits, in order of arrival, until it fits; it never fails because others are in
+//! flight. A single request that is larger than the limit could never be served and is refused at
+//! once. Dropping a permit releases it.
 //!
-//! A permit is held from before the request until its bytes are handed over. What the caller keeps
-//! after that is the caller's: [`Budget::reserve`] counts it as well.
+//! A permit is held from before the request until its bytes are returned. Bytes that a caller keeps
+//! longer are its own responsibility; [`Budget::reserve`] counts these too.
 //!
 //! A semaphore counts kibibytes, because its permits are 32 bits wide.
 
@@ -17,7 +17,7 @@ use zvf_format::num::{saturating_u32, to_u64, usize_from_u32};
 
 use crate::options::OpenOptions;
 
-/// The limits of one handle; cheap to clone, clones share them.
+/// The limits of one handle; cheap to clone, and clones share them.
 ///
 /// ```
 /// use zvf_format::Class;
@@ -42,7 +42,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns the limits that `options` name: what the cache leaves of the budget, and at least one request.
+    /// Returns the limits that `options` set: the part of the budget that the cache leaves, and at
+    /// least one request.
     #[must_use]
     pub fn new(options: &OpenOptions) -> Self {
         let max_bytes = options.in_flight_bytes().min(MAX_BUDGET_BYTES);
@@ -64,7 +65,7 @@ impl Budget {
         Ok(Reservation { _permit: take(&self.bytes, units(bytes)).await })
     }
 
-    /// Reserves `bytes` more, if they may be held right now; nothing while others hold what is missing.
+    /// Reserves `bytes` more if that is possible without waiting.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl Budget {
         self.max_bytes
     }
 
-    /// Returns the number of bytes that could be reserved right now without waiting.
+    /// Returns the number of bytes that could be reserved now without waiting.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         (to_u64(self.bytes.available_permits()) * PERMIT_BYTES).min(self.max_bytes)
@@ -93,7 +94,7 @@ impl Budget {
         Reservation { _permit: take(&self.requests, 1).await }
     }
 
-    /// Checks that `bytes` could ever be held.
+    /// Checks that `bytes` could ever be reserved.
     pub(crate) fn check(&self, bytes: u64) -> Result<()> {
         if bytes > self.max_bytes {
             return Err(Error::limit("bytes of one read", self.max_bytes, bytes));
@@ -110,17 +111,17 @@ pub struct Reservation {
 }
 
 async fn take(from: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermit> {
-    // The semaphores are never closed, so this never gives `None`.
+    // The semaphores are never closed, so this never returns `None`.
     Arc::clone(from).acquire_many_owned(permits).await.ok()
 }
 
-/// Returns the permits for `bytes`, which are no more than a budget can be: at most 2^28.
+/// Returns the permits for `bytes`, at most 2^28, the largest budget.
 fn units(bytes: u64) -> u32 {
     saturating_u32(bytes.div_ceil(PERMIT_BYTES))
 }
 
 const PERMIT_BYTES: u64 = 1 << 10;
-/// What 31 bits of kibibytes can count, and fits the semaphore of a 32-bit target.
+/// The largest budget: it is counted in kibibytes and must fit the semaphore of a 32-bit target.
 const MAX_BUDGET_BYTES: u64 = (1 << 28) * PERMIT_BYTES;
 
 #[cfg(test)]

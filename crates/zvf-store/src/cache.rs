@@ -1,13 +1,15 @@
-//! Decoded cells and index rows, kept up to a number of bytes; nothing is fetched twice at once (single flight).
+//! Caches decoded cells and index rows up to a number of bytes; concurrent requests share one fetch
+//! (single flight).
 //!
-//! A batch asks for many slots. Slots that are held are answered at once; a slot that another batch is fetching is waited for;
-//! the rest is fetched as one batch and handed to all that wait for it, errors included. Errors are not kept. A batch fetches
-//! before it waits, so two batches that want each other's cells cannot block each other. If a fetch is dropped half way,
-//! those who waited for it fetch themselves.
+//! A batch requests many slots. Cached slots are returned at once. The batch waits for slots that
+//! another batch is fetching; it fetches the rest itself and hands the results, including errors,
+//! to all waiting batches. Errors are not cached. A batch fetches before it waits, so two batches
+//! that need each other's cells cannot block each other. If a fetch is dropped halfway, the waiting
+//! batches fetch themselves.
 //!
-//! Eviction is CLOCK (second chance): the oldest entry is evicted, unless it was used since
-//! it was last examined. An entry is charged its bytes and a little for itself, and never keeps a
-//! larger buffer alive than it is charged for, as long as others hold that buffer too.
+//! Eviction is CLOCK (second chance): the oldest entry is evicted, unless it was used since it was
+//! last examined. An entry is charged for its bytes and a small overhead. It never keeps a larger
+//! buffer alive than it is charged for, unless it is the only owner.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -20,10 +22,10 @@ use zvf_format::{Class, Expected};
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// One thing that can be kept: an array and a slot of it, both numbered by the handle.
+/// One cacheable item: an array and a slot of it, both numbered by the handle.
 type Slot = (u32, u64);
 
-/// Whether what is decoded stays with the handle.
+/// Whether decoded data is cached.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -45,9 +47,9 @@ type Slot = (u32, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Caching {
-    /// It stays while there is room: for chunks that will be asked for again.
+    /// It is cached while there is room: for chunks that will be needed again.
     Keep,
-    /// It does not: for one pass over everything. What is there already is used.
+    /// It is not cached: for one pass over everything. Existing entries are used.
     Once,
 }
 
@@ -58,17 +60,17 @@ pub(crate) struct Cache {
     state: Mutex<State>,
 }
 
-/// What a fetch gives for one slot; `None` when there is nothing there.
+/// The result of a fetch for one slot; `None` if nothing is stored.
 pub(crate) type Answer = Result<Option<Bytes>>;
 
 #[derive(Debug, Default)]
 struct State {
     entries: HashMap<Slot, Entry>,
-    /// Every entry once, in the order in which they are looked at for eviction.
+    /// Every entry once, in the order of examination for eviction.
     order: VecDeque<Slot>,
     bytes: u64,
     flights: HashMap<Slot, Flight>,
-    /// Counts how often everything was evicted.
+    /// Number of times that the cache was cleared.
     age: u64,
 }
 
@@ -79,15 +81,16 @@ struct Entry {
 }
 
 impl Cache {
-    /// Returns a cache of at most `max_bytes`; with 0 it keeps nothing, and still fetches nothing twice at once.
+    /// Returns a cache of at most `max_bytes`; with 0 it keeps nothing, but concurrent requests
+    /// still share a fetch.
     pub(crate) fn new(max_bytes: u64) -> Self {
         Self { max_bytes, state: Mutex::default() }
     }
 
-    /// Returns what is in each of `slots` of array number `array`, in their order; what has no slot is always
-    /// fetched. `fetch` gets positions in `slots` and answers for each of them, in that order; it may be
-    /// asked more than once, though never twice for the same position. It is not an `AsyncFn`, because
-    /// of the futures of those it cannot be shown that they may move between threads.
+    /// Returns the content of each of `slots` of array number `array`, in order; `None` slots are
+    /// always fetched. `fetch` gets positions in `slots` and returns an answer for each, in that
+    /// order. It may be called more than once, but never twice for the same position. It is not an
+    /// `AsyncFn`, because the futures of those cannot be bounded by `Send`.
     pub(crate) async fn read_many<F: Future<Output = Vec<Answer>>>(
         &self,
         array: u32,
@@ -108,7 +111,7 @@ impl Cache {
             }
             let mut abandoned = false;
             for (at, mut flight) in waits {
-                // Fails when the batch that was fetching was dropped; then this batch fetches.
+                // Fails if the fetching batch was dropped; then this batch fetches.
                 match flight.batch.wait_for(Option::is_some).await {
                     Ok(batch) => {
                         let batch = batch.as_ref().expect("the batch is there");
@@ -125,7 +128,7 @@ impl Cache {
         answers.map(|answer| answer.expect("each slot was held, fetched or waited for")).collect()
     }
 
-    /// Evicts everything; what is being fetched now is still handed out, and not kept.
+    /// Evicts everything; results of fetches in flight are still returned, but not cached.
     pub(crate) fn clear(&self) {
         let mut state = self.state();
         let age = state.age.wrapping_add(1);
@@ -137,7 +140,7 @@ impl Cache {
         self.state().bytes
     }
 
-    /// Answers what is held, and sorts the rest into what is ours to fetch and what is in progress.
+    /// Returns cached slots, and divides the rest into those to fetch and those in flight.
     fn sort<'a>(
         &'a self,
         array: u32,
@@ -169,15 +172,15 @@ impl Cache {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics between two changes that belong together.
+        // Nothing here panics between two related changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The answers of a batch, once they are there.
+/// The answers of a batch, once they exist.
 type Batch = Option<Arc<[Answer]>>;
 
-/// A fetch in flight: an answer of a batch, by its place in that.
+/// A fetch in flight: the position of an answer in a batch.
 #[derive(Clone, Debug)]
 struct Flight {
     batch: watch::Receiver<Batch>,
@@ -193,26 +196,26 @@ enum Lookup {
     Nothing,
 }
 
-/// The slots that one batch fetches. Dropped early, it leaves them to the next batch.
+/// The slots that one batch fetches. If dropped early, the next batch can fetch them.
 struct Claims<'a> {
     cache: &'a Cache,
     age: u64,
     claimed: Vec<Claim>,
-    /// For those who wait; nothing where no claim has a slot.
+    /// For waiting batches; `None` if no claim has a slot.
     sender: Option<watch::Sender<Batch>>,
 }
 
 struct Claim {
     at: usize,
-    /// Without one, no batch waits for it.
+    /// Without a slot, no batch waits for it.
     slot: Option<Slot>,
 }
 
 impl Claims<'_> {
-    /// Hands `fetched` to those who wait, and keeps what may be kept.
+    /// Hands `fetched` to waiting batches, and caches what may be cached.
     fn publish(mut self, fetched: Vec<Answer>, caching: Caching, answers: &mut [Option<Answer>]) {
         let mut state = self.cache.state();
-        // After a clear the slots may belong to another batch by now.
+        // After a clear, the slots may belong to another batch.
         let current = state.age == self.age;
         let keep = current && caching == Caching::Keep;
         let claimed = std::mem::take(&mut self.claimed);
@@ -225,7 +228,7 @@ impl Claims<'_> {
                 state.insert(slot, bytes.as_ref(), self.cache.max_bytes);
             }
         }
-        // The flights are gone, so that who holds a receiver by now is waiting.
+        // The flights are removed, so whoever holds a receiver now is waiting.
         if let Some(sender) = self.sender.take().filter(|sender| sender.receiver_count() > 0) {
             sender.send_replace(Some(fetched.clone().into()));
         }
@@ -267,7 +270,7 @@ impl State {
         if weight > max_bytes {
             return;
         }
-        // A part of a larger buffer that others hold would keep all of it.
+        // A part of a larger buffer that others hold would keep all of it alive.
         let owned_copy = |bytes: &Bytes| {
             if bytes.is_unique() { bytes.clone() } else { Bytes::copy_from_slice(bytes) }
         };
@@ -292,7 +295,7 @@ impl State {
     }
 }
 
-/// Returns what an entry is charged: its bytes, and about what the maps take for it.
+/// Returns the charge of an entry: its bytes, and an estimate of the map overhead.
 fn weight(bytes: Option<&Bytes>) -> u64 {
     to_u64(bytes.map_or(0, Bytes::len)) + ENTRY_OVERHEAD_BYTES
 }

@@ -1,6 +1,7 @@
 //! The clock of deadlines and retry budgets.
 //!
-//! Natively that of tokio, which tests can hold. In a browser that of JavaScript: the one of `std` panics there.
+//! Natively this is tokio's clock, which tests can pause. In a browser it is the JavaScript clock,
+//! because that of `std` panics there.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use tokio::time::Instant;

@@ -1,11 +1,11 @@
-//! The documents of a store: each read once, parsed once, kept beside the handle.
+//! The documents of a store: each is read once, parsed once and cached in the handle.
 //!
-//! A document is fetched once at a time (single flight): a second caller waits for the first. That there is no document
-//! is kept as well; faults are not kept.
+//! A document is fetched once at a time (single flight): a second caller waits for the first. The
+//! absence of a document is cached too; errors are not.
 //!
-//! Nearly all of the document of an array with many chunks is its presence list. Opening the array takes an
-//! [`Outline`]: the document without that list, from its first and last bytes. The list is read, checked and kept
-//! at its first use:
+//! The document of an array with many chunks consists almost entirely of its presence list. Opening
+//! the array takes an [`Outline`]: the document without that list, from its first and last bytes.
+//! The list is read, checked and kept at its first use:
 //!
 //! ```text
 //! fewer than 128 KiB, a group, or not a file of this machine    read and parsed as a whole
@@ -13,10 +13,10 @@
 //! first use             the whole, parsed with all checks; its outline has to be the one that was used
 //! ```
 //!
-//! A document that is broken in the middle is therefore refused at the first use of the list, with the error that
-//! opening would have returned.
+//! So a document that is damaged in the middle is refused at the first use of the list, with the
+//! error that opening would have returned.
 //!
-//! Not here: what a document means for the layout.
+//! Not here: the meaning of a document for the layout.
 #![cfg_attr(
     not(test),
     deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
@@ -47,12 +47,12 @@ type Slot = Arc<OnceCell<Doc>>;
 
 #[derive(Clone, Debug)]
 enum Doc {
-    /// With its text; none when there is no such node.
+    /// The document with its text; `None` if there is no such node.
     Whole(Option<CachedDoc>),
     Outline(Arc<Outline>),
 }
 
-/// The document of an array whose presence list is not read yet.
+/// The document of an array whose presence list has not been read yet.
 #[derive(Debug)]
 pub(crate) struct Outline {
     doc: ArrayDoc,
@@ -61,7 +61,7 @@ pub(crate) struct Outline {
     file: Mutex<Option<Arc<HeldFile>>>,
 }
 
-/// A document, as far as it was read.
+/// A document, or the part that was read.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeOutline {
     Node(Option<Arc<Node>>),
@@ -73,11 +73,12 @@ struct CachedDoc {
     node: Arc<Node>,
     print: Fingerprint,
     version: Version,
-    /// Of groups; arrays may have long ones.
+    /// Only for groups, because documents of arrays may be long.
     text: Option<Bytes>,
 }
 
-/// The fingerprint of a text: its length and a checksum. Texts may be long, and there is no motive to forge one.
+/// The fingerprint of a text: its length and a checksum. Texts may be long, and there is no motive
+/// to forge one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     len: usize,
@@ -100,7 +101,8 @@ impl Docs {
         }
     }
 
-    /// Returns the document of the node under `key`, or its outline while the rest is not read.
+    /// Returns the document of the node under `key`, or its outline while the rest has not been
+    /// read.
     pub(crate) async fn outline(&self, source: &Source, key: &Key) -> Result<NodeOutline> {
         Ok(match self.slot(key).get_or_try_init(|| begin(source, key)).await? {
             Doc::Whole(cached) => {
@@ -118,9 +120,9 @@ impl Docs {
         }
     }
 
-    /// Returns whether every document that was read is still the same, in the same file: a folder that changes places
-    /// with another may bring the same documents with other cells. A presence list that was not requested is not read
-    /// for this while its file was not written to.
+    /// Returns whether every document that was read is unchanged and in the same file: a folder
+    /// that was exchanged with another may have the same documents but other cells. A presence list
+    /// that was never requested is not read for this check if its file was not modified.
     pub(crate) async fn is_unchanged(&self, source: &Source) -> Result<bool> {
         let docs: Vec<(Key, Doc)> = {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +138,7 @@ impl Docs {
                 Doc::Outline(outline) if outline.is_untouched(source).await? => continue,
                 Doc::Outline(outline) => match outline.load().await {
                     Ok(cached) => Some(cached.clone()),
-                    // What is wrong with it shows when it is asked for.
+                    // An error in it is reported when it is requested.
                     Err(_broken) => return Ok(false),
                 },
             };
@@ -185,7 +187,7 @@ impl Outline {
         Ok(Arc::clone(&self.load().await?.node))
     }
 
-    /// Returns whether no more than the outline was read, and the file is the one that it was read from, as it was.
+    /// Returns whether only the outline was read, and its file is the same and unmodified.
     async fn is_untouched(&self, source: &Source) -> Result<bool> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(file) = file.filter(|_| self.whole.get().is_none()) else { return Ok(false) };
@@ -199,7 +201,7 @@ impl Outline {
 
     async fn read_whole(&self) -> Result<CachedDoc> {
         let changed = || object_replaced_error().at_key(&self.document);
-        // The file is released once this was done.
+        // The file is released after the first check.
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let file = file.ok_or_else(changed)?;
         let cached = parse(&file.read().await?, file.version(), &self.document)?;
@@ -220,7 +222,7 @@ impl Outline {
     }
 }
 
-/// Returns the document under `key`, or its outline where it is long.
+/// Returns the document under `key`, or its outline if it is long.
 async fn begin(source: &Source, key: &Key) -> Result<Doc> {
     let document = document(key)?;
     let got = match source.begin(&document, LONG_BYTES, END_BYTES).await? {
@@ -252,7 +254,7 @@ fn parse(text: &Bytes, version: Version, document: &Key) -> Result<CachedDoc> {
     Ok(CachedDoc { node: Arc::new(node), print, version, text })
 }
 
-/// Documents of so many bytes are read in two steps: below that, one is as fast.
+/// Documents of at least this length are read in two steps; shorter ones are as fast in one.
 const LONG_BYTES: u64 = 128 << 10;
-/// So much is read of each end at first: other attributes take a fraction of it.
+/// Number of bytes that are first read at each end: other attributes take a fraction of it.
 const END_BYTES: u64 = 16 << 10;

@@ -1,4 +1,4 @@
-//! Errors that only this layer makes: of backends, and of objects that change under a reader.
+//! Errors that only this layer creates: of backends, and of objects that change during a read.
 //!
 //! The lower crates know the byte; this layer adds the key. The error of a backend is the source and is not printed,
 //! because it may hold addresses and secrets.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use zvf_error::Error;
 use zvf_format::{Class, Expected};
 
-/// Returns the error for a backend's fault, classified by the layer that knows the backend.
+/// Returns the error for a backend fault, classified by the layer that knows the backend.
 pub(crate) fn backend_error(
     class: Class,
     op: &'static str,
@@ -26,23 +26,24 @@ pub(crate) fn timeout_error(op: &'static str, what: &'static str, after: Duratio
     Error::custom(Class::Timeout, format!("no {what} within {after:?}")).with_op(op)
 }
 
-/// Returns the same fault, of a request that may have been carried out.
+/// Returns the same error for a request that may have been carried out.
 pub(crate) fn commit_unknown_error(error: Error) -> Error {
     let text = "the store was asked to publish and did not say whether it did";
     Error::custom(Class::CommitUnknown, text).with_op("publish").with_cause(error)
 }
 
-/// Returns the fault behind a request that may have been carried out, where nothing depends on whether it was.
+/// Returns the underlying error of a request that may have been carried out, when nothing depends
+/// on whether it was.
 pub(crate) fn into_cause(error: Error) -> Error {
     error.cause_as::<Error>().cloned().unwrap_or(error)
 }
 
-/// Returns the error for another version than the one that was asked for.
+/// Returns the error for an object of another version than the requested one.
 pub(crate) fn object_replaced_error() -> Error {
     Error::custom(Class::FileChanged, "the object was replaced while it was being read")
 }
 
-/// Returns the error for a store that another one replaced, where what is left of it cannot be trusted.
+/// Returns the error for a store that was replaced, when the rest of it cannot be trusted.
 #[cfg(feature = "local")]
 pub(crate) fn store_replaced_error() -> Error {
     let text =
@@ -50,26 +51,26 @@ pub(crate) fn store_replaced_error() -> Error {
     Error::custom(Class::FileChanged, text)
 }
 
-/// Returns the error for a reply of `found` bytes where `expected` were asked for.
+/// Returns the error for a response of `found` bytes when `expected` were requested.
 pub(crate) fn length_error(expected: u64, found: u64) -> Error {
     Error::new(Class::FileChanged, "reply", Expected::Bytes(expected), found)
 }
 
-/// What a backend answered.
+/// The fault that a backend reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BackendAnswer {
     /// An HTTP status.
     Status(u16),
-    /// That it will not.
+    /// It refuses the request.
     Refusal,
-    /// That there is no bucket of that name.
+    /// There is no bucket of that name.
     NoBucket,
-    /// That its settings do not fit.
+    /// Its settings are inconsistent.
     #[cfg(feature = "net")]
     Setup,
-    /// The connection could not be made or broke.
+    /// The connection failed or broke.
     Connection,
-    /// Something else, in its own words: see the source.
+    /// Something else, described by the source.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! One file, read by ranges, wherever it lies.
+//! One file that is read by ranges, local or remote.
 //!
 //! ```text
 //! in memory     from_bytes                  handed out where it lies
@@ -7,7 +7,7 @@
 //! elsewhere     open(URL), from_object_store ranges of one object, neighbours in one, of one version
 //! ```
 //!
-//! For containers that are one file: packs, tensors, frames. Not here: what is in them.
+//! Used for containers that are one file: packs, tensors, frames. Not here: their content.
 
 use async_recursion::async_recursion as boxed;
 use std::ops::Range;
@@ -72,13 +72,13 @@ impl RangedFile {
         }
     }
 
-    /// Returns a file that is in memory.
+    /// Returns a file in memory.
     #[must_use]
     pub const fn from_bytes(bytes: Bytes) -> Self {
         Self(Body::Held(bytes))
     }
 
-    /// Returns a file that is mapped. After what was made of its bytes, ask [`check`](Self::check).
+    /// Returns a mapped file. After using its bytes, call [`check`](Self::check).
     ///
     /// # Errors
     ///
@@ -89,12 +89,12 @@ impl RangedFile {
         Ok(Self(Body::Mapped { file, whole }))
     }
 
-    /// Opens the file at `address`: a path, or a URL of one of the backends that this build has.
+    /// Opens the file at `address`: a path, or a URL of a backend that this build supports.
     ///
     /// # Errors
     ///
-    /// [`Class::NotFound`] when it is not there; otherwise when `address` is no path or URL of a file, or
-    /// the backend fails.
+    /// [`Class::NotFound`] when it does not exist; otherwise when `address` is not a path or URL of
+    /// a file, or the backend fails.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         match Place::parse(address)? {
@@ -107,7 +107,7 @@ impl RangedFile {
         }
     }
 
-    /// Opens the file of this machine at `path`.
+    /// Opens the local file at `path`.
     pub(crate) async fn open_path(path: &std::path::Path, options: &OpenOptions) -> Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str());
         let key = Key::root().child(name.unwrap_or_default())?; // refuses a path without a name
@@ -116,7 +116,8 @@ impl RangedFile {
         Self::begin(Source::with_buffer_pool(folder, &Budget::new(options))?, key).await
     }
 
-    /// Returns the file that has the name by now; `None` when it is this one, which it is always for one in memory.
+    /// Returns the file that now has the name; `None` if it is this one, as it always is for a file
+    /// in memory.
     pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>> {
         match &self.0 {
             Body::Held(_) => Ok(None),
@@ -162,7 +163,7 @@ impl RangedFile {
 
     async fn begin(source: Source, key: Key) -> Result<Self> {
         let mut gets = vec![Get::suffix(key.clone(), TAIL_BYTES)];
-        // Both at once: on a network each further round costs more than the bytes.
+        // Both at once: on a network, another round trip costs more than the bytes.
         gets.extend(source.is_remote().then(|| Get::prefix(key.clone(), HEAD_BYTES)));
         let mut answers = source.read_many(&gets).await.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(None));
@@ -173,7 +174,7 @@ impl RangedFile {
         Ok(Self(Body::Source { source, key, size, version, head, tail }))
     }
 
-    /// Returns how many bytes it has; a `u64`, because it need not fit in memory.
+    /// Returns the length in bytes; a `u64`, because the file need not fit in memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         match &self.0 {
@@ -184,13 +185,13 @@ impl RangedFile {
         }
     }
 
-    /// Returns whether it has none.
+    /// Returns whether the file is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns all of it where it lies, when that is in memory or in a map.
+    /// Returns all bytes without a copy, if the file is in memory or mapped.
     #[must_use]
     pub const fn resident_bytes(&self) -> Option<&Bytes> {
         match &self.0 {
@@ -201,10 +202,11 @@ impl RangedFile {
         }
     }
 
-    /// Reads the bytes of each of `ranges`, in their order. What lies close together is read in one request.
+    /// Reads the bytes of each of `ranges`, in order. Ranges that are close together are read in
+    /// one request.
     ///
-    /// Each answer has its own fault: `Truncated` past the end of the file, `FileChanged` when it is not
-    /// the file that was opened, otherwise what the backend says.
+    /// Each answer has its own error: `Truncated` past the end of the file, `FileChanged` if it is
+    /// not the file that was opened, otherwise the error of the backend.
     #[boxed]
     pub async fn read_many(&self, ranges: &[Range<u64>]) -> Vec<Result<Bytes>> {
         let (source, key, version, [head, tail]) = match &self.0 {
@@ -219,7 +221,7 @@ impl RangedFile {
         };
         let size = self.len();
         let first = size - to_u64(tail.len());
-        // Not every backend answers a request for nothing, or for what is not there.
+        // Not every backend answers an empty request, or one past the end.
         let asked = |range: &Range<u64>| range.start < range.end && range.end <= size;
         let in_head = |range: &Range<u64>| range.end <= to_u64(head.len());
         let in_tail = |range: &Range<u64>| range.start >= first;
@@ -262,12 +264,12 @@ impl RangedFile {
         only(self.read_many(&[range]).await)
     }
 
-    /// Checks whether a mapped file is the one that was mapped, up to now. Nothing else can change behind bytes
-    /// that were handed out.
+    /// Checks whether a mapped file is still the one that was mapped. Only a mapped file can change
+    /// after its bytes were returned.
     ///
     /// # Errors
     ///
-    /// `FileChanged`: what was made of its bytes is to be discarded.
+    /// `FileChanged`: results that were computed from its bytes must be discarded.
     pub fn check(&self) -> Result<()> {
         #[cfg(all(unix, feature = "map"))]
         if let Body::Mapped { file, .. } = &self.0 {
@@ -276,7 +278,7 @@ impl RangedFile {
         Ok(())
     }
 
-    /// Returns what was asked of the backend so far; nothing for what is in memory or mapped.
+    /// Returns counts of the requests so far; zero for a file in memory or mapped.
     #[must_use]
     pub fn io_stats(&self) -> IoStats {
         match &self.0 {
@@ -288,7 +290,7 @@ impl RangedFile {
     }
 }
 
-/// Returns the answer to one range.
+/// Returns the single answer.
 fn only(mut answers: Vec<Result<Bytes>>) -> Result<Bytes> {
     answers.pop().expect("one range has one answer")
 }
@@ -298,7 +300,7 @@ fn part(whole: &Bytes, range: &Range<u64>) -> Result<Bytes> {
     Ok(whole.slice(saturating_usize(range.start)..saturating_usize(range.end)))
 }
 
-/// Returns no bytes, when `range` lies in a file of `size` bytes.
+/// Returns no bytes, if `range` lies in a file of `size` bytes.
 fn read_empty(size: u64, range: &Range<u64>) -> Result<Bytes> {
     if range.start > range.end || range.end > size {
         return Err(past_end_error(size, range.end).at_span(range.start, range.end));
@@ -310,10 +312,11 @@ fn past_end_error(size: u64, end: u64) -> Error {
     Error::new(Class::Truncated, "size", Expected::AtLeast(end.into()), size)
 }
 
-/// What opening reads of the end: the footer of most containers, and all of a small one.
+/// Bytes of the end that opening reads: the footer of most containers, and all of a small one.
 const TAIL_BYTES: u64 = 16 << 10;
-/// What opening reads of the start where that takes a round over a network: directory and index of most containers, and
-/// of a pack of a thousand cells documents, tables of cells and indexes of fragments. A further request costs as much.
+/// Bytes of the start that opening reads when a round trip is expensive: the directory and index of
+/// most containers; for a pack of a thousand cells also documents, cell tables and fragment
+/// indexes. Another request costs as much.
 const HEAD_BYTES: u64 = 256 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Builds on a disk that a test watches; not an interface, and not part of any promise.
+//! Builds on a disk that a test observes; not a public interface, and not covered by any promise.
 
 use async_recursion::async_recursion as boxed;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use zvf_error::Result;
 pub use zvf_publish::{Call, Disk};
 
-/// Begins a store in the directory `path`, with every call to the system going through `disk`.
+/// Begins a store in the directory `path`; every system call goes through `disk`.
 ///
 /// # Errors
 ///
@@ -20,8 +20,8 @@ pub async fn build_on(
     crate::Build::in_folder(path.to_owned(), crate::BuildOptions { disk, ..options }).await
 }
 
-/// Takes part in building the store in the directory `path` in the folder `work`, with every call to the
-/// system going through `disk`.
+/// Joins the build of the store in the directory `path` in the folder `work`; every system call
+/// goes through `disk`.
 ///
 /// # Errors
 ///

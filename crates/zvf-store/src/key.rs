@@ -1,15 +1,15 @@
-//! Names of things in a store, relative to its root.
+//! Names of nodes and objects in a store, relative to its root.
 //!
-//! A [`Key`] is a path of checked segments, so that nothing found in data or in a request can address
-//! anything outside the root, on any backend. It is only ever built from parts.
+//! A [`Key`] is a path of checked segments, so that names from data or from a request cannot
+//! address anything outside the root, on any backend. It is always built from parts.
 //!
 //! ```text
 //! segment    1 to 255 bytes of UTF-8; not "." or ".."; no "/", "\", NUL or control character
 //! key        0 to 32 segments, joined by "/"; no segments is the root
 //! ```
 //!
-//! Not here: what the segments mean (`zvf_format::key` prints chunk keys), and how a backend spells a
-//! key (the sources do).
+//! Not here: the meaning of segments (`zvf_format::key` prints chunk keys), and the spelling of
+//! keys in a backend (the sources).
 #![cfg_attr(
     not(test),
     deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
@@ -40,7 +40,7 @@ impl Key {
         Self(Arc::from(""))
     }
 
-    /// Returns whether both are one and the same piece of memory: seen at once, unlike that they are equal.
+    /// Returns whether both share the same memory, which is faster to check than equality.
     pub(crate) fn is_clone_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -1,6 +1,6 @@
 //! One resolution level: its document, and the arrays by name.
 //!
-//! Not here: what the arrays hold, and which of them belong together.
+//! Not here: the content of the arrays, and which of them belong together.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -73,26 +73,26 @@ impl LevelNode {
         &self.meta
     }
 
-    /// Returns how many components its chunk keys have: one for each axis, and one more where keys have a leading
-    /// axis, as in levels that are binned by an attribute or chunked by group.
+    /// Returns the number of components of its chunk keys: one per axis, and one more if keys have
+    /// a leading axis, as in levels that are binned by an attribute or chunked by group.
     #[must_use]
     pub fn key_rank(&self) -> usize {
         self.meta.key_rank(self.opened.shared.root.axes().len())
     }
 
-    /// Returns the chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity` or
-    /// `links/0/0.0.0`; `None` when there is no such array.
+    /// Returns the chunks of the array at `name`, such as `vertices`, `vertex_attributes/intensity`
+    /// or `links/0/0.0.0`; `None` if there is no such array.
     ///
     /// # Errors
     ///
-    /// When the document is not one of an array of chunks, or describes a layout that this layer does
-    /// not know. A codec that is unknown shows when chunks are read.
+    /// When the document is not that of an array of chunks, or describes an unknown layout. An
+    /// unknown codec is reported when chunks are read.
     #[boxed]
     pub async fn cells(&self, name: &str) -> Result<Option<Cells>> {
         node::cells(&self.opened, &self.child_key(name)?, self.key_rank()).await
     }
 
-    /// Returns what [`cells`](Self::cells) does, of an array without which the level makes no sense.
+    /// Like [`cells`](Self::cells), for a required array.
     ///
     /// # Errors
     ///
@@ -106,31 +106,30 @@ impl LevelNode {
         )
     }
 
-    /// Returns the rows at `name`, such as `object_index` (its manifests) or `groups`; `None` when there is no
-    /// such node.
+    /// Returns the rows at `name`, such as `object_index` (its manifests) or `groups`; `None` if
+    /// there is no such node.
     ///
     /// # Errors
     ///
-    /// When the document is not one of an array of rows, or names a layout that this layer does not
-    /// know.
+    /// When the document is not that of an array of rows, or names an unknown layout.
     #[boxed]
     pub async fn rows(&self, name: &str) -> Result<Option<Rows>> {
         node::rows(&self.opened, &self.child_key(name)?).await
     }
 
-    /// Returns the items at `name`, such as `object_attributes/mass` or `object_index/object_ids`; `None` when
-    /// there is no such node.
+    /// Returns the items at `name`, such as `object_attributes/mass` or `object_index/object_ids`;
+    /// `None` if there is no such node.
     ///
     /// # Errors
     ///
-    /// When the document is not one of items of one size.
+    /// When the document is not that of an array of fixed-size items.
     #[boxed]
     pub async fn dense(&self, name: &str) -> Result<Option<DenseArray>> {
         node::dense(&self.opened, &self.child_key(name)?).await
     }
 
-    /// Returns the document of the group at `name`; `None` when there is no such node. A group of the older
-    /// families that has children and no document is empty.
+    /// Returns the document of the group at `name`; `None` when there is no such node. In the older
+    /// families, a group with children but without a document has an empty document.
     ///
     /// # Errors
     ///
@@ -140,10 +139,11 @@ impl LevelNode {
         node::group(&self.opened.shared, &self.child_key(name)?).await
     }
 
-    /// Returns the names below the node at `name`, or of the level when it is empty; nothing when it is not there.
+    /// Returns the names below the node at `name`, or below the level if it is empty; no names if
+    /// it does not exist.
     ///
-    /// A backend that cannot list gives those that the root declares, and the answer says that it may be
-    /// incomplete.
+    /// If the backend cannot list, these are the names that the root declares, and the answer is
+    /// marked as possibly incomplete.
     ///
     /// # Errors
     ///
@@ -153,11 +153,12 @@ impl LevelNode {
         node::children(&self.opened.shared, &self.child_key(name)?).await
     }
 
-    /// Returns the group `name` of this level, which holds one more geometry as a level does.
+    /// Returns the group `name` of this level, which contains a further geometry in the structure
+    /// of a level.
     ///
     /// # Errors
     ///
-    /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
+    /// [`Class::NotFound`] when it does not exist; otherwise when its document cannot be read.
     #[boxed]
     pub async fn geometry(&self, name: &str) -> Result<Self> {
         Self::open_at(&self.opened, self.child_key(name)?, self.number).await

@@ -1,12 +1,12 @@
-//! Names and bytes: opens a Zarr Vectors store wherever it lies, and reads its cells.
+//! Reads bytes by name: opens a Zarr Vectors store, local or remote, and reads its cells.
 //!
-//! This layer knows layout families, codec chains, backends, budgets and caches. It never looks
-//! inside a cell: what a fragment or an object is, is said elsewhere.
+//! This layer handles layout families, codec chains, backends, budgets and caches. It never looks
+//! inside a cell: fragments and objects belong to higher layers.
 //!
-//! Reading is asynchronous and written once. A local store never waits for anything but the disk: with
-//! no tokio runtime around, its reads run inline, so that any executor will do; inside a runtime a
-//! batch costs one hop to a blocking thread. Remote stores need a tokio runtime of the caller's, with
-//! timers. Nothing here starts a runtime or keeps global state.
+//! Reading is asynchronous and written once. A local store only waits for the disk: without a tokio
+//! runtime, its reads run inline, so any executor works; inside a runtime, a batch costs one hop to
+//! a blocking thread. Remote stores need the caller's tokio runtime, with timers. Nothing here
+//! starts a runtime or keeps global state.
 //!
 //! ```text
 //! open, options, versions              from an address to a store
@@ -41,8 +41,8 @@
 //!
 //! # Features
 //!
-//! `local` (default) reads directories of this machine; `http`, `s3`, `gcs` and `azure` each add a
-//! backend; `map` (unix) adds opt-in mapped reads, `more-codecs` steps of codec chains that few writers use.
+//! `local` (default) reads local directories; `http`, `s3`, `gcs` and `azure` each add a backend;
+//! `map` (unix) adds opt-in memory-mapped reads, `more-codecs` rarely used steps of codec chains.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::panic))]
 #![expect(clippy::expect_used, reason = "each states the invariant that it relies on")]
 

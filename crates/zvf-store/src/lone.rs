@@ -1,13 +1,13 @@
-//! A standalone Zarr array, by its own address, in whatever group or none: chunks of numbers, one by one.
+//! A standalone Zarr array at its own address, in any group or none: chunks of numbers, one by one.
 //!
 //! ```text
 //! zarr.json      shape, chunks or shards, codecs: refused here when they cannot be decoded
 //! c/0/1, ...     chunks, or shards of them, under the names that the document declares
 //! ```
 //!
-//! Nothing is kept but the indexes of shards. Chunks are handed out little-endian and in C order.
+//! Only shard indexes are cached. Chunks are returned little-endian and in C order.
 //!
-//! Not here: arrays of stores (`Store`), boxes of items (`zvf-tensor`).
+//! Not here: arrays of stores (`Store`), selections of items (`zvf-tensor`).
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -61,9 +61,8 @@ impl LoneArray {
     ///
     /// # Errors
     ///
-    /// `NotFound` when there is no document; when it is not one of an array of numbers, names a codec that
-    /// is unknown, or a chunk is more than the budget; when it cannot
-    /// be read.
+    /// `NotFound` when there is no document; otherwise when it is not that of an array of numbers,
+    /// names an unknown codec, or has chunks above the budget, or when it cannot be read.
     #[boxed]
     pub async fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         let budget = Budget::new(options);
@@ -98,24 +97,24 @@ impl LoneArray {
         &self.0.doc
     }
 
-    /// Returns the type of an item as it is handed out: never big-endian.
+    /// Returns the type of a returned item: never big-endian.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.0.dtype
     }
 
-    /// Returns the item that stands for what was never stored.
+    /// Returns the fill value.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
         &self.0.fill
     }
 
-    /// Returns the items of the chunks at these indexes, inner chunks where there are shards; `None` for those that
-    /// were never stored.
+    /// Returns the items of the chunks at these indexes (inner chunks, if there are shards); `None`
+    /// for chunks that were never stored.
     ///
     /// # Errors
     ///
-    /// When one cannot be read, or does not decode to what the shape says.
+    /// When a chunk cannot be read, or does not decode to its shape.
     #[boxed]
     pub async fn chunks(&self, wanted: &[Vec<u64>]) -> Result<Vec<Option<Bytes>>> {
         let Inner { source, array, items, chunk_bytes, .. } = &*self.0;

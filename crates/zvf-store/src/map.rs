@@ -1,15 +1,16 @@
-//! Files read through a memory map, by choice.
+//! Opt-in reading through memory maps.
 //!
-//! A mapping of a file that shrinks raises SIGBUS; a mapping of a file that is rewritten changes bytes
-//! behind a `&[u8]`. No look at a file can rule that out for ever, so whoever maps it promises it: the ways
-//! in are `unsafe`. The one that is not, [`MappedFile::map_if_immutable`], maps only what `immutable`
-//! shows to be closed to writers, and its callers read everything else.
+//! A mapping of a file that shrinks raises SIGBUS; a mapping of a file that is rewritten changes
+//! bytes behind a `&[u8]`. No check of a file can rule that out for good, so the caller must
+//! promise it: the entry points are `unsafe`. The exception is [`MappedFile::map_if_immutable`],
+//! which maps only files that `immutable` shows to be closed to writers; its callers read all
+//! others.
 //!
-//! Mapping is guarded three times more: published files are never changed
-//! in place but renamed over (a mapping then keeps the old file whole); the file is looked at before a
-//! read and after its bytes were copied out, and any change is `FileChanged`; and where
-//! [`install_sigbus_handler`](crate::signal::install_sigbus_handler) was called, a page that went away reads as zeros,
-//! is noted, and is `FileChanged` too.
+//! There are three further safeguards. Published files are never changed in place but replaced by
+//! renaming, so a mapping keeps the whole old file. The file is checked before a read and after its
+//! bytes were copied, and any change is `FileChanged`. After
+//! [`install_sigbus_handler`](crate::signal::install_sigbus_handler), a page that disappeared reads
+//! as zeros, is recorded, and gives `FileChanged` too.
 //!
 //! ```text
 //! at open      fstat: device, inode, size, mtime, ctime, links are kept
@@ -17,11 +18,11 @@
 //! view         borrows; is_unchanged() asks the same, after use
 //! ```
 //!
-//! Losing its name sets the ctime of a file too. So a ctime that comes with another number of links is
-//! no change: a handle goes on reading the version it was opened with.
+//! Unlinking or renaming over a file also changes its ctime. So a changed ctime together with a
+//! changed link count is not a modification: a handle keeps reading the version that it opened.
 //!
-//! Headers and directories must be read into owned memory before they are checked: what was checked in
-//! a view may be something else when it is used.
+//! Headers and directories must be copied to owned memory before they are checked: bytes in a view
+//! may change between check and use.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -42,7 +43,7 @@ use zvf_format::{Class, Found};
 use crate::error::object_replaced_error;
 use crate::signal::{MAX_WATCHED, Watch};
 
-/// A file of which every byte is an address; cheap to clone.
+/// A file that is completely mapped into memory; cheap to clone.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -66,7 +67,7 @@ struct Inner {
     map: Option<Mapping>, // none when the file is empty
 }
 
-/// Declared in the order in which it goes: nobody watches a range that is no longer mapped.
+/// Fields are dropped in this order, so that no unmapped range is watched.
 struct Mapping {
     watch: Option<Watch>,
     map: Mmap,
@@ -77,15 +78,15 @@ impl MappedFile {
     ///
     /// # Safety
     ///
-    /// For as long as this handle, a copy of it or a [`View`] lives, no one may change the bytes of the
-    /// file in place, nor those of a later file of that name which is mapped when a handle is
-    /// revalidated. A change that is only a truncation is survived where the SIGBUS handler is
-    /// installed, and ends the process otherwise.
+    /// While this handle, a clone of it or a [`View`] lives, no one may change the bytes of the
+    /// file in place, nor those of a later file of that name that is mapped when a handle is
+    /// revalidated. With the SIGBUS handler installed, a mere truncation is survived; otherwise it
+    /// ends the process.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened or mapped, or is not a regular file; `LimitExceeded` when the process
-    /// has as many maps as it can have.
+    /// When the file cannot be opened or mapped, or is not a regular file; `LimitExceeded` when the
+    /// process has reached its limit of maps.
     #[expect(unsafe_code, reason = "the caller promises what a map cannot check")]
     pub unsafe fn map(path: &Path) -> Result<Self> {
         let max = to_u64(MAX_WATCHED);
@@ -93,12 +94,13 @@ impl MappedFile {
         Self::open(path, Promise::OfCaller)?.ok_or_else(full)
     }
 
-    /// Maps the file at `path`, if nobody can write to it: it is a regular file on a disk of this machine,
-    /// no one has permission to write to it, and no one has it open for writing. `None` where that is not
-    /// so or cannot be found out, and when the process has as many maps as it can have: then read it.
+    /// Maps the file at `path` if nobody can write to it: it is a regular file on a local disk, no
+    /// one has permission to write to it, and no one has it open for writing. Returns `None` if
+    /// that is not so or cannot be determined, or if the process has reached its limit of maps:
+    /// read the file then.
     ///
-    /// The condition that is left: nobody may give the permission back and then change the bytes in place,
-    /// while what is mapped is in use. Tools that write a new file and rename it do not.
+    /// One condition remains: nobody may restore the permission and then change the bytes in place
+    /// while the map is in use. Tools that write a new file and rename it do not do that.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -124,8 +126,8 @@ impl MappedFile {
         promise.map_as(file, Some(path))
     }
 
-    /// Returns the file that has the name by now, mapped under the same promise; `None` when it is this one still,
-    /// or the name is not known.
+    /// Returns the file that now has the name, mapped under the same promise; `None` if it is still
+    /// this one, or the name is unknown.
     pub(crate) fn reopen(&self) -> Result<Option<Reopened>> {
         let Some(path) = &self.0.path else { return Ok(None) };
         let io = |error| Error::io("open", error);
@@ -136,7 +138,7 @@ impl MappedFile {
         Ok(Some(mapped.map_or_else(|| Reopened::Unmapped(path.clone()), Reopened::Mapped)))
     }
 
-    /// Returns how many bytes the file had when it was mapped; a `u64`, as positions in files are.
+    /// Returns the length of the file when it was mapped; a `u64`, like all file positions.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.stamp.size
@@ -153,12 +155,12 @@ impl MappedFile {
         self.0.check()
     }
 
-    /// Reads a copy of `len` bytes from `start`, of the file as it was when it was mapped.
+    /// Reads a copy of `len` bytes from `start` of the file as it was when it was mapped.
     ///
     /// # Errors
     ///
-    /// `Truncated` when the file is shorter than that; `FileChanged` when it is not the file that was
-    /// mapped any more, before or after the bytes were copied.
+    /// `Truncated` when the file is shorter; `FileChanged` when it is no longer the file that was
+    /// mapped, before or after the bytes were copied.
     pub fn read(&self, start: u64, len: u64) -> Result<Bytes> {
         let view = self.view(start, len)?;
         let bytes = Bytes::copy_from_slice(&view);
@@ -166,12 +168,12 @@ impl MappedFile {
         Ok(bytes)
     }
 
-    /// Returns the `len` bytes from `start`, where they lie. After use ask the view whether it is
-    /// [unchanged](View::is_unchanged), and discard what came of it when it is not.
+    /// Returns the `len` bytes from `start` without a copy. After use, check that the view is
+    /// [unchanged](View::is_unchanged), and otherwise discard the results.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), for a change before.
+    /// As [`read`](Self::read), for a change before the call.
     pub fn view(&self, start: u64, len: u64) -> Result<View> {
         self.0.check()?;
         let end = start.checked_add(len).filter(|end| *end <= self.len());
@@ -189,25 +191,25 @@ impl MappedFile {
     }
 }
 
-/// What has the name of a mapped file by now.
+/// The file that now has the name of a mapped file.
 pub(crate) enum Reopened {
     Mapped(MappedFile),
     /// A file that cannot be mapped, at this path.
     Unmapped(PathBuf),
 }
 
-/// Why files may be mapped: nothing of a store is without it.
+/// Why files may be mapped; nothing of a store is mapped without such a reason.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Promise {
-    /// The caller of an `unsafe` function promised that nobody changes them in place. Only [`MappedFile::map`]
-    /// and [`Store::open_mapped`](crate::Store::open_mapped) make one.
+    /// The caller of an `unsafe` function promised that nobody changes them in place. Only
+    /// [`MappedFile::map`] and [`Store::open_mapped`](crate::Store::open_mapped) create this value.
     OfCaller,
-    /// Each is mapped only when nobody can write to it.
+    /// A file is mapped only if nobody can write to it.
     WhereImmutable,
 }
 
 impl Promise {
-    /// Returns the memory of a file; `None` when it must or can only be read.
+    /// Returns the map of a file; `None` if the file must be read instead.
     pub(crate) fn map(self, file: File) -> Result<Option<MappedFile>> {
         self.map_as(file, None)
     }
@@ -233,7 +235,7 @@ impl Promise {
             // view, nobody changes it: the caller promised that, or nobody is able to.
             let map = match unsafe { options.map(&file) } {
                 Ok(map) => map,
-                // There are as many maps as the system allows, or no room for one.
+                // The system's limit of maps is reached, or there is no address space.
                 Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => return Ok(None),
                 Err(error) => return Err(io(error)),
             };
@@ -264,7 +266,7 @@ impl Inner {
     }
 }
 
-/// Some bytes of a mapped file; keeps the map alive.
+/// A range of a mapped file; keeps the map alive.
 pub struct View {
     file: Arc<Inner>,
     start: usize,
@@ -272,7 +274,8 @@ pub struct View {
 }
 
 impl View {
-    /// Returns whether the file is the one that was mapped, up to now: what was read here is what was there.
+    /// Returns whether the file is still the one that was mapped, so that bytes read here were
+    /// correct.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.file.check().is_ok()
@@ -435,7 +438,7 @@ pub(crate) mod tests {
         assert_eq!(file.read(0, 10).unwrap_err().class(), Class::FileChanged);
     }
 
-    /// Returns a store of one cell that is large enough to be mapped.
+    /// Returns a store with one cell that is large enough to be mapped.
     fn large_store() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/three.zarrvectors");
@@ -472,7 +475,7 @@ pub(crate) mod tests {
         assert_eq!(store.io_stats().requests, opened, "the file was opened again");
         store.check_maps().unwrap();
 
-        // A new version under the name: this handle keeps the old one.
+        // A new version under the same name: this handle keeps the old one.
         let replacement = dir.path().join("other");
         fs::write(&replacement, [1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
         fs::rename(&replacement, &cell).unwrap();
@@ -502,11 +505,11 @@ pub(crate) mod tests {
         let view = file.view(0, 1 << 20).unwrap();
         assert!(view.iter().all(|byte| *byte == 7));
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
-        // Without the handler this ends the process.
+        // Without the handler, this ends the process.
         assert!(std::hint::black_box(&view).iter().all(|byte| *byte == 0 || *byte == 7));
         assert!(!view.is_unchanged());
         assert_eq!(file.read(0, 1).unwrap_err().class(), Class::FileChanged);
-        // After it has grown to its old size it still differs from the mapped file.
+        // Even after growing back to its old size, the file differs from the mapped one.
         fs::write(&path, vec![7; 1 << 20]).unwrap();
         assert_eq!(file.read(0, 1).unwrap_err().class(), Class::FileChanged);
         assert_eq!(other_file.read(0, 2).unwrap(), [8; 2][..]);

@@ -1,11 +1,11 @@
-//! Models of what threads share, run by `cargo xtask loom` in every order of their steps: the cache with its
+//! Models of shared state, run by `cargo xtask loom` under every interleaving: the cache with its
 //! flights, the budget, the memory of a build, and the table of the signal handler.
 //!
-//! They are small and use the types themselves. A step ends where a lock is taken or an atomic touched; what tokio's
-//! semaphores and channels do in between is one step, because tokio checks these in the same way. A model in
-//! which everybody waits for ever fails.
+//! They are small and use the real types. A step ends where a lock is taken or an atomic is
+//! accessed. The work of tokio's semaphores and channels in between is one step, because tokio
+//! model-checks these itself. A model that deadlocks fails.
 //!
-//! Not here: streams, which `zvf-query` has models of.
+//! Not here: streams, which have models in `zvf-query`.
 
 use std::pin::pin;
 
@@ -22,7 +22,7 @@ use crate::build::MemoryLimiter;
 use crate::cache::{Answer, Cache, Caching};
 use crate::place::Place;
 
-/// Runs `model` in every order in which threads are interrupted at most three times where they need not be.
+/// Runs `model` under every interleaving with at most three preemptions.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut checker = loom::model::Builder::new();
     checker.preemption_bound = Some(3);
@@ -50,7 +50,7 @@ fn a_budget_is_never_exceeded_and_every_wait_ends() {
     });
 }
 
-/// Holds `kib` for a moment; all together may hold three.
+/// Holds `kib` for a moment; all threads together may hold three.
 fn hold(budget: &Budget, held: &AtomicU64, kib: u64) {
     let reserved = block_on(budget.reserve(kib << 10)).unwrap();
     let now = held.fetch_add(kib, Ordering::SeqCst) + kib;
@@ -81,7 +81,7 @@ fn cancelled_reservations_let_others_pass() {
     });
 }
 
-/// Asks the cache for `slots`; `fetched` counts how often each number was fetched.
+/// Requests `slots` from the cache; `fetched` counts how often each number was fetched.
 fn ask(cache: &Cache, slots: [u64; 2], fetched: &[AtomicUsize; 3]) {
     let asked = slots.map(Some);
     let fetch = |places: Vec<usize>| async move {
@@ -129,7 +129,7 @@ fn a_fetch_that_is_dropped_is_done_by_whoever_waits() {
                 drop(read);
             })
         };
-        // What the other one holds is held by nobody in the end.
+        // In the end nobody holds the bytes of the other one.
         let fetched = [0; 3].map(AtomicUsize::new);
         ask(&cache, [2, 1], &fetched);
         drops.join().unwrap();
@@ -205,7 +205,7 @@ fn the_handler_never_sees_half_of_a_range() {
                 place.write(5000, 6000);
             })
         };
-        // Between the two: in a range of the start of one and the end of the other.
+        // Between the two: in a range with the start of one and the end of the other.
         assert!(!place.holds(3000));
         writer.join().unwrap();
         assert!(place.holds(5500) && !place.holds(1500));

@@ -1,4 +1,4 @@
-//! From the path of a node to what it holds.
+//! From the path of a node to its content.
 //!
 //! ```text
 //! asked for    node is an array        node is a group                           no document
@@ -8,8 +8,8 @@
 //! dense        numeric array           A, B0: data, and a shape                  absent
 //! ```
 //!
-//! A node is opened once per handle: whoever asks again shares presence, indexes and cache. What no
-//! family has is refused, never read as empty.
+//! A node is opened once per handle, and later callers share presence, indexes and cache. A
+//! structure that no family has is refused, never read as empty.
 //!
 //! Not here: which nodes a level must have.
 
@@ -27,7 +27,7 @@ use crate::layout::{Cells, CellsCore, DenseArray, DenseCore, Rows, RowsCore, chu
 use crate::notice::Notice;
 use crate::shared::Shared;
 
-/// An open store with the arrays of it that were opened, by their path.
+/// An open store, with its opened arrays by path.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) shared: Arc<Shared>,
@@ -42,7 +42,7 @@ impl Opened {
     }
 }
 
-/// The names below a node, and whether these are all.
+/// The names below a node, and whether they are complete.
 ///
 /// ```
 /// # use zvf_store::Listing;
@@ -51,18 +51,18 @@ impl Opened {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// In the order of their text.
+    /// In text order.
     pub names: Vec<String>,
     /// Whether there are no others. Without a listing, names come from the documents.
     pub complete: bool,
 }
 
-/// What lies directly below a key, whatever it is: [`Nodes::entries`](crate::Nodes::entries).
+/// Everything directly below a key: [`Nodes::entries`](crate::Nodes::entries).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
-    /// Objects, in the order of their text.
+    /// Objects, in text order.
     pub files: Vec<String>,
-    /// What has objects below it, likewise.
+    /// Names with objects below them, in text order.
     pub folders: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) async fn dense(opened: &Opened, key: &Key) -> Result<Option<DenseArra
     Ok(Some(DenseArray::new(shared, keep_first(&opened.dense, key, core))))
 }
 
-/// Returns the document of the group under `key`; an empty one where families A and B leave it out.
+/// Returns the document of the group under `key`; an empty one if families A and B omit it.
 pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>> {
     match shared.node(key).await?.as_deref() {
         Some(Node::Group(doc)) => Ok(Some(doc.clone())),
@@ -159,10 +159,11 @@ pub(crate) async fn group(shared: &Shared, key: &Key) -> Result<Option<GroupDoc>
     }
 }
 
-/// Returns the names below `key`. Without a listing: the attributes that the root declares and that have a node.
+/// Returns the names below `key`. Without a listing, these are the declared attributes that have a
+/// node.
 pub(crate) async fn children(shared: &Shared, key: &Key) -> Result<Listing> {
     if shared.source.can_list() {
-        // Chunks lie below arrays only: below a group, the same name is any name.
+        // Chunks are only below arrays: below a group, the same name has no special meaning.
         let (node, children) = join(shared.node(key), shared.source.children(key)).await;
         let node = node?;
         let is_chunks = |name: &str| match node.as_deref() {
@@ -200,7 +201,7 @@ fn declared_attributes(shared: &Shared, key: &Key) -> BTreeSet<String> {
     declared.flat_map(|(_, attributes)| attributes.iter().map(|(name, _)| name.clone())).collect()
 }
 
-/// Returns whether families A and B have a group here that they wrote no document for.
+/// Returns whether this is a group of families A and B without a document.
 async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool> {
     if shared.family == LayoutFamily::C || !shared.source.can_list() {
         return Ok(false);
@@ -208,7 +209,8 @@ async fn is_implicit(shared: &Shared, key: &Key) -> Result<bool> {
     Ok(shared.source.children(key).await?.iter().any(|child| child.is_dir))
 }
 
-/// Returns whether a group of family A keeps its rows in data and offsets. Those of parametric objects have no tag.
+/// Returns whether a group of family A stores its rows as data and offsets. Groups of parametric
+/// objects have no tag.
 fn is_flat(family: LayoutFamily, group: &GroupDoc) -> bool {
     match group.attributes.get("zv_array").and_then(serde_json::Value::as_str) {
         Some(tag) => matches!(tag, "object_index" | "groups"),
@@ -216,7 +218,7 @@ fn is_flat(family: LayoutFamily, group: &GroupDoc) -> bool {
     }
 }
 
-/// Returns the number of components of the keys of 0.8's cross-chunk cells: those of every endpoint.
+/// Returns the number of components of the keys of 0.8's cross-chunk cells: those of all endpoints.
 fn endpoints_rank(key: &Key, attributes: &Object) -> Option<usize> {
     key.segments().find(|segment| segment.starts_with("cross_chunk_link"))?;
     let number = |key| usize::try_from(attributes.get(key)?.as_u64()?).ok();
@@ -227,7 +229,7 @@ fn find_opened<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key) -> Option<Arc
     opened.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
 }
 
-/// Returns the first one to be opened under `key`.
+/// Returns the array that was first opened under `key`.
 fn keep_first<T>(opened: &Mutex<HashMap<Key, Arc<T>>>, key: &Key, core: T) -> Arc<T> {
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(opened.entry(key.clone()).or_insert_with(|| Arc::new(core)))

@@ -1,9 +1,9 @@
-//! A store by its paths: documents, arrays and objects, whatever they mean.
+//! A store by its paths: documents, arrays and objects, regardless of their meaning.
 //!
-//! Levels are read by [`Store::level`] and what it gives. This is for checking, copying and converting a store,
-//! and for what is stored next to the levels.
+//! To read levels, use [`Store::level`]. This is for checking, copying and converting a store, and
+//! for nodes next to the levels.
 //!
-//! Not here: what a node means to a reader.
+//! Not here: the meaning of a node.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::open::Store;
 use crate::source::Child;
 use crate::versions::ObjectStream;
 
-/// What lies in a store by its paths: see [`Store::nodes`].
+/// The nodes of a store by path: see [`Store::nodes`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,7 +41,7 @@ pub struct Nodes<'a> {
 }
 
 impl Store {
-    /// Returns what lies in the store by its paths, for checking, copying and converting it.
+    /// Returns the nodes of the store by path, for checking, copying and converting it.
     #[must_use]
     pub const fn nodes(&self) -> Nodes<'_> {
         Nodes { store: self }
@@ -49,8 +49,8 @@ impl Store {
 }
 
 impl<'a> Nodes<'a> {
-    /// Returns the document of the group at `path`, such as `parametric` or `headers/swc`; `None` when there is
-    /// none.
+    /// Returns the document of the group at `path`, such as `parametric` or `headers/swc`; `None`
+    /// if there is none.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl<'a> Nodes<'a> {
         node::group(self.store.shared_state(), &Key::root().join(path)?).await
     }
 
-    /// Returns the rows at `path`, such as `parametric/names`; `None` when there are none.
+    /// Returns the rows at `path`, such as `parametric/names`; `None` if there are none.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl<'a> Nodes<'a> {
         node::rows(self.store.opened_state(), &Key::root().join(path)?).await
     }
 
-    /// Returns the items at `path`, such as `parametric/objects`; `None` when there are none.
+    /// Returns the items at `path`, such as `parametric/objects`; `None` if there are none.
     ///
     /// # Errors
     ///
@@ -80,7 +80,8 @@ impl<'a> Nodes<'a> {
         node::dense(self.store.opened_state(), &Key::root().join(path)?).await
     }
 
-    /// Returns the document of the node at `path`, array or group; an empty path is the root, `None` is no node.
+    /// Returns the document of the node at `path`, array or group; an empty path is the root.
+    /// `None` if there is no node.
     ///
     /// # Errors
     ///
@@ -105,8 +106,8 @@ impl<'a> Nodes<'a> {
         self.store.shared_state().source.list(&key).await
     }
 
-    /// Returns every stored object with its key, documents first, for copying the store as it is. Few are in memory at
-    /// once.
+    /// Streams every stored object with its key, documents first, for copying the store unchanged.
+    /// Only a few are in memory at once.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl<'a> Nodes<'a> {
         Ok(read.try_flatten().boxed())
     }
 
-    /// Returns the chunks of the array at `path`, whatever it belongs to; `None` when there is no such array.
+    /// Returns the chunks of the array at `path`, wherever it is; `None` if there is no such array.
     ///
     /// # Errors
     ///
@@ -135,8 +136,7 @@ impl<'a> Nodes<'a> {
         self.store.cells_at(&parse_path(path)?).await
     }
 
-    /// Returns the documents of all nodes as they are stored, each with the key of its node, in the order of their
-    /// keys.
+    /// Returns the documents of all nodes as stored, each with the key of its node, in key order.
     ///
     /// # Errors
     ///
@@ -173,9 +173,9 @@ impl<'a> Nodes<'a> {
         node::children(self.store.shared_state(), &parse_path(path)?).await
     }
 
-    /// Returns the names of the objects directly below the node at `path`, its document among them.
+    /// Returns the names of the objects directly below the node at `path`, including its document.
     ///
-    /// For checking the store: nothing but the document belongs here.
+    /// For checking the store: only the document belongs here.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl<'a> Nodes<'a> {
         Ok(self.entries(path).await?.files)
     }
 
-    /// Returns the names of all that lies directly below `path`, objects and folders apart.
+    /// Returns all names directly below `path`, objects and folders separately.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ fn parse_path(path: &str) -> Result<Key> {
 }
 
 const DOCUMENT: &str = "zarr.json";
-/// Documents that are read at once.
+/// Number of documents that are read at once.
 const DOCUMENT_BATCH: usize = 256;
-/// Objects that are read at once where all are.
+/// Number of objects that are read at once when all are read.
 const OBJECT_BATCH: usize = 64;

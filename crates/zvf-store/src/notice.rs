@@ -1,14 +1,14 @@
-//! What a reader should know that is not an error.
+//! Information for readers that is not an error.
 //!
-//! Every handle collects notices while it works; a caller may read them at any time, and the command
-//! prints them. There are few kinds, the same one is kept once, and no store can make the list long.
+//! Every handle collects notices; a caller may read them at any time, and the command prints them.
+//! There are few kinds, duplicates are dropped, and the length of the list is limited.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::key::Key;
 
-/// One thing worth knowing.
+/// One notice.
 ///
 /// ```
 /// use zvf_store::{Key, Notice};
@@ -23,64 +23,65 @@ use crate::key::Key;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The store is of a newer version than this build knows; it was opened as the newest known.
+    /// The store has a newer version than this build knows; it was opened as the newest known
+    /// version.
     NewerVersion {
-        /// What the store says.
+        /// The version of the store.
         found: Box<str>,
-        /// What this build knows.
+        /// The newest version that this build knows.
         supported: Box<str>,
     },
-    /// A count in the metadata is not what is there; what is there was used.
+    /// A count in the metadata differs from the actual one; the actual one was used.
     StaleCount {
         /// Where the count is.
         key: Key,
         /// What is counted.
         what: Box<str>,
-        /// What the metadata says.
+        /// The count in the metadata.
         stated: u64,
-        /// What is there.
+        /// The actual count.
         found: u64,
     },
-    /// An array does not say which of its chunks exist, so they were listed.
+    /// An array does not record which of its chunks exist, so they were listed.
     MissingPresence {
         /// The array.
         key: Key,
     },
-    /// The backend cannot list and the metadata does not say: what lies here may be incomplete.
+    /// The backend cannot list, and the metadata does not tell: the content here may be incomplete.
     CannotEnumerate {
         /// The array or group.
         key: Key,
     },
-    /// A codec whose output cannot be held to a limit while it runs.
+    /// A codec whose output cannot be limited while it runs.
     CodecNotCapped {
         /// The array.
         key: Key,
         /// The codec.
         codec: Box<str>,
     },
-    /// Vertices are Draco streams with an order of their own: edges and faces between chunks were
-    /// left out.
+    /// Vertices are Draco streams with their own order: edges and faces between chunks were left
+    /// out.
     LinksLeftOut {
         /// The array of vertices.
         key: Key,
     },
-    /// A coarser level lacks edits of level 0 that came after it was built.
+    /// A coarser level lacks edits of level 0 that were made after it was built.
     StaleLevel {
         /// The level.
         key: Key,
     },
-    /// A condition of a query holds for nothing, whatever is stored.
+    /// A condition of a query is never true, whatever is stored.
     HoldsNowhere {
         /// The condition.
         condition: Box<str>,
-        /// Why it cannot hold.
+        /// Why it cannot be true.
         why: Box<str>,
     },
-    /// The backend cannot create an object only where there is none: it was looked for just before.
+    /// The backend has no create-if-absent: the object was looked for just before.
     NoConditionalPut,
-    /// The store has a journal that cannot be read here, as over plain HTTP.
+    /// The store has a journal that cannot be read here, for example over plain HTTP.
     JournalNotRead,
-    /// The file system has no locks: a file beside the store stood for one.
+    /// The file system has no locks: a file beside the store replaced one.
     NoFileLocks,
 }
 
@@ -134,7 +135,7 @@ impl fmt::Display for Notice {
 pub(crate) struct Notices(Mutex<Vec<Notice>>);
 
 impl Notices {
-    /// Adds `notice`, unless it is there already or there is no more room.
+    /// Adds `notice`, unless it is a duplicate or the list is full.
     pub(crate) fn add(&self, notice: Notice) {
         let mut notices = self.lock();
         if notices.len() < MAX_NOTICES && !notices.contains(&notice) {
@@ -142,7 +143,7 @@ impl Notices {
         }
     }
 
-    /// Returns all of them, in the order in which they came up.
+    /// Returns all notices in the order in which they occurred.
     pub(crate) fn all(&self) -> Vec<Notice> {
         self.lock().clone()
     }
@@ -152,7 +153,7 @@ impl Notices {
     }
 }
 
-/// The most notices that are kept.
+/// Maximum number of notices.
 const MAX_NOTICES: usize = 256;
 
 #[cfg(test)]

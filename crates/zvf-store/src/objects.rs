@@ -1,9 +1,9 @@
 //! Single objects of a backend, by key: read, create if absent, replace if unchanged (compare and swap).
 //!
-//! What a journal of a store on an object store is made of. Every call waits, tries again and settles doubtful answers
-//! as reads and builds do: a create whose answer was lost is decided by what is there afterwards.
+//! Journals on object stores are built on these. Every call waits, retries and resolves unknown
+//! outcomes as reads and builds do: if the response to a create is lost, the stored object decides.
 //!
-//! Not here: stores and their cells; what objects mean.
+//! Not here: stores and their cells; the meaning of objects.
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
@@ -54,7 +54,7 @@ impl fmt::Debug for Objects {
     }
 }
 
-/// Which version of an object was seen.
+/// The version of an object that was read.
 #[derive(Clone, Debug)]
 pub struct SeenVersion(ObjectMeta);
 
@@ -66,19 +66,19 @@ impl Objects {
         Self { remote: Remote::new(backend, Budget::new(options), options), until: None }
     }
 
-    /// Returns the same objects, of which none is sent again once `other` has an object `key`: as
-    /// what it was made of is out of date then, [`create`](Self::create) and
-    /// [`replace`](Self::replace) end with `FileChanged`.
+    /// Returns the same objects, but requests are not repeated once `other` has an object `key`:
+    /// the data is then out of date, and [`create`](Self::create) and [`replace`](Self::replace)
+    /// end with `FileChanged`.
     ///
     /// # Errors
     ///
-    /// When `key` is none.
+    /// When `key` is invalid.
     pub fn until(&self, other: &Self, key: &str) -> Result<Self> {
         let until = Some((other.remote.clone(), Key::root().join(key)?));
         Ok(Self { until, ..self.clone() })
     }
 
-    /// Reads an object; none where there is none.
+    /// Reads an object; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -88,11 +88,11 @@ impl Objects {
         self.remote.read(&Key::root().join(key)?).await
     }
 
-    /// Reads an object and which version it is.
+    /// Reads an object and its version.
     ///
     /// # Errors
     ///
-    /// When the backend cannot be asked, or the object changes without a pause.
+    /// When the backend fails, or the object keeps changing.
     #[boxed]
     pub async fn read_versioned(&self, key: &str) -> Result<Option<(Bytes, SeenVersion)>> {
         let key = Key::root().join(key)?;
@@ -111,7 +111,7 @@ impl Objects {
         Err(object_replaced_error().at_key(&key))
     }
 
-    /// Returns whether there is an object.
+    /// Returns whether an object exists.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Objects {
         Ok(self.remote.head(&Key::root().join(key)?).await?.is_some())
     }
 
-    /// Returns the length of an object, and when it was last put; none where there is none.
+    /// Returns the length of an object and the time of its last put; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl Objects {
         Ok(children.into_iter().map(|child| child.name).collect())
     }
 
-    /// Puts an object where there is none; false when there is another one.
+    /// Creates an object if none exists; returns false if there is another one.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl Objects {
         }
     }
 
-    /// Puts an object, whatever is there.
+    /// Puts an object, replacing any existing one.
     ///
     /// # Errors
     ///
@@ -177,7 +177,8 @@ impl Objects {
         self.remote.put(&Key::root().join(key)?, std::slice::from_ref(bytes)).await
     }
 
-    /// Puts a file of this machine, whatever is there: a long one block by block. The object appears when all of it came.
+    /// Puts a local file, replacing any existing object; a long file is sent in parts. The object
+    /// appears when all parts have arrived.
     ///
     /// # Errors
     ///
@@ -188,7 +189,7 @@ impl Objects {
         self.remote.put_file(&Key::root().join(key)?, from).await
     }
 
-    /// Has the backend copy an object, whatever is there.
+    /// Copies an object within the backend, replacing any existing one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -207,25 +208,26 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](zvf_format::Class::NotFound) when there is none; otherwise when the backend refuses.
+    /// [`NotFound`](zvf_format::Class::NotFound) when it does not exist; otherwise when the backend
+    /// refuses.
     #[cfg(not(target_arch = "wasm32"))]
     #[boxed]
     pub async fn copy(&self, from: &str, to: &str) -> Result<()> {
         self.remote.copy(&Key::root().join(from)?, &Key::root().join(to)?).await
     }
 
-    /// Replaces an object if it still is the one that was `seen`.
+    /// Replaces an object if it is still the version `seen`.
     ///
     /// # Errors
     ///
-    /// `FileChanged` or `Conflict` when it is another one; otherwise when the backend refuses.
+    /// `FileChanged` or `Conflict` when it is another version; otherwise when the backend refuses.
     #[boxed]
     pub async fn replace(&self, key: &str, bytes: &Bytes, seen: &SeenVersion) -> Result<()> {
         let until = self.until.as_ref();
         self.remote.replace(&Key::root().join(key)?, bytes, &seen.0, until).await
     }
 
-    /// Removes objects, as far as they are there.
+    /// Removes objects, if they exist.
     ///
     /// # Errors
     ///
@@ -267,8 +269,8 @@ impl Objects {
         if keys.is_empty() { Ok(()) } else { self.remote.remove(&keys).await }
     }
 
-    /// Returns whether the backend refuses to create what is there, and to replace what was
-    /// changed. It is tried with an object under `key`, which stays.
+    /// Returns whether the backend refuses to create an existing object and to replace a changed
+    /// one. It tests this with an object under `key`, which remains.
     ///
     /// # Errors
     ///
@@ -283,7 +285,7 @@ impl Objects {
             return Ok(false);
         }
         let Some(mut other) = self.remote.head(&key).await? else { return Ok(false) };
-        // Of no object: what has such a version was changed, for this caller.
+        // A version that no object has: for this caller, the object has changed.
         (other.e_tag, other.version) = (Some(NO_TAG.to_owned()), Some("0".to_owned()));
         match self.remote.replace(&key, &bytes, &other, None).await {
             Ok(()) => Ok(false),
@@ -303,7 +305,7 @@ fn prefix_key(prefix: &str) -> Result<Key> {
     if prefix.is_empty() { Ok(Key::root()) } else { Key::root().join(prefix) }
 }
 
-/// How often an object that changes while it is read is read again.
+/// Number of reads of an object that changes while it is read.
 const READ_TRIES: usize = 20;
 
 #[cfg(test)]

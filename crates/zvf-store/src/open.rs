@@ -1,4 +1,4 @@
-//! Opening a store: what it is, which family its layout is of, and whether the two agree.
+//! Opens a store: what it is, its layout family, and whether the two agree.
 //!
 //! ```text
 //! zarr.json                 version, axes, chunk shape, bounds: refused here when they cannot be used
@@ -6,11 +6,11 @@
 //! 0/vertices/zarr.json      a group in families A and B, an array in C; its presence list is not read yet
 //! ```
 //!
-//! Three documents in one batch, whatever the size of the store. A version that contradicts the
-//! structure is refused, naming both; a newer one than is known opens with a notice, unless it
-//! requires a capability that is unknown.
+//! This takes three documents in one batch, whatever the size of the store. A version that
+//! contradicts the structure is refused, with both in the error. A newer version than this build
+//! knows opens with a notice, unless it requires an unknown capability.
 //!
-//! Not here: what the levels hold.
+//! Not here: the content of the levels.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ use crate::versions::Versions;
 
 /// An open store, for reading.
 ///
-/// Cheap to clone and safe to share between threads; clones share everything that was read. What is
-/// read is kept for the life of the handle: see [`revalidate`](Self::revalidate).
+/// Cheap to clone and safe to share between threads; clones share all cached data. Cached data is
+/// kept for the life of the handle: see [`revalidate`](Self::revalidate).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -63,12 +63,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at `address`: a path, or a URL of one of the backends that this build has.
+    /// Opens the store at `address`: a path, or a URL of a backend that this build supports.
     ///
     /// # Errors
     ///
-    /// When there is no store, its root document cannot be used, its version is older than 0.6 or
-    /// contradicts what is stored, it requires an unknown capability, or the backend fails.
+    /// When there is no store, its root document is invalid, its version is older than 0.6 or
+    /// contradicts the structure, it requires an unknown capability, or the backend fails.
     #[boxed]
     pub async fn open(address: &str, options: OpenOptions) -> Result<Self> {
         if Place::parse(address)?.is_pack() {
@@ -81,18 +81,19 @@ impl Store {
             let source = Source::find(address, &budget, &options).await?;
             left -= 1;
             match Self::begin(source, budget.clone(), options.clone()).await {
-                // It was replaced in between: the one that is there now is the one that was asked for.
+                // It was replaced in between: the current one is opened.
                 Err(error) if error.class() == Class::FileChanged && left > 0 => {}
                 opened => return opened,
             }
         }
     }
 
-    /// Opens the store that is packed into `file`.
+    /// Opens the store that is packed in `file`.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and when the file is no `.tet` file, or not one of a packed store.
+    /// As [`open`](Self::open), and when the file is not a `.tet` file, or does not contain a
+    /// packed store.
     #[boxed]
     pub async fn open_pack(file: RangedFile, options: OpenOptions) -> Result<Self> {
         let budget = Budget::new(&options);
@@ -100,13 +101,14 @@ impl Store {
         Self::begin(Source::Pack(pack), budget, options).await
     }
 
-    /// Returns whether the store is one file: a pack is read like a store, and has no objects of its own.
+    /// Returns whether the store is one file: a pack is read like a store, but has no separate
+    /// objects.
     #[must_use]
     pub fn is_packed(&self) -> bool {
         matches!(self.shared_state().source, Source::Pack(_))
     }
 
-    /// Returns the file of this machine that `address` names, when it is that of a packed store, by its name.
+    /// Returns the local file that `address` names, if its name is that of a packed store.
     #[must_use]
     pub fn pack_at(address: &str) -> Option<std::path::PathBuf> {
         match Place::parse(address) {
@@ -118,34 +120,34 @@ impl Store {
         }
     }
 
-    /// Checks whether the files that are mapped are what they were when the handle first read them. Nothing else
-    /// can change behind bytes that were handed out.
+    /// Checks whether mapped files are unchanged since the handle first read them. Only mapped
+    /// files can change after their bytes were returned.
     ///
     /// # Errors
     ///
-    /// `FileChanged`, naming the file: what was made of its bytes is to be discarded.
+    /// `FileChanged`, with the file: results that were computed from its bytes must be discarded.
     pub fn check_maps(&self) -> Result<()> {
         self.shared_state().source.check()
     }
 
-    /// Returns whether reads go through the interface of object stores and may wait for a network: they take a
-    /// tokio runtime. Reads of files of this machine return without waiting where there is none.
+    /// Returns whether reads go through the object-store interface and may wait for a network,
+    /// which requires a tokio runtime. Reads of local files do not.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         self.shared_state().source.is_remote()
     }
 
-    /// Returns whether a store at `address` is read over a network or from memory, which takes a tokio runtime;
-    /// a directory of this machine takes none.
+    /// Returns whether a store at `address` is read over a network or from memory, which requires a
+    /// tokio runtime; a local directory does not.
     ///
     /// # Errors
     ///
-    /// When `address` is neither a path nor a URL that is known.
+    /// When `address` is neither a path nor a known URL.
     pub fn needs_runtime(address: &str) -> Result<bool> {
         source::needs_runtime(address)
     }
 
-    /// Returns the directory of this machine that the store was opened in.
+    /// Returns the local directory in which the store was opened.
     #[cfg(feature = "local")]
     pub(crate) fn local_folder(&self) -> Option<&source::OpenedFolder> {
         let source = &self.shared_state().source;
@@ -153,8 +155,9 @@ impl Store {
         if let Source::Local(local) = base { local.folder() } else { None }
     }
 
-    /// Returns the backend that `address` names, and where on it the store lies, for callers that replace single objects;
-    /// `None` for a directory of this machine. Nothing is sent yet, and nothing is sent again.
+    /// Returns the backend that `address` names, and the location of the store on it, for callers
+    /// that replace single objects; `None` for a local directory. Nothing is sent yet, and requests
+    /// are not retried.
     ///
     /// ```
     /// use zvf_store::{OpenOptions, Store};
@@ -168,33 +171,36 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When `address` is neither a path nor a URL that is known, a storage option is none of its backend, or
-    /// the backend can only be read: plain HTTP.
+    /// When `address` is neither a path nor a known URL, a storage option is unknown to the
+    /// backend, or the backend is read-only: plain HTTP.
     pub fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
         source::backend(address, options)
     }
 
-    /// Returns the backend that `address` names, for reading objects beside Zarr's own: as [`backend`](Self::backend), and
-    /// plain HTTP too. None for a directory.
+    /// Returns the backend that `address` names, for reading objects other than those of Zarr: like
+    /// [`backend`](Self::backend), but also for plain HTTP. `None` for a directory.
     ///
     /// # Errors
     ///
-    /// When `address` is neither a path nor a URL that is known, or a storage option is none of its backend.
+    /// When `address` is neither a path nor a known URL, or a storage option is unknown to the
+    /// backend.
     pub fn backend_for_reading(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
         source::backend_for_reading(address, options)
     }
 
-    /// Returns the repository of versions that `address` names, for reading an earlier one and for commits; none for any
-    /// other address. Nothing is looked at yet.
+    /// Returns the versioned repository that `address` names, for reading earlier versions and for
+    /// commits; `None` for any other address. Nothing is read yet.
     ///
     /// # Errors
     ///
-    /// When `address` is neither a path nor a URL that is known, or no hook of `options` knows the repository.
+    /// When `address` is neither a path nor a known URL, or no hook of `options` supports the
+    /// repository.
     pub fn versions(address: &str, options: &OpenOptions) -> Result<Option<Arc<dyn Versions>>> {
         source::versions(address, options)
     }
 
-    /// Opens the store below `prefix` of the caller's own backend; in one file, when that ends in `.tet`.
+    /// Opens the store below `prefix` of the caller's own backend; `prefix` is a packed store if it
+    /// ends in `.tet`.
     ///
     /// # Errors
     ///
@@ -225,7 +231,8 @@ impl Store {
         let top = Key::root();
         let first = top.child(FIRST_LEVEL)?;
         let vertices = first.child(VERTICES)?;
-        // Readers of the level need it too: requested now, it takes no round trip of its own. A fault is reported when it is used.
+        // Readers of the level need it too: requested now, it needs no extra round trip. An error
+        // is reported when it is used.
         let fragments = first.child(FRAGMENTS)?;
         let ahead = async {
             if source.is_remote() {
@@ -252,7 +259,8 @@ impl Store {
             }
             notices.add(Notice::JournalNotRead);
         }
-        // A fault of the level shows when the level is asked for; one that may pass is one of opening.
+        // An error of the level is reported when the level is requested; a transient error fails
+        // the opening.
         for error in [level.err(), node.as_ref().err().cloned()].into_iter().flatten() {
             if !is_content_fault(&error) {
                 return Err(error);
@@ -280,14 +288,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Compares the family of the version with the node that the vertices are.
+    /// Compares the family of the version with the structure of the vertices.
     async fn check_structure(&self, vertices: &Key, node: Option<NodeOutline>) -> Result<()> {
         let mut checked = (vertices.clone(), node);
         let first = self.level_numbers().first().map(u32::to_string);
         if let Some(first) = first.filter(|first| first != FIRST_LEVEL) {
             let key = Key::root().child(&first)?.child(VERTICES)?;
-            // A document that is bad shows when the level is asked for; one that cannot be had now says
-            // nothing about the structure.
+            // An invalid document is reported when the level is requested; one that cannot be
+            // fetched now says nothing about the structure.
             let node = match self.shared_state().outline(&key).await {
                 Err(error) if !is_content_fault(&error) => return Err(error),
                 node => node.ok(),
@@ -319,13 +327,13 @@ impl Store {
         &self.shared_state().root
     }
 
-    /// Returns the root document as it is stored.
+    /// Returns the root document as stored.
     #[must_use]
     pub fn root_json(&self) -> Bytes {
         self.shared_state().docs.text(&Key::root()).unwrap_or_default() // opening read it
     }
 
-    /// Returns the format version that the store says it is of.
+    /// Returns the format version that the store states.
     #[must_use]
     pub fn version(&self) -> Version {
         self.shared_state().root.zarr_vectors.zv_version
@@ -351,7 +359,7 @@ impl Store {
         numbers
     }
 
-    /// Returns the levels that are stored, ascending, whether the root document lists them or not.
+    /// Returns the stored levels, ascending, whether or not the root document lists them.
     ///
     /// # Errors
     ///
@@ -374,31 +382,31 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Class::NotFound`] when it is not there; otherwise when its document cannot be read.
+    /// [`Class::NotFound`] when it does not exist; otherwise when its document cannot be read.
     #[boxed]
     pub async fn level(&self, number: u32) -> Result<LevelNode> {
         LevelNode::open(&self.opened, number).await
     }
 
-    /// Returns whether the backend lists names. Plain HTTP does not: [`Nodes::entries`](crate::Nodes::entries) and its like
-    /// are refused there.
+    /// Returns whether the backend can list names. Plain HTTP cannot: there,
+    /// [`Nodes::entries`](crate::Nodes::entries) and similar calls fail.
     #[must_use]
     pub fn can_list(&self) -> bool {
         self.shared_state().source.can_list()
     }
 
-    /// Returns what a reader should know and that is no error.
+    /// Returns the notices so far.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared_state().notices.all()
     }
 
-    /// Adds what a reader of this handle should know, once.
+    /// Adds a notice for readers of this handle, once.
     pub fn add_notice(&self, notice: Notice) {
         self.shared_state().notices.add(notice);
     }
 
-    /// Returns the cells of the array at `key`; `None` when there is none.
+    /// Returns the cells of the array at `key`; `None` if there is none.
     pub(crate) async fn cells_at(&self, key: &Key) -> Result<Option<Cells>> {
         node::cells(&self.opened, key, 0).await
     }
@@ -411,7 +419,7 @@ impl Store {
         &self.opened.shared
     }
 
-    /// Returns some objects as they are, in their order.
+    /// Returns some objects unchanged, in order.
     pub(crate) async fn stored_objects(&self, keys: &[Key]) -> Result<Vec<Bytes>> {
         let gets: Vec<Get> = keys.iter().cloned().map(Get::object).collect();
         let answers = self.shared_state().source.read_many(&gets).await.into_iter().zip(keys);
@@ -422,13 +430,13 @@ impl Store {
         objects.collect()
     }
 
-    /// Returns what was asked of the backend so far, by this handle and its clones.
+    /// Returns counts of the requests so far, by this handle and its clones.
     #[must_use]
     pub fn io_stats(&self) -> IoStats {
         self.shared_state().source.stats()
     }
 
-    /// Returns the number of bytes of decoded chunks and rows that are kept now.
+    /// Returns the number of bytes of decoded chunks and rows in the cache.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.shared_state().cache.bytes()
@@ -445,20 +453,20 @@ impl Store {
         &self.shared_state().budget
     }
 
-    /// Returns the number of the commit that is read, of a store that has a journal.
+    /// Returns the number of the commit that is read, if the store has a journal.
     #[must_use]
     pub fn journal_head(&self) -> Option<u64> {
         self.shared_state().source.journaled().map(Journaled::head).filter(|head| *head > 0)
     }
 
-    /// Returns whether an object is one of a commit that was not applied when the store was opened,
-    /// so that whoever reads the backend past this handle may find another one.
+    /// Returns whether an object belongs to a commit that was not applied when the store was
+    /// opened; reading the backend directly may then return another one.
     #[must_use]
     pub fn is_pending(&self, key: &Key) -> bool {
         self.shared_state().source.journaled().is_some_and(|journaled| journaled.is_pending(key))
     }
 
-    /// Returns an object as it is stored, at the commit that is read; `None` where there is none.
+    /// Returns an object as stored, at the commit that is read; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -469,9 +477,8 @@ impl Store {
         Ok(read.map(|got| got.bytes))
     }
 
-    /// Returns a handle at the last commit, where others were made since this one was opened. This
-    /// takes one look at the journal; [`revalidate`](Self::revalidate) also notices changes without
-    /// a journal.
+    /// Returns a handle at the last commit, if there are newer commits. This takes one request to
+    /// the journal; [`revalidate`](Self::revalidate) also notices changes without a journal.
     ///
     /// # Errors
     ///
@@ -484,14 +491,14 @@ impl Store {
         }
     }
 
-    /// Looks again at what has the address of this store, and gives a new handle when that is
-    /// another one by now: another directory or pack, one with later commits, or one in which a
-    /// document that was read is another.
+    /// Checks the address of this store again, and returns a new handle if the store has changed:
+    /// another directory or pack, later commits, or a different version of a document that was
+    /// read.
     ///
-    /// This handle goes on with what it knows: it never mixes two states of the store. Of a store
-    /// with a journal it reads the commit that was the last one when it was opened, for as long as
-    /// the bytes of that are kept. The new one shares its budget, and has read nothing but what
-    /// opening reads.
+    /// This handle keeps its state: it never mixes two states of the store. If the store has a
+    /// journal, the handle reads the commit that was the last one when it was opened, as long as
+    /// the journal keeps its bytes. The new handle shares the budget and starts with an empty
+    /// cache.
     ///
     /// # Errors
     ///
@@ -502,7 +509,7 @@ impl Store {
         loop {
             left -= 1;
             match self.revalidate_once().await {
-                // Replaced once more while it was looked at.
+                // It was replaced once more in between.
                 Err(error) if error.class() == Class::FileChanged && left > 0 => {}
                 done => return done,
             }
@@ -531,15 +538,17 @@ impl Store {
         Self::begin(source, shared.budget.clone(), options).await.map(Some)
     }
 
-    /// Returns whether another store lies at the address of this one by now, as far as that can be determined at once: for
-    /// a directory of this machine. What was read of this one stays true; what was not may be gone.
+    /// Returns whether another store is now at the address of this one, as far as that can be
+    /// determined without waiting: for a local directory. Data that was read stays valid; other
+    /// data may be gone.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         self.shared_state().source.is_replaced()
     }
 }
 
-/// Returns the root document and the family of its version, or why the store cannot be used.
+/// Returns the root document and the family of its version, or the reason why the store cannot be
+/// used.
 fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily)> {
     let document = crate::docs::document(&Key::root())?;
     match node.as_deref() {
@@ -559,18 +568,19 @@ fn check_root(node: Option<Arc<Node>>) -> Result<(Root, LayoutFamily)> {
     }
 }
 
-/// Returns whether a fault says that a document is bad, rather than that it could not be fetched.
+/// Returns whether an error means that a document is invalid, rather than that it could not be
+/// fetched.
 fn is_content_fault(error: &Error) -> bool {
     error.op() == "parse"
 }
 
-/// Returns the number of a level, as its group is called.
+/// Returns the number of a level from the name of its group.
 fn level_number(name: &str) -> Option<u32> {
     let number: u32 = name.parse().ok()?;
     (number.to_string() == name).then_some(number)
 }
 
-/// How often a store is opened that is replaced each time before it is open.
+/// Number of attempts to open a store that is being replaced.
 const MAX_OPEN_ATTEMPTS: u32 = 5;
 const FIRST_LEVEL: &str = "0";
 const VERTICES: &str = "vertices";

@@ -1,4 +1,4 @@
-//! How a store is opened: budgets, cache, timeouts, and what the backend wants to know.
+//! Options for opening a store: budgets, cache, timeouts, and options of the backend.
 
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -22,30 +22,30 @@ use crate::versions::{Versions, refuse_unknown};
 /// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Bytes this handle may hold: those in flight and the cache together. Requests wait below it; one
-    /// request larger than what the cache leaves is refused.
+    /// Bytes that this handle may hold: in flight and in the cache together. Requests wait until
+    /// they fit; a request larger than what the cache leaves is refused.
     pub budget_bytes: u64,
-    /// Requests on the wire at once.
+    /// Maximum number of concurrent requests.
     pub requests_in_flight: usize,
-    /// The part of the budget that decoded cells and index rows may keep.
+    /// The part of the budget for decoded cells and index rows.
     pub cache_bytes: u64,
-    /// What the backend wants to know, by the names `object_store` has for it (`aws_region`,
-    /// `azure_storage_account_name`, `google_service_account`, `allow_http`, …). These go before the
-    /// environment, where the same names are looked up in capitals.
+    /// Options of the backend, with the names of `object_store` (`aws_region`,
+    /// `azure_storage_account_name`, `google_service_account`, `allow_http`, …). They take
+    /// precedence over environment variables, which have the same names in capitals.
     pub storage_options: Vec<(String, String)>,
-    /// Whether a backend of the caller's own can be listed: not plain HTTP, for instance. Backends that a URL names know it
-    /// themselves.
+    /// Whether the caller's own backend can list: plain HTTP cannot, for example. Backends that a
+    /// URL names know this themselves.
     pub can_list: bool,
-    /// How long to wait and how often to try again.
+    /// How long to wait and how often to retry.
     pub timeouts: Timeouts,
     /// Called when a remote store is slow: see [`RetriedRequest`].
     pub on_retry: Option<RetryHook>,
-    /// Who knows addresses of repositories of versions: see [`Versions`].
+    /// Opens versioned repositories: see [`Versions`].
     pub versions: Option<VersionsHook>,
 }
 
 impl OpenOptions {
-    /// Returns the same settings with one more storage option.
+    /// Returns the same options with one more storage option.
     #[must_use]
     pub fn with_storage_option(
         mut self,
@@ -56,7 +56,7 @@ impl OpenOptions {
         self
     }
 
-    /// Returns what `address` names, as the hook says.
+    /// Returns the repository that `address` names, from the hook.
     pub(crate) fn open_versions(&self, address: &str) -> Result<Arc<dyn Versions>> {
         match &self.versions {
             Some(hook) => hook.0(address, self),
@@ -64,9 +64,9 @@ impl OpenOptions {
         }
     }
 
-    /// Returns what one request, or all that are in progress, may weigh.
+    /// Returns the maximum size of one request, or of all requests in flight.
     pub(crate) fn in_flight_bytes(&self) -> u64 {
-        // Nothing where the cache may take all.
+        // Zero if the cache may use the whole budget.
         self.budget_bytes.saturating_sub(self.cache_bytes)
     }
 }
@@ -93,11 +93,11 @@ impl Default for OpenOptions {
 pub struct RetriedRequest {
     /// The object.
     pub key: Key,
-    /// How often it was asked for so far.
+    /// Number of attempts so far.
     pub tries: u32,
-    /// What went wrong last.
+    /// The class of the last error.
     pub class: Class,
-    /// How long this has been going on.
+    /// Time since the first attempt.
     pub waited: Duration,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for RetriedRequest {
     }
 }
 
-/// What is called with each [`RetriedRequest`], on the thread that waits. It must not block.
+/// A callback for each [`RetriedRequest`], called on the waiting thread. It must not block.
 ///
 /// ```
 /// use zvf_store::{OpenOptions, RetryHook};
@@ -139,7 +139,7 @@ impl fmt::Debug for RetryHook {
     }
 }
 
-/// Opens repositories of versions.
+/// Opens versioned repositories.
 ///
 /// ```
 /// use zvf_format::Class;
@@ -173,8 +173,8 @@ impl fmt::Debug for VersionsHook {
     }
 }
 
-/// How long a handle waits for a remote store, and how often it retries: one of two presets, or one with other
-/// numbers. Waits of zero, and of more than a year, are refused when a store is opened.
+/// How long a handle waits for a remote store, and how often it retries: one of two presets, or
+/// custom values. Waits of zero or of more than a year are refused when a store is opened.
 ///
 /// ```text
 ///                      INTERACTIVE    BATCH
@@ -198,25 +198,27 @@ impl fmt::Debug for VersionsHook {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// How long opening a connection may take. `connect_timeout` of the environment and of the storage options, where
-    /// one is given, goes before it.
+    /// Maximum time to open a connection. `connect_timeout` in the environment or the storage
+    /// options takes precedence.
     pub connect: Duration,
-    /// How long a reply may take to begin. One that is longer than `total` is cut off by that, like the next.
+    /// Maximum time until a response begins. If it is longer than `total`, `total` applies.
     pub first_byte: Duration,
-    /// How long the body of a reply, or an upload, may take; longer ones get a second more for every `min_bytes_per_second`.
+    /// Maximum time for the body of a response, or an upload; longer ones get one more second per
+    /// `min_bytes_per_second`.
     pub request: Duration,
-    /// The slowest speed that is waited for.
+    /// The slowest acceptable speed.
     pub min_bytes_per_second: NonZeroU64,
-    /// How often one request is sent, the first time included.
+    /// Maximum number of attempts, including the first.
     pub max_tries: NonZeroU32,
-    /// The longest pause between two tries, unless the store asks for a longer one.
+    /// Maximum pause between two attempts, unless the store requests a longer one.
     pub max_pause: Duration,
-    /// How long all tries of one request may take together; long bodies get a second more for every `min_bytes_per_second`.
+    /// Maximum time for all attempts of one request; long bodies get one more second per
+    /// `min_bytes_per_second`.
     pub total: Duration,
 }
 
 impl Timeouts {
-    /// Someone is waiting: first byte within 5 s, 4 tries, 15 s in all.
+    /// For interactive use: first byte within 5 s, 4 attempts, 15 s in all.
     pub const INTERACTIVE: Self = Self {
         connect: Duration::from_secs(5),
         first_byte: Duration::from_secs(5),
@@ -227,7 +229,7 @@ impl Timeouts {
         total: Duration::from_secs(15),
     };
 
-    /// A job is running: first byte within 10 s, 10 tries, 180 s in all.
+    /// For jobs: first byte within 10 s, 10 attempts, 180 s in all.
     pub const BATCH: Self = Self {
         connect: Duration::from_secs(5),
         first_byte: Duration::from_secs(10),
@@ -241,7 +243,8 @@ impl Timeouts {
     /// The longest wait that is accepted anywhere: a year.
     pub const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-    /// Refuses waits that are zero or longer than [`MAX_WAIT`](Self::MAX_WAIT). A pause of zero asks again at once.
+    /// Refuses waits that are zero or longer than [`MAX_WAIT`](Self::MAX_WAIT). A pause of zero
+    /// retries at once.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { connect, first_byte, request, total, max_pause, .. } = *self;
         let waits = [
@@ -261,19 +264,19 @@ impl Timeouts {
         })
     }
 
-    /// Returns how long the body of a reply of `len` bytes may take.
+    /// Returns the maximum time for a response body of `len` bytes.
     pub(crate) fn body(&self, len: u64) -> Duration {
         self.request.saturating_add(self.transfer(len))
     }
 
-    /// Returns how long `len` bytes take at the slowest speed that is waited for.
+    /// Returns the time for `len` bytes at the slowest acceptable speed.
     pub(crate) fn transfer(&self, len: u64) -> Duration {
         Duration::from_secs(len / self.min_bytes_per_second)
     }
 
-    /// Returns the longest pause after try number `tried`, counted from 1.
+    /// Returns the longest pause after attempt number `tried`, counted from 1.
     pub(crate) fn pause(&self, tried: u32) -> Duration {
-        // Thirty times doubled it is longer than any wait that is accepted.
+        // Doubled thirty times, it is longer than any accepted wait.
         let doubled = FIRST_PAUSE * (1 << tried.saturating_sub(1).min(30));
         doubled.min(self.max_pause)
     }

@@ -7,14 +7,15 @@
 //! crc32c of the lines above, 8 hexadecimal digits
 //! ```
 //!
-//! `crc` is the CRC32C of the bytes. It does not distinguish cells that end with their own CRC32C, as the codec of that
-//! name writes them: these have one checksum for each length. `xxh64`, 16 hexadecimal digits, distinguishes them; records
-//! of earlier versions do not have it. The operations are a line of their own, as there may be a hundred thousand, and
-//! few readers parse them. Records of earlier versions have them in the body.
+//! `crc` is the CRC32C of the bytes. It does not distinguish cells that end with their own CRC32C,
+//! as the codec of that name writes them: these have one checksum for each length. `xxh64`, 16
+//! hexadecimal digits, distinguishes them; records of earlier versions do not have it. The
+//! operations are on a separate line, because there may be a hundred thousand of them and few
+//! readers parse them. Records of earlier versions have them in the body.
 //!
-//! A key without `new` is removed; one without `old` did not exist. What the members of a newer version mean is not
-//! known, so that a record with any of them is refused. All readers of records use this parser; it is no interface for
-//! others. Not here: when a record is written (`zvf-edit`).
+//! A key without `new` is removed; one without `old` did not exist. A record with unknown members
+//! is refused, because their meaning is not known. All readers of records use this parser; it is
+//! not a public interface. Not here: when a record is written (`zvf-edit`).
 
 use bytes::Bytes;
 use serde::de::{Error as _, IgnoredAny};
@@ -30,15 +31,15 @@ use zvf_error::{Error, Result};
 /// their transaction, and records of known members only.
 pub const JOURNAL_VERSION: u64 = 2;
 
-/// The number of recent commits on a backend whose keys are compared with the log: a slow writer, or
-/// one whose request arrives late, may have put their old or new bytes back.
+/// Number of recent commits on a backend whose keys are compared with the log: a slow writer, or
+/// one whose request arrives late, may have put its old or new bytes back.
 pub const RECENT_COMMITS: u64 = 32;
 
 /// Refuses the journal of a newer version, by the mark `zvf.journal` in the root document.
 ///
 /// # Errors
 ///
-/// [`Unsupported`](Class::Unsupported) when the mark is another number, or none.
+/// [`Unsupported`](Class::Unsupported) when the mark is another number or not a number.
 pub fn check_journal_mark(mark: &Json) -> Result<()> {
     if mark.is_null() || mark.as_u64().is_some_and(|number| number <= JOURNAL_VERSION) {
         return Ok(());
@@ -118,7 +119,7 @@ struct Members {
 }
 
 impl CommitRecord {
-    /// Creates the record of a commit that this process made, for those who need its keys.
+    /// Creates the record of a commit of this process, for callers that need its keys.
     #[must_use]
     pub fn new(seq: u64, txid: &str, keys: Vec<RecordKey>) -> Self {
         let (txid, body) = (txid.to_owned(), Bytes::new());
@@ -174,7 +175,7 @@ impl CommitRecord {
     ///
     /// # Errors
     ///
-    /// When they are no JSON.
+    /// When they are not JSON.
     pub fn operations(&self) -> serde_json::Result<Json> {
         match &self.operations {
             Some(text) => serde_json::from_slice(text),

@@ -1,6 +1,6 @@
-//! What all handles of one open store have in common: its backend, what was learned from it, limits.
+//! The state shared by all handles of one open store: its backend, its cached metadata, its limits.
 //!
-//! Not here: what is read through it.
+//! Not here: reading through it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,19 +43,19 @@ impl Shared {
         self.docs.node(&self.source, key).await
     }
 
-    /// Returns the same, or no more than its outline where it is long.
+    /// Like [`node`](Self::node), but returns only the outline of a long document.
     pub(crate) async fn outline(&self, key: &Key) -> Result<NodeOutline> {
         self.docs.outline(&self.source, key).await
     }
 
-    /// Returns the most that one chunk may hold, decoded. While a buffer grows there are two of it, so half of
-    /// what may be in flight.
+    /// Returns the maximum decoded size of one chunk: half of the bytes that may be in flight,
+    /// because a growing buffer exists twice.
     pub(crate) fn chunk_cap(&self) -> u64 {
         (self.budget.max_bytes() / 2).min(MAX_CHUNK_BYTES)
     }
 
-    /// Returns how much may be decoded of chunks that may hold `chunk` bytes. Each thread has a buffer that grows
-    /// beside those that are done.
+    /// Returns the limits for decoding chunks of up to `chunk` bytes. Each thread has a growing
+    /// buffer in addition to its finished ones.
     pub(crate) fn caps(&self, chunk: u64) -> Caps {
         let buffers = to_u64(rayon::current_num_threads()) * CHUNKS_PER_THREAD;
         let share = self.budget.max_bytes() / buffers; // a pool has threads
@@ -63,9 +63,9 @@ impl Shared {
     }
 }
 
-/// What a thread takes at most, counted in finished chunks.
+/// The maximum share of a thread, in finished chunks.
 const CHUNKS_PER_THREAD: u64 = 4;
-/// What each thread may make whatever the budget: few chunks are larger.
+/// The minimum share of a thread, whatever the budget: few chunks are larger.
 const MIN_SHARE_BYTES: u64 = 2 << 20;
-/// The most that one chunk of any store may hold, decoded.
+/// The maximum decoded size of a chunk of any store.
 const MAX_CHUNK_BYTES: u64 = 1 << 30;

@@ -1,14 +1,13 @@
-//! A handler for SIGBUS: what a mapped file that was cut short does to whoever reads it.
+//! A handler for SIGBUS, the signal that reading a truncated mapped file raises.
 //!
-//! Opt-in for a library, because a handler belongs to the whole process. When the address that failed
-//! lies in one of our maps, the handler puts a page of zeros there, notes it for that map and returns;
-//! the read goes on, and its result is discarded. Any other address, and a signal that someone sent,
-//! goes to the handler that was there before; where the signal was ignored, one that someone sent still
-//! is.
+//! Opt-in for a library, because a handler belongs to the whole process. If the faulting address is
+//! in one of our maps, the handler maps a page of zeros there, records it for that map and returns;
+//! the read continues, and its result is discarded. Any other address, and a signal sent by a
+//! process, goes to the previous handler; if the signal was ignored, sent signals still are.
 //!
-//! A handler may not lock or allocate, so the maps are in a fixed table of atomics. Each place is
-//! guarded by a counter that is odd while it is being written: the handler skips such a place, which
-//! is never the one of the map that failed, because its reader keeps that one alive.
+//! A handler may not lock or allocate, so the maps are in a fixed table of atomics. Each slot is
+//! guarded by a counter that is odd while the slot is being written. The handler skips such a slot;
+//! it is never that of the faulting map, because the reader keeps that map alive.
 
 mod place;
 
@@ -18,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use self::place::Place;
 
-/// Installs the handler, once for the process; maps made before are not covered.
+/// Installs the handler, once per process; maps created earlier are not covered.
 ///
 /// # Errors
 ///
@@ -34,15 +33,15 @@ pub fn install_sigbus_handler() -> io::Result<()> {
         if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut old) } != 0 {
             return failed();
         }
-        // Before the handler can run, it must know whom to pass a signal on to.
+        // The handler must know the previous one before it can run.
         let _ = PREVIOUS.set(old);
         // SAFETY: asks the system for a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Release);
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_sigbus;
         new.sa_sigaction = address_of(handler);
-        // The handler that was there before finds what it asked for: the same signals held back, and system
-        // calls that go on or do not.
+        // The previous handler gets the environment that it requested: the same blocked signals,
+        // and the same restarting of system calls.
         new.sa_mask = old.sa_mask;
         new.sa_flags = libc::SA_SIGINFO
             | libc::SA_ONSTACK
@@ -58,29 +57,29 @@ pub fn install_sigbus_handler() -> io::Result<()> {
     done.map_err(io::Error::from_raw_os_error)
 }
 
-/// That no more maps can be watched.
+/// The error when the table of watched maps is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 
-/// Maps that can be watched at once: several handles full of them.
+/// Maximum number of watched maps: several handles that use their limit.
 pub(crate) const MAX_WATCHED: usize = 1024;
 
-/// A map in the table of the handler; leaves it when dropped.
+/// A map in the table of the handler; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Watch(&'static Place);
 
 impl Watch {
-    /// Watches `len` bytes at `start`; nothing when there is no handler.
+    /// Watches `len` bytes at `start`; `None` if there is no handler.
     ///
     /// # Errors
     ///
-    /// When there are as many maps as the table has places: the caller reads the file instead.
+    /// When the table is full: the caller then reads the file instead.
     pub(crate) fn new(start: usize, len: usize) -> Result<Option<Self>, TableFull> {
         if !INSTALLED.load(Ordering::Acquire) {
             return Ok(None);
         }
         let page = PAGE.load(Ordering::Acquire).max(1);
-        // A map that ends where addresses end: there is no page after it.
+        // A map at the end of the address space: there is no page after it.
         let end = start.saturating_add(len).checked_next_multiple_of(page).unwrap_or(usize::MAX);
         for place in &PLACES {
             if !place.taken.swap(true, Ordering::AcqRel) {
@@ -105,7 +104,7 @@ impl Drop for Watch {
     }
 }
 
-/// Called by the system, on the thread that failed, in the middle of anything.
+/// Called by the system on the faulting thread, at any point of its execution.
 #[expect(unsafe_code, reason = "the arguments come from the system, and so does the remedy")]
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the system passes a valid `siginfo_t`. A positive code says that the
@@ -123,12 +122,12 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     unsafe { pass_on(signal, info, context, fault.is_none()) }
 }
 
-/// Puts a page of zeros at `address`, when it lies in one of the maps.
+/// Maps a page of zeros at `address`, if it is in one of the maps.
 #[expect(unsafe_code, reason = "replaces a page that can no longer be read")]
 fn map_zero_page(address: usize) -> bool {
     let Some(place) = PLACES.iter().find(|place| place.holds(address)) else { return false };
     let page = PAGE.load(Ordering::Acquire).max(1);
-    // Without a panic, as in any handler.
+    // Computed without a possible panic, as everything in a handler.
     let start = address.saturating_sub(address.checked_rem(page).unwrap_or(0));
     place.hit.store(true, Ordering::Release);
     // SAFETY: `errno` is a location of this thread; it is put back, because the code that was
@@ -151,11 +150,11 @@ fn map_zero_page(address: usize) -> bool {
     }
 }
 
-/// Passes a signal on to the handler that was there before.
+/// Passes a signal on to the previous handler.
 ///
 /// # Safety
 ///
-/// The arguments must be those that the system gave to a handler of `signal`.
+/// The arguments must be those that the system passed to a handler of `signal`.
 #[expect(unsafe_code, reason = "calls the handler that was there before, by its address")]
 unsafe fn pass_on(
     signal: i32,
@@ -165,8 +164,8 @@ unsafe fn pass_on(
 ) {
     let previous = PREVIOUS.get();
     match previous.map(|old| (old.sa_sigaction, old.sa_flags)) {
-        // It was ignored. A fault cannot be: the read would fail again and again, and without us the system
-        // ends the process even where the signal is ignored.
+        // The signal was ignored. A fault cannot be ignored: the read would fail again and again,
+        // and without this handler the system would end the process.
         Some((libc::SIG_IGN, _)) if was_sent => {}
         Some((handler, flags)) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
             let code = std::ptr::with_exposed_provenance::<()>(handler);
@@ -183,7 +182,8 @@ unsafe fn pass_on(
                 }
             }
         }
-        // There is no other handler: it ends the process, as soon as this handler returns.
+        // There is no other handler: the default action ends the process as soon as this handler
+        // returns.
         _ => {
             // SAFETY: both may be called in a handler.
             unsafe {
@@ -200,7 +200,7 @@ fn address_of(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_voi
     pointer.expose_provenance()
 }
 
-/// Returns where `errno` of this thread lies.
+/// Returns the address of `errno` of this thread.
 #[expect(unsafe_code, reason = "the C library tells by a function")]
 fn errno_place() -> *mut i32 {
     // SAFETY: the function takes nothing and always gives a valid location of this thread.
@@ -237,11 +237,11 @@ mod tests {
         assert!(!place.holds(5000), "while it is being written");
 
         let mut all = Vec::new();
-        // Far above any address that is mapped.
+        // Far above any mapped address.
         while let Ok(watch) = Watch::new(usize::MAX - 8192, 4096) {
             all.push(watch.unwrap());
         }
-        // Other tests of this process may hold some.
+        // Other tests of this process may use some slots.
         assert!(!all.is_empty() && all.len() <= MAX_WATCHED);
         drop(all);
         assert!(Watch::new(usize::MAX - 8192, 4096).unwrap().is_some());

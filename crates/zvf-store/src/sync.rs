@@ -1,8 +1,8 @@
-//! What threads share state with: the locks of the standard library. In the models of `cargo xtask loom` they are
-//! those of a checker that runs a model in every order of its steps.
+//! Locks for shared state: those of the standard library. In the models of `cargo xtask loom`, they
+//! are those of a model checker that tries every interleaving.
 //!
-//! Not here: semaphores and channels, which are tokio's and checked there in the same way; atomics, which only the
-//! table of the signal handler has.
+//! Not here: semaphores and channels, which tokio model-checks itself; atomics, which only the
+//! table of the signal handler uses.
 
 #[cfg(all(test, zvf_loom))]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};

@@ -1,12 +1,12 @@
-//! Stores in repositories of versions: read at one of them, changed by commits.
+//! Stores in versioned repositories: reading one version, and changing it by commits.
 //!
 //! This crate implements no such repository. [`OpenOptions`](crate::OpenOptions) takes a
-//! [`VersionsHook`](crate::VersionsHook), which is called for every address whose scheme has a `+` in it, such as
-//! `icechunk+file:///data/brain`. What is read is the version that the address names when the store is opened; the
-//! handle keeps it. Nothing is written through a handle: changes are one [`commit`](Versions::commit), and whatever
-//! writes objects one by one is refused.
+//! [`VersionsHook`](crate::VersionsHook), which is called for every address whose scheme has a `+`
+//! in it, such as `icechunk+file:///data/brain`. The handle reads the version that the address
+//! names when the store is opened. Nothing is written through a handle: changes are one
+//! [`commit`](Versions::commit), and writing single objects is refused.
 //!
-//! Not here: any repository; what the keys mean.
+//! Not here: the repositories themselves; the meaning of keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,17 +20,17 @@ use zvf_format::Class;
 
 use crate::source::Backend;
 
-/// The place that an address names in a repository of versions. Nothing is looked at before it is asked.
+/// The location that an address names in a versioned repository. Creating it reads nothing.
 #[async_trait]
 pub trait Versions: fmt::Debug + Send + Sync {
-    /// Returns why nothing can be committed here, in words; none where something can.
+    /// Returns the reason why nothing can be committed here; `None` if commits are possible.
     fn read_only_reason(&self) -> Option<String>;
 
     /// Returns the id of the version that the address names now.
     ///
     /// # Errors
     ///
-    /// When there is no repository, or it has no such version; the error says which there are.
+    /// When there is no repository, or it has no such version; the error lists the existing ones.
     async fn latest_version(&self) -> Result<String>;
 
     /// Opens the objects of a version.
@@ -40,26 +40,26 @@ pub trait Versions: fmt::Debug + Send + Sync {
     /// When there is no such version.
     async fn open(&self, version: &str) -> Result<Backend>;
 
-    /// Returns a version and those it came from, newest first.
+    /// Returns a version and its ancestors, newest first.
     ///
     /// # Errors
     ///
     /// When there is no such version.
     async fn history(&self, version: &str) -> Result<Vec<CommittedVersion>>;
 
-    /// Returns the keys of the store that may differ between a version and one that came from it.
+    /// Returns the keys of the store that may differ between a version and one of its descendants.
     ///
     /// # Errors
     ///
-    /// When the later one did not come from the earlier.
+    /// When `to` is not a descendant of `from`.
     async fn changed_keys(&self, from: &str, to: &str) -> Result<BTreeSet<String>>;
 
-    /// Commits changes of the version `base`, all or nothing; the id of the new version.
+    /// Commits changes of the version `base` atomically; returns the id of the new version.
     ///
     /// # Errors
     ///
-    /// `Conflict` when the latest version is another one than `base`; `CommitUnknown` when it is not known whether the
-    /// commit took effect; otherwise nothing was committed.
+    /// `Conflict` when the latest version is not `base`; `CommitUnknown` when it is unknown whether
+    /// the commit took effect; otherwise nothing was committed.
     async fn commit(
         &self,
         base: &str,
@@ -67,24 +67,25 @@ pub trait Versions: fmt::Debug + Send + Sync {
         note: CommitNote,
     ) -> Result<String>;
 
-    /// Makes a new repository that holds these objects as one version; its id. The document of an array comes before its
-    /// chunks.
+    /// Creates a repository that contains these objects as one version, and returns its id. The
+    /// document of an array must precede its chunks.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` when there is something; the first fault of the stream, and then nothing is made.
+    /// `AlreadyExists` when the location is not empty; otherwise the first error of the stream,
+    /// after which there is no repository.
     async fn create(&self, objects: ObjectStream<'_>, note: CommitNote) -> Result<String>;
 }
 
-/// Objects by key, one after the other.
+/// A stream of objects by key.
 pub type ObjectStream<'a> = BoxStream<'a, Result<(String, Bytes)>>;
 
-/// What a commit says of itself.
+/// The description of a commit.
 #[derive(Clone, Debug, Default)]
 pub struct CommitNote {
-    /// Why, for the log.
+    /// The message, for the log.
     pub message: String,
-    /// What else is kept with it, by name.
+    /// Further properties, by name.
     pub properties: Map<String, Json>,
 }
 
@@ -95,13 +96,13 @@ pub struct CommittedVersion {
     pub id: String,
     /// When it was committed, in UTC: `2026-01-31T12:00:00.000Z`.
     pub time: String,
-    /// Why.
+    /// The message.
     pub message: String,
-    /// What was kept with it.
+    /// Its properties.
     pub properties: Map<String, Json>,
 }
 
-/// Refuses to write single objects, naming what does it.
+/// Returns the error for writing single objects, which names the alternative.
 pub(crate) fn refuse_writing(address: &str) -> Error {
     let text = format!(
         "{address}: a repository of versions is changed by whole commits, which this does not make; change it with \"zvf edit\", or write to a folder and copy that with \"zvf convert\""
@@ -109,7 +110,7 @@ pub(crate) fn refuse_writing(address: &str) -> Error {
     Error::custom(Class::Unsupported, text)
 }
 
-/// Refuses an address, as nobody knows its repository.
+/// Returns the error for an address whose repository no hook supports.
 pub(crate) fn refuse_unknown(address: &str) -> Error {
     let scheme = address.split_once(':').map_or(address, |(scheme, _)| scheme);
     let feature = scheme.split_once('+').map_or(scheme, |(feature, _)| feature);

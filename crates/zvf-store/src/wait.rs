@@ -1,4 +1,4 @@
-//! Waiting for a future without a runtime.
+//! Waits for a future without a runtime.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use std::thread::{self, Thread};
 
 use tokio::task::coop::unconstrained;
 
-/// Runs `future` on this thread, which sleeps while it waits. A future that waits for a network needs its runtime elsewhere.
+/// Runs `future` on this thread, which sleeps while it waits. A future that waits for a network
+/// needs a runtime on other threads.
 ///
-/// The future is exempt from the cooperative budget of a tokio task. As the surrounding task never yields, an exhausted
-/// budget would make every poll return `Pending` forever.
+/// The future is exempt from the cooperative budget of a tokio task. Because the surrounding task
+/// never yields, an exhausted budget would make every poll return `Pending` forever.
 ///
 /// ```
 /// assert_eq!(zvf_store::block_on(async { 6 * 7 }), 42);

@@ -1,4 +1,4 @@
-//! Blocks of bytes in the order of the two numbers that each has, however many there are.
+//! Sorts blocks of bytes by two numbers each, in bounded memory.
 //!
 //! ```text
 //! held      blocks as they came, and beside them where each is
@@ -6,7 +6,7 @@
 //! merge     the runs side by side; so many of them become one before there are more
 //! ```
 //!
-//! Not here: what the numbers and the bytes mean.
+//! Not here: the meaning of the numbers and bytes.
 
 use std::collections::BinaryHeap;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::spill_folder::SpillFolder;
 use crate::stages::{Output, open};
 use crate::stop::StopFlag;
 
-/// Takes blocks in any order.
+/// Accepts blocks in any order.
 ///
 /// ```
 /// use zvf_write::{Block, SpillFolder};
@@ -44,16 +44,16 @@ pub struct BlockSorter {
     runs: Runs,
 }
 
-/// A block, and the numbers that it goes by.
+/// A block and its sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// The numbers.
+    /// The sort key.
     pub key: (u64, u64),
     /// The bytes.
     pub bytes: &'a [u8],
 }
 
-/// Blocks in order.
+/// Sorted blocks.
 #[derive(Debug)]
 pub struct Blocks(Source);
 
@@ -63,7 +63,7 @@ enum Source {
     Files { merge: Merge, _runs: Runs, _folder: SpillFolder },
 }
 
-/// A block in memory: its numbers, and where its bytes are.
+/// A block in memory: its key and its location.
 #[derive(Clone, Copy, Debug)]
 struct BlockEntry {
     key: (u64, u64),
@@ -71,7 +71,7 @@ struct BlockEntry {
     length: u32,
 }
 
-/// The files of runs, which go away with this.
+/// The files of runs, which are removed when this is dropped.
 #[derive(Debug, Default)]
 struct Runs(Vec<PathBuf>);
 
@@ -84,7 +84,7 @@ impl Drop for Runs {
 }
 
 impl SpillFolder {
-    /// Returns a new list of blocks of bytes.
+    /// Returns an empty list of blocks.
     #[must_use]
     pub fn block_sorter(&self) -> BlockSorter {
         BlockSorter::new(self.clone())
@@ -96,7 +96,7 @@ impl BlockSorter {
         Self { folder, bytes: Vec::new(), held: Vec::new(), runs: Runs::default() }
     }
 
-    /// Adds the block that these parts are.
+    /// Adds the block that consists of these parts.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl BlockSorter {
         Ok(())
     }
 
-    /// Ends the list.
+    /// Sorts the blocks.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ fn write_block(out: &mut Output, block: Block<'_>) -> Result<()> {
 }
 
 impl Blocks {
-    /// Returns the next block and its numbers; those with the same numbers come as they were given.
+    /// Returns the next block and its key; blocks with the same key keep their input order.
     ///
     /// # Errors
     ///
@@ -192,11 +192,11 @@ impl Blocks {
     }
 }
 
-/// Runs side by side.
+/// Runs that are read in parallel.
 #[derive(Debug)]
 struct Merge {
     runs: Vec<RunReader>,
-    // The first is the smallest; runs that have the same numbers come in their order.
+    // The first is the smallest; runs with the same key keep their order.
     heads: BinaryHeap<std::cmp::Reverse<((u64, u64), usize)>>,
     last: Option<usize>, // the run whose block was lent
 }
@@ -243,7 +243,7 @@ impl RunReader {
         Ok(Self { file: BufReader::with_capacity(BUFFER, file), unread_bytes, block: Vec::new() })
     }
 
-    /// Reads the next block; gives its numbers, when there is one.
+    /// Reads the next block; returns its key, if there is one.
     fn read(&mut self) -> Result<Option<(u64, u64)>> {
         if self.unread_bytes == 0 {
             return Ok(None);
@@ -267,9 +267,9 @@ impl RunReader {
     }
 }
 
-/// Bytes of a block at most, and of those that are held together.
+/// Maximum bytes of a block, and of the blocks in memory.
 const MAX_BLOCK: u32 = (1 << 31) - 1;
-/// Runs that are read side by side.
+/// Maximum number of runs that are merged at once.
 const MAX_RUNS: usize = 128;
 const BUFFER: usize = 1 << 16;
 
@@ -304,7 +304,7 @@ mod tests {
         ) {
             let mut expected = input.clone();
             expected.sort_by_key(|(key, _)| *key);
-            // A run for each block, so that runs are merged before the end; a few runs; no run.
+            // One run per block, so that runs are merged before the end; a few runs; no run.
             for memory in [1, 1 << 12, 1 << 20] {
                 prop_assert_eq!(&sort_blocks(memory, &input), &expected);
             }

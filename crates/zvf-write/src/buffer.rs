@@ -1,13 +1,13 @@
-//! Routed rows until they are put aside, in memory.
+//! Routed rows in memory, until they are spilled.
 //!
-//! Not here: what becomes of them (`stages`).
+//! Not here: their further processing (`stages`).
 
 use zvf_format::num::{index_u32, usize_from_u32};
 
 use crate::chunks::ChunkTable;
 use crate::routed::{Piece, RoutedBatch};
 
-/// All rows given so far.
+/// All rows so far.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     batches: Vec<RoutedBatch>,
@@ -15,13 +15,13 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Takes one more batch.
+    /// Adds a batch.
     pub(crate) fn push(&mut self, batch: RoutedBatch) {
         self.bytes += batch.bytes();
         self.batches.push(batch);
     }
 
-    /// Gives away all rows, and for each chunk of `table` where its rows are.
+    /// Takes all rows, with the location of the rows of each chunk of `table`.
     pub(crate) fn take(&mut self, table: &ChunkTable) -> (Vec<RoutedBatch>, Vec<Vec<(u32, u32)>>) {
         let batches = std::mem::take(&mut self.batches);
         self.bytes = 0;
@@ -29,13 +29,13 @@ impl Buffer {
         (batches, by_chunk)
     }
 
-    /// Returns about how many bytes it holds.
+    /// Returns the approximate number of bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// Returns the pieces of a chunk, in the order given.
+/// Returns the pieces of a chunk in input order.
 pub(crate) fn pieces<'a>(batches: &'a [RoutedBatch], places: &[(u32, u32)]) -> Vec<Piece<'a>> {
     let piece = |(batch, segment): &(u32, u32)| {
         batches[usize_from_u32(*batch)].piece(usize_from_u32(*segment))
@@ -43,7 +43,7 @@ pub(crate) fn pieces<'a>(batches: &'a [RoutedBatch], places: &[(u32, u32)]) -> V
     places.iter().map(piece).collect()
 }
 
-/// Returns, for each chunk, which segments of which batches it is.
+/// Returns the segments of each chunk, with their batches.
 fn index(batches: &[RoutedBatch], table: &ChunkTable) -> Vec<Vec<(u32, u32)>> {
     let mut by_chunk = vec![Vec::new(); table.len()];
     for (number, batch) in batches.iter().enumerate() {

@@ -1,9 +1,10 @@
-//! Rows to cells: the vertices of a chunk, the fragments they make, and one cell for each attribute.
+//! From rows to cells: the vertices of a chunk, its fragments, and one cell per attribute.
 //!
-//! Chunks are independent: they are put together on all cores, in any order, and what is remembered of
-//! each is its fragments.
+//! Chunks are independent: they are assembled on all cores, in any order, and only the fragments of
+//! each are kept.
 //!
-//! Not here: which rows a chunk has (`stages::merged_slices`), how a payload is framed, coded and stored (`zvf-store`).
+//! Not here: the rows of a chunk (`stages::merged_slices`); framing, coding and storing of payloads
+//! (`zvf-store`).
 
 use rayon::prelude::*;
 use zvf_error::{Error, Result};
@@ -23,7 +24,7 @@ use crate::schema::Schema;
 use crate::stop::StopFlag;
 use crate::types::chain::Run;
 
-/// Where the arrays of a level go, and on which grid.
+/// The destination of the arrays of a level, and their grid.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) build: &'a Build,
@@ -41,7 +42,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the arrays of level 0, with room for all chunks of `table` and for these bounds.
+    /// Returns the arrays of level 0, with room for all chunks of `table` and these bounds.
     pub(crate) fn new(
         build: &'a Build,
         table: &'a ChunkTable,
@@ -77,7 +78,7 @@ impl<'a> Frame<'a> {
         Self { geometry, ..self }
     }
 
-    /// Returns how vertices of this type become Draco streams, where they do.
+    /// Returns the Draco plan for vertices of this type, if they become Draco streams.
     fn draco(&self, dtype: Dtype) -> Result<Option<DracoPlan>> {
         let plan = |(draco, chunk): &(DracoPositions, Vec<f64>)| {
             DracoPlan::new(*draco, dtype, chunk, &self.low, &self.high)
@@ -85,7 +86,7 @@ impl<'a> Frame<'a> {
         self.draco.as_ref().map(plan).transpose()
     }
 
-    /// Returns the path of an array or group of it.
+    /// Returns the path of an array or group of the geometry.
     pub(crate) fn path(&self, name: &str) -> String {
         self.geometry.path(name)
     }
@@ -95,17 +96,17 @@ impl<'a> Frame<'a> {
         self.array(name, attributes, self.codecs.clone())
     }
 
-    /// Returns an array of cells that are always read whole, and so can have a checksum.
+    /// Returns an array of cells that are always read whole, and so may have a checksum.
     pub(crate) fn indexes(&self, name: &str, attributes: Object) -> Result<CellSink> {
         self.array(name, attributes, self.with_checksum(self.index_codecs.clone()))
     }
 
-    /// Returns an array of cells that name vertices or objects.
+    /// Returns an array of cells with numbers of vertices or objects.
     pub(crate) fn numbers(&self, name: &str, attributes: Object) -> Result<CellSink> {
         self.array(name, attributes, self.index_codecs.clone())
     }
 
-    /// Returns a chain for what is always read whole.
+    /// Returns a chain for cells that are always read whole.
     pub(crate) fn with_checksum(&self, codecs: CodecPipeline) -> CodecPipeline {
         if self.compat { codecs } else { codecs.with_crc32c() }
     }
@@ -122,13 +123,13 @@ impl<'a> Frame<'a> {
         self.build.cells(&self.path(name), plan)
     }
 
-    /// Refuses to go on once the caller wants no more.
+    /// Returns an error once the caller asks to stop.
     pub(crate) fn check_stop(&self) -> Result<()> {
         self.stop.check()
     }
 
-    /// Assembles and writes the cells of these chunks, which are in the order of writing, on all cores: `put` does one chunk.
-    /// Shards are closed as they become whole.
+    /// Assembles and writes the cells of these chunks, which are in writing order, on all cores:
+    /// `put` writes one chunk. Shards are closed when they are complete.
     pub(crate) fn par_write_chunks<T: Send>(
         &self,
         chunks: &[u32],
@@ -166,7 +167,7 @@ pub(crate) fn extent(
         Some((_, values)) => grid.with_attribute_bins(to_u64(values.len()))?,
         None => grid,
     };
-    // A grid ends within 64 bits, and has a cell on each axis or no values of the attribute.
+    // A grid ends within 64 bits, and has a cell on each axis, or no values of the attribute.
     let last = |(from, cells): (&i64, &u64)| from.saturating_add_unsigned(cells.saturating_sub(1));
     let mut corners =
         [grid.origin().to_vec(), grid.origin().iter().zip(grid.shape()).map(last).collect()];
@@ -178,29 +179,29 @@ pub(crate) fn extent(
     Ok(corners)
 }
 
-/// What fragments stand for.
+/// The meaning of fragments.
 #[derive(Clone, Copy)]
 pub(crate) enum Meaning<'a> {
-    /// One for each of so many bins.
+    /// One for each of this many bins.
     Bins(u64),
-    /// Objects, by the number [`object_of`] takes back.
+    /// Objects, by the number that [`object_of`] converts back.
     Objects,
-    /// Runs of chains, one for each fragment.
+    /// Runs of chains, one per fragment.
     Runs(&'a [Run]),
 }
 
-/// The columns that vertices have.
+/// The columns of vertices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout<'a> {
     /// Type of a coordinate.
     pub(crate) positions: Dtype,
     /// Attributes of vertices.
     pub(crate) vertex: &'a [Attribute],
-    /// Attributes of fragments, which each row repeats.
+    /// Attributes of fragments, repeated in each row.
     pub(crate) fragment: &'a [Attribute],
 }
 
-/// The arrays, being written.
+/// The arrays that are being written.
 pub(crate) struct Arrays {
     draco: Option<DracoPlan>,
     vertices: CellSink,
@@ -287,7 +288,8 @@ impl Arrays {
             put(sink, encoding.cell(values))?;
         }
         for ((sink, encoding), values) in self.of_fragments.iter().zip(fields) {
-            // The rows are in memory, and so are as many values of each; without rows there are no groups.
+            // The rows are in memory, and so are the values of each; without rows there are no
+            // groups.
             let stride = values.len() / saturating_usize(total).max(1);
             let firsts = groups.iter().flat_map(|group| {
                 let start = saturating_usize(group.start) * stride;
@@ -303,7 +305,7 @@ impl Arrays {
         Ok((groups, bytes))
     }
 
-    /// Returns the arrays, to be ended one by one.
+    /// Returns the arrays, to be finished one by one.
     pub(crate) fn into_sinks(self) -> Vec<CellSink> {
         let columns = self.attributes.into_iter().chain(self.of_fragments).map(|(sink, _)| sink);
         let fixed = [self.vertices, self.fragments].into_iter().chain(self.owners);
@@ -311,7 +313,7 @@ impl Arrays {
     }
 }
 
-/// Returns the fragments of a chunk: one for each group, or one for each bin.
+/// Returns the fragments of a chunk: one per group, or one per bin.
 fn index(groups: &[Group], meaning: Meaning<'_>) -> Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
     let Meaning::Bins(bins) = meaning else {
@@ -356,20 +358,20 @@ fn describe_column(
     }
 }
 
-/// Returns the group of an object: numbers that sort as ids do.
+/// Returns the group of an object: numbers that sort like ids.
 pub(crate) const fn group_of(object: i64) -> u64 {
     object.cast_unsigned() ^ (1 << 63)
 }
 
-/// Returns the object of a group; that of vertices without an object is -1.
+/// Returns the object of a group; -1 for vertices without an object.
 pub(crate) const fn object_of(group: u64) -> i64 {
     if group == UNOWNED { -1 } else { (group ^ (1 << 63)).cast_signed() }
 }
 
-/// The group of vertices without an object: that of the lowest id, which is then not possible.
+/// The group of vertices without an object: that of the lowest id, which is therefore not allowed.
 pub(crate) const UNOWNED: u64 = 0;
 
-/// The column that says which object a fragment belongs to.
+/// The column with the object of each fragment.
 pub(crate) const OWNER: &str = "object_id";
 const FRAGMENT: &str = "fragment_attribute";
 

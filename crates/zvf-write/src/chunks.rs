@@ -1,9 +1,9 @@
-//! The chunks that hold anything, numbered in the order in which they were first met.
+//! The non-empty chunks, numbered in the order of their first occurrence.
 //!
-//! Rows carry the number of their chunk, four bytes, and not its key. At the end the chunks are put in
-//! the order in which they are written: shard by shard, and numerically in each.
+//! Rows store the number of their chunk, four bytes, instead of its key. At the end, the chunks are
+//! put in writing order: shard by shard, and numerically within each.
 //!
-//! Not here: which chunk a position lies in (`route`).
+//! Not here: the chunk of a position (`route`).
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct ChunkTable {
 }
 
 impl ChunkTable {
-    /// Returns a table without chunks, of keys with `rank` components.
+    /// Returns an empty table for keys with `rank` components.
     pub(crate) fn new(rank: usize) -> Self {
         Self { rank: rank.max(1), keys: Vec::new(), numbers: FxHashMap::default() }
     }
@@ -33,7 +33,7 @@ impl ChunkTable {
         self.rank
     }
 
-    /// Returns how many chunks there are.
+    /// Returns the number of chunks.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -53,12 +53,12 @@ impl ChunkTable {
         Ok(number)
     }
 
-    /// Returns the number of a chunk, when it is there.
+    /// Returns the number of a chunk, if it exists.
     pub(crate) fn find(&self, key: &[i64]) -> Option<u32> {
         self.numbers.get(key).copied()
     }
 
-    /// Returns the number of a chunk that must be there; fast where it is `next` or a little above.
+    /// Returns the number of an existing chunk; fast if it is `next` or slightly larger.
     pub(crate) fn find_from(&self, next: u32, key: &[i64]) -> Result<u32> {
         (next..next.saturating_add(NEAR_CHUNKS)) // numbers end there
             .find(|number| self.components(*number) == key)
@@ -72,7 +72,7 @@ impl ChunkTable {
             })
     }
 
-    /// Returns the components of chunk `number`; none of a chunk that is not there.
+    /// Returns the components of chunk `number`; empty for a missing chunk.
     pub(crate) fn components(&self, number: u32) -> &[i64] {
         self.keys.chunks_exact(self.rank).nth(usize_from_u32(number)).unwrap_or(&[])
     }
@@ -82,7 +82,7 @@ impl ChunkTable {
         Ok(ChunkKey::new(self.components(number))?)
     }
 
-    /// Returns the lowest and the highest component on every axis, when there is a chunk.
+    /// Returns the lowest and the highest component on every axis, if there are chunks.
     pub(crate) fn extent(&self) -> Option<[Vec<i64>; 2]> {
         let mut keys = self.keys.chunks_exact(self.rank);
         let first = keys.next()?;
@@ -96,8 +96,9 @@ impl ChunkTable {
         Some([low, high])
     }
 
-    /// Returns the shard, halved until the cells of each take no more than `max_bytes` together; none where not even two
-    /// cells do. Clusters put most rows in few shards, whatever the mean is.
+    /// Returns the shard shape, halved until the cells of each shard take at most `max_bytes`
+    /// together; `None` if not even two cells do. In clustered data, most rows are in a few shards,
+    /// whatever the mean is.
     pub(crate) fn fitting_shard(
         &self,
         origin: &[i64],
@@ -112,7 +113,7 @@ impl ChunkTable {
                 *cells += 1;
                 *sum = sum.saturating_add(bytes(number)); // too much is too much
             }
-            // One cell alone waits for nothing.
+            // A single cell does not wait for others.
             if held.values().all(|(cells, sum)| *cells < 2 || *sum <= max_bytes) {
                 return shard.iter().any(|side| *side > 1).then_some(shard);
             }
@@ -121,13 +122,13 @@ impl ChunkTable {
         }
     }
 
-    /// Returns the shard that a chunk lies in: on each axis, counted from `origin`.
+    /// Returns the shard of a chunk, counted from `origin` on each axis.
     fn shard_of(&self, number: u32, origin: &[i64], shard: &[u64]) -> Vec<u64> {
         let axes = self.components(number).iter().zip(origin).zip(shard);
         axes.map(|((at, from), cells)| at.abs_diff(*from) / cells).collect()
     }
 
-    /// Returns the chunks in the order of writing: by shard, where cells are put in shards of this shape from
+    /// Returns the chunks in writing order: by shard, if cells are in shards of this shape from
     /// `origin` on, then numerically.
     pub(crate) fn order(&self, origin: &[i64], shard: Option<&[u64]>) -> Order {
         let mut chunks: Vec<u32> = (0..index_u32(self.len())).collect();
@@ -147,12 +148,12 @@ impl ChunkTable {
     }
 }
 
-/// A number of a chunk has 31 bits, so that a record has room for a flag beside it.
+/// Chunk numbers have 31 bits, so that records have room for a flag.
 const MAX_CHUNKS: u64 = (1 << 31) - 1;
-/// Chunks that are compared before a number is looked up.
+/// Number of chunks that are compared before a number is looked up.
 const NEAR_CHUNKS: u32 = 4;
 
-/// Returns where each number stands in a list of all numbers.
+/// Returns the position of each number in a list of all numbers.
 fn inverse(numbers: &[u32]) -> Vec<u32> {
     let mut places = vec![0; numbers.len()];
     for (at, number) in (0_u32..).zip(numbers) {
@@ -164,20 +165,20 @@ fn inverse(numbers: &[u32]) -> Vec<u32> {
 /// The chunks in order.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// Numbers of chunks, in the order of writing.
+    /// Chunk numbers in writing order.
     pub(crate) chunks: Vec<u32>,
     places: Vec<u32>, // of each chunk, where it stands in that order
     shards: Vec<u32>, // of each chunk, the number of its shard
 }
 
 impl Order {
-    /// Returns where the chunk `number` stands in the order of writing.
+    /// Returns the position of chunk `number` in writing order.
     pub(crate) fn place(&self, number: u32) -> u32 {
-        // A chunk that is not there comes last: what is put there is missed when links are counted.
+        // A missing chunk comes last: counting links detects it.
         self.places.get(usize_from_u32(number)).copied().unwrap_or(u32::MAX)
     }
 
-    /// Returns the shard that chunk `number` lies in; one of its own without shards.
+    /// Returns the shard of chunk `number`; without shards, each chunk has its own.
     pub(crate) fn shard(&self, number: u32) -> u32 {
         self.shards[usize_from_u32(number)]
     }

@@ -1,10 +1,10 @@
-//! Which columns there are: the first batch says so, and all others must have the same.
+//! The columns: the first batch defines them, and all others must have the same.
 //!
-//! Text becomes codes on the way: a cell of codes is small, and readers give back the text. Codes are
-//! numbered as texts are met, and put in the order of the texts when cells are written; how many bytes
-//! a code has is known only then.
+//! Text becomes codes: a cell of codes is small, and readers return the text. Codes are numbered in
+//! the order of first occurrence, and sorted by text when cells are written; only then is the width
+//! of a code known.
 //!
-//! Not here: where columns are stored (`cells`, `link`).
+//! Not here: the location of columns (`cells`, `link`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use zvf_model::{Categories, Column, Field, Kind, Value};
 
 use crate::error::{code_error, count_u32, unfit_error};
 
-/// What is known of one column.
+/// The properties of one column.
 #[derive(Clone, Debug)]
 pub(crate) struct Attribute {
     pub(crate) name: Arc<str>,
@@ -33,7 +33,7 @@ pub(crate) struct Attribute {
     texts: Option<Texts>, // where the type given is text and cells hold codes
 }
 
-/// A column as another process is told of it.
+/// A column in the form in which another process receives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AttributeRecord {
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub(crate) struct AttributeRecord {
     unit: Option<String>,
     description: Option<String>,
     categorical: Option<bool>,
-    /// Where cells hold codes of texts, these, by their codes.
+    /// The texts by code, if cells contain codes of texts.
     pub(crate) texts: Option<Vec<String>>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct ColumnEncoding {
 }
 
 impl Attribute {
-    /// Returns what the first batch says of a column, and the schema adds to it.
+    /// Returns the column as the first batch and the schema define it.
     pub(crate) fn new(field: &Field, spec: Option<&AttributeSpec>, codes_text: bool) -> Self {
         let dtype = field.column.dtype();
         let or_declared = |given: &Option<Arc<str>>, declared: Option<&String>| {
@@ -84,7 +84,8 @@ impl Attribute {
         }
     }
 
-    /// Returns what another process must know, with the texts so far; those that follow are coded anew.
+    /// Returns the data that another process needs, with the texts so far; later texts get new
+    /// codes.
     pub(crate) fn record(&mut self) -> AttributeRecord {
         let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
         let categories = self.categories.as_ref();
@@ -101,7 +102,7 @@ impl Attribute {
         }
     }
 
-    /// Returns the attribute that another process told of, without its texts.
+    /// Returns the attribute from another process, without its texts.
     pub(crate) fn from_record(record: &AttributeRecord) -> Result<Self> {
         let text = |text: &Option<String>| text.as_deref().map(Arc::from);
         let categories = record.categories.as_ref();
@@ -121,13 +122,13 @@ impl Attribute {
         })
     }
 
-    /// Adds the texts of another process. Returns the code here of each.
+    /// Adds the texts of another process. Returns the local code of each.
     pub(crate) fn merge_texts(&mut self, texts: &[String]) -> Result<Vec<u32>> {
         let merged = self.texts.get_or_insert_default();
         texts.iter().map(|text| merged.code(text.clone())).collect()
     }
 
-    /// Returns the number of bytes of one row, as it is kept.
+    /// Returns the number of bytes of one stored row.
     pub(crate) fn stride(&self) -> usize {
         match self.texts {
             Some(_) => 4,
@@ -135,7 +136,7 @@ impl Attribute {
         }
     }
 
-    /// Returns a column without rows.
+    /// Returns an empty column.
     pub(crate) fn empty(&self) -> Result<Column> {
         self.own_column(Bytes::new())
     }
@@ -147,7 +148,8 @@ impl Attribute {
         Ok(Column::new(dtype, width, bytes)?)
     }
 
-    /// Returns the column of this attribute in another batch, as it is kept until cells are written.
+    /// Returns the column of this attribute in another batch, in the form that is kept until cells
+    /// are written.
     pub(crate) fn take(&mut self, kind: Kind, field: &Field) -> Result<Column> {
         let column = &field.column;
         let unfit = |expected: &dyn ToString, found: &dyn ToString| {
@@ -174,7 +176,7 @@ impl Attribute {
         Ok(column.clone())
     }
 
-    /// Returns how it is written, when all batches are there.
+    /// Returns how it is written, after all batches.
     pub(crate) fn encoding(&self) -> ColumnEncoding {
         if let Some(texts) = &self.texts {
             return texts.encoding();
@@ -194,7 +196,7 @@ impl Texts {
         Ok(*self.codes.entry(text).or_insert(next))
     }
 
-    /// Gives away the texts so far, by their codes.
+    /// Takes the texts so far, by code.
     fn take(&mut self) -> Vec<String> {
         let mut texts: Vec<(String, u32)> = std::mem::take(&mut self.codes).into_iter().collect();
         texts.sort_unstable_by_key(|(_, code)| *code);
@@ -235,14 +237,14 @@ impl Texts {
 }
 
 impl ColumnEncoding {
-    /// Returns the bytes of a cell, given those that were kept.
+    /// Returns the bytes of a cell from the kept ones.
     pub(crate) fn cell(&self, stored: Vec<u8>) -> Bytes {
         let Some(recode) = &self.recode else { return stored.into() };
         let size = saturating_usize(self.dtype.size); // codes have at most 4 bytes
         let (codes, _) = stored.as_chunks::<4>();
         let mut out = Vec::with_capacity(codes.len() * size);
         for code in codes {
-            // Each was given by `Texts::code`.
+            // Each code came from `Texts::code`.
             let code = recode[usize_from_u32(u32::from_le_bytes(*code))];
             out.extend(code.to_le_bytes().iter().take(size));
         }
@@ -250,7 +252,7 @@ impl ColumnEncoding {
     }
 }
 
-/// Returns a value of JSON.
+/// Converts a value from JSON.
 fn value(json: &Json) -> Value {
     match json {
         Json::Bool(value) => Value::Bool(*value),
@@ -264,7 +266,7 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// Returns a value as JSON.
+/// Converts a value to JSON.
 pub(crate) fn json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -276,7 +278,7 @@ pub(crate) fn json(value: &Value) -> Json {
     }
 }
 
-/// Returns the values of a column in place of the codes: for arrays that cannot say what codes stand for.
+/// Replaces the codes of a column by their values: for arrays that cannot store categories.
 pub(crate) fn decode_texts(field: &Field) -> Result<Column> {
     let Some(categories) = &field.categories else { return Ok(field.column.clone()) };
     let texts: Vec<String> = categories.values().iter().map(ToString::to_string).collect();
@@ -295,14 +297,15 @@ pub(crate) fn decode_texts(field: &Field) -> Result<Column> {
     Ok(Column::new(dtype, field.column.width(), bytes.into())?)
 }
 
-/// Returns text in UTF-32, cut or padded with zeros to `size` bytes.
+/// Returns text in UTF-32, truncated or zero-padded to `size` bytes.
 pub(crate) fn utf32(text: &str, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     bytes.resize(size, 0);
     bytes
 }
 
-/// Returns the bytes of a row of a column of this type, which fits in memory as [`Column`] has checked.
+/// Returns the bytes of a row of a column of this type, which fits in memory as [`Column`] has
+/// checked.
 pub(crate) fn row_bytes(dtype: Dtype, width: u32) -> usize {
     saturating_usize(dtype.size) * usize_from_u32(width)
 }

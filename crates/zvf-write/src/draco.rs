@@ -1,7 +1,8 @@
-//! Vertices as Draco streams: points in the order of their rows, as they are or on a grid.
+//! Vertices as Draco streams: points in row order, unchanged or on a grid.
 //!
-//! The grid lies over the box of all chunks of the level, so that chunks agree; a point that would leave its chunk
-//! by rounding goes to the next place of the grid inside. Faces stay links, whose rows the order keeps.
+//! The grid covers the box of all chunks of the level, so that chunks agree; a point that rounding
+//! would move out of its chunk goes to the next grid position inside. Faces remain links, because
+//! the order keeps their rows valid.
 
 use serde::{Deserialize, Serialize};
 use zvf_draco::{Encoder, Quantization};
@@ -19,11 +20,11 @@ use crate::error::setting_error;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DracoPositions {
-    /// Bits of a coordinate on the grid of the level; without, `float32` as they are.
+    /// Bits per coordinate on the grid of the level; `None` for unchanged `float32`.
     pub bits: Option<u8>,
 }
 
-/// What is known of a level before its first cell.
+/// The parameters of a level, known before its first cell.
 #[derive(Clone, Debug)]
 pub(crate) struct DracoPlan {
     grid: Option<Quantization>,
@@ -31,11 +32,12 @@ pub(crate) struct DracoPlan {
 }
 
 impl DracoPlan {
-    /// Returns how chunks of shape `chunk` from `low` to `high` are encoded.
+    /// Returns the encoding for chunks of shape `chunk` from `low` to `high`.
     ///
     /// # Errors
     ///
-    /// When there are not three axes of `float32`, the chunks are binned by an attribute, or the bits are none.
+    /// When there are not three axes of `float32`, the chunks are binned by an attribute, or the
+    /// number of bits is invalid.
     pub(crate) fn new(
         positions: DracoPositions,
         dtype: Dtype,
@@ -59,7 +61,7 @@ impl DracoPlan {
         let corner = |n: i64, axis: usize| f64_from_i64(n) * chunk[axis];
         let origin = [0, 1, 2].map(|axis| floor_f32(corner(low[axis], axis)));
         let sides = [0, 1, 2]
-            // The largest number and the one after it are the same as floats.
+            // The largest number and its successor are equal as floats.
             .map(|axis| corner(high[axis].saturating_add(1), axis) - f64::from(origin[axis]));
         let range = ceil_f32(sides.into_iter().fold(0.0, f64::max));
         Ok(Self { grid: Some(Quantization { origin, range, bits }), chunk })

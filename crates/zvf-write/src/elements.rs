@@ -1,7 +1,6 @@
-//! Edges and faces: kept as they come, naming vertices by running number, until every vertex has its
-//! row.
+//! Edges and faces in input order, with running vertex numbers, until every vertex has its row.
 //!
-//! Not here: where their ends are (`stages::join`), and the cells (`stages::link_cells`).
+//! Not here: the locations of their ends (`stages::join`), and the cells (`stages::link_cells`).
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -14,10 +13,10 @@ use crate::schema::Schema;
 /// All elements so far.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
-    /// Vertices of one element; 0 while there is none.
+    /// Vertices per element; 0 without elements.
     pub(crate) width: usize,
     vertices: Vec<u64>, // a multiple of the width
-    /// What is said of elements.
+    /// The attributes of elements.
     pub(crate) attributes: Vec<Attribute>,
     columns: Vec<ColumnBuilder>, // one for each attribute
 }
@@ -64,23 +63,23 @@ impl Elements {
         Ok(())
     }
 
-    /// Returns about how many bytes they take, with what they become at the end.
+    /// Returns the approximate number of bytes, including those for later steps.
     pub(crate) fn bytes(&self) -> u64 {
-        // An element that is too large is not held.
+        // An element that is too large is never stored.
         let attributes = self.attributes.iter().map(|attribute| to_u64(attribute.stride()));
         let attributes = attributes.fold(ELEMENT, u64::saturating_add);
         let ends = to_u64(self.vertices.len()) * 16;
         to_u64(self.len()).saturating_mul(attributes).saturating_add(ends)
     }
 
-    /// Forgets all elements, but not what they are.
+    /// Removes all elements, but keeps their description.
     pub(crate) fn clear(&mut self) -> Result<()> {
         self.vertices.clear();
         self.columns = crate::level_columns::new_builders(&self.attributes)?;
         Ok(())
     }
 
-    /// Returns the attributes, one column each, as they are kept.
+    /// Returns the attributes, one column each, in stored form.
     pub(crate) fn finish_columns(&mut self) -> Vec<Column> {
         std::mem::take(&mut self.columns).into_iter().map(ColumnBuilder::finish).collect()
     }
@@ -97,7 +96,7 @@ impl Elements {
     }
 }
 
-/// Takes the columns of a batch; all attributes must be there, and no others.
+/// Takes the columns of a batch; it must have exactly these attributes.
 pub(crate) fn take_columns(
     kind: Kind,
     attributes: &mut [Attribute],
@@ -129,7 +128,7 @@ pub(crate) fn take_columns(
     Ok(columns)
 }
 
-/// Returns running numbers of vertices in a column of integers.
+/// Returns running vertex numbers from a column of integers.
 pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>> {
     let width = usize_from_u32(rows.width());
     let places = (0..rows.len()).flat_map(|row| (0..width).map(move |c| (row, c)));
@@ -143,7 +142,7 @@ pub(crate) fn numbers(kind: Kind, rows: &Column) -> Result<Vec<u64>> {
     places.map(|at| number(at).ok_or_else(|| unfit(at))).collect()
 }
 
-/// Refuses elements of a width that the kind does not have.
+/// Refuses elements of a width that the kind does not support.
 pub(crate) fn check_width(kind: Kind, width: usize) -> Result<()> {
     let unfit = |expected: &str| Err(unfit_error(kind, "an element", expected, width));
     if kind == Kind::Skeleton {
@@ -158,5 +157,5 @@ pub(crate) fn check_width(kind: Kind, width: usize) -> Result<()> {
     if width == 2 { Ok(()) } else { unfit("2 vertices") }
 }
 
-/// Bytes of what is made of an element beside its ends.
+/// Bytes of the data derived from an element, besides its ends.
 const ELEMENT: u64 = 32;

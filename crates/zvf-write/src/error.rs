@@ -1,8 +1,8 @@
 //! Errors that only writing makes.
 //!
-//! The caller's faults (columns that do not go together, a vertex outside the bounds, a tree with two
-//! roots) have another class than those of the store and of the scratch folder. After any error the store
-//! is as if nothing had been written: nothing of it was visible yet.
+//! Faults of the caller (columns that do not match, a vertex outside the bounds, a tree with two
+//! roots) have another class than those of the store and of the scratch folder. After any error
+//! there is no store: nothing was visible yet.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use zvf_format::Class;
 use zvf_format::num::to_u64;
 use zvf_model::{BadCode, Kind, ObjectId};
 
-/// Returns the error for a setting that makes no sense.
+/// Returns the error for an invalid setting.
 pub(crate) fn setting_error(
     what: &'static str,
     expected: impl Display,
@@ -20,7 +20,7 @@ pub(crate) fn setting_error(
     Error::new(Class::InvalidArgument, what, expected, found).with_op("write")
 }
 
-/// Returns the error for a batch that is not what this writer takes.
+/// Returns the error for a batch that this writer does not accept.
 pub(crate) fn unfit_error(
     kind: Kind,
     what: impl Display,
@@ -31,14 +31,15 @@ pub(crate) fn unfit_error(
     Error::new(Class::InvalidArgument, what, expected, found).with_op("write")
 }
 
-/// Returns the error for what one step of a build left and is not what another one needs. `task` is the step, or the file that it
-/// wrote.
+/// Returns the error for output of a build step that another step cannot use. `task` is the step,
+/// or the file that it wrote.
 pub(crate) fn task_error(task: impl Display, expected: impl Display, found: impl Display) -> Error {
     Error::new(Class::CountMismatch, task.to_string(), expected, found).with_op("write")
 }
 
-/// Returns the error for a step that came before the steps that it needs were done, or while another process keeps it out: the same
-/// later succeeds. `task` is the step, or the folder that is in use.
+/// Returns the error for a step that was started before the steps that it needs were done, or while
+/// another process excludes it: it may succeed later. `task` is the step, or the folder that is in
+/// use.
 pub(crate) fn too_early_error(
     task: impl Display,
     expected: impl Display,
@@ -47,13 +48,13 @@ pub(crate) fn too_early_error(
     Error::new(Class::Unavailable, task.to_string(), expected, found).with_op("write")
 }
 
-/// Returns the error for a code that is none of the categories of the attribute `name`.
+/// Returns the error for a code without a category of the attribute `name`.
 pub(crate) fn code_error(name: impl Display, code: BadCode) -> Error {
     refuse(format!("{name}: {code}"))
 }
 
-/// Returns the error for vertices outside the declared bounds: how many of `total` in the batch, and the number of the first, counted
-/// over all batches, and where it is.
+/// Returns the error for vertices outside the declared bounds: how many of `total` in the batch,
+/// and the number of the first, counted over all batches, and its position.
 pub(crate) fn outside_error(points: u64, total: u64, first: u64, at: &[f64]) -> Error {
     let text = format!(
         "{points} of {total} vertices lie outside the bounds, the first is vertex {first} at {at:?}; \
@@ -62,26 +63,26 @@ pub(crate) fn outside_error(points: u64, total: u64, first: u64, at: &[f64]) -> 
     Error::custom(Class::OutOfBounds, text).with_op("write")
 }
 
-/// Returns the error for a skeleton's object that is no tree.
+/// Returns the error for a skeleton object that is not a tree.
 pub(crate) fn roots_error(object: ObjectId, roots: u64) -> Error {
     refuse(format!(
         "object {object} of a skeleton must be one tree, found {roots} vertices without a parent"
     ))
 }
 
-/// Returns the error for an object that was given as two kinds of geometry.
+/// Returns the error for an object with two kinds of geometry.
 pub(crate) fn two_kinds_error(object: ObjectId, [one, other]: [Kind; 2]) -> Error {
     refuse(format!(
         "object {object} is both a {one} and a {other}: ids are those of all kinds together"
     ))
 }
 
-/// Returns the error for a skeleton's vertex with two parents, or none that leads to a root.
+/// Returns the error for a skeleton vertex with two parents, or without a path to a root.
 pub(crate) fn parent_error(vertex: u64, fault: &str) -> Error {
     refuse(format!("vertex {vertex} of a skeleton {fault}"))
 }
 
-/// Returns the error after someone set [`WriteOptions::stop`](crate::WriteOptions::stop).
+/// Returns the error after [`WriteOptions::stop`](crate::WriteOptions::stop) was set.
 pub(crate) fn stopped_error() -> Error {
     Error::custom(Class::Cancelled, "stopped before the store was whole")
 }
@@ -90,7 +91,7 @@ fn refuse(text: String) -> Error {
     Error::custom(Class::InvalidArgument, text).with_op("write")
 }
 
-/// Cells that a step wrote and that are not where it put them.
+/// Written cells that are missing.
 #[derive(Debug, thiserror::Error)]
 #[error("{array}: expected every cell that was written, found {} not there", .chunks.len())]
 pub(crate) struct LostCells {
@@ -106,11 +107,11 @@ impl From<LostCells> for Error {
     }
 }
 
-/// Returns a count that is kept in 32 bits.
+/// Converts a count to 32 bits.
 ///
 /// # Errors
 ///
-/// `LimitExceeded` where it does not fit.
+/// `LimitExceeded` when it does not fit.
 pub(crate) fn count_u32(what: &'static str, count: usize) -> Result<u32> {
     let (max, found) = (u64::from(u32::MAX), to_u64(count));
     u32::try_from(count).map_err(|_too_many| Error::limit(what, max, found))

@@ -1,4 +1,4 @@
-//! The box around positions, and which of them lie in one.
+//! The bounding box of positions, and tests against a box.
 
 use rayon::prelude::*;
 use zvf_format::num::usize_from_u32;
@@ -7,7 +7,7 @@ use zvf_model::{Bounds, Column};
 
 use crate::route::floats;
 
-/// The box around all positions so far.
+/// The bounding box of all positions so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Extent {
     low: Vec<f64>,  // infinite while there is none
@@ -15,12 +15,12 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Returns the extent of no positions.
+    /// Returns an empty extent.
     pub(crate) fn new(axes: usize) -> Self {
         Self { low: vec![f64::INFINITY; axes], high: vec![f64::NEG_INFINITY; axes] }
     }
 
-    /// Takes in more positions.
+    /// Adds positions.
     pub(crate) fn add(&mut self, positions: &Column) {
         let axes = self.low.len().max(1);
         let found = if let Some(values) = positions.as_slice::<f32>() {
@@ -35,14 +35,14 @@ impl Extent {
         self.high.iter_mut().zip(high).for_each(|(to, x)| *to = to.max(x));
     }
 
-    /// Returns its corners, when there was a position.
+    /// Returns its corners, if there were positions.
     pub(crate) fn corners(&self) -> Option<[Vec<f64>; 2]> {
         let some = self.low.iter().chain(&self.high).all(|x| x.is_finite());
         some.then(|| [self.low.clone(), self.high.clone()])
     }
 }
 
-/// Returns the corners of the box around two boxes.
+/// Returns the corners of the union of two boxes.
 pub(crate) fn union([mut low, mut high]: [Vec<f64>; 2], [l, h]: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
     low.iter_mut().zip(l).for_each(|(to, x)| *to = to.min(x));
     high.iter_mut().zip(h).for_each(|(to, x)| *to = to.max(x));
@@ -65,7 +65,7 @@ fn corners<T: Copy + Into<f64> + Sync>(values: &[T], axes: usize) -> [Vec<f64>; 
     blocks.reduce(none, union)
 }
 
-/// Returns for each position whether it lies in `bounds`, rounded to its type; NaN lies nowhere.
+/// Returns for each position whether it is inside `bounds`, rounded to its type; NaN is outside.
 pub(crate) fn test_inside(positions: &Column, bounds: &Bounds) -> Vec<bool> {
     let dtype = positions.dtype();
     let cast = |x: &f64| round_to_type(*x, dtype);
@@ -97,7 +97,7 @@ fn test_rows<T: Copy + Into<f64> + Sync>(
     values.par_chunks_exact(axes).map(within).collect()
 }
 
-/// Returns a number as the nearest one of a type.
+/// Rounds a number to a type.
 fn round_to_type(x: f64, dtype: Dtype) -> f64 {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 2) => half::f16::from_f64(x).to_f64(),

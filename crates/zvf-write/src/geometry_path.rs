@@ -1,4 +1,4 @@
-//! Where the arrays of one geometry go: in a level, or in a group of it beside the level's own.
+//! The location of the arrays of one geometry: in a level, or in a group of the level.
 //!
 //! ```text
 //! 0/vertices            the first kind of level 0
@@ -9,7 +9,7 @@ use std::fmt;
 
 use zvf_model::Kind;
 
-/// A level, or one more kind of it.
+/// A level, or a further kind in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GeometryPath {
     level: u32,
@@ -22,7 +22,7 @@ impl GeometryPath {
         Self { level, extra_kind: None }
     }
 
-    /// Returns geometry of `kind` beside that of the level.
+    /// Returns a further geometry of `kind` in a level.
     pub(crate) const fn for_extra_kind(level: u32, kind: Kind) -> Self {
         Self { level, extra_kind: Some(kind) }
     }
@@ -32,12 +32,12 @@ impl GeometryPath {
         self.level
     }
 
-    /// Returns whether it is a kind beside the level's own.
+    /// Returns whether it is a further kind.
     pub(crate) const fn is_extra(self) -> bool {
         self.extra_kind.is_some()
     }
 
-    /// Returns the path of an array or group of it.
+    /// Returns the path of an array or group of the geometry.
     pub(crate) fn path(self, name: &str) -> String {
         format!("{self}/{name}")
     }

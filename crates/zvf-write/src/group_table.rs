@@ -1,4 +1,4 @@
-//! The groups of a level that is written by other means than a [`Writer`](crate::Writer).
+//! The groups of a level that is written without a [`Writer`](crate::Writer).
 
 use zvf_error::Result;
 use zvf_model::{Field, Kind, Members};
@@ -32,21 +32,22 @@ pub struct GroupTable {
 }
 
 impl GroupTable {
-    /// Adds a group and gives its row.
+    /// Adds a group and returns its row.
     pub fn add(&mut self, name: Option<&str>, members: Members) -> u64 {
         self.objects.group(name.map(str::to_owned), members)
     }
 
-    /// Adds an attribute of groups, with a row for each.
+    /// Adds an attribute of groups, with one row per group.
     pub fn add_field(&mut self, field: Field) {
         self.objects.group_field(field);
     }
 
-    /// Writes them as those of a level of objects of this kind; nothing where there are none.
+    /// Writes the groups of a level with objects of this kind; nothing without groups.
     ///
     /// # Errors
     ///
-    /// When an attribute has another number of rows than there are groups, or an array cannot be written.
+    /// When the number of rows of an attribute differs from the number of groups, or an array
+    /// cannot be written.
     pub async fn write(&self, build: &Build, kind: Kind, level: u32) -> Result<()> {
         self.objects.write_groups(build, GeometryPath::level(level), kind).await
     }

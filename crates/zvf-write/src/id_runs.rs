@@ -1,4 +1,5 @@
-//! Ids of objects that are declared: most stores number them consecutively, and then ten million of them are one run.
+//! Ids of declared objects as runs: most stores number them consecutively, so ten million ids are
+//! one run.
 
 use rayon::slice::ParallelSliceMut as _;
 use zvf_format::num::to_u64;
@@ -15,7 +16,7 @@ impl IdRuns {
         self.runs.is_empty()
     }
 
-    /// Returns about how many bytes they take here, and as a sorted sequence.
+    /// Returns the approximate number of bytes here and as a sorted sequence.
     pub(crate) fn bytes(&self) -> u64 {
         to_u64(self.runs.len()) * 16 + self.count * 8
     }
@@ -32,13 +33,13 @@ impl IdRuns {
         }
     }
 
-    /// Iterates over them in ascending order, each once.
+    /// Iterates over them in ascending order, without duplicates.
     pub(crate) fn into_sorted(mut self) -> impl Iterator<Item = i64> {
         self.runs.par_sort_unstable();
         let mut last_so_far = None::<i64>;
         self.runs.into_iter().flat_map(move |(first, last)| {
             let start = match last_so_far {
-                // No id comes after the largest one: the range is empty.
+                // The largest id has no successor: the range is empty.
                 Some(before) if before >= first => before.checked_add(1),
                 _ => Some(first),
             };

@@ -33,7 +33,7 @@ use crate::stages::{Ids, KWayMerge, for_each_place};
 use crate::stop::StopFlag;
 use crate::{Report, Schema, WriteOptions};
 
-/// The kinds of a store on their way into a level.
+/// The kinds of a store that are being ingested.
 #[derive(Debug)]
 pub(crate) struct Kinds {
     first: Ingest,
@@ -72,7 +72,8 @@ impl Kinds {
         if self.others.is_empty() { &mut self.first.objects } else { &mut self.groups }
     }
 
-    /// Returns the writer for geometry of `kind`; without such a kind that of the first, which refuses it.
+    /// Returns the writer for geometry of `kind`; without such a kind, that of the first, which
+    /// refuses it.
     pub(crate) fn writer_for_kind(&mut self, kind: Kind) -> KindWriter<'_> {
         let next = (!self.others.is_empty()).then_some(&mut self.next);
         let found = self.others.iter_mut().find(|ingest| ingest.schema.kind == kind);
@@ -96,8 +97,8 @@ impl Kinds {
         Err(setting_error("the kind", names.join(" or "), kind))
     }
 
-    /// Writes level `number`; `edit_level` may change its documents. Calls `placed` with the locations of vertices,
-    /// where they were recorded.
+    /// Writes level `number`; `edit_level` may change its documents. Calls `placed` with the
+    /// locations of vertices, if they were recorded.
     pub(crate) async fn finish(
         self,
         build: &Build,
@@ -141,7 +142,7 @@ impl Kinds {
     }
 }
 
-/// Writes one kind, and passes the locations of its vertices on.
+/// Writes one kind, and passes on the locations of its vertices.
 async fn finish(
     ingest: Ingest,
     build: &Build,
@@ -159,7 +160,7 @@ async fn finish(
     Ok(outcome)
 }
 
-/// Reads geometry of one kind for a [`Writer`](crate::Writer).
+/// Writes geometry of one kind for a [`Writer`](crate::Writer).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -193,7 +194,7 @@ pub struct KindWriter<'a> {
 }
 
 impl KindWriter<'_> {
-    /// Adds a batch as [`Writer::push`](crate::Writer::push) does.
+    /// Adds a batch like [`Writer::push`](crate::Writer::push).
     ///
     /// # Errors
     ///
@@ -202,7 +203,7 @@ impl KindWriter<'_> {
         self.push_with_parts(batch, &[])
     }
 
-    /// Adds a batch as [`Writer::push_with_parts`](crate::Writer::push_with_parts) does.
+    /// Adds a batch like [`Writer::push_with_parts`](crate::Writer::push_with_parts).
     ///
     /// # Errors
     ///
@@ -235,7 +236,8 @@ impl KindWriter<'_> {
         self.ingest.given
     }
 
-    /// Sets attributes of objects of this kind, as [`Writer::object_fields`](crate::Writer::object_fields) does.
+    /// Sets attributes of objects of this kind, like
+    /// [`Writer::object_fields`](crate::Writer::object_fields).
     ///
     /// # Errors
     ///
@@ -262,7 +264,7 @@ impl KindWriter<'_> {
     }
 }
 
-/// Refuses an id that objects of two kinds have.
+/// Refuses an id that is used by objects of two kinds.
 fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<()> {
     let walks = all.iter().map(|(kind, ids)| Ok((*kind, ids.read(stop)?)));
     let mut walks: Vec<(Kind, KWayMerge)> = walks.collect::<Result<_>>()?;
@@ -279,7 +281,7 @@ fn check_apart(all: &[(Kind, Ids)], stop: &StopFlag) -> Result<()> {
     Ok(())
 }
 
-/// Returns the index entry of a kind beside the first.
+/// Returns the index entry of a further kind.
 fn entry(kind: Kind, report: &Report) -> Result<GeometryEntry> {
     Ok(GeometryEntry {
         array: format!("{kind}/vertices"),

@@ -1,4 +1,5 @@
-//! What a level and its root say of it: bounds, kind, convention of links, and the document of the level.
+//! Metadata of a level and its root: bounds, kind, convention of links, and the document of the
+//! level.
 
 use zvf_error::{Error, Result};
 use zvf_metadata::{GeometryType, LevelDoc, LinksConvention, Vocabulary};
@@ -11,7 +12,7 @@ use crate::geometry_path::GeometryPath;
 use crate::level_columns::Columns;
 use crate::schema::Schema;
 
-/// Returns the bounds that the store will say, given the corners of the box around its vertices.
+/// Returns the bounds of the store, given the corners of the bounding box of its vertices.
 pub(crate) fn bounds(
     schema: &Schema,
     outside: Outside,
@@ -33,7 +34,7 @@ pub(crate) fn bounds(
     }
 }
 
-/// What the document of a level is made from.
+/// The data for the document of a level.
 pub(crate) struct LevelDescription<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) columns: Option<&'a Columns>,
@@ -46,7 +47,7 @@ pub(crate) struct LevelDescription<'a> {
 }
 
 impl LevelDescription<'_> {
-    /// Writes its document as the one at `geometry`; `edit_level` may change it.
+    /// Writes the document at `geometry`; `edit_level` may change it.
     pub(crate) async fn write(
         &self,
         build: &Build,
@@ -62,7 +63,7 @@ impl LevelDescription<'_> {
         build.group(&geometry.to_string(), &level.to_group()).await
     }
 
-    /// Makes its document.
+    /// Returns the document.
     fn level(&self) -> Result<LevelDoc> {
         let mut level = LevelDoc::new(0);
         level.vertex_count = vertex_count(self.vertices)?;
@@ -89,7 +90,7 @@ impl LevelDescription<'_> {
     }
 }
 
-/// Returns the number of vertices as documents state it.
+/// Returns the number of vertices in the form of documents.
 ///
 /// # Errors
 ///
@@ -100,13 +101,13 @@ pub(crate) fn vertex_count(vertices: u64) -> Result<i64> {
     })
 }
 
-/// Returns the word of the format for a kind.
+/// Returns the token of a kind.
 pub(crate) fn geometry_type(kind: Kind) -> Option<GeometryType> {
     let mut words = GeometryType::WORDS.iter();
     words.find(|(_, spelling)| *spelling == kind.token()).map(|(word, _)| *word)
 }
 
-/// Returns how links inside fragments are known.
+/// Returns the convention of links inside fragments.
 pub(crate) const fn convention(kind: Kind, explicit: bool) -> LinksConvention {
     if matches!(kind, Kind::Skeleton) && !explicit {
         LinksConvention::ImplicitSequentialWithBranches

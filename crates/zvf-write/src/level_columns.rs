@@ -1,6 +1,6 @@
 //! The columns of a level: those of the first batch, which all others must have.
 //!
-//! Not here: one attribute (`columns`), and where columns are stored (`cells`).
+//! Not here: one attribute (`columns`), and the location of columns (`cells`).
 
 use serde::{Deserialize, Serialize};
 use zvf_error::Result;
@@ -10,11 +10,11 @@ use zvf_model::{Column, ColumnBuilder};
 use crate::cells::Layout;
 use crate::columns::{Attribute, AttributeRecord, row_bytes};
 
-/// What the first batch says of all.
+/// The columns of the first batch.
 #[derive(Debug)]
 pub(crate) struct Columns {
     pub(crate) positions: Dtype,
-    /// Of positions.
+    /// Components per position.
     pub(crate) width: u32,
     pub(crate) vertex: Vec<Attribute>,
     pub(crate) fragment: Vec<Attribute>,
@@ -22,7 +22,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Returns the columns that another process told of, without texts.
+    /// Returns the columns from another process, without texts.
     pub(crate) fn from_record(record: &ColumnsRecord, width: u32) -> Result<Self> {
         let attributes = |records: &[AttributeRecord]| {
             records.iter().map(Attribute::from_record).collect::<Result<_>>()
@@ -38,7 +38,7 @@ impl Columns {
         })
     }
 
-    /// Returns what cells are made of.
+    /// Returns the layout of cells.
     pub(crate) fn layout(&self) -> (Layout<'_>, Grouping) {
         let Self { positions, vertex, fragment, .. } = self;
         (Layout { positions: *positions, vertex, fragment }, self.grouping)
@@ -58,14 +58,14 @@ impl Columns {
         row_bytes(self.positions, self.width)
     }
 
-    /// Returns the bytes of a row of all columns, as it is kept. A row that is too large is never there.
+    /// Returns the bytes of a stored row of all columns. A row that is too large never occurs.
     pub(crate) fn stride(&self) -> usize {
         self.attributes()
             .map(Attribute::stride)
             .fold(self.positions_stride(), usize::saturating_add)
     }
 
-    /// Returns positions, given their bytes.
+    /// Returns a column of positions from their bytes.
     pub(crate) fn positions_column(&self, bytes: bytes::Bytes) -> Result<Column> {
         Ok(Column::new(self.positions, self.width, bytes)?)
     }
@@ -90,7 +90,7 @@ pub(crate) struct ColumnsRecord {
     pub(crate) grouping: Grouping,
 }
 
-/// What fragments are made of.
+/// The content of fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Grouping {
     Bins,

@@ -1,12 +1,12 @@
 //! Geometry to cells: writes Zarr Vectors stores of every kind.
 //!
-//! Batches go in, in any number and order; rows are routed to their chunks as they come, what does not
-//! fit in memory is put aside in files (spilled), and at the end every cell is assembled and written once: vertices and
-//! attributes, fragments, links, objects, then the documents. A [`Schema`] says what the store will hold,
-//! [`WriteOptions`] how to write it, a [`Writer`] does it.
+//! Batches go in, in any number and order; rows are routed to their chunks on arrival, data that
+//! does not fit in memory is spilled to files, and at the end every cell is assembled and written
+//! once: vertices and attributes, fragments, links, objects, then the documents. A [`Schema`]
+//! describes the store, [`WriteOptions`] describe how to write it, and a [`Writer`] writes it.
 //!
-//! What the reference implementation gets wrong is written right here; where it cannot read the right
-//! form, `WriteOptions::compat` asks for the one it reads.
+//! Where zvf deviates from the reference implementation on purpose, `WriteOptions::compat` writes
+//! the form that the reference implementation reads.
 //!
 //! ```text
 //! writer, kinds, schema, options, report     the interface: a store, or one level of one, from batches
@@ -23,7 +23,7 @@
 //! stop, error
 //! ```
 //!
-//! Not here: answering questions, and where bytes lie.
+//! Not here: queries, and the storage of bytes.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 #[cfg(doctest)]

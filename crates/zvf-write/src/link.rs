@@ -1,11 +1,11 @@
-//! The arrays of links: one for each combination of offsets between the chunks of their ends, one for each attribute
-//! there, and what is said of the family.
+//! The arrays of links: one per combination of offsets between the chunks of their ends, one per
+//! attribute there, and the document of the family.
 //!
-//! Within a chunk rows are put fragment by fragment, each fragment's in the order given, so that the
-//! links of one object are one range of bytes. That holds for a level when no link joins two
-//! fragments of a chunk; then the level says so (`fragment_link_groups`).
+//! Within a chunk, rows are written fragment by fragment, in input order within each, so that the
+//! links of one object are one range of bytes. This is possible for a level if no link joins two
+//! fragments of a chunk; the level then states it (`fragment_link_groups`).
 //!
-//! Not here: which record goes where (`zvf_format::link`), and the cells (`stages::link_cells`).
+//! Not here: the location of a record (`zvf_format::link`), and the cells (`stages::link_cells`).
 
 use zvf_error::Result;
 use zvf_format::key::Offsets;
@@ -25,7 +25,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Returns links of `width` ends in chunks of so many axes.
+    /// Returns links of `width` ends in chunks with this many axes.
     pub(crate) fn new(width: usize, rank: usize, directed: bool, store: LinkStore) -> Result<Self> {
         let family = LinkPolicy::new(width, rank)?;
         let family = if directed { family.with_direction() } else { family };
@@ -36,12 +36,12 @@ impl Links {
         Ok(Self { family })
     }
 
-    /// Returns the family that they are.
+    /// Returns their policy.
     pub(crate) const fn family(&self) -> &LinkPolicy {
         &self.family
     }
 
-    /// Writes what is said of the family.
+    /// Writes the document of the family.
     pub(crate) async fn describe(
         &self,
         frame: &Frame<'_>,
@@ -90,7 +90,7 @@ impl Links {
         Ok(segment)
     }
 
-    /// Opens the arrays of what is said of the links of one segment.
+    /// Opens the arrays of the attributes of the links of one segment.
     pub(crate) fn columns_of(
         &self,
         frame: &Frame<'_>,
@@ -127,7 +127,7 @@ impl Links {
     }
 }
 
-/// The arrays of one segment, being written.
+/// The arrays of one segment that are being written.
 pub(crate) struct Segment {
     pub(crate) links: CellSink,
     pub(crate) columns: Vec<(CellSink, ColumnEncoding)>,
@@ -139,7 +139,7 @@ impl Segment {
         std::iter::once(&self.links).chain(self.columns.iter().map(|(sink, _)| sink))
     }
 
-    /// Returns the arrays, to be ended one by one.
+    /// Returns the arrays, to be finished one by one.
     pub(crate) fn into_sinks(self) -> impl Iterator<Item = CellSink> {
         std::iter::once(self.links).chain(self.columns.into_iter().map(|(sink, _)| sink))
     }

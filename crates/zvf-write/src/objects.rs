@@ -1,10 +1,11 @@
 //! Objects: their attributes, and groups of them.
 //!
-//! Rows of the index ascend by id. An object without vertices has a row too, with an empty manifest.
-//! Attributes are stored by row: one value for each, and a value that means "none" where there is no
-//! value.
+//! Rows of the index ascend by id. An object without vertices also has a row, with an empty
+//! manifest. Attributes are stored by row: one value per object, with a null value where there is
+//! none.
 //!
-//! Not here: how vertices become fragments (`cells`, `types`), and which objects there are (`stages::index`).
+//! Not here: how vertices become fragments (`cells`, `types`), and which objects exist
+//! (`stages::index`).
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::error::unfit_error;
 use crate::geometry_path::GeometryPath;
 use crate::id_runs::IdRuns;
 
-/// An attribute of these objects, one row for each.
+/// An attribute of these objects, one row per object.
 pub(crate) type ObjectField = (Arc<[i64]>, Field);
 
 /// The declared objects, their attributes, and the groups.
@@ -34,28 +35,28 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Takes the ids and attributes of single objects; groups stay.
+    /// Takes the ids and attributes of objects; groups stay.
     pub(crate) fn take(&mut self) -> (IdRuns, Vec<ObjectField>) {
         (std::mem::take(&mut self.declared), std::mem::take(&mut self.fields))
     }
 
-    /// Returns about how many bytes that is.
+    /// Returns the approximate number of bytes of these.
     pub(crate) fn bytes(&self) -> u64 {
         let fields = self.fields.iter().map(|(_, field)| to_u64(field.column.bytes().len()));
         fields.fold(self.declared.bytes(), |all, bytes| all + bytes * 2)
     }
 
-    /// Returns whether anything is here that only an index can hold.
+    /// Returns whether there is data that needs an object index.
     pub(crate) fn needs_index(&self) -> bool {
         !(self.declared.is_empty() && self.fields.is_empty() && self.groups.is_empty())
     }
 
-    /// Notes that these objects exist, with or without vertices.
+    /// Declares that these objects exist, with or without vertices.
     pub(crate) fn declare(&mut self, ids: impl Iterator<Item = i64>) {
         self.declared.extend(ids);
     }
 
-    /// Takes attributes of these objects.
+    /// Adds attributes of these objects.
     pub(crate) fn fields(&mut self, kind: Kind, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
         let ids: Arc<[i64]> = ids.iter().map(|id| id.0).collect();
         for field in fields {
@@ -71,13 +72,13 @@ impl Objects {
         Ok(())
     }
 
-    /// Takes a group, and returns the row it has.
+    /// Adds a group, and returns its row.
     pub(crate) fn group(&mut self, name: Option<String>, members: Members) -> u64 {
         self.groups.push((name, members));
         to_u64(self.groups.len()) - 1
     }
 
-    /// Takes attributes of groups, one row for each.
+    /// Adds attributes of groups, one row per group.
     pub(crate) fn group_field(&mut self, field: Field) {
         self.group_fields.push(field);
     }
@@ -87,7 +88,7 @@ impl Objects {
         self.group_fields.iter().map(|field| &*field.name)
     }
 
-    /// Writes the groups and what is said of them.
+    /// Writes the groups and their attributes.
     pub(crate) async fn write_groups(
         &self,
         build: &Build,
@@ -147,7 +148,7 @@ impl Objects {
     }
 }
 
-/// Returns the type that holds the values of all these columns: that of all, or the longest text.
+/// Returns the common type of all these columns: their type, or the longest text.
 pub(crate) fn common_type<'a>(
     kind: Kind,
     fields: impl Iterator<Item = &'a Field>,
@@ -174,7 +175,7 @@ pub(crate) fn common_type<'a>(
     Ok(found.unwrap_or((Dtype::FLOAT32, 1))) // there is a column
 }
 
-/// Returns the array of an attribute of so many objects, with its unit and its description.
+/// Returns the array of an attribute of this many objects, with its unit and its description.
 pub(crate) fn attribute_plan(
     name: &str,
     (dtype, width): (Dtype, u32),
@@ -198,7 +199,7 @@ pub(crate) fn attribute_plan(
     }
 }
 
-/// Copies the values of one row, which may be shorter texts than there is room for.
+/// Copies the values of one row; texts may be shorter than the target.
 pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
     let (room, size) = (to.len().checked_div(width), from.len().checked_div(width));
     let (Some(room @ 1..), Some(size @ 1..)) = (room, size) else { return };
@@ -208,7 +209,7 @@ pub(crate) fn put_values(to: &mut [u8], from: &[u8], width: usize) {
     }
 }
 
-/// Returns so many values that mean "none".
+/// Returns this many null values.
 pub(crate) fn absent_values(dtype: Dtype, values: usize) -> Vec<u8> {
     let size = saturating_usize(dtype.size); // of a column
     let value: Vec<u8> = match (dtype.kind, size) {
@@ -226,7 +227,7 @@ pub(crate) fn absent_values(dtype: Dtype, values: usize) -> Vec<u8> {
     value.repeat(values)
 }
 
-/// Returns the same as a fill value.
+/// Returns the null value as a fill value.
 fn sentinel(dtype: Dtype) -> FillValue {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, _) => FillValue::float(f64::NAN),

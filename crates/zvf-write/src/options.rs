@@ -1,4 +1,4 @@
-//! How to write: memory, scratch space, strays, and whom to please.
+//! Options for writing: memory, scratch space, vertices outside the bounds, compatibility.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use zvf_store::BuildOptions;
 
 use crate::stop::StopFlag;
 
-/// How to write.
+/// Options for writing.
 ///
 /// ```
 /// use zvf_write::{Outside, WriteOptions};
@@ -18,25 +18,25 @@ use crate::stop::StopFlag;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// About how many bytes may be held, of whatever kind; more are put aside in the scratch folder.
-    /// 512 MiB.
+    /// Approximate limit of the bytes in memory, of whatever kind; the rest is spilled to the
+    /// scratch folder. Default: 512 MiB.
     pub memory: u64,
-    /// Where they are put aside; without, in the folder for temporary files.
+    /// The scratch folder; by default below the folder for temporary files.
     pub scratch: Option<PathBuf>,
     /// What to do with vertices outside the declared bounds.
     pub outside: Outside,
-    /// Write cells exactly as the reference implementation does: no owner column, link rows in the
-    /// order they were given, no checksums of indexes, one object for each cell.
+    /// Write cells exactly as the reference implementation does: no owner column, link rows in
+    /// input order, no checksums of indexes, one object per cell.
     pub compat: bool,
-    /// Once it is set, writing ends with an error: a push that puts rows aside at the next of them, and
+    /// Once it is set, writing ends with an error: a push that spills stops at the next row, and
     /// [`Writer::finish`](crate::Writer::finish) at the next chunk.
     pub stop: Option<Arc<AtomicBool>>,
-    /// How the store is made.
+    /// Options of the build.
     pub build: BuildOptions,
 }
 
 impl WriteOptions {
-    /// Returns what long loops check.
+    /// Returns the flag that long loops check.
     pub(crate) fn stop_flag(&self) -> StopFlag {
         StopFlag::new(self.stop.clone())
     }
@@ -62,9 +62,9 @@ pub enum Outside {
     /// Refuse the batch.
     #[default]
     Raise,
-    /// Leave the vertex out, and with it what is said of it. For point clouds only: a chain or a mesh
-    /// with a hole in it is not what was given, and such a batch is refused.
+    /// Drop the vertex and its attributes. Only for point clouds: a chain or a mesh would get a
+    /// hole, so such a batch is refused.
     Ignore,
-    /// Let the bounds grow.
+    /// Extend the bounds.
     Expand,
 }

@@ -1,9 +1,10 @@
-//! Pairs of numbers in ascending order, however many there are.
+//! Sorts pairs of numbers in bounded memory.
 //!
-//! They map a vertex of a level to one of another level: by running number where a level is still being
-//! written, by chunk and row later. What does not fit in memory is spilled in sorted runs (external sort).
+//! They map a vertex of a level to one of another level: by running number while a level is being
+//! written, by chunk and row later. Data that does not fit in memory is spilled in sorted runs
+//! (external sort).
 //!
-//! Not here: what the numbers mean.
+//! Not here: the meaning of the numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use crate::spill_folder::SpillFolder;
 use crate::stages::{ExternalSorter, KWayMerge, Output, StepOutput, number_u64, sort_key_u64};
 use crate::stop::StopFlag;
 
-/// Takes pairs in any order.
+/// Accepts pairs in any order.
 #[derive(Debug)]
 pub struct PairSorter {
     folder: SpillFolder,
@@ -24,7 +25,7 @@ pub struct PairSorter {
     count: u64,
 }
 
-/// Pairs, ascending.
+/// Sorted pairs.
 #[derive(Debug)]
 pub struct Pairs {
     storage: PairStorage,
@@ -45,7 +46,7 @@ struct PairFile {
 }
 
 impl SpillFolder {
-    /// Returns a new list of pairs.
+    /// Returns an empty list of pairs.
     #[must_use]
     pub fn sorter(&self) -> PairSorter {
         PairSorter { folder: self.clone(), held: Vec::new(), spilled: None, count: 0 }
@@ -95,7 +96,7 @@ impl PairSorter {
 }
 
 impl Pairs {
-    /// Writes them to a file, to be [opened](Self::open) by another process.
+    /// Writes them to a file, which another process can [open](Self::open).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -125,24 +126,25 @@ impl Pairs {
         out.finish().map(drop)
     }
 
-    /// Opens the pairs that [`save`](Self::save) wrote. The file stays where it is, and is read with the pairs.
+    /// Opens the pairs that [`save`](Self::save) wrote. The file is not removed, and is read along
+    /// with the pairs.
     ///
     /// # Errors
     ///
-    /// When the file is not there.
+    /// When the file does not exist.
     pub fn open(path: &Path) -> Result<Self> {
         let size = std::fs::metadata(path).map_err(Error::scratch)?.len();
         let count = size / PAIR;
         Ok(Self { storage: PairStorage::Saved(path.to_owned()), count })
     }
 
-    /// Returns how many there are; a `u64`, because most are on the disk.
+    /// Returns the number of pairs; a `u64`, because most are on disk.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.count
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
@@ -165,8 +167,8 @@ impl Pairs {
         Ok(())
     }
 
-    /// Calls `visit` with what stands behind the same number here and in `other`, which has each number
-    /// once; in the order of the numbers.
+    /// Calls `visit` with the second numbers of pairs with the same first number here and in
+    /// `other`, which has each first number once; in the order of the first numbers.
     ///
     /// # Errors
     ///
@@ -190,7 +192,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// Reads them one after the other.
+    /// Reads the pairs one after the other.
     ///
     /// ```
     /// use zvf_write::SpillFolder;
@@ -228,7 +230,7 @@ impl Drop for PairFile {
     }
 }
 
-/// Pairs one after the other.
+/// Iterates over pairs.
 #[derive(Debug)]
 pub struct PairReader<'a> {
     from: PairCursor<'a>,
@@ -243,13 +245,13 @@ enum PairCursor<'a> {
 }
 
 impl PairReader<'_> {
-    /// Returns the smallest pair that is left.
+    /// Returns the smallest remaining pair.
     #[must_use]
     pub const fn head(&self) -> Option<(u64, u64)> {
         self.head
     }
 
-    /// Goes on to the next pair.
+    /// Moves to the next pair.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Objects that are coefficients of an equation: planes, lines, spheres, and types of one's own.
+//! Objects given by the coefficients of an equation: planes, lines, spheres, and custom types.
 //!
-//! They lie outside the levels, in `parametric`.
+//! They are stored outside the levels, in `parametric`.
 
 use zvf_error::Result;
 use zvf_format::num::{f64_from_u64, index_u32, to_u64};
@@ -41,7 +41,7 @@ impl ShapeTable {
     /// A centre and a radius.
     pub const SPHERE: u32 = 2;
 
-    /// Returns an empty list of shapes, of the types that every reader knows.
+    /// Returns an empty list of shapes with the types that every reader knows.
     #[must_use]
     pub fn new() -> Self {
         let types = BUILT_IN.iter().zip(0_i64..).map(|((name, coefficients), id)| ParametricType {
@@ -54,7 +54,7 @@ impl ShapeTable {
         Self { types, shapes: Vec::new() }
     }
 
-    /// Adds a type and gives its number.
+    /// Adds a type and returns its number.
     pub fn add_type(&mut self, name: &str, coefficients: &[&str]) -> u32 {
         let id = index_u32(self.types.types.len());
         self.types.types.push(ParametricType {
@@ -70,7 +70,7 @@ impl ShapeTable {
     ///
     /// # Errors
     ///
-    /// When there is no such type, or it has another number of coefficients.
+    /// When there is no such type, or its number of coefficients differs.
     pub fn add(&mut self, type_id: u32, name: &str, coefficients: &[f64]) -> Result<()> {
         let Some(shape_type) = self.types.find(type_id.into()) else {
             return Err(setting_error("the type of a shape", "one that was added", type_id));
@@ -88,13 +88,13 @@ impl ShapeTable {
         Ok(())
     }
 
-    /// Returns how many shapes there are.
+    /// Returns the number of shapes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.shapes.is_empty()

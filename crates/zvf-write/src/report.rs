@@ -1,10 +1,10 @@
-//! What was written, in numbers.
+//! Counts of a written store.
 
 use std::fmt;
 
 use zvf_model::Kind;
 
-/// What a writer did.
+/// The report of a writer.
 ///
 /// ```
 /// let report = zvf_write::Report { vertices: 5, chunks: 2, ..zvf_write::Report::default() };
@@ -14,32 +14,33 @@ use zvf_model::Kind;
 pub struct Report {
     /// Vertices in the store.
     pub vertices: u64,
-    /// Vertices left out, because they lie outside the bounds.
+    /// Number of vertices that were dropped because they are outside the bounds.
     pub left_out: u64,
-    /// Chunks that hold anything.
+    /// Number of non-empty chunks.
     pub chunks: u64,
-    /// Fragments that hold anything.
+    /// Number of non-empty fragments.
     pub fragments: u64,
-    /// Objects, those without vertices included.
+    /// Number of objects, including those without vertices.
     pub objects: u64,
-    /// Links that are stored, each counted once.
+    /// Number of stored links, each counted once.
     pub links: u64,
-    /// Rows they take.
+    /// Number of rows of links.
     pub link_rows: u64,
     /// Arrays of links between chunks.
     pub link_segments: u64,
-    /// Bytes of vertices, fragments and their attributes, before they are coded.
+    /// Bytes of vertices, fragments and their attributes, before encoding.
     pub cell_bytes: u64,
-    /// Bytes that were put aside in the scratch folder.
+    /// Bytes that were spilled to the scratch folder.
     pub spilled_bytes: u64,
-    /// What a reader may trip over.
+    /// Notices about compatibility with readers.
     pub notices: Vec<Notice>,
-    /// Where there are several kinds, what was written of each; above is what they are together.
+    /// The report of each kind, if there are several; the fields above are totals.
     pub kinds: Vec<(Kind, Self)>,
 }
 
 impl Report {
-    /// Sums up several kinds; notices are those of the first, which every reader finds.
+    /// Combines the reports of several kinds; notices are those of the first, which every reader
+    /// finds.
     pub(crate) fn from_kinds(kinds: Vec<(Kind, Self)>) -> Self {
         let sum =
             |field: fn(&Self) -> u64| kinds.iter().map(|(_, report)| field(report)).sum::<u64>();
@@ -81,7 +82,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Something that is right, and that some reader takes otherwise.
+/// A correct property that some readers misinterpret.
 ///
 /// ```
 /// assert!(zvf_write::Notice::SparseIds.to_string().starts_with("objects are not"));
@@ -91,16 +92,16 @@ impl fmt::Display for Report {
 pub enum Notice {
     /// Chains whose ids are not 0, 1, 2 and so on.
     SparseIds,
-    /// Tasks that an earlier run had done.
+    /// Tasks that an earlier run had finished.
     Resumed {
-        /// How many.
+        /// Number of finished tasks.
         done: u64,
-        /// Of how many.
+        /// Number of all tasks.
         total: u64,
     },
-    /// What an earlier run for other input or settings had left was removed.
+    /// Leftovers of an earlier run with other input or settings were removed.
     Cleaned,
-    /// Attributes whose names a path cannot hold.
+    /// Attributes whose names are not valid in a path.
     EscapedNames,
 }
 

@@ -1,8 +1,8 @@
-//! Rows to chunks: where every position lies, and the rows of each chunk together.
+//! Routes rows to chunks: finds the chunk of every position, and groups rows by chunk.
 //!
-//! One pass over the positions gives each its chunk (and its bin), a second, stable one puts the
-//! numbers of the rows in the order of their chunks. No row is moved: it is copied once, from the
-//! batch into its cell.
+//! One pass over the positions finds the chunk (and the bin) of each row; a second, stable pass
+//! sorts the row numbers by chunk. No row is moved: it is copied once, from the batch into its
+//! cell.
 //!
 //! Not here: the arithmetic (`zvf_format::grid`).
 
@@ -15,17 +15,17 @@ use zvf_model::{Column, NativeType};
 
 use crate::chunks::ChunkTable;
 
-/// The number of every row's chunk, and its bin there.
+/// The chunk number of every row, and its bin.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// Numbers of chunks.
+    /// Chunk numbers.
     pub(crate) numbers: Vec<u32>,
-    /// The flat bin index of each row; empty where bins were not asked for.
+    /// The flat bin index of each row; empty if bins were not requested.
     pub(crate) bins: Vec<u64>,
 }
 
-/// Finds the chunk of each position: by its bin, which is then found too, or by its coordinates.
-/// `leading` are components that come before those of space, one for each row or none at all.
+/// Finds the chunk of each position: by its bin, which is then also returned, or by its
+/// coordinates. `leading` are components before the spatial ones, one per row, or empty.
 pub(crate) fn route(
     positions: &Column,
     leading: &[i64],
@@ -42,7 +42,7 @@ pub(crate) fn route(
     axes(&floats(positions), leading, bins, by_bin, table)
 }
 
-/// Returns all values of a column as floats, rounded where they are large integers.
+/// Returns all values of a column as floats; large integers are rounded.
 pub(crate) fn floats(column: &Column) -> Vec<f64> {
     if let Some(values) = column.as_slice::<f32>() {
         return values.iter().copied().map(f64::from).collect();
@@ -74,8 +74,8 @@ fn axes<T: NativeType + Into<f64> + Sync>(
     }
 }
 
-/// Finds the chunk of each row. Keys of chunks are several times as large as positions: they are made for some rows at a
-/// time, in the same room, and turned into numbers there.
+/// Finds the chunk of each row. Chunk keys are several times as large as positions, so they are
+/// computed for a batch of rows at a time, in a reused buffer, and converted to numbers there.
 fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     values: &[T],
     leading: &[i64],
@@ -110,10 +110,10 @@ fn assign<T: NativeType + Into<f64> + Sync, const D: usize>(
     Ok(Routes { numbers, bins: in_bins })
 }
 
-/// Rows that one thread routes together.
+/// Number of rows that one thread routes together.
 const BLOCK: usize = 1 << 14;
 
-/// Rows that are routed in one go: their keys stay near the processor.
+/// Number of rows that are routed in one pass, so that their keys stay in the CPU cache.
 const ROUTE_BATCH_ROWS: usize = BLOCK << 3;
 
 /// The rows of one chunk in a batch.
@@ -121,13 +121,13 @@ const ROUTE_BATCH_ROWS: usize = BLOCK << 3;
 pub(crate) struct Segment {
     /// The chunk's number.
     pub(crate) chunk: u32,
-    /// The first of its places among the rows in order.
+    /// The position of its first row among the sorted rows.
     pub(crate) start: u32,
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) count: u32,
 }
 
-/// Appends the number of each row's chunk, given the components of all: `table.rank()` a row.
+/// Appends the chunk number of each row, given the components of all keys: `table.rank()` per row.
 fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Result<()> {
     let rank = table.rank();
     let rows = keys.chunks_exact(rank);
@@ -158,8 +158,8 @@ fn number(keys: &[i64], table: &mut ChunkTable, numbers: &mut Vec<u32>) -> Resul
     Ok(())
 }
 
-/// Returns the rows in the order of their chunks, and where each chunk's are. Rows of a chunk stay in the
-/// order in which `order` has them.
+/// Returns the rows sorted by chunk, and the segment of each chunk. Rows of a chunk keep their
+/// order in `order`.
 pub(crate) fn counting_sort(
     numbers: &[u32],
     order: impl Iterator<Item = u32> + Clone,
@@ -190,7 +190,7 @@ pub(crate) fn counting_sort(
     (rows, segments)
 }
 
-/// Returns the same for few rows in one of many chunks.
+/// The same for few rows in many chunks.
 fn sparse_sort(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<Segment>) {
     let chunk_of = |row: &u32| numbers[usize_from_u32(*row)];
     let mut rows: Vec<u32> = order.collect();
@@ -205,7 +205,7 @@ fn sparse_sort(numbers: &[u32], order: impl Iterator<Item = u32>) -> (Vec<u32>, 
     (rows, segments)
 }
 
-/// The cells between the lowest and highest chunk of a batch, in one line.
+/// Linear indexes of the cells between the lowest and highest chunk of a batch.
 struct Lines {
     low: Vec<i64>,
     steps: Vec<u64>,
@@ -213,7 +213,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Returns `None` when there are too many to number.
+    /// Returns `None` if there are too many cells to number.
     fn from_chunks(chunks: &[i64], rank: usize) -> Option<Self> {
         let first = chunks.get(..rank)?;
         let ends = || (first.to_vec(), first.to_vec());
@@ -244,8 +244,8 @@ impl Lines {
         })
     }
 
-    /// Appends the number of each row's chunk, where every cell has a place in `cell_numbers`: lines are computed on all
-    /// cores, numbers are given in the order of the rows.
+    /// Appends the chunk number of each row, with a table entry in `cell_numbers` for every cell:
+    /// linear indexes are computed on all cores, numbers are assigned in row order.
     fn number_dense(
         &self,
         chunks: &[i64],
@@ -256,7 +256,7 @@ impl Lines {
         let rank = table.rank();
         let first = numbers.len();
         let lines = chunks.par_chunks_exact(rank);
-        // Each is a place in `cell_numbers`.
+        // Each is an index into `cell_numbers`.
         numbers.par_extend(lines.map(|key| saturating_u32(self.flat_index(key))));
         for (number, key) in numbers[first..].iter_mut().zip(chunks.chunks_exact(rank)) {
             let assigned = &mut cell_numbers[usize_from_u32(*number)];
@@ -271,7 +271,7 @@ impl Lines {
     fn cell_numbers(&self, rows: usize) -> CellNumbers {
         let dense = to_u64(rows) * 4 + 1024;
         if self.cells <= dense {
-            // So few fit in memory.
+            // This number of cells fits in memory.
             return CellNumbers::Dense(vec![u32::MAX; saturating_usize(self.cells)]);
         }
         CellNumbers::Sparse(FxHashMap::default())
@@ -284,7 +284,7 @@ enum CellNumbers {
     Sparse(FxHashMap<u64, u32>),
 }
 
-/// Refuses a batch with more rows than places are counted in.
+/// Refuses a batch with more rows than 32 bits can number.
 pub(crate) fn check_rows(rows: usize) -> Result<()> {
     let max = u64::from(u32::MAX);
     if to_u64(rows) < max {

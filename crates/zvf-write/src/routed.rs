@@ -1,40 +1,40 @@
-//! Routed batches, and the rows of one chunk put together from them.
+//! Routed batches, and gathering the rows of one chunk from them.
 //!
-//! A [`RoutedBatch`] holds a batch as it was given, columns untouched, and beside it the order of its rows by
-//! chunk. A chunk is then a piece of each routed batch that has rows of it, in the order of the batches: that is
-//! the order in which rows were given. Within the chunk rows are sorted, stably, by their *group*:
-//! what a fragment is made of, a bin, an object or a run of a chain.
+//! A [`RoutedBatch`] contains an unchanged batch and the order of its rows by chunk. A chunk then
+//! consists of a piece of each routed batch that has rows of it, in the order of the batches, which
+//! is input order. Within the chunk, rows are sorted stably by *group*, which corresponds to a
+//! fragment: a bin, an object or a run of a chain.
 //!
-//! Not here: what the groups are (`types`), and how cells are stored.
+//! Not here: the meaning of groups (`types`), and storing cells.
 
 use zvf_format::num::{saturating_usize, to_u64, usize_from_u32};
 use zvf_model::Column;
 
 use crate::route::Segment;
 
-/// A batch in the order of its chunks.
+/// A batch with its rows ordered by chunk.
 #[derive(Debug)]
 pub(crate) struct RoutedBatch {
-    /// Where the vertices are.
+    /// The positions of the vertices.
     pub(crate) positions: Column,
-    /// What else is stored of each vertex.
+    /// The attributes of the vertices.
     pub(crate) fields: Vec<Column>,
-    /// The group of each vertex; empty where all are in one.
+    /// The group of each vertex; empty if all are in one group.
     pub(crate) groups: Vec<u64>,
-    /// The numbers of the vertices over all batches.
+    /// The running numbers of the vertices over all batches.
     pub(crate) numbers: Numbers,
-    /// Rows, chunk by chunk.
+    /// Row numbers, chunk by chunk.
     pub(crate) rows: Vec<u32>,
-    /// Where in `rows` each chunk's are, ascending by chunk.
+    /// The segment of each chunk in `rows`, ascending by chunk.
     pub(crate) segments: Vec<Segment>,
 }
 
 /// Running numbers of vertices.
 #[derive(Debug)]
 pub(crate) enum Numbers {
-    /// Row after row from this one.
+    /// Consecutive numbers from this one.
     From(u64),
-    /// One for each row, where they were spilled.
+    /// One number per row, if they were spilled.
     Listed(Vec<u64>),
 }
 
@@ -48,7 +48,7 @@ impl Numbers {
 }
 
 impl RoutedBatch {
-    /// Returns about how many bytes of memory it holds.
+    /// Returns the approximate number of bytes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         let columns = self.fields.iter().chain([&self.positions]).map(|c| to_u64(c.bytes().len()));
         let beside = to_u64(self.groups.len()) * 8;
@@ -57,7 +57,7 @@ impl RoutedBatch {
         beside + rows + segments + columns.sum::<u64>()
     }
 
-    /// Returns the piece of it that one of its segments is.
+    /// Returns the piece for one of its segments.
     pub(crate) fn piece(&self, segment: usize) -> Piece<'_> {
         let Segment { start, count, .. } = self.segments[segment];
         let start = usize_from_u32(start);
@@ -65,7 +65,7 @@ impl RoutedBatch {
     }
 }
 
-/// Rows of one chunk in a routed batch.
+/// The rows of one chunk in a routed batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     /// The batch.
@@ -84,20 +84,20 @@ impl Piece<'_> {
 /// The rows of one chunk.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkRows {
-    /// Positions, row after row.
+    /// Positions, row by row.
     pub(crate) positions: Vec<u8>,
-    /// One for each field of the batches.
+    /// One buffer per field of the batches.
     pub(crate) fields: Vec<Vec<u8>>,
-    /// The groups there are, ascending, each with its rows.
+    /// The groups, ascending, each with its rows.
     pub(crate) groups: Vec<Group>,
-    /// The running number of each row, where it was asked for.
+    /// The running number of each row, if requested.
     pub(crate) numbers: Vec<u64>,
 }
 
 /// Consecutive rows of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// Which group.
+    /// The number of the group.
     pub(crate) group: u64,
     /// Its first row.
     pub(crate) start: u64,
@@ -136,7 +136,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
         out
     };
     if let [only] = pieces {
-        // One batch, as for input that was given at once.
+        // A single batch, as if the input came at once.
         let order: Vec<u32> = places.iter().map(|(.., row)| *row).collect();
         rows.positions = column([(&only.batch.positions, order.as_slice())].into_iter());
         let fields = only.batch.fields.iter();
@@ -154,7 +154,7 @@ pub(crate) fn gather(pieces: &[Piece<'_>], wants_numbers: bool) -> ChunkRows {
     rows
 }
 
-/// Returns the running number of the first row of each group, where rows stay in the order given.
+/// Returns the running number of the first row of each group, when rows keep their input order.
 pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> {
     let (mut pieces, mut before) = (pieces.iter().peekable(), 0_u64);
     let firsts = groups.iter().filter_map(|group| {
@@ -167,7 +167,8 @@ pub(crate) fn first_numbers(pieces: &[Piece<'_>], groups: &[Group]) -> Vec<u64> 
     firsts.collect()
 }
 
-/// Returns the columns of a chunk in the order given, as they are put aside: positions, then each field.
+/// Returns the columns of a chunk in input order, in the form in which they are spilled: positions,
+/// then each field.
 pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
     let mut columns = vec![column(pieces.iter().map(|p| (&p.batch.positions, p.rows)))];
     let fields = pieces.first().map_or(0, |piece| piece.batch.fields.len()); // no rows, no columns
@@ -176,17 +177,17 @@ pub(crate) fn gather_as_given(pieces: &[Piece<'_>]) -> Vec<Vec<u8>> {
     columns
 }
 
-/// Returns the group of each row of a chunk, in the order given.
+/// Returns the group of each row of a chunk, in input order.
 pub(crate) fn groups_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.group(*row)))
 }
 
-/// Returns the running number of each row of a chunk, in the order given.
+/// Returns the running number of each row of a chunk, in input order.
 pub(crate) fn numbers_as_given(pieces: &[Piece<'_>]) -> impl Iterator<Item = u64> {
     pieces.iter().flat_map(|piece| piece.rows.iter().map(move |row| piece.batch.numbers.get(*row)))
 }
 
-/// Returns the groups of all rows in order, and whether the rows are in that order already.
+/// Returns the groups of all rows in order, and whether the rows are already in that order.
 fn groups_of(pieces: &[Piece<'_>]) -> (Vec<Group>, bool) {
     let count = pieces.iter().map(|piece| piece.rows.len()).sum::<usize>();
     if count > 0 && pieces.iter().all(|piece| piece.batch.groups.is_empty()) {
@@ -243,7 +244,7 @@ fn column<'a>(parts: impl Iterator<Item = (&'a Column, &'a [u32])> + Clone) -> V
 fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>) {
     let (all, _) = column.bytes().as_chunks::<N>();
     if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
-        // Input in the order of its chunks is copied in one piece.
+        // Input that is ordered by chunk is copied as a whole.
         let (first, last) = (usize_from_u32(*first), usize_from_u32(*last));
         // Descending rows are not sorted.
         let ascending = last.saturating_sub(first) < rows.len() && rows.is_sorted_by(|a, b| a < b);
@@ -252,7 +253,7 @@ fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>
             return;
         }
     }
-    // Row by row into room that is there: pushing bytes one by one takes several times as long.
+    // Copies row by row into reserved memory: pushing bytes one by one takes several times as long.
     let start = out.len();
     out.resize(start + rows.len() * N, 0);
     let (room, _) = out[start..].as_chunks_mut::<N>();
@@ -261,13 +262,13 @@ fn gather_fixed<const N: usize>(column: &Column, rows: &[u32], out: &mut Vec<u8>
     }
 }
 
-/// Returns a row that is there.
+/// Returns an existing row.
 fn row_of(column: &Column, row: u32) -> &[u8] {
     let start = usize_from_u32(row) * column.stride();
     &column.bytes()[start..start + column.stride()]
 }
 
-/// Returns the rows of `column` that `keep` names.
+/// Returns the rows of `column` listed in `keep`.
 pub(crate) fn select_rows(col: &Column, keep: &[u32]) -> Result<Column, zvf_model::BadColumn> {
     let bytes = column([(col, keep)].into_iter());
     Column::new(col.dtype(), col.width(), bytes.into())

@@ -1,9 +1,10 @@
-//! What a store will hold: kind, axes, chunks and bins, what is said of attributes, how cells are kept.
+//! The description of a new store: kind, axes, chunks and bins, attribute declarations, codecs.
 //!
-//! A schema is what must be known before the first vertex. The columns themselves are not declared:
-//! their names, types, units and categories come with the batches, and the first batch decides.
+//! A schema contains everything that must be known before the first vertex. The columns themselves
+//! are not declared: their names, types, units and categories come with the batches, and the first
+//! batch defines them.
 //!
-//! Not here: how much memory may be used and what to do with strays ([`WriteOptions`]).
+//! Not here: memory limits and vertices outside the bounds ([`WriteOptions`]).
 //!
 //! [`WriteOptions`]: crate::WriteOptions
 
@@ -17,7 +18,7 @@ use zvf_store::CodecPipeline;
 use crate::draco::DracoPositions;
 use crate::error::setting_error;
 
-/// What a store will hold.
+/// The description of a new store.
 ///
 /// ```
 /// use zvf_format::grid::ChunkShape;
@@ -59,7 +60,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// When there are not as many axes as the chunk has, or two have one name.
+    /// When the numbers of axes differ, or two axes have the same name.
     pub fn new(kind: Kind, axes: Vec<Axis>, chunk: ChunkShape) -> Result<Self> {
         if axes.len() != chunk.axes() {
             return Err(setting_error("axes", chunk.axes().to_string(), axes.len()));
@@ -92,11 +93,12 @@ impl Schema {
         })
     }
 
-    /// Returns the same with one more kind of geometry, in the same chunks. Everything else that a schema says is
-    /// said of all its kinds; a direction is one of graphs and meshes.
+    /// Adds a further kind of geometry, in chunks of the same shape. All other settings apply to
+    /// all kinds; a direction applies to graphs and meshes.
     ///
-    /// The first kind is the one that every reader finds; others lie beside it. Faces are always the first:
-    /// the reference implementation takes links of a level for faces where it knows of a mesh.
+    /// The first kind is the one that every reader finds; others are stored beside it. A mesh
+    /// always comes first, because the reference implementation reads the links of a level as faces
+    /// if the store has a mesh.
     ///
     /// ```
     /// # use zvf_format::grid::ChunkShape;
@@ -111,7 +113,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// When the schema has the kind already.
+    /// When the schema already has the kind.
     pub fn with_kind(mut self, kind: Kind) -> Result<Self> {
         if self.kinds().any(|other| other == kind) {
             return Err(setting_error("kinds", "each once", kind));
@@ -125,21 +127,22 @@ impl Schema {
         Ok(self)
     }
 
-    /// Returns the same with chunks divided into bins of this shape: what loose points are found by.
+    /// Divides chunks into bins of this shape, through which loose points are found.
     ///
     /// # Errors
     ///
-    /// When a chunk is not a whole number of them.
+    /// When a chunk is not a whole number of bins.
     pub fn with_bins(self, bin: &[f64]) -> Result<Self> {
         Ok(Self { bins: Bins::new(self.bins.chunk_shape(), bin)?, binned: true, ..self })
     }
 
-    /// Returns the same with declared bounds: the store says them, and vertices outside are refused, left out
-    /// or let in, as [`Outside`](crate::Outside) says. Without, the bounds are those of the vertices.
+    /// Declares bounds: the store states them, and vertices outside are refused, dropped or
+    /// included, according to [`Outside`](crate::Outside). By default, the bounds are those of the
+    /// vertices.
     ///
     /// # Errors
     ///
-    /// When there are not as many axes, or a bound is infinite.
+    /// When the number of axes differs, or a bound is infinite.
     pub fn with_bounds(self, bounds: Bounds) -> Result<Self> {
         if bounds.axes() != self.axes.len() {
             return Err(setting_error("bounds", self.axes.len().to_string(), bounds.axes()));
@@ -151,12 +154,13 @@ impl Schema {
         Ok(Self { bounds: Some(bounds), ..self })
     }
 
-    /// Returns the same with a chunk for each value of the vertex attribute `name`, in the order of `values`:
-    /// who asks for one value reads nothing of the others. The attribute is then not stored again.
+    /// Creates separate chunks for each value of the vertex attribute `name`, in the order of
+    /// `values`: a query for one value reads nothing of the others. The attribute is then not
+    /// stored separately.
     ///
     /// # Errors
     ///
-    /// When there is no value, or one is there twice.
+    /// When there is no value, or a duplicate.
     pub fn with_bin_attribute(self, name: &str, values: Vec<Value>) -> Result<Self> {
         let twice = values
             .iter()
@@ -171,51 +175,52 @@ impl Schema {
         Ok(Self { by_attribute: Some((name.to_owned(), values)), ..self })
     }
 
-    /// Returns the same with links that have a direction: they are stored as given, and never turned round.
+    /// Makes links directed: their endpoints are stored in input order and never swapped.
     #[must_use]
     pub fn with_directed_links(self) -> Self {
         Self { directed: true, ..self }
     }
 
-    /// Returns the same with every link that crosses chunks stored once, or in each chunk it touches.
+    /// Stores every link between chunks once, or in each chunk of its ends.
     #[must_use]
     pub fn with_links(self, links: LinkStore) -> Self {
         Self { links, ..self }
     }
 
-    /// Returns the same with every edge of a skeleton stored, instead of those that the order of the vertices
-    /// does not say. Edges that carry attributes need it. Graphs and meshes always are so, chains never.
+    /// Stores every edge of a skeleton, instead of only those that the order of the vertices does
+    /// not imply. Edges with attributes need this. Graphs and meshes always store all edges, chains
+    /// never do.
     #[must_use]
     pub fn with_explicit_edges(self) -> Self {
         Self { explicit: true, ..self }
     }
 
-    /// Returns the same with cells coded so.
+    /// Sets the codecs of cells.
     #[must_use]
     pub fn with_codecs(self, codecs: CodecPipeline) -> Self {
         Self { codecs, ..self }
     }
 
-    /// Returns the same with the vertices of each chunk as a Draco stream, in their order.
+    /// Stores the vertices of each chunk as a Draco stream, in their order.
     #[must_use]
     pub fn with_draco(self, positions: DracoPositions) -> Self {
         Self { draco: Some(positions), ..self }
     }
 
-    /// Returns the same with fragments, their objects and links coded so, and not as vertices are: they are
-    /// numbers that follow each other, of which little is left.
+    /// Sets the codecs of fragments, objects and links separately from vertices: they are sequences
+    /// of numbers that compress well.
     #[must_use]
     pub fn with_index_codecs(self, codecs: CodecPipeline) -> Self {
         Self { index_codecs: Some(codecs), ..self }
     }
 
-    /// Returns the same with this many cells on each axis of a chunk key in one object. A key has one component
-    /// for each axis, and one in front where chunks are binned by an attribute.
+    /// Sets the number of cells per shard on each axis of a chunk key. A key has one component per
+    /// axis, and one in front if chunks are binned by an attribute.
     ///
     /// # Errors
     ///
-    /// When there is another number of axes, an axis has no cells, or a shard more than
-    /// [`MAX_SHARD_CELLS`](zvf_store::MAX_SHARD_CELLS). Say [`Schema::with_bin_attribute`] first.
+    /// When the number of axes differs, an axis has no cells, or a shard has more than
+    /// [`MAX_SHARD_CELLS`](zvf_store::MAX_SHARD_CELLS). Call [`Schema::with_bin_attribute`] first.
     pub fn with_shard_shape(self, cells: &[u64]) -> Result<Self> {
         if cells.len() != self.key_rank() {
             return Err(setting_error("shard", self.key_rank().to_string(), cells.len()));
@@ -227,30 +232,30 @@ impl Schema {
         Ok(Self { shard: Some(cells.to_vec()), ..self })
     }
 
-    /// Returns the same with shards of fewer cells where those of one would take more than `bytes` while they are written:
-    /// cells wait in memory until their shard is whole.
+    /// Reduces shards whose cells would take more than `bytes` while they are written: cells wait
+    /// in memory until their shard is complete.
     ///
-    /// Whoever builds one store in several processes gives all of them the same number.
+    /// All processes that build one store together must use the same number.
     #[must_use]
     pub fn with_shard_bytes(self, bytes: u64) -> Self {
         Self { shard_bytes: Some(bytes), ..self }
     }
 
-    /// Returns the same with a coordinate reference system, kept as it is.
+    /// Sets a coordinate reference system, which is kept unchanged.
     #[must_use]
     pub fn with_crs(self, crs: Json) -> Self {
         Self { crs: Some(crs), ..self }
     }
 
-    /// Returns the same with what an application keeps in the root, under a name of its own.
+    /// Adds application metadata to the root, under a separate name.
     #[must_use]
     pub fn with_user_metadata(mut self, namespace: &str, value: Json) -> Self {
         self.user_metadata.insert(namespace.to_owned(), value);
         self
     }
 
-    /// Returns the same with an attribute declared: its unit and description go to the root and, when it is
-    /// written, to its array. `scope` is `vertex`, `object` or `link`.
+    /// Declares an attribute: its unit and description go to the root and, when it is written, to
+    /// its array. `scope` is `vertex`, `object` or `link`.
     #[must_use]
     pub fn declare(mut self, scope: &str, name: &str, spec: AttributeSpec) -> Self {
         let entry = (name.to_owned(), spec);
@@ -261,7 +266,7 @@ impl Schema {
         self
     }
 
-    /// Returns the same under this name; without, the store is called what its folder is.
+    /// Sets the name of the store; by default it is the folder name.
     #[must_use]
     pub fn with_name(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
@@ -272,7 +277,7 @@ impl Schema {
         std::iter::once(self.kind).chain(self.extra_kinds.iter().copied())
     }
 
-    /// Returns what is written; the first kind, where there are several.
+    /// Returns the kind, or the first of several.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
@@ -284,13 +289,13 @@ impl Schema {
         &self.axes
     }
 
-    /// Returns the chunks, and the bins they are divided into.
+    /// Returns the shapes of chunks and bins.
     #[must_use]
     pub const fn bins(&self) -> &Bins {
         &self.bins
     }
 
-    /// Returns what is said of one of several kinds.
+    /// Returns the settings for one of several kinds.
     pub(crate) fn for_single_kind(&self, kind: Kind) -> Self {
         let mut alone = Self { kind, extra_kinds: Vec::new(), ..self.clone() };
         if !self.extra_kinds.is_empty() && !matches!(kind, Kind::Graph | Kind::Mesh) {
@@ -304,7 +309,7 @@ impl Schema {
         self.axes.len() + usize::from(self.by_attribute.is_some())
     }
 
-    /// Returns what is declared of an attribute.
+    /// Returns the declaration of an attribute.
     pub(crate) fn spec(&self, scope: &str, name: &str) -> Option<&AttributeSpec> {
         self.specs.find(scope, name)
     }

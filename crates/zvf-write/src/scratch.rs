@@ -1,9 +1,9 @@
 //! The scratch folder of one process.
 //!
-//! It is removed at the end. One that a killed process left behind is recognised by its name and by its
-//! lock, which nobody holds any more, and removed by the next run.
+//! It is removed at the end. A folder that a killed process left is recognised by its name and its
+//! released lock, and removed by the next run.
 //!
-//! Not here: what is put there (`stages`).
+//! Not here: the files in it (`stages`).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,14 +14,14 @@ use zvf_error::{Error, Result};
 
 use crate::stages::temporary_path;
 
-/// The folder for what does not fit in memory, made when it is first needed.
+/// The folder for spilled data, created when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     parent: PathBuf,
     folder: OnceLock<Folder>,
 }
 
-/// A folder that goes away.
+/// A folder that is removed when this is dropped.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
@@ -29,7 +29,8 @@ struct Folder {
 }
 
 impl Scratch {
-    /// Returns a folder that is made below `parent`, or below the folder for temporary files.
+    /// Returns a folder that will be created below `parent`, or below the folder for temporary
+    /// files.
     pub(crate) fn new(parent: Option<PathBuf>) -> Self {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         Self { parent, folder: OnceLock::new() }
@@ -47,7 +48,7 @@ impl Scratch {
         Ok(folder.path.clone())
     }
 
-    /// Returns what the names of some files in it begin with.
+    /// Returns the prefix of the names of some files in it.
     pub(crate) fn stem(&self, what: &str, number: usize) -> Result<PathBuf> {
         Ok(self.folder()?.join(format!("{what}-{number}")))
     }
@@ -60,7 +61,7 @@ impl Folder {
         loop {
             let path = temporary_path(&parent.join(PREFIX));
             fs::create_dir(&path)?;
-            // Another process may take a folder that nobody holds for a dead one's, and be faster.
+            // Another process may take an unlocked folder for an abandoned one, and be faster.
             match hold(&path) {
                 Ok(lock) if path.exists() => return Ok(Self { path, _lock: lock }),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -72,7 +73,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next run.
+        // A folder that cannot be removed now is removed by the next run.
         let _left_behind = fs::remove_dir_all(&self.path);
     }
 }
@@ -81,15 +82,15 @@ impl Drop for Folder {
 fn hold(path: &Path) -> io::Result<File> {
     let lock = File::create_new(path.join(LOCK))?;
     if lock.lock().is_err() {
-        // Where files have no locks, a folder with a file and without a lock belongs to nobody who
-        // may remove it.
+        // On file systems without locks, a folder with this file and without a lock must not be
+        // removed by others.
         File::create_new(path.join(UNLOCKED))?;
         fs::remove_file(path.join(LOCK))?;
     }
     Ok(lock)
 }
 
-/// Removes folders whose process is gone.
+/// Removes folders of ended processes.
 fn sweep(parent: &Path) -> io::Result<()> {
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
@@ -97,7 +98,8 @@ fn sweep(parent: &Path) -> io::Result<()> {
             continue;
         }
         let Ok(lock) = File::open(entry.path().join(LOCK)) else {
-            // It is just being made, or was when its process was killed: then it is empty.
+            // It is being created, or its process was killed while it was created: then it is
+            // empty.
             let _in_use = fs::remove_dir(entry.path());
             continue;
         };
@@ -111,7 +113,7 @@ fn sweep(parent: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What the folders begin with.
+/// The prefix of the folders.
 const PREFIX: &str = ".zvf-scratch";
 const LOCK: &str = "lock";
 const UNLOCKED: &str = "unlocked";

@@ -1,6 +1,7 @@
 //! A new store as a sink of geometry: pieces go to the writer of their kind.
 //!
-//! Groups of objects, and the headers of formats, are of the whole store. They wait until all kinds were written.
+//! Groups of objects and format headers belong to the whole store. They wait until all kinds have
+//! been written.
 
 use serde_json::Value as Json;
 use zvf_error::{Error, Result};
@@ -70,7 +71,8 @@ impl<'a> StoreSink<'a> {
 }
 
 impl Sink for StoreSink<'_> {
-    /// Begins a file of a kind. Of the records of several files of one format the first are kept.
+    /// Begins a file of a kind. If several files of one format have records, the first ones are
+    /// kept.
     fn begin(&mut self, header: &Header) -> Result<()> {
         self.kind = header.kind;
         for (format, record) in &header.records {

@@ -1,4 +1,4 @@
-//! The folder where sorted lists put aside what does not fit in memory.
+//! The folder to which sorted lists spill.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use zvf_error::Result;
 
 use crate::scratch::Scratch;
 
-/// Where pairs are put aside.
+/// The location of spilled pairs.
 ///
 /// ```
 /// use zvf_write::SpillFolder;
@@ -36,19 +36,19 @@ pub struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Returns a folder below `parent`, or below that for temporary files, made when it is needed; for each of the
-    /// few lists of pairs that there are at a time about `memory` bytes are held.
+    /// Returns a folder below `parent`, or below that for temporary files, created on demand; each
+    /// of the few concurrent lists of pairs keeps about `memory` bytes in memory.
     #[must_use]
     pub fn new(parent: Option<PathBuf>, memory: u64) -> Self {
         Self { scratch: Arc::new(Scratch::new(parent)), memory, next: Arc::default() }
     }
 
-    /// Returns about how many bytes a list holds.
+    /// Returns the approximate memory of a list, in bytes.
     pub(crate) const fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Returns where the next file of a list goes.
+    /// Returns the path of the next file of a list.
     pub(crate) fn next_path(&self, what: &str) -> Result<PathBuf> {
         self.scratch.stem(what, self.next.fetch_add(1, Ordering::Relaxed))
     }

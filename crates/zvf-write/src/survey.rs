@@ -1,7 +1,8 @@
-//! A first pass: how many vertices there are and where, and the chunks that follow from it.
+//! A first pass over the data: the number of vertices, their extent, and the chunks derived from
+//! these.
 //!
-//! Who does not know the data looks at it once, without keeping anything, and asks for a layout. It
-//! says why it is as it is.
+//! If you do not know the data, scan it once without keeping anything, and request a layout. The
+//! layout explains itself.
 //!
 //! ```text
 //! chunk    as many bytes of vertices as asked for, were they spread evenly; a cube, no longer than
@@ -23,7 +24,7 @@ use crate::Schema;
 use crate::error::{setting_error, unfit_error};
 use crate::extent::Extent;
 
-/// What was seen of the data.
+/// Statistics of the data so far.
 ///
 /// ```
 /// use zvf_metadata::{Axis, Dtype};
@@ -50,13 +51,13 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Returns a survey that has seen nothing yet, of geometry with so many axes.
+    /// Returns an empty survey of geometry with this many axes.
     #[must_use]
     pub fn new(kind: Kind, axes: usize) -> Self {
         Self { kind, axes, extent: Extent::new(axes), vertices: 0, bytes: 0 }
     }
 
-    /// Looks at a batch.
+    /// Adds a batch.
     ///
     /// # Errors
     ///
@@ -75,24 +76,24 @@ impl Survey {
         Ok(())
     }
 
-    /// Returns how many vertices were seen.
+    /// Returns the number of vertices so far.
     #[must_use]
     pub const fn vertices(&self) -> u64 {
         self.vertices
     }
 
-    /// Returns the box around them; `None` when there were none, or one lies nowhere.
+    /// Returns their bounding box; `None` without vertices, or if a coordinate is not finite.
     #[must_use]
     pub fn bounds(&self) -> Option<Bounds> {
         let [low, high] = self.extent.corners()?;
         Bounds::new(&low, &high).ok()
     }
 
-    /// Returns the layout in which a chunk holds about `bytes` of vertices and their attributes.
+    /// Returns the layout in which a chunk has about `bytes` of vertices and their attributes.
     ///
     /// # Errors
     ///
-    /// When nothing was seen, or `bytes` is 0.
+    /// When there were no vertices, or `bytes` is 0.
     pub fn plan(&self, bytes: u64) -> Result<Plan> {
         let Some(bounds) = self.bounds() else {
             return Err(setting_error("the layout", "vertices to derive it from", "none"));
@@ -120,13 +121,13 @@ impl Survey {
         Ok(plan)
     }
 
-    /// Bins of a chunk on each axis.
+    /// Returns the number of bins per chunk on each axis.
     fn bins(&self, held: f64) -> f64 {
         floor_power_of_two((held / BIN_VERTICES).powf(1.0 / f64_from_u64(to_u64(self.axes))), 8.0)
     }
 }
 
-/// Returns the side of a cube of which `count` cover a box of these extents.
+/// Returns the side of a cube such that `count` cubes cover a box of these extents.
 fn side(extents: &[f64], count: f64) -> f64 {
     let mut long: Vec<f64> = extents.iter().copied().filter(|extent| *extent > 0.0).collect();
     long.sort_by(f64::total_cmp);
@@ -142,18 +143,18 @@ fn side(extents: &[f64], count: f64) -> f64 {
     1.0
 }
 
-/// Returns a number with two digits, not below `x`.
+/// Rounds up to a number with two significant digits.
 fn round_to_nice(x: f64) -> f64 {
     if !(x.is_normal() && x > 0.0) {
         return 1.0;
     }
     let unit = 10_f64.powf(x.log10().floor() - 1.0);
-    // Divided by a power of ten rather than multiplied by its inverse, which is not exact.
+    // Divided by a power of ten instead of multiplied by its inverse, which is not exact.
     let digits = (x / unit - 1e-9).ceil();
     if unit < 1.0 { digits / (1.0 / unit).round() } else { digits * unit.round() }
 }
 
-/// Returns the largest power of two not above `x`, from 1 to `max`.
+/// Returns the largest power of two that is at most `x`, from 1 to `max`.
 fn floor_power_of_two(x: f64, max: f64) -> f64 {
     let mut power = 1.0;
     while power * 2.0 <= x.min(max) {
@@ -165,7 +166,7 @@ fn floor_power_of_two(x: f64, max: f64) -> f64 {
 const BIN_VERTICES: f64 = 1000.0;
 const SHARD_BYTES: f64 = 16_777_216.0;
 
-/// A layout, and why it is so.
+/// A layout, with its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     kind: Kind,
@@ -185,23 +186,23 @@ impl Plan {
         &self.chunk
     }
 
-    /// Returns the cells of a shard on each axis, where cells are put together.
+    /// Returns the cells per shard on each axis, if there are shards.
     #[must_use]
     pub fn shard(&self) -> Option<&[u64]> {
         self.shard.as_deref()
     }
 
-    /// Returns the same with one object for each cell.
+    /// Returns the same layout with one object per cell.
     #[must_use]
     pub fn without_shards(self) -> Self {
         Self { shard: None, ..self }
     }
 
-    /// Returns the schema that the layout is.
+    /// Returns the schema of the layout.
     ///
     /// # Errors
     ///
-    /// When there is another number of axes.
+    /// When the number of axes differs.
     pub fn schema(&self, axes: Vec<Axis>) -> Result<Schema> {
         let mut schema = Schema::new(self.kind, axes, self.chunk)?.with_bounds(self.bounds)?;
         if let Some(bins) = self.bins {

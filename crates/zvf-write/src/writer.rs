@@ -70,7 +70,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When a store exists there already, or the place cannot be written to.
+    /// When a store already exists there, or the location is not writable.
     #[boxed]
     pub async fn create(address: &str, schema: Schema, options: WriteOptions) -> Result<Self> {
         let build = Build::begin(address, options.build.clone()).await?;
@@ -99,19 +99,20 @@ impl Writer {
         Self { build, kinds, shapes: None, headers: Vec::new(), name, compat }
     }
 
-    /// Adds vertices, their attributes, the objects they belong to, and elements that join them. Where the schema names
+    /// Adds vertices, their attributes, their objects, and elements between them. If the schema has
     /// several kinds, the batch states its kind.
     ///
-    /// One part is one object, or one more of an object that an earlier part began: of chains one more line, or a run
-    /// of the line before ([`Parts::with_starts`](zvf_model::Parts::with_starts)). Chains require parts. Points
-    /// may have no objects; vertices of a graph or a mesh without parts belong to object 0; each tree of a skeleton
-    /// without parts is an object. The edges of a skeleton must come with their vertices; those of graphs, and faces,
-    /// may also come later ([`Writer::push_elements`]).
+    /// A part is an object, or a further part of an object that an earlier part began: for chains a
+    /// further line, or the next run of the previous line
+    /// ([`Parts::with_starts`](zvf_model::Parts::with_starts)). Chains require parts. Points may
+    /// have no objects; vertices of a graph or a mesh without parts belong to object 0; each tree
+    /// of a skeleton without parts is an object. The edges of a skeleton must come with their
+    /// vertices; those of graphs, and faces, may also come later ([`Writer::push_elements`]).
     ///
     /// # Errors
     ///
-    /// When the batch does not match the schema and the first batch, a vertex lies outside the declared bounds, an
-    /// object of a skeleton is no tree, or the scratch folder fails.
+    /// When the batch does not match the schema and the first batch, a vertex lies outside the
+    /// declared bounds, an object of a skeleton is not a tree, or the scratch folder fails.
     pub fn push(&mut self, batch: &Batch) -> Result<()> {
         self.push_with_parts(batch, &[])
     }
@@ -163,14 +164,14 @@ impl Writer {
         self.kinds.writer_for_kind(batch.kind()).push_with_parts(batch, parts)
     }
 
-    /// Adds elements between vertices of any batches, one row for each: the running numbers of its vertices, counted
-    /// from 0 over all batches. Where the schema names several kinds, this and the following methods are for the first;
-    /// see [`Writer::kind`] for others.
+    /// Adds elements between vertices of any batches. Each row has the running numbers of the
+    /// vertices of one element, counted from 0 over all batches. If the schema has several kinds,
+    /// this and the following methods are for the first; see [`Writer::kind`] for others.
     ///
     /// # Errors
     ///
-    /// When the column does not hold vertex numbers, or the attributes are not those of the first elements.
-    /// [`Writer::finish`] reports vertex numbers that were never pushed.
+    /// When the column does not contain vertex numbers, or the attributes differ from those of the
+    /// first elements. [`Writer::finish`] reports vertex numbers that were never pushed.
     pub fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<()> {
         self.kinds.first_writer().push_elements(vertices, fields)
     }
@@ -181,11 +182,11 @@ impl Writer {
         self.kinds.first().given
     }
 
-    /// Sets attributes of objects, one row for each id. An object without vertices exists nevertheless.
+    /// Sets attributes of objects, one row per id. An object without vertices exists too.
     ///
     /// # Errors
     ///
-    /// When a field has another number of rows than there are ids.
+    /// When the number of rows of a field differs from the number of ids.
     pub fn object_fields(&mut self, ids: &[ObjectId], fields: &[Field]) -> Result<()> {
         self.kinds.first_writer().object_fields(ids, fields)
     }
@@ -195,11 +196,11 @@ impl Writer {
         self.kinds.first_writer().declare_objects(ids);
     }
 
-    /// Returns the writer for geometry of `kind`, where the schema names several.
+    /// Returns the writer for geometry of `kind`, if the schema has several.
     ///
     /// # Errors
     ///
-    /// When the schema does not name it.
+    /// When the schema does not have it.
     pub fn kind(&mut self, kind: Kind) -> Result<KindWriter<'_>> {
         self.kinds.writer(kind)
     }
@@ -214,7 +215,8 @@ impl Writer {
         self.kinds.groups().group_field(field);
     }
 
-    /// Adds the header of another format, which is written again when the store is converted to it.
+    /// Adds the header of another format, which is written back when the store is converted to that
+    /// format.
     pub fn header(&mut self, format: &str, header: Object) {
         self.headers.push((format.to_owned(), header));
     }
@@ -228,8 +230,9 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When an element names a vertex that was never pushed, an object of a skeleton has several roots, an id is shared
-    /// by objects of two kinds, or the store cannot be written. Then there is no store.
+    /// When an element refers to a vertex that was never pushed, an object of a skeleton has
+    /// several roots, objects of two kinds share an id, or the store cannot be written. There is no
+    /// store then.
     #[boxed]
     pub async fn finish(self) -> Result<Report> {
         let Self { build, kinds, shapes, headers, name, compat } = self;
@@ -295,7 +298,8 @@ impl LevelWriter {
         &mut self.writer
     }
 
-    /// Writes the level; `edit_level` may change its document, or, where there are several kinds, that of each.
+    /// Writes the level; `edit_level` may change its document, or that of each kind if there are
+    /// several.
     ///
     /// # Errors
     ///
@@ -306,17 +310,18 @@ impl LevelWriter {
         Ok(outcome.report)
     }
 
-    /// Records the locations of vertices for [`finish_placed`](Self::finish_placed). To be called before anything is
-    /// pushed.
+    /// Records the locations of vertices for [`finish_placed`](Self::finish_placed). Must be called
+    /// before anything is pushed.
     #[must_use]
     pub fn with_locations(mut self) -> Self {
         self.writer.kinds.record_locations();
         self
     }
 
-    /// Writes the level as [`finish`](Self::finish) does; then calls `placed`, kind by kind, with the running number of
-    /// each vertex, ascending, the rank of its chunk among those of its kind at the level in numeric order, and its row
-    /// there. It is not called for a level without [`with_locations`](Self::with_locations).
+    /// Writes the level like [`finish`](Self::finish); then calls `placed`, kind by kind, with the
+    /// running number of each vertex, ascending, the rank of its chunk in numeric order among those
+    /// of its kind at the level, and its row there. It is not called for a level without
+    /// [`with_locations`](Self::with_locations).
     ///
     /// # Errors
     ///
@@ -331,7 +336,7 @@ impl LevelWriter {
     }
 }
 
-/// Returns the name of a store: that of the schema, or that of the folder that `address` ends with.
+/// Returns the name of a store: that of the schema, or that of the last folder of `address`.
 pub(crate) fn store_name(schema: &Schema, address: &str) -> String {
     let address = address.trim_end_matches('/');
     let folder = address.rsplit_once('/').map_or(address, |(_, folder)| folder);

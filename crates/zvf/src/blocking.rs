@@ -1,9 +1,9 @@
-//! The same without async: calls return when they are done.
+//! The blocking API: the same calls without async.
 //!
-//! A store on the local disk is read on the calling thread. For a remote one this module owns a small
-//! tokio runtime, made when the store is opened and ended with the last clone of the handle. Where the
-//! caller is itself inside a runtime, waiting for a network would stop it: such a call is refused, with
-//! an error that says so. Local stores may be read anywhere.
+//! A store on the local disk is read on the calling thread. For a remote store this module owns a
+//! small tokio runtime, which is created when the store is opened and shut down when the last clone
+//! of the handle is dropped. Inside another runtime, waiting for a network would block that
+//! runtime, so such a call returns an error. Local stores can be read anywhere.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use zvf_store::{OpenOptions, Store, block_on};
 
 use crate::Error;
 
-/// What waits: nothing for a local store, a runtime for a remote one.
+/// Runs futures to completion: directly for a local store, on a runtime for a remote one.
 #[derive(Clone, Debug)]
 pub struct BlockingRuntime {
     runtime: Option<Arc<Owned>>,
 }
 
-/// A runtime that may be dropped anywhere.
+/// A runtime that can be dropped in any context.
 #[derive(Debug)]
 struct Owned(Option<Runtime>);
 
@@ -33,7 +33,7 @@ impl Drop for Owned {
 }
 
 impl BlockingRuntime {
-    /// Makes whatever it takes to read from `address`.
+    /// Creates the runtime that reading from `address` needs, if any.
     ///
     /// ```
     /// let waiter = zvf::blocking::BlockingRuntime::for_address("data/brain.zarrvectors")?;
@@ -43,7 +43,7 @@ impl BlockingRuntime {
     ///
     /// # Errors
     ///
-    /// When `address` is no path or URL, or a runtime is needed and cannot start.
+    /// When `address` is not a path or URL, or a runtime is needed and cannot start.
     pub fn for_address(address: &str) -> Result<Self, Error> {
         if !Store::needs_runtime(address)? {
             return Ok(Self { runtime: None });
@@ -58,7 +58,7 @@ impl BlockingRuntime {
         Ok(Self { runtime: Some(Arc::new(runtime)) })
     }
 
-    /// Runs `future` to its end.
+    /// Runs `future` to completion.
     ///
     /// # Errors
     ///
@@ -86,7 +86,8 @@ impl BlockingRuntime {
 ///
 /// # Errors
 ///
-/// As there, and when the store is remote and the caller is inside a runtime.
+/// As [`open_store`](crate::open_store), and when the store is remote and the caller is inside a
+/// runtime.
 pub fn open_store(address: &str, options: OpenOptions) -> Result<(Store, BlockingRuntime), Error> {
     let waiter = BlockingRuntime::for_address(address)?;
     let store = waiter.wait(crate::open_store(address, options))??;
@@ -106,14 +107,14 @@ pub fn open_store(address: &str, options: OpenOptions) -> Result<(Store, Blockin
 ///
 /// # Errors
 ///
-/// As there, and when the store is remote and the caller is inside a runtime.
+/// As [`open`](crate::open), and when the store is remote and the caller is inside a runtime.
 #[cfg(feature = "query")]
 pub fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> {
     let (store, waiter) = open_store(address, options)?;
     Ok(Reader { inner: zvf_query::Reader::new(store), waiter })
 }
 
-/// A handle to the levels of one store, for asking; cheap to clone.
+/// A handle for querying the levels of one store; cheap to clone.
 #[cfg(feature = "query")]
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -129,53 +130,53 @@ impl Reader {
         self.inner.store()
     }
 
-    /// Returns what waits for it, for calls of the store and of levels.
+    /// Returns the runtime that waits for this store, for calls on the store and its levels.
     #[must_use]
     pub const fn waiter(&self) -> &BlockingRuntime {
         &self.waiter
     }
 
-    /// Returns level `level`, opened once.
+    /// Returns level `level`, which is opened once.
     ///
     /// # Errors
     ///
-    /// As [`Reader::level`](zvf_query::Reader::level), or as [`BlockingRuntime::wait`].
+    /// As [`Reader::level`](zvf_query::Reader::level) and [`BlockingRuntime::wait`].
     pub fn level(&self, level: zvf_model::LevelId) -> Result<zvf_model::LevelReader, Error> {
         self.waiter.wait(self.inner.level(level))?
     }
 
-    /// Returns what `query` will read.
+    /// Returns the plan of `query`.
     ///
     /// # Errors
     ///
-    /// As [`Reader::plan`](zvf_query::Reader::plan), or as [`BlockingRuntime::wait`].
+    /// As [`Reader::plan`](zvf_query::Reader::plan)and [`BlockingRuntime::wait`].
     pub fn plan(&self, query: &zvf_query::Query) -> Result<zvf_query::Plan, Error> {
         self.waiter.wait(self.inner.plan(query))?
     }
 
-    /// Returns the answer to `query`, all of it.
+    /// Returns the whole answer to `query`.
     ///
     /// # Errors
     ///
-    /// As [`Reader::run`](zvf_query::Reader::run), or as [`BlockingRuntime::wait`].
+    /// As [`Reader::run`](zvf_query::Reader::run)and [`BlockingRuntime::wait`].
     pub fn run(&self, query: &zvf_query::Query) -> Result<zvf_query::Answer, Error> {
         self.waiter.wait(self.inner.run(query))?
     }
 
-    /// Returns how many vertices, objects and elements the answer to `query` has.
+    /// Returns the number of vertices, objects and elements in the answer to `query`.
     ///
     /// # Errors
     ///
-    /// As [`Reader::count`](zvf_query::Reader::count), or as [`BlockingRuntime::wait`].
+    /// As [`Reader::count`](zvf_query::Reader::count)and [`BlockingRuntime::wait`].
     pub fn count(&self, query: &zvf_query::Query) -> Result<zvf_query::Counts, Error> {
         self.waiter.wait(self.inner.count(query))?
     }
 
-    /// Returns what the values of level `level` are like.
+    /// Returns statistics of the values of level `level`.
     ///
     /// # Errors
     ///
-    /// As [`Reader::statistics`](zvf_query::Reader::statistics), or as [`BlockingRuntime::wait`].
+    /// As [`Reader::statistics`](zvf_query::Reader::statistics)and [`BlockingRuntime::wait`].
     pub fn statistics(
         &self,
         level: zvf_model::LevelId,
@@ -184,9 +185,9 @@ impl Reader {
         self.waiter.wait(self.inner.statistics(level, kind))?
     }
 
-    /// Returns the answer to `query` batch by batch, in order and in bounded memory. What comes next is read
-    /// ahead, by the runtime of a remote store and by threads of a local one; another query of the same handle
-    /// never waits for it.
+    /// Returns the answer to `query` batch by batch, in order and in bounded memory. The next
+    /// batches are prefetched, by the runtime for a remote store and by threads for a local one.
+    /// Other queries on the same handle never wait for them.
     pub fn batches(
         &self,
         query: zvf_query::Query,
@@ -208,7 +209,7 @@ impl Reader {
     }
 }
 
-/// Refuses to wait on a thread that a runtime is using.
+/// Returns an error on a thread that belongs to a runtime.
 fn refuse_inside() -> Result<(), Error> {
     match Handle::try_current() {
         Ok(_) => Err(would_block_error()),
@@ -216,20 +217,20 @@ fn refuse_inside() -> Result<(), Error> {
     }
 }
 
-/// Returns the error for a call that would wait for a network on a thread that drives other tasks.
+/// Returns the error for a call that would block a thread that drives other tasks.
 fn would_block_error() -> Error {
     let text = "a blocking call on a remote store inside an async runtime";
     let error = Error::custom(Class::InvalidArgument, text).with_op("wait");
     error.with_hint("use the async functions there, or a thread of its own")
 }
 
-/// Returns the error for a blocking API without its runtime.
+/// Returns the error for a runtime that cannot start.
 fn no_runtime_error(source: io::Error) -> Error {
     let text = format!("the runtime for remote stores does not start: {}", source.kind());
     Error::custom(Class::Io, text).with_op("open").with_cause(source)
 }
 
-/// Threads of a runtime: they move bytes, decoding happens elsewhere.
+/// Threads of a runtime: they only move bytes, decoding happens elsewhere.
 const WORKERS: usize = 2;
 
 #[cfg(test)]

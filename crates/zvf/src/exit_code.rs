@@ -1,4 +1,5 @@
-//! The exit codes that the programs over this library share; the page of faults in the book is made of the same table.
+//! The exit codes shared by all programs built on this library. The page of faults in the book is
+//! generated from the same table.
 
 use zvf_format::Class;
 
@@ -27,7 +28,7 @@ pub fn exit_code(class: Class) -> u8 {
             5
         }
         Class::Cancelled => 130,
-        // Another writer: `Conflict` and its kin.
+        // Conflicts with other writers: `Conflict`, `WriterFenced` and similar classes.
         _ => 6,
     }
 }

@@ -1,7 +1,7 @@
-//! Zarr Vectors stores, from Rust: the front door.
+//! Zarr Vectors stores in Rust: the main crate, which re-exports the others.
 //!
-//! A store holds points, lines, polylines, streamlines, graphs, skeletons or meshes in spatial chunks,
-//! at several levels of detail. [`open`] one, wherever it lies, and ask it:
+//! A store holds points, lines, polylines, streamlines, graphs, skeletons or meshes in spatial
+//! chunks, at several levels of detail. [`open`] a store, local or remote, and query it:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -16,43 +16,45 @@
 //! # }
 //! ```
 //!
-//! Without an async runtime of your own, use [`blocking`]: the same, and it returns when it is done.
+//! Without an async runtime of your own, use [`blocking`], which has the same functions in blocking
+//! form.
 //!
 //! # Parts
 //!
-//! | path | what | crate |
+//! | path | content | crate |
 //! | --- | --- | --- |
 //! | [`format`](mod@format) | bytes and views: fragments, manifests, links, keys | `zvf-format` |
 //! | [`metadata`] | the JSON documents of a store | `zvf-metadata` |
-//! | [`store`], [`Store`], [`OpenOptions`] | names and bytes: backends, codecs, layouts, caches | `zvf-store` |
+//! | [`store`], [`Store`], [`OpenOptions`] | reading bytes by name: backends, codecs, layouts, caches | `zvf-store` |
 //! | [`model`], [`LevelReader`], [`Batch`] | rows, ids, links and columns of a level | `zvf-model` |
-//! | [`query`], [`Reader`], [`Query`] | questions and answers | `zvf-query` |
-//! | [`convert`], [`export`] | answers as files of other formats, and such files as geometry | `zvf-convert`, `zvf-jobs` |
-//! | [`write`](mod@write), [`create`], [`ingest`] | geometry to stores; files to stores, in one process or many | `zvf-write`, `zvf-jobs` |
+//! | [`query`], [`Reader`], [`Query`] | queries and answers | `zvf-query` |
+//! | [`convert`], [`export`] | writing answers to files of other formats, and reading such files | `zvf-convert`, `zvf-jobs` |
+//! | [`write`](mod@write), [`create`], [`ingest`] | stores from geometry; stores from files, in one process or many | `zvf-write`, `zvf-jobs` |
 //! | [`pyramid`] | coarser levels of a store | `zvf-pyramid` |
 //! | [`render`](mod@render) | pictures of answers | `zvf-render` |
 //! | [`edit`] | transactions on stores: operations, history, undo | `zvf-edit` |
-//! | [`validate`](mod@validate) | every rule of the format, and what breaks it | `zvf-validate` |
-//! | [`repair`] | what can be repaired without guessing | `zvf-repair` |
-//! | [`migrate`] | stores of older formats as new ones | `zvf-migrate` |
-//! | [`tensor`] | dense arrays in one file, and stores packed into one | `zvf-tensor` |
-//! | [`tasks`] | work that many processes divide: plan, run, finish | `zvf-jobs` |
-//! | [`inspect`], [`blob`] | what a store, a cell or a single blob holds, for people | `zvf-jobs` |
-//! | [`clean`] | what killed commands left beside a store | `zvf-jobs` |
-//! | [`fetch`] | precomputed folders behind URLs, copied to this machine | `zvf-jobs` |
-//! | [`publish`] | files and folders that appear at once | `zvf-publish` |
+//! | [`validate`](mod@validate) | checks a store against every rule of the format | `zvf-validate` |
+//! | [`repair`] | repairs that need no guessing | `zvf-repair` |
+//! | [`migrate`] | rewrites stores of older formats in the current one | `zvf-migrate` |
+//! | [`tensor`] | dense arrays in one file, and stores packed into one file | `zvf-tensor` |
+//! | [`tasks`] | work divided between processes: plan, run, finish | `zvf-jobs` |
+//! | [`inspect`], [`blob`] | human-readable contents of a store, a cell or a blob | `zvf-jobs` |
+//! | [`clean`] | removes leftovers of killed commands | `zvf-jobs` |
+//! | [`fetch`] | copies precomputed folders from URLs to this machine | `zvf-jobs` |
+//! | [`publish`] | atomic publishing of files and folders | `zvf-publish` |
 //! | [`tet`], [`b2nd`] | tensor files and packs, Caterva and B2ND frames as views | `zvf-tet`, `zvf-b2nd` |
 //!
 //! # Features
 //!
-//! `local` and `query` are on by default; `http`, `s3`, `gcs` and `azure` each add a backend, `map`
-//! opt-in mapped reads, `convert` files of other formats, `arrow` record batches and files of them,
-//! `h5ad` tables of cells (`.h5ad`), `draco` Draco streams of other programs, `serde` queries that can be stored and sent,
-//! `write` what makes stores, `pyramid` their coarser levels, `reference` those of the reference implementation,
-//! `edit` transactions, `render` pictures, `validate` the rules of the format,
-//! `jobs` whole jobs (create, export, inspect, tasks), `repair` what can be repaired, `migrate` what brings older stores along, `tensor` dense arrays in one
-//! file and packed stores, `more-codecs` steps of codec chains that few writers use, `fast-codecs` faster decoding of
-//! Blosc with some code that is not safe Rust. A feature adds items and changes none.
+//! `local` and `query` are enabled by default. `http`, `s3`, `gcs` and `azure` each add a backend.
+//! `map` adds opt-in memory-mapped reads, `convert` files of other formats, `arrow` record batches
+//! and Arrow files, `h5ad` tables of cells (`.h5ad`), `draco` Draco streams of other programs,
+//! `serde` serializable queries, `write` creating stores, `pyramid` coarser levels, `reference` the
+//! levels of the reference implementation, `edit` transactions, `render` pictures, `validate` the
+//! rules of the format, `jobs` whole jobs (create, export, inspect, tasks), `repair` repairs,
+//! `migrate` migration of older stores, `tensor` dense arrays in one file and packed stores,
+//! `more-codecs` rarely used steps of codec chains, and `fast-codecs` faster Blosc decoding with
+//! some unsafe code. A feature adds items and changes none.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -103,7 +105,7 @@ pub use zvf_validate as validate;
 #[cfg(feature = "write")]
 pub use zvf_write as write;
 
-/// Opens the store at `address`, a path or a URL, for asking.
+/// Opens the store at `address`, a path or a URL, for queries.
 ///
 /// A remote store needs the caller's tokio runtime, with timers and I/O.
 ///
@@ -119,14 +121,14 @@ pub use zvf_write as write;
 ///
 /// # Errors
 ///
-/// When there is no store, it cannot be read by this build, or the backend fails.
+/// When there is no store, this build cannot read it, or the backend fails.
 #[cfg(feature = "query")]
 #[boxed]
 pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> {
     Ok(Reader::new(open_store(address, options).await?))
 }
 
-/// Opens the store at `address` without a way to ask it: for its documents, nodes and levels.
+/// Opens the store at `address` without a query engine: for its documents, nodes and levels.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -144,7 +146,7 @@ pub async fn open(address: &str, options: OpenOptions) -> Result<Reader, Error> 
 #[boxed]
 pub async fn open_store(address: &str, options: OpenOptions) -> Result<Store, Error> {
     let opened = Store::open(address, options).await;
-    // A repository of versions says itself what is missing.
+    // The opener of a versioned repository reports a missing feature itself.
     let is_of_versions = address.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'));
     opened.map_err(|error| match (error.class(), error.key()) {
         (format::Class::NotFound, None) if is_of_versions => error,

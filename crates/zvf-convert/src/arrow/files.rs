@@ -75,7 +75,8 @@ impl<W: Write> ArrowWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
+    /// When writing fails, a column has no Arrow type, or the columns differ from those of the
+    /// first batch.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();
@@ -185,7 +186,8 @@ impl<W: Write> ParquetWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails, a column has no Arrow type, or the batch has other columns than the first.
+    /// When writing fails, a column has no Arrow type, or the columns differ from those of the
+    /// first batch.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         let rows = named_record_batch(batch, self.first, self.parts)?;
         self.parts += batch.parts().len();

@@ -1,4 +1,4 @@
-//! Conversion of a batch to an Arrow record batch, one row a vertex.
+//! Conversion of a batch to an Arrow record batch, one row per vertex.
 //!
 //! ```text
 //! position          fixed-size list of D numbers   as stored

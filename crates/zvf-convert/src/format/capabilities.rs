@@ -111,7 +111,7 @@ pub enum IdSupport {
     None,
     /// Objects are in order, and the id is the number of the row.
     Order,
-    /// Ids of up to so many bits are kept.
+    /// Ids of up to this many bits are kept.
     Bits(u32),
 }
 

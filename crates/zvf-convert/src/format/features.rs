@@ -5,7 +5,7 @@ use zvf_model::Kind;
 use super::capabilities::{Attributes, Capabilities, IdSupport, POSITIONS_ONLY, UnitSupport};
 use crate::write;
 
-/// Features: a row of points or lines, with attributes as columns.
+/// Features: one row per point or line, with attributes as columns.
 pub(crate) const FEATURES: Capabilities = Capabilities {
     kinds: &[Kind::PointCloud, Kind::Polyline, Kind::Streamline, Kind::Line],
     axes: (2, 3),

@@ -1,4 +1,4 @@
-//! The formats that this build lacks, so that errors and lists can name the feature that has them.
+//! The formats that this build lacks, so that errors and lists can name the required feature.
 
 use std::fmt;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub struct MissingFormat {
     pub token: &'static str,
     /// The extensions of its files, without the first dot.
     pub extensions: &'static [&'static str],
-    /// The feature that has it.
+    /// The feature that provides it.
     pub feature: &'static str,
 }
 

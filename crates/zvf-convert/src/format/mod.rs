@@ -7,10 +7,10 @@
 //! write/NAME.rs        the writer: `Header` and `Piece`s -> bytes
 //! ```
 //!
-//! A new format is a `Spec` in a file of its own, and here a `mod` line and a line of `formats!`. The commands
-//! (`create`, `query -o`, `convert`, `formats`) use the table. Detection by content takes precedence over the name:
-//! `Format::detect` calls every `recognizes` in the order of the table, so a format that is a special case of
-//! another (COPC of LAZ of LAS) stands before it.
+//! A new format is a `Spec` in a separate file, plus a `mod` line and a line in `formats!` here.
+//! The commands (`create`, `query -o`, `convert`, `formats`) use the table. Detection by content
+//! takes precedence over the name: `Format::detect` calls every `recognizes` in the order of the
+//! table, so a format that is a special case of another (COPC of LAZ of LAS) must come before it.
 //!
 //! Not here: the losses of a conversion ([`crate::write::find_losses`]).
 
@@ -63,7 +63,7 @@ pub(crate) struct Spec {
     pub(crate) name: &'static str,
     /// The extensions of its files, without the first dot. The longest match of all formats wins.
     pub(crate) extensions: &'static [&'static str],
-    /// Returns whether these first bytes, or this folder, are certainly of the format.
+    /// Returns whether these first bytes, or this folder, certainly belong to the format.
     pub(crate) recognizes: fn(&Start<'_>) -> bool,
     /// Opens a reader. A folder is passed as empty bytes with a path.
     pub(crate) read: Option<ReadFn>,
@@ -90,7 +90,7 @@ pub(crate) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Returns whether it is a folder that has a file of this name.
+    /// Returns whether it is a folder with a file of this name.
     pub(crate) fn has_member(&self, name: &str) -> bool {
         self.is_folder && self.path.is_some_and(|folder| folder.join(name).is_file())
     }

@@ -5,8 +5,8 @@
 //! PROJJSON   {"type": "ProjectedCRS", "coordinate_system": {"axis": [{"unit": "metre"}]}}
 //! ```
 //!
-//! Of the axes only the unit of the first is read; it is named as in UDUNITS. The systems are kept
-//! unchanged, and formats that want another form get it from the code of the system.
+//! Only the unit of the first axis is read; it is named as in UDUNITS. The systems are kept
+//! unchanged; formats that need another form derive it from the code of the system.
 
 use serde_json::Value as Json;
 
@@ -28,8 +28,8 @@ pub(crate) fn is_wgs84(text: &str) -> bool {
         || upper.replace("::", ":").ends_with("EPSG:4326")
 }
 
-/// Returns the authority and the code of a system: of its id, of a name such as `EPSG:32632`, or at
-/// the end of WKT.
+/// Returns the authority and the code of a system: from its id, from a name such as `EPSG:32632`,
+/// or from the end of WKT.
 pub(crate) fn code_of(crs: &Json) -> Option<(String, i32)> {
     let Some(text) = crs.as_str() else {
         let id = crs.get("id")?;

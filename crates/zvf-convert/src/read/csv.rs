@@ -1,10 +1,10 @@
-//! Text with one vertex a line, values between commas or tabs, names in the first line.
+//! Text with one vertex per line, values separated by commas or tabs, names in the first line.
 //!
 //! Quoting follows RFC 4180: a value may be quoted, a quote in a quoted value is doubled, and a
 //! quoted value may contain line breaks. Empty lines are skipped. Types that are not stated are
-//! inferred from a sample, the start of the file: integers are `int64`, or `uint64` where they are
-//! too large for that, other numbers `float64`, `true` and `false` are `bool`, everything else is
-//! text as wide as the longest value, or codes of the distinct texts where one is longer than 256
+//! inferred from a sample, the start of the file: integers are `int64`, or `uint64` if they are too
+//! large for that, other numbers `float64`, `true` and `false` are `bool`, everything else is text
+//! as wide as the longest value, or codes of the distinct texts where one is longer than 256
 //! characters.
 //!
 //! An empty value is missing, and so are `NA` and similar words in a column of numbers. A missing value is NaN in a
@@ -220,7 +220,7 @@ struct Rules {
     missing: Vec<String>,
 }
 
-/// The value of a line that cannot be read, and why.
+/// The value of a line that cannot be read, with the reason.
 enum Fault {
     /// The integer at this index would be rounded.
     Rounded(usize),
@@ -262,7 +262,7 @@ impl Rules {
         match value(at).trim() {
             "" if !self.is_chain => Ok(None),
             text => match text.parse() {
-                // As in the tables of other formats: -1 means no object, unless every vertex needs one.
+                // As in tables of other formats, -1 means no object, unless every vertex needs one.
                 Ok(-1) if !self.is_chain => Ok(None),
                 Ok(object) => Ok(Some(ObjectId(object))),
                 Err(_) => Err(Fault::NoValue { at, dtype: Dtype::INT64, is_field: false }),
@@ -406,7 +406,7 @@ impl Records {
         first.ok_or_else(empty)
     }
 
-    /// Refuses a name that two columns have.
+    /// Refuses a name that is used by two columns.
     fn check_names(&self, names: &[String]) -> Result<()> {
         for (at, name) in names.iter().enumerate() {
             if names.iter().take(at).any(|previous| previous == name) {
@@ -418,7 +418,7 @@ impl Records {
         Ok(())
     }
 
-    /// Refuses a record that has not as many values as there are names.
+    /// Refuses a record whose number of values differs from the number of names.
     fn check_len(&self, record: &Record, names: &[String]) -> Result<()> {
         if record.len() == names.len() {
             return Ok(());

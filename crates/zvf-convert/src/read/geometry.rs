@@ -61,7 +61,7 @@ impl WholeFile {
         bad_input(class, self.format, Place::Byte(byte), expected, found)
     }
 
-    /// Returns an error in a part of the file that has a name.
+    /// Returns an error in a named part of the file.
     pub(super) fn input_error_in(
         &self,
         class: Class,
@@ -112,7 +112,7 @@ pub(super) struct Geometry {
     pub(super) object_fields: Vec<Field>,
     /// Groups of objects.
     pub(super) groups: Vec<Group>,
-    /// What is needed to write the file back, by the name of a format.
+    /// Data for writing the file back, by the name of a format.
     pub(super) records: Vec<(String, Json)>,
     /// Other kinds in the same file, which are read by asking for them.
     pub(super) other_kinds: Vec<Kind>,

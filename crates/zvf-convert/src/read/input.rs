@@ -110,7 +110,7 @@ impl Bytes {
         }
     }
 
-    /// Returns what formats are detected from, without taking any bytes.
+    /// Returns the start of the input for format detection, without consuming it.
     pub(crate) fn start(&mut self) -> Result<Start<'_>> {
         self.peek()?;
         Ok(Start {

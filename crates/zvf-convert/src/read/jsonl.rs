@@ -1,4 +1,4 @@
-//! JSON lines: one vertex, one part with its vertices, or one element a line.
+//! JSON lines: one vertex, one part with its vertices, or one element per line.
 //!
 //! ```text
 //! {"position":[x,y,z],"object":7,"intensity":3.5}          a vertex; or with "x", "y", "z" instead of a position
@@ -109,8 +109,9 @@ pub(crate) fn open(bytes: Bytes, options: &ReadOptions) -> Result<Reader> {
     Ok(Reader::from_steps(header, move || pieces.step()))
 }
 
-/// Finds the first elements of a file, with at most `max_bytes` of text but at least one. Returns none for a stream, which can
-/// be read only once. Stops at a line that is no text or is too long, which is an error when the pieces are read.
+/// Finds the first elements of a file, with at most `max_bytes` of text but at least one. Returns
+/// none for a stream, which can be read only once. Stops at a line that is not text or is too long,
+/// which is an error when the pieces are read.
 fn find_elements(bytes: &Bytes, max_bytes: u64) -> Result<Vec<Line>> {
     let (Some(path), Some(_)) = (bytes.path(), bytes.len()) else { return Ok(Vec::new()) };
     let mut lines = Lines::new(Bytes::open(path)?);
@@ -186,7 +187,7 @@ fn infer_columns(
     names.into_iter().map(column).collect()
 }
 
-/// Makes columns of long texts columns of codes, whose texts are those of the whole file.
+/// Converts columns of long texts to columns of codes, whose texts are those of the whole file.
 fn label_long_texts(
     fields: &mut [NamedValues],
     element_fields: &mut [NamedValues],
@@ -422,7 +423,7 @@ impl Pieces {
             let position = object.get(POSITION).unwrap_or(&Json::Null);
             self.push_position(line, POSITION, position)?;
         } else {
-            // A missing coordinate is null, which is no number.
+            // A missing coordinate is null, which is not a number.
             let values =
                 self.names.iter().map(|name| object.get(name).cloned().unwrap_or_default());
             let position = Json::Array(values.collect());
@@ -459,7 +460,7 @@ impl Pieces {
         Ok(owner)
     }
 
-    /// Refuses a line with an attribute that is not one of `fields`, unless it was not asked for.
+    /// Refuses a line with an attribute that is not one of `fields`, unless the options exclude it.
     fn refuse_new_attribute(
         &self,
         line: u64,
@@ -578,7 +579,7 @@ const POSITION: &str = "position";
 const POSITIONS_KEY: &str = "positions";
 const ELEMENT: &str = "vertices";
 const QUOTED_ELEMENT: &str = "\"vertices\"";
-/// Keys that are no attributes.
+/// Keys that are not attributes.
 const RESERVED: [&str; 7] = ["vertex", "part", "element", OBJECT, POSITION, POSITIONS_KEY, ELEMENT];
 /// Size of the sample that types are inferred from.
 const SAMPLE_BYTES: u64 = 8 << 20;

@@ -69,14 +69,14 @@ pub(super) fn stream_error(format: &'static str, column: &str) -> Error {
     bad.with_hint("give the file itself, state the type of the column, or leave it out")
 }
 
-/// Returns how many rows of these columns a batch has: at most `max_rows`, and fewer where rows are
-/// long.
+/// Returns the number of rows per batch for these columns: at most `max_rows`, and fewer if rows
+/// are long.
 pub(super) fn batch_rows(fields: &[NamedValues], max_rows: usize) -> usize {
     let row = fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.bytes()));
     MAX_BATCH_BYTES.checked_div(row).unwrap_or(max_rows).clamp(1, max_rows.max(1))
 }
 
-/// Bytes up to which texts are padded: 256 characters.
+/// Size in bytes up to which texts are padded: 256 characters.
 const MAX_PADDED_BYTES: u64 = 1024;
-/// Bytes of the attributes of a batch.
+/// Maximum bytes of the attributes of a batch.
 const MAX_BATCH_BYTES: usize = 256 << 20;

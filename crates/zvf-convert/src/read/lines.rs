@@ -54,8 +54,9 @@ impl Lines {
         Ok(has_line)
     }
 
-    /// Returns the complete lines in the buffer, at most `max_lines`, and their number. Returns `None` if there are too few
-    /// to be worth it, if lines do not end with a line feed, or if the bytes are not UTF-8.
+    /// Returns the complete lines in the buffer, at most `max_lines`, and their number. Returns
+    /// `None` if there are too few to be worthwhile, if lines do not end with a line feed, or if
+    /// the bytes are not UTF-8.
     pub(super) fn peek_block(&mut self, max_lines: usize) -> Result<Option<(&str, u64)>> {
         self.bytes.take(std::mem::take(&mut self.in_place));
         if self.end != Some(b'\n') {

@@ -245,7 +245,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 const UINT32: Dtype = Dtype { kind: DtypeKind::UInt, size: 4, big_endian: false };
-/// Largest distance between two ends that are the same place.
+/// Distance up to which two ends count as the same point.
 const SAME_PLACE_DISTANCE: f64 = 1e-12;
 /// Approximate size of a path in memory: two positions of three axes, two numbers, and the map entry.
 const PATH_BYTES: u64 = 200;

@@ -7,7 +7,7 @@
 //! f 1 2 \               a line that continues in the next one
 //! ```
 //!
-//! Positions are `float32` where that keeps all digits of each, else `float64`.
+//! Positions are `float32` if that keeps all digits of each, otherwise `float64`.
 //!
 //! Faces make a mesh; without faces, lines make a graph with an edge from each vertex to the next. An element may only
 //! refer to vertices above it, so that vertices are not kept in memory. Textures, normals, curves, names and materials are
@@ -195,7 +195,7 @@ struct Body {
     corners: Corners,
 }
 
-/// An error in a line, without its place.
+/// An error in a line, without its location.
 enum Fault {
     Bad(Class, String, String),
     Refused(Refusal, String),
@@ -207,7 +207,7 @@ impl Fault {
         Self::Bad(Class::Encoding, expected.to_owned(), found)
     }
 
-    /// Adds the place, the current line.
+    /// Adds the location, the current line.
     fn into_error(self, lines: &Lines) -> Error {
         match self {
             Self::Bad(class, expected, found) => lines.input_error(class, expected, found),
@@ -332,7 +332,7 @@ impl Body {
     }
 }
 
-/// The lines that are left out: their keywords and what they hold.
+/// The lines that are left out: their keywords and their contents.
 const LEFT_OUT: [(&str, &str); 13] = [
     ("vt", "texture coordinates"),
     ("vn", "normals"),

@@ -8,7 +8,7 @@ use zvf_error::Result;
 use zvf_format::Class;
 use zvf_format::num::to_u64;
 
-/// An error in packed bytes, without its place.
+/// An error in packed bytes, without its location.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PackedFault {
     pub(super) class: Class,

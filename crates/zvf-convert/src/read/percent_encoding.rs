@@ -1,6 +1,7 @@
 //! Percent-encoding, of URIs and of names in VTK files.
 
-/// Decodes `%20` and its like. A percent sign without two hexadecimal digits stays as it is.
+/// Decodes `%20` and similar sequences. A percent sign without two hexadecimal digits stays
+/// unchanged.
 pub(super) fn decode_percent(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -18,7 +18,7 @@ pub(super) struct Corners {
     count: usize, // rows since the last batch
 }
 
-/// An error in an element, without its place.
+/// An error in an element, without its location.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) class: Class,
@@ -27,7 +27,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Adds the place and what was found, with `input_error`.
+    /// Adds the location and the found value, with `input_error`.
     pub(super) fn into_error(self, input_error: impl FnOnce(Class, String) -> Error) -> Error {
         let bad = input_error(self.class, self.expected);
         self.hint.map_or(bad.clone(), |hint| bad.with_hint(hint))
@@ -94,7 +94,7 @@ impl Corners {
         self.count += 1;
     }
 
-    /// Ends the current element. Returns the number of rows it makes.
+    /// Ends the current element. Returns its number of rows.
     pub(super) fn end(&mut self) -> usize {
         let current = std::mem::take(&mut self.current);
         let before = self.count;
@@ -133,7 +133,7 @@ impl Corners {
     }
 }
 
-/// Number of corners of a face that is split into triangles.
+/// Maximum number of corners of a face that is split into triangles.
 const MAX_POLYGON_CORNERS: u64 = 65_536;
 const TRIANGULATE: &str = "ask for triangles";
 

@@ -241,7 +241,7 @@ fn place_fields(fields: &[RecordField]) -> Vec<PlacedField> {
     placed
 }
 
-/// Checks that a store can hold such positions: the number of axes, and a type of numbers.
+/// Checks that a store supports such positions: the number of axes, and a numeric type.
 pub(super) fn check_position_type(dtype: Dtype, width: u32, format: &'static str) -> Result<()> {
     let is_too_wide = usize::try_from(width).map_or(true, |width| width > MAX_AXES);
     if is_too_wide || width == 0 {

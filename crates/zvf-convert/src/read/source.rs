@@ -2,7 +2,7 @@
 //!
 //! A file is read in place. A stream is read into memory first, up to a limit.
 //!
-//! Not here: what the bytes mean.
+//! Not here: the meaning of the bytes.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -106,7 +106,7 @@ impl Source {
         };
         match &mut self.backing {
             Backing::Memory(all) => {
-                // Only where no bytes are asked for may the start lie past the end.
+                // The start may be past the end only if no bytes are requested.
                 let rest = all.get(saturating_usize(at)..).unwrap_or_default();
                 Ok(rest[..size].to_vec())
             }

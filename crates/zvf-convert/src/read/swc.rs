@@ -5,7 +5,7 @@
 //! id type x y z radius parent    parent -1: the node is a root
 //! ```
 //!
-//! Numbers are `float32` where that keeps all digits of each, else `float64`.
+//! Numbers are `float32` if that keeps all digits of each, otherwise `float64`.
 //!
 //! Every tree is an object, numbered in the order of the roots. Edges go from a node to its parent. A batch holds complete
 //! trees, so that edges are in the batch of their nodes. Nodes may come in any order, so all of them are kept in memory;

@@ -272,7 +272,7 @@ impl Summary {
     }
 }
 
-/// The second pass: makes pieces of the points.
+/// The second pass: converts the points to pieces.
 struct Pieces {
     rows: PointLines,
     vertices: Vertices,

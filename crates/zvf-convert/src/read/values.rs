@@ -34,7 +34,7 @@ impl Values {
         Self { dtype, width, bytes: Vec::new(), labels: None }
     }
 
-    /// Creates a builder of the codes of texts, `width` a row.
+    /// Creates a builder of the codes of texts, `width` per row.
     pub(super) fn new_labels(labels: Labels, width: u32) -> Self {
         Self { labels: Some(Arc::new(labels)), ..Self::new(CODES, width) }
     }
@@ -115,7 +115,8 @@ impl Values {
     }
 }
 
-/// Returns the bytes of a row of `width` values. What does not fit saturates: no record and no memory is as long.
+/// Returns the bytes of a row of `width` values. Saturates on overflow: no record and no memory is
+/// that long.
 pub(super) const fn row_bytes(dtype: Dtype, width: u32) -> usize {
     saturating_usize(dtype.size).saturating_mul(usize_from_u32(width))
 }
@@ -166,7 +167,7 @@ impl NamedValues {
         Self { name: name.into(), values: Values::new(dtype, width) }
     }
 
-    /// Returns the number of bytes of a row.
+    /// Returns the number of bytes per row.
     pub(super) const fn bytes(&self) -> usize {
         row_bytes(self.values.dtype, self.values.width)
     }
@@ -215,7 +216,8 @@ pub(super) fn batch_error(error: BadBatch) -> Error {
     cannot_hold("a batch", error.to_string(), advice)
 }
 
-/// Parses `text` as a `dtype` and appends the value, little-endian. Returns `false` if it is none.
+/// Parses `text` as a `dtype` and appends the value, little-endian. Returns `false` if it is
+/// invalid.
 pub(super) fn push_text(dtype: Dtype, text: &str, to: &mut Vec<u8>) -> bool {
     match (dtype.kind, dtype.size) {
         (DtypeKind::Float, 8) => push(parse_f64(text).map(f64::to_le_bytes), to),
@@ -244,7 +246,7 @@ fn push<const N: usize>(bytes: Option<[u8; N]>, to: &mut Vec<u8>) -> bool {
     bytes.inspect(|bytes| to.extend_from_slice(bytes)).is_some()
 }
 
-/// Parses a `float64`. Returns `None` if the text is no number or the number overflows.
+/// Parses a `float64`. Returns `None` if the text is not a number or the number overflows.
 pub(super) fn parse_f64(text: &str) -> Option<f64> {
     if let Some(x) = parse_short_decimal(text.as_bytes()) {
         return Some(x);
@@ -279,13 +281,14 @@ fn parse_short_decimal(text: &[u8]) -> Option<f64> {
     Some(if is_negative { -x } else { x })
 }
 
-/// Length of digits and point up to which `float64` holds the integer of the digits exactly.
+/// Number of digits, with the point, up to which `float64` represents the digits as an exact
+/// integer.
 const EXACT_DIGITS: usize = 15;
 const POWERS_OF_TEN: [f64; 15] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
-/// Checks whether `float32` keeps the number of `text`: it has the same value, or the same digits
-/// when it is written with as many. What is no number is kept.
+/// Checks whether `float32` keeps the number in `text`: it has the same value, or the same digits
+/// when printed with as many. Text that is not a number is kept.
 pub(super) fn survives_float32(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

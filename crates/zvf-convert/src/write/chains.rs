@@ -147,7 +147,7 @@ impl Millimeters {
         narrow
     }
 
-    /// Returns the loss of precision, where rounding changed a number.
+    /// Returns the loss of precision, if rounding changed a number.
     pub(crate) fn losses(&self, what: &str) -> Vec<Loss> {
         let changed = (self.changed > 0)
             .then(|| Loss::new(format!("{} {what} were rounded to float32", self.changed)));

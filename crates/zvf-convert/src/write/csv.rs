@@ -1,7 +1,7 @@
 //! Writer of comma-separated text (RFC 4180): a header line, then one line a vertex.
 //!
-//! Numbers print so that reading them back gives the same bits. A missing value is an empty field. A
-//! text with a comma, a quote or a line break is in quotes.
+//! Numbers are printed so that reading them back gives the same bits. A missing value is an empty
+//! field. A text with a comma, a quote or a line break is in quotes.
 
 use std::io::Write;
 

@@ -1,4 +1,5 @@
-//! Writer of edge lists: two names and a weight, or a dictionary of Python where there are more attributes.
+//! Writer of edge lists: two names and a weight, or a Python dictionary if there are more
+//! attributes.
 //!
 //! Names are the vertex attribute `id` (or `node_id`), or the numbers of vertices. Positions are dropped.
 

@@ -154,7 +154,7 @@ fn is_by_object(header: &Header) -> bool {
     header.kind.is_chain() || (header.objects && !header.object_fields.is_empty())
 }
 
-/// Returns why an attribute is dropped: it belongs neither to what a feature is nor to elements.
+/// Returns why an attribute is dropped: it belongs neither to features nor to elements.
 pub(crate) fn refuse(header: &Header, scope: &str, _: &Field) -> Option<&'static str> {
     let feature_scope = if is_by_object(header) { "object" } else { "vertex" };
     (scope != feature_scope && scope != "element").then_some("a feature has one value")
@@ -204,7 +204,7 @@ fn has_id(header: &Header) -> bool {
     header.id_field.is_some() || header.object_fields.iter().any(|field| *field.name == *"id")
 }
 
-/// Creates an attribute of the ids of objects, with a name that none of `fields` has.
+/// Creates an attribute of the object ids, with a name that none of `fields` has.
 fn object_field(fields: &[Field], ids: impl Iterator<Item = i64>) -> Result<Field> {
     let name = free_name("object", "object_id", |name| fields.iter().any(|f| *f.name == *name));
     let bytes: Vec<u8> = ids.flat_map(i64::to_le_bytes).collect();
@@ -212,7 +212,7 @@ fn object_field(fields: &[Field], ids: impl Iterator<Item = i64>) -> Result<Fiel
     Ok(Field::new(name, column.map_err(crate::read::column_error)?))
 }
 
-/// Returns `name`, or `other` where that is taken, with underscores until it is free.
+/// Returns `name`, or `other` if that is taken, with underscores appended until it is free.
 pub(super) fn free_name(name: &str, other: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut found = name.to_owned();
     while is_taken(&found) {

@@ -225,7 +225,7 @@ fn write_values(field: &Field, c: usize, faces: usize, out: &mut dyn Write) -> R
     Ok(())
 }
 
-/// Returns a distinct colour for each category: those of the header record where it has them.
+/// Returns a distinct colour for each category: from the header record, if it has them.
 fn choose_colours(input: &CollectedInput, names: &[String]) -> Vec<[u8; 3]> {
     let record = input.record("surface").and_then(Json::as_object);
     let tables = record.into_iter().flat_map(|record| record.values());

@@ -1,8 +1,8 @@
 //! Writer of `GeoJSON`: one collection of features, or a feature a line.
 //!
-//! RFC 7946 allows only degrees of WGS 84. An input with another CRS is written with a `crs` member, and one without a
-//! CRS as it is; both are listed as a loss. The option `geojson.crs` names a CRS. Degrees get 7 digits (a centimetre),
-//! other coordinates all digits.
+//! RFC 7946 allows only degrees of WGS 84. An input with another CRS is written with a `crs`
+//! member, and one without a CRS unchanged; both are listed as a loss. The option `geojson.crs`
+//! names a CRS. Degrees get 7 digits (a centimetre), other coordinates all digits.
 
 use std::io::Write;
 
@@ -45,7 +45,7 @@ struct Out<'a> {
     has_features: bool,
 }
 
-/// Returns the name of a CRS, where it has one.
+/// Returns the name of a CRS, if it has one.
 fn name_of(crs: &Json) -> Option<String> {
     if let Some(text) = crs.as_str().filter(|text| !text.contains('[')) {
         return Some(text.to_owned());

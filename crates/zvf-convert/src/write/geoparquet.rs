@@ -1,7 +1,8 @@
 //! Writer of GeoParquet 1.1 and `GeoArrow`: geometries as WKB, attributes as columns of their types.
 //!
-//! Rows are written in batches; a row group ends at 16 MiB. `GeoArrow` has any CRS. `GeoParquet`
-//! has WGS 84, zones of UTM and those known as PROJJSON; another one is null and listed as a loss.
+//! Rows are written in batches; a row group ends at 16 MiB. `GeoArrow` supports any CRS.
+//! `GeoParquet` supports WGS 84, UTM zones and any PROJJSON; another CRS becomes null and is listed
+//! as a loss.
 
 use std::io::Write as _;
 use std::sync::Arc;

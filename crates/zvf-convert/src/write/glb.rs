@@ -1,9 +1,10 @@
 //! Writer of GLB: a node for each object, with its vertices relative to the middle of its box.
 //!
-//! Positions are `float32` offsets from the translation of the node, which JSON has in `float64`. The factor to metres
-//! is the scale of the root node, and `asset.extras.unit` is the unit of the numbers.
-//! Indices have 16 bits where that is enough. Attributes are `_NAME` of floats or of 8 or 16 bits, each value at a
-//! multiple of four bytes; ids and attributes of objects are `extras` of nodes.
+//! Positions are `float32` offsets from the translation of the node, which is `float64` in JSON.
+//! The factor to metres is the scale of the root node, and `asset.extras.unit` is the unit of the
+//! numbers. Indices have 16 bits where that is enough. Attributes are `_NAME` of floats or of 8 or
+//! 16 bits, each value at a multiple of four bytes; ids and attributes of objects are `extras` of
+//! nodes.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -172,7 +172,7 @@ fn row_of(column: &Column, row: usize) -> Json {
     (0..width).map(|at| to_json(shortest_float(column.dtype(), column.value(row, at)))).collect()
 }
 
-/// Returns the value of an attribute in a row, or the list of values where the attribute has several.
+/// Returns the value of an attribute in a row, or the list of values if it has several.
 fn field_to_json(field: &Field, row: usize) -> Result<Json> {
     let value = |at| {
         let value = field.value(row, at);
@@ -186,7 +186,7 @@ fn field_to_json(field: &Field, row: usize) -> Result<Json> {
     }
 }
 
-/// Shortens the digits of a float; a category stays as it is.
+/// Shortens the digits of a float; a category stays unchanged.
 fn shorten_float(field: &Field, value: Value) -> Value {
     match field.categories {
         None => shortest_float(field.column.dtype(), value),

@@ -11,7 +11,7 @@ use crate::write::Loss;
 use crate::write::image::Image;
 use crate::write::ply::text_refused;
 
-/// Returns what `format` cannot hold of the contents of `header`.
+/// Returns the contents of `header` that `format` does not support.
 ///
 /// # Errors
 ///

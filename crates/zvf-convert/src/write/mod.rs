@@ -80,7 +80,7 @@ use crate::error::{cannot_hold, worded_error};
 use crate::format::Format;
 use crate::read::Reader;
 
-/// A writer, or why there is none.
+/// A writer, or the reason why there is none.
 pub(crate) type Opened<'a> = Result<Box<dyn Sink + 'a>>;
 /// The losses of an encoded file.
 pub(crate) type Encoded = Result<Vec<Loss>>;
@@ -181,7 +181,7 @@ pub fn copy(mut reader: Reader, mut writer: Box<dyn Sink + '_>) -> Result<Report
     writer.finish()
 }
 
-/// Converts a count of `what` to the 32 bits that a format has for it.
+/// Converts a count of `what` to the 32 bits that a format uses for it.
 pub(crate) fn count_u32(n: usize, format: &'static str, what: &'static str) -> Result<u32> {
     u32::try_from(n).map_err(|_too_many| {
         let advice = "write it in parts";

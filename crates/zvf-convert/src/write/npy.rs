@@ -175,7 +175,7 @@ fn descr(batch: &Batch, first: &str) -> String {
     format!("[{}]", columns.join(", "))
 }
 
-/// Returns the characters of the longest category of `field`; `None` where it has no categories of text.
+/// Returns the length of the longest category of `field`; `None` if it has no text categories.
 fn text_length(field: &Field) -> Option<usize> {
     let mut longest = 1; // NumPy has no text type of length 0
     for value in field.categories.as_ref()?.values() {

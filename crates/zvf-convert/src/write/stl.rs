@@ -1,7 +1,9 @@
-//! Writer of STL: triangles with their normals, binary; as text where there are several objects, a solid each.
+//! Writer of STL: triangles with their normals, binary; or as text with one solid per object, if
+//! there are several.
 //!
-//! Faces of more corners become triangle fans. A normal is computed from the corners, and 0 0 0 where they span no
-//! area. A face attribute `attribute_byte_count` of `uint16` goes to the attribute bytes of a face.
+//! Faces with more corners become triangle fans. A normal is computed from the corners, or is 0 0 0
+//! if they span no area. A face attribute `attribute_byte_count` of `uint16` goes to the attribute
+//! bytes of a face.
 
 use std::io::Write;
 
@@ -118,7 +120,7 @@ fn write_facet(corners: [[f32; 3]; 3], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Returns the attribute `name` of an object, where it has one.
+/// Returns the attribute `name` of an object, if it has one.
 fn object_name(input: &CollectedInput, id: ObjectId) -> Result<Option<String>> {
     let field = input.object_fields.iter().find(|field| &*field.name == "name");
     let named = field.zip(input.object_row(id));
@@ -129,7 +131,7 @@ fn corner_positions(input: &CollectedInput, corners: [usize; 3]) -> [[f32; 3]; 3
     corners.map(|row| input.point(row).map(to_f32))
 }
 
-/// Returns the unit normal of a triangle, or zeros where it has no area.
+/// Returns the unit normal of a triangle, or zeros if it has no area.
 fn compute_normal(corners: [[f32; 3]; 3]) -> [f32; 3] {
     let [a, b, c] = corners.map(|corner| corner.map(f64::from));
     let [u, v] = [b, c].map(|end| [end[0] - a[0], end[1] - a[1], end[2] - a[2]]);

@@ -42,7 +42,7 @@ pub(crate) fn is_values(input: &CollectedInput) -> bool {
     input.header.kind == Kind::PointCloud && input.header.axes == ["vertex"]
 }
 
-/// Returns the vertex numbers of the values, or `None` where they count from 0.
+/// Returns the vertex numbers of the values, or `None` if they count from 0.
 pub(crate) fn vertex_numbers(
     input: &CollectedInput,
     format: &'static str,
@@ -65,7 +65,7 @@ pub(crate) fn vertex_numbers(
     Ok((!is_range).then_some(numbers))
 }
 
-/// Returns the place of a value among the categories of its attribute, or `None` where it is missing.
+/// Returns the index of a value among the categories of its attribute, or `None` if it is missing.
 pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>> {
     let category = field.value(row, 0).map_err(|code| bad_code(&field.name, code))?;
     Ok(match (category, field.column.value(row, 0)) {
@@ -76,7 +76,7 @@ pub(crate) fn category_of(field: &Field, row: usize) -> Result<Option<usize>> {
     })
 }
 
-/// Returns the name of the surface, where there is exactly one.
+/// Returns the name of the surface, if there is exactly one.
 pub(crate) fn surface_name(input: &CollectedInput) -> Option<String> {
     let field = input.object_fields.iter().find(|field| &*field.name == "name")?;
     let name = super::collected_input::format_value(field, 0, 0).ok()?;
@@ -85,8 +85,9 @@ pub(crate) fn surface_name(input: &CollectedInput) -> Option<String> {
     is_single.then_some(name)
 }
 
-/// Returns the surface of each object, or one of all vertices where `is_one` is set, or where no vertex has an object. With
-/// them, what is on no surface: vertices without an object where others have one, and faces with vertices of several.
+/// Returns the surface of each object, or one of all vertices where `is_one` is set, or where no
+/// vertex has an object. Also returns what belongs to no surface: vertices without an object if
+/// others have one, and faces with vertices of several.
 ///
 /// # Errors
 ///

@@ -53,7 +53,7 @@ impl<'a> Target<'a> {
         matches!(self.0, Inner::Folder(_))
     }
 
-    /// Returns the path, where it is a folder.
+    /// Returns the path, if it is a folder.
     #[must_use]
     pub fn folder_path(&self) -> Option<&Path> {
         match &self.0 {

@@ -1,8 +1,9 @@
 //! Writer of TRX: streamlines with attributes and groups, arrays in a zip or in a folder.
 //!
-//! Arrays grow in parallel and lie one after another in a zip, so each is spooled until the input ends. Members are
-//! stored, `header.json` first, names in UTF-8, no date, so that the same input makes the same bytes. Positions keep
-//! float16 and float64; all other types become float32. Rows of objects are in the order of their vertices, whatever the
+//! Arrays grow in parallel and lie one after another in a zip, so each is spooled until the input
+//! ends. Members are stored uncompressed, `header.json` first, with names in UTF-8 and without
+//! dates, so that the same input gives the same bytes. Positions keep float16 and float64; all
+//! other types become float32. Rows of objects are in the order of their vertices, whatever the
 //! order of their attributes.
 
 use std::collections::HashMap;

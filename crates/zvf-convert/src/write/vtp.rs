@@ -211,7 +211,7 @@ fn build_cells(input: &CollectedInput) -> Result<Cells> {
     Ok(cells)
 }
 
-/// Returns the attributes of the objects of lines, a row a line.
+/// Returns the attributes of the objects of lines, one row per line.
 fn object_data(input: &CollectedInput, ids: &[ObjectId]) -> Result<Vec<Array>> {
     let rows: std::collections::HashMap<ObjectId, usize> =
         input.objects.iter().enumerate().map(|(row, id)| (*id, row)).collect();

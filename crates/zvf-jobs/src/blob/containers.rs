@@ -1,4 +1,5 @@
-//! Files that hold dense arrays, and compressed chunks: `.tet`, its index, Blosc2 frames, Blosc chunks.
+//! Containers of dense arrays, and compressed chunks: `.tet`, its index, Blosc2 frames, Blosc
+//! chunks.
 
 use std::ops::ControlFlow;
 
@@ -87,7 +88,7 @@ fn numbers(numbers: impl Iterator<Item = u64>) -> String {
     numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The most that a chunk is decoded to.
+/// Maximum decoded size of a chunk.
 const DECODED_CAP: u64 = 1 << 30;
-/// The most findings of one file.
+/// Maximum number of findings per file.
 const MAX_FINDINGS: usize = 1000;

@@ -1,4 +1,4 @@
-//! One blob on its own: what it is, what is in it, what is wrong with it.
+//! Inspects a single blob: its kind, its content, its faults.
 //!
 //! ```text
 //! kind             wants besides the bytes
@@ -14,10 +14,10 @@
 //! blosc            nothing
 //! ```
 //!
-//! A blob that is not sound has findings; an [`Error`] is for not being able to look. For people who
-//! debug a writer, and for tests of one: programs that read stores have no use for it.
+//! A damaged blob has findings; an [`Error`] means that the blob could not be examined. This is for
+//! people who debug a writer, and for tests of one; programs that read stores do not need it.
 //!
-//! Not here: which blob lies where in a store.
+//! Not here: the location of blobs in a store.
 
 mod containers;
 mod structures;
@@ -33,7 +33,7 @@ use zvf_format::{FormatError, Lints};
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// What a blob is taken for.
+/// The kind of a blob.
 ///
 /// ```
 /// use zvf_jobs::blob::BlobKind;
@@ -48,13 +48,13 @@ pub enum BlobKind {
     FragmentIndex,
     /// The fragments of an object.
     Manifest,
-    /// Groups of rows, one after the other.
+    /// Groups of rows, concatenated.
     Ragged,
     /// Link records of one chunk.
     LinkCell,
-    /// Items of any length, as the codec `vlen-bytes` frames them.
+    /// Items of any length, as framed by the codec `vlen-bytes`.
     Vlen,
-    /// The index of a shard, alone or in its shard.
+    /// The index of a shard, alone or within the shard.
     ShardIndex,
     /// A whole `.tet` file.
     Tet,
@@ -81,7 +81,7 @@ impl BlobKind {
         Self::Blosc,
     ];
 
-    /// Returns the word for it.
+    /// Returns its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl BlobKind {
         }
     }
 
-    /// Returns the kind whose first bytes `bytes` begin with; not every kind has such.
+    /// Returns the kind that the first bytes identify, if any; not every kind has a magic number.
     ///
     /// ```
     /// use zvf_jobs::blob::BlobKind;
@@ -136,7 +136,7 @@ impl FromStr for BlobKind {
     }
 }
 
-/// What the bytes alone do not say.
+/// Settings that the bytes alone do not determine.
 ///
 /// ```
 /// use zvf_jobs::blob::{BlobKind, Settings};
@@ -149,29 +149,29 @@ impl FromStr for BlobKind {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Axes of chunk coordinates: `sid_ndim` of a manifest.
+    /// Number of axes of chunk coordinates: `sid_ndim` of a manifest.
     pub axes: Option<u64>,
-    /// Rows that the chunk of a fragment index has, or items of a vlen chunk.
+    /// Number of rows of the chunk of a fragment index, or of items of a vlen chunk.
     pub rows: Option<u64>,
     /// The type of a number of a ragged blob or a link cell: `int64`, `uint8`, …
     pub item: Option<String>,
-    /// Numbers of one row of a ragged blob.
+    /// Numbers per row of a ragged blob.
     pub columns: u32,
-    /// Vertices of one link record.
+    /// Vertices per link record.
     pub width: usize,
     /// Whether a link record ends with a permutation code.
     pub perm: bool,
-    /// Whether the records of a link cell are in groups, each found by an offset.
+    /// Whether the records of a link cell are in groups with offsets.
     pub inline: bool,
-    /// Cells of a shard.
+    /// Number of cells of a shard.
     pub cells: Option<u64>,
     /// Whether the index of a shard ends with a checksum.
     pub checksum: bool,
     /// Whether the index of a shard comes first.
     pub index_at_start: bool,
-    /// Where payloads end in the `.tet` file that an index is of.
+    /// The end of the payloads in the `.tet` file that an index belongs to.
     pub payload_end: u64,
-    /// How many items a report lists.
+    /// Maximum number of items in a report.
     pub most_items: usize,
 }
 
@@ -194,7 +194,7 @@ impl Default for Settings {
     }
 }
 
-/// What a blob holds, and what is wrong with it.
+/// The content of a blob, and its faults.
 ///
 /// ```
 /// use zvf_jobs::blob::{BlobKind, Settings};
@@ -206,29 +206,29 @@ impl Default for Settings {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// What it was taken for.
+    /// The assumed kind.
     pub kind: BlobKind,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// What it says of itself, by name.
+    /// Its header fields, by name.
     pub facts: Map<String, Value>,
-    /// What it lists, in words; the first ones.
+    /// Text forms of its first items.
     pub items: Vec<String>,
-    /// How many more it lists.
+    /// The number of further items.
     pub more_items: u64,
-    /// What is wrong with it.
+    /// Its faults.
     pub findings: Vec<BlobFinding>,
 }
 
-/// One thing that is wrong with a blob.
+/// One fault of a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BlobFinding {
     /// The kind of fault, by its stable name.
     pub class: &'static str,
-    /// The byte it is at.
+    /// The byte offset.
     pub offset: Option<u64>,
-    /// The whole sentence.
+    /// The whole message.
     pub text: String,
     /// Whether only a strict reader refuses it.
     pub strict_only: bool,
@@ -248,7 +248,7 @@ impl BlobFinding {
 }
 
 impl Report {
-    /// Returns whether nothing is wrong: in a strict reader's eyes, or in any reader's.
+    /// Returns whether there are no faults, for a strict reader or for any reader.
     #[must_use]
     pub fn is_sound(&self, strict: bool) -> bool {
         self.findings.iter().all(|finding| finding.strict_only && !strict)
@@ -275,11 +275,11 @@ impl Report {
 }
 
 impl Settings {
-    /// Looks at `blob` as one of `kind`.
+    /// Inspects `blob` as a blob of `kind`.
     ///
     /// # Errors
     ///
-    /// When these settings lack what the kind wants, or say something that cannot be.
+    /// When these settings lack a value that the kind needs, or are invalid.
     pub fn report(&self, kind: BlobKind, blob: &[u8]) -> Result<Report, Error> {
         let bytes = to_u64(blob.len());
         let mut report = Report {

@@ -126,7 +126,7 @@ pub(super) fn vlen(
     blob: &[u8],
     report: &mut Report,
 ) -> Result<(), FormatError> {
-    // A blob too short for its count is refused below.
+    // A blob that is too short for its count is refused below.
     let stated = blob.first_chunk::<4>().map_or(0, |count| u32::from_le_bytes(*count).into());
     let rows = VlenRows::parse(blob, settings.rows.unwrap_or(stated))?;
     report.add_fact("items", rows.len());
@@ -149,13 +149,14 @@ pub(super) fn shard_index(
     let total = report.bytes;
     let span = location.span(cells, settings.checksum, total)?;
     let bounds = checked_usize(span.start).zip(checked_usize(span.end));
-    // The span lies inside the blob.
+    // The span is inside the blob.
     let bytes = bounds.and_then(|(start, end)| blob.get(start..end)).unwrap_or_default();
     let index = ShardIndex::parse(bytes, cells, settings.checksum)?;
     let alone = span.end - span.start == total;
     report.add_fact("cells", index.len());
     report.add_fact("present", index.iter().flatten().count());
-    // Cells of an index alone were compared with nothing: their sum may leave 64 bits.
+    // The spans of an index alone were not checked against a file size: their sum may overflow 64
+    // bits.
     let mut lengths = index.iter().flatten().map(|span| span.end - span.start);
     report.add_fact("payload_bytes", lengths.try_fold(0_u64, u64::checked_add));
     report.list(

@@ -1,4 +1,4 @@
-//! Ids of the objects of several files: those of a file come after those of the files before it.
+//! Ids of the objects of several files: those of a file come after those of the previous files.
 //!
 //! ```text
 //! first file        ids as they are                          0 1 2
@@ -6,7 +6,8 @@
 //! without objects   trees and lines are numbered on; a graph or a mesh is one object
 //! ```
 //!
-//! A file with negative ids is shifted by as much more, so that it stays behind the others as a whole.
+//! A file with negative ids is shifted by that much more, so that all its ids come after those of
+//! the others.
 
 use std::future::ready;
 
@@ -21,7 +22,7 @@ use super::shift_vertex_numbers;
 use crate::Error;
 use crate::error::{bad_request_error, invalid_error};
 
-/// How the ids of a file become those of the store.
+/// How the ids of a file are mapped to ids of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shift {
     by: i64,
@@ -29,12 +30,13 @@ pub(crate) struct Shift {
 }
 
 impl Shift {
-    /// Returns the id that 0 becomes.
+    /// Returns the id that 0 is mapped to.
     pub(super) const fn first_id(self) -> i64 {
         self.by
     }
 
-    /// Gives a piece of the file ids of the store, and its elements the numbers of vertices after the `before` of other files.
+    /// Maps the ids of a piece to ids of the store, and adds `before`, the number of vertices of
+    /// earlier files, to the vertex numbers of its elements.
     pub(crate) fn apply(self, piece: Piece, before: u64) -> Result<Piece, Error> {
         match piece {
             Piece::Vertices(batch) => Ok(Piece::Vertices(self.batch(batch)?)),
@@ -79,11 +81,11 @@ impl Shift {
     }
 }
 
-/// A file among others: its pieces with the ids and the vertex numbers of the store.
+/// A file among others: its pieces with the ids and vertex numbers of the store.
 pub(super) struct Shifted {
     pub(super) reader: Reader,
     pub(super) shift: Shift,
-    /// The vertices of the files before it.
+    /// Number of vertices in earlier files.
     pub(super) before: u64,
 }
 
@@ -107,13 +109,13 @@ impl Source for Shifted {
     }
 }
 
-/// Returns the error for ids that run out, as those of several files are counted on from one to the next.
+/// Returns the error for ids that overflow because they continue from file to file.
 fn id_overflow_error() -> Error {
     let expected = "files whose ids fit 64 bits one after the other: keep the ids of files, or create a store of each";
     bad_request_error("the ids of objects", expected, "larger ones")
 }
 
-/// Finds out how ids are shifted, while files are looked through.
+/// Determines the shift of ids while files are scanned.
 #[derive(Debug)]
 pub(super) struct Numbering {
     keep: bool,
@@ -122,7 +124,7 @@ pub(super) struct Numbering {
     file: File,
 }
 
-/// What one file has so far.
+/// The state of one file so far.
 #[derive(Debug, Default)]
 struct File {
     low: i64, // not above 0
@@ -131,12 +133,12 @@ struct File {
 }
 
 impl Numbering {
-    /// Begins after the files of other kinds; `keep` leaves all ids as they are.
+    /// Starts after the files of other kinds; `keep` leaves all ids unchanged.
     pub(super) fn new(next: i64, keep: bool) -> Self {
         Self { keep, first: next == 0, next, file: File::default() }
     }
 
-    /// Looks at a piece of the file.
+    /// Processes a piece of the file.
     pub(super) fn add(&mut self, piece: &Piece) {
         match piece {
             Piece::Vertices(batch) => {
@@ -152,7 +154,7 @@ impl Numbering {
         }
     }
 
-    /// Ends the file; `is_one_object` says that it is one object if it names none.
+    /// Ends the file; with `is_one_object`, a file without objects counts as one object.
     pub(super) fn end(&mut self, is_one_object: bool) -> Result<Shift, Error> {
         let File { low, high, unsaid } = std::mem::take(&mut self.file);
         let whole = is_one_object && high.is_none();
@@ -165,7 +167,7 @@ impl Numbering {
             self.next.checked_sub(low).ok_or_else(id_overflow_error)?
         };
         let after = match high {
-            // The last id of all has none above.
+            // The largest id has no successor.
             Some(high) => high.checked_add(by).ok_or_else(id_overflow_error)?.saturating_add(1),
             None => self.next,
         };
@@ -175,7 +177,7 @@ impl Numbering {
         Ok(Shift { by, whole })
     }
 
-    /// Returns the first id that is free.
+    /// Returns the first free id.
     pub(super) const fn next(&self) -> i64 {
         self.next
     }
@@ -190,7 +192,7 @@ impl File {
     }
 }
 
-/// Counts the objects of a batch that names none, as the writer numbers them.
+/// Counts the objects of a batch without ids, as the writer numbers them.
 fn count_unnamed_objects(batch: &Batch) -> u64 {
     let edges = batch.elements().map_or(0, zvf_model::Elements::len);
     let count = if batch.kind() == Kind::Skeleton {

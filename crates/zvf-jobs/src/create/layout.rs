@@ -1,8 +1,9 @@
-//! How a store would be laid out: chunks from the number of vertices and the room they take.
+//! The layout of a new store: chunks are derived from the number of vertices and their extent.
 //!
-//! The side of a chunk is the same on every axis, so that it would hold as many vertices as are wanted
-//! if they lay evenly, and is the nearest of 1, 2, 5, 10, 20, … (and 0.5, 0.2, …), so that people can read
-//! the keys. A chunk is no longer than the geometry is.
+//! The side of a chunk is the same on every axis. It is chosen so that a chunk would contain the
+//! desired number of vertices if they were evenly distributed, and rounded to the nearest of 1, 2,
+//! 5, 10, 20, … (and 0.5, 0.2, …), so that keys are readable. A chunk is no longer than the
+//! geometry.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -24,7 +25,7 @@ use super::{Progress, Recipe, Stage, open, report_progress};
 use crate::Error;
 use crate::error::{bad_request_error, not_finite_error, other_columns_error};
 
-/// What would be written.
+/// The plan of a store.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("zvf-layout-{}", std::process::id()));
@@ -41,43 +42,43 @@ use crate::error::{bad_request_error, not_finite_error, other_columns_error};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Layout {
-    /// What the file holds.
+    /// The contents of the file.
     pub header: Header,
-    /// How many vertices.
+    /// Number of vertices.
     pub vertices: u64,
-    /// How many edges or faces.
+    /// Number of edges or faces.
     pub elements: u64,
-    /// The box around the vertices; none where there are none.
+    /// The bounding box of the vertices; `None` without vertices.
     pub bounds: Option<[Vec<f64>; 2]>,
     /// The shape of a chunk.
     pub chunk: Vec<f64>,
-    /// Chunks in the box, each of which may turn out empty; `None` where 64 bits do not count them.
+    /// Number of chunks in the box, each of which may be empty; `None` if it overflows 64 bits.
     pub chunks: Option<u64>,
-    /// Cells in one object, where there are many.
+    /// Cells per object on each axis, if they are sharded.
     pub shard: Option<Vec<u64>>,
-    /// Bytes that the cells of one object may take while they are written; the writer puts fewer together
-    /// where vertices lie close.
+    /// Maximum bytes of the cells of one shard while they are written; the writer uses smaller
+    /// shards where vertices are dense.
     pub(crate) shard_bytes: Option<u64>,
-    /// The parts that the input is read in, where it does not fit in memory.
+    /// The slices in which the input is read, if it does not fit in memory.
     pub slices: Vec<SlicePlan>,
-    /// For each file, the vertices of those before it.
+    /// For each file, the number of vertices in earlier files.
     pub(crate) before: Vec<u64>,
-    /// For each file, what becomes of the ids of its objects.
+    /// For each file, the shift of its object ids.
     pub(crate) shifts: Vec<Shift>,
-    /// The first id that is free.
+    /// The first free id.
     pub(super) next: i64,
-    /// Bytes of all that was read.
+    /// Total bytes read.
     pub(super) bytes: u64,
-    /// The type that positions of text are read in: the one asked for, or the wider one where files
-    /// differ.
+    /// The type in which positions of text files are read: the requested one, or the wider one if
+    /// files differ.
     pub(crate) dtype: Option<Dtype>,
-    /// The headers of formats, the first of each.
+    /// The format headers, the first of each.
     pub(crate) records: Vec<(String, Json)>,
-    /// The content of all files, where a writer holds it at once: it is not read again.
+    /// The content of all files, if it fits in the writer's memory: then they are not read again.
     pub(super) cached: Option<Arc<[CachedFile]>>,
 }
 
-/// The content of one file, and the stamp it had.
+/// The content of one file, with its stamp.
 #[derive(Clone, Debug)]
 pub(super) struct CachedFile {
     stamp: Option<Stamp>,
@@ -85,7 +86,7 @@ pub(super) struct CachedFile {
     pieces: Vec<Piece>,
 }
 
-/// The length of a file and the time of its last change.
+/// Length and modification time of a file.
 type Stamp = (u64, SystemTime);
 
 fn read_stamp(file: &Path) -> Option<Stamp> {
@@ -94,7 +95,7 @@ fn read_stamp(file: &Path) -> Option<Stamp> {
 }
 
 impl Layout {
-    /// Looks through the whole of `file`.
+    /// Scans the whole of `file`.
     ///
     /// # Errors
     ///
@@ -103,11 +104,11 @@ impl Layout {
         Self::scan_all(&[file.to_owned()], recipe, progress)
     }
 
-    /// Looks through several files that hold the same columns: they are one store.
+    /// Scans several files with the same columns, for one store.
     ///
     /// # Errors
     ///
-    /// As [`scan`](Self::scan), when there is no file, and when one of them holds something else.
+    /// As [`scan`](Self::scan), when there is no file, and when one of them has other columns.
     pub fn scan_all(
         files: &[PathBuf],
         recipe: &Recipe,
@@ -116,8 +117,8 @@ impl Layout {
         Self::starting_at_id(files, None, recipe, 0, progress)
     }
 
-    /// Looks through files as [`scan_all`](Self::scan_all) does, where ids below `next` are those of files of other kinds, and
-    /// the first of these files may be `begun`: its header was read.
+    /// Scans files like [`scan_all`](Self::scan_all). Ids below `next` belong to files of other
+    /// kinds, and the first of these files may be `begun`: its header was already read.
     pub(super) fn starting_at_id(
         files: &[PathBuf],
         begun: Option<Reader>,
@@ -255,8 +256,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Returns a reader of `file`, the one at `input` of those that were scanned: of the cached content while the file is
-    /// unchanged, otherwise from the start of the file.
+    /// Returns a reader of `file`, number `input` of the scanned files: of the cached content if
+    /// the file is unchanged, otherwise from the start of the file.
     pub(super) fn reader(
         &self,
         input: usize,
@@ -264,7 +265,7 @@ impl Layout {
         recipe: &Recipe,
     ) -> Result<Reader, Error> {
         let cached = self.cached.as_ref().and_then(|cached| cached.get(input));
-        // An answer of a store is of a snapshot.
+        // The answer of a store belongs to a snapshot.
         let is_answer = recipe.sources.iter().any(|source| source.name == file);
         let is_same =
             |stamp: Option<Stamp>| is_answer || (stamp.is_some() && stamp == read_stamp(file));
@@ -281,8 +282,8 @@ impl Layout {
         }
     }
 
-    /// Chooses chunks and shards for so many vertices and bytes within these bounds: its own, or those of
-    /// all kinds.
+    /// Chooses chunks and shards for this many vertices and bytes within these bounds: its own, or
+    /// those of all kinds.
     pub(super) fn choose_chunks(
         &mut self,
         bounds: Option<&[Vec<f64>; 2]>,
@@ -306,7 +307,7 @@ impl Layout {
         let is_many = self.chunks.is_none_or(|chunks| chunks >= MANY);
         let many = recipe.shard && !recipe.write.compat && is_many;
         self.shard = many.then(|| shard(&counts)).and_then(|shard| {
-            // Of more chunks than can be counted, a mean one is empty.
+            // If there are too many chunks to count, the average chunk is empty.
             let cell = self.chunks.and_then(|chunks| bytes.checked_div(chunks)).unwrap_or(0);
             fit_shard(shard, cell, recipe.write.memory / 8)
         });
@@ -314,9 +315,9 @@ impl Layout {
     }
 }
 
-/// Makes a box hold `positions`; the first coordinate that is not finite, and its row.
+/// Extends a box by `positions`; returns the first coordinate that is not finite, and its row.
 fn extend_box(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(usize, f64)> {
-    // Of rows of one length, columns of the box need no look at the type of each number.
+    // If all rows have the same length, columns of the box need no type dispatch per number.
     if let (Some(rows), [_, _, _]) = (positions.as_slice::<f32>(), &*low) {
         return extend_box_of_three(low, high, rows.as_chunks::<3>().0);
     }
@@ -335,8 +336,8 @@ fn extend_box(low: &mut [f64], high: &mut [f64], positions: &Column) -> Option<(
     extend_box_by(low, high, numbers)
 }
 
-/// The same of rows of three coordinates: four of them at a time, and a look at each where a block of them has a coordinate
-/// that is not finite.
+/// The same for rows of three coordinates: four rows at a time, and one by one where a block has a
+/// coordinate that is not finite.
 #[expect(
     clippy::eq_op,
     reason = "a number without itself is 0 where it is finite, and NaN elsewhere"
@@ -354,10 +355,10 @@ where
         let first = [x, y, z, x, y, z, x, y, z, x, y, z];
         let (fours, rest) = block.as_flattened().as_chunks::<12>();
         let (mut min, mut max, mut sums) = (first, first, [T::default(); 12]);
-        // What is left of four rows is filled up with the first row.
+        // The last block of four rows is padded with the first row.
         let mut tail = first;
         tail.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
-        // One loop for each, so that the compiler makes vectors of them.
+        // One loop each, so that the compiler vectorizes them.
         for four in fours.iter().chain(std::iter::once(&tail)) {
             min.iter_mut().zip(four).for_each(|(to, x)| *to = if *x < *to { *x } else { *to });
             max.iter_mut().zip(four).for_each(|(to, x)| *to = if *x > *to { *x } else { *to });
@@ -375,7 +376,7 @@ where
     None
 }
 
-/// Does the same by all coordinates of all rows.
+/// The same by all coordinates of all rows.
 fn extend_box_by(
     low: &mut [f64],
     high: &mut [f64],
@@ -393,12 +394,12 @@ fn extend_box_by(
     None
 }
 
-/// Returns one number for all axes for each of them, or those of each.
+/// Expands a single number to all axes; keeps one number per axis.
 pub(super) fn expand_to_axes<T: Copy>(numbers: &[T], axes: usize) -> Vec<T> {
     if let [number] = numbers { vec![*number; axes] } else { numbers.to_vec() }
 }
 
-/// Refuses chunks, bins and shards that do not fit the axes.
+/// Refuses chunks, bins and shards whose rank does not match the axes.
 fn check_shapes(recipe: &Recipe, axes: usize) -> Result<(), Error> {
     for (what, lengths) in
         [("the shape of a chunk", &recipe.chunk), ("the shape of a bin", &recipe.bins)]
@@ -411,7 +412,7 @@ fn check_shapes(recipe: &Recipe, axes: usize) -> Result<(), Error> {
     check_shard(recipe, axes)
 }
 
-/// Refuses a shard that does not fit the axes.
+/// Refuses a shard whose rank does not match the axes.
 fn check_shard(recipe: &Recipe, axes: usize) -> Result<(), Error> {
     let Some(cells) = &recipe.shard_shape else { return Ok(()) };
     let what = "chunks of a shard";
@@ -477,8 +478,8 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Returns what differs between the columns of two files, of each: their kind, their positions, or the first
-/// column that is not the same.
+/// Returns the difference between the columns of two files, for each file: the kind, the positions,
+/// or the first differing column.
 fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
     if first.kind != second.kind {
         return Some([first, second].map(|header| header.kind.to_string()));
@@ -504,7 +505,7 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
         let words = fields.map(|(what, field)| {
             let (dtype, width) = (field.column.dtype(), field.column.width());
             let width = if width > 1 { format!(" x {width}") } else { String::new() };
-            // Text of every width goes into one column.
+            // Text of any width fits in one column.
             let is_text = dtype.kind == DtypeKind::Text;
             let dtype = if is_text { "text".to_owned() } else { dtype.to_string() };
             format!("{what} {:?} of {dtype}{width}", &*field.name)
@@ -520,8 +521,8 @@ fn difference(first: &Header, second: &Header) -> Option<[String; 2]> {
     Some([describe(&first_columns), describe(&second_columns)])
 }
 
-/// Returns whether the files differ in the size of floats, and no type is asked for: text is read
-/// in the type that it needs.
+/// Returns whether the files differ in the size of floats and no type is requested: text is read in
+/// the type that it needs.
 fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
     let differ = |(first, second): (&Column, &Column)| {
         let is_float = |column: &Column| [Dtype::FLOAT32, FLOAT64].contains(&column.dtype());
@@ -534,7 +535,8 @@ fn is_one_wider(first: &Header, second: &Header, recipe: &Recipe) -> bool {
     recipe.read.positions.is_none() && columns(first).iter().zip(&columns(second)).any(differ)
 }
 
-/// Returns the shape of a chunk that holds about `chunk_vertices` of `vertices` in a box of these sizes.
+/// Returns the shape of a chunk that contains about `chunk_vertices` of `vertices` in a box of
+/// these sizes.
 fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
     let chunks = float(vertices) / float(chunk_vertices.max(1));
     let stretched: Vec<f64> = sizes.iter().copied().filter(|size| *size > 0.0).collect();
@@ -542,7 +544,8 @@ fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
     if stretched.is_empty() {
         return vec![1.0; sizes.len()];
     }
-    // Axes on which the geometry is thinner than a chunk do not divide: the others share the rest.
+    // Axes on which the geometry is thinner than a chunk are not divided: the other axes share the
+    // rest.
     let mut sorted = stretched;
     sorted.sort_by(f64::total_cmp);
     let mut side = longest;
@@ -558,45 +561,45 @@ fn chunk(sizes: &[f64], vertices: u64, chunk_vertices: u64) -> Vec<f64> {
     sizes.iter().map(|size| if *size > 0.0 { side.min(round_up(*size)) } else { side }).collect()
 }
 
-/// Returns the next of 1, 2, 5, 10, 20, … from `x` upwards.
+/// Returns the smallest of 1, 2, 5, 10, 20, … that is at least `x`.
 fn round_up(x: f64) -> f64 {
     let above = steps(x).into_iter().find(|step| *step >= x * (1.0 - ROUNDING_TOLERANCE));
     above.map_or(1.0, round_step)
 }
 
-/// Returns the nearest of them, as a factor.
+/// Returns the nearest of them by ratio.
 fn round(x: f64) -> f64 {
     let distance = |step: &f64| (step / x).ln().abs();
     let nearest = steps(x).into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     nearest.map_or(1.0, round_step)
 }
 
-/// Returns those around `x`; where it is no length, those around 1.
+/// Returns those around `x`; those around 1 if `x` is not a valid length.
 fn steps(x: f64) -> [f64; 4] {
     let x = if x.is_finite() && x > f64::MIN_POSITIVE { x } else { 1.0 };
     let power = 10.0_f64.powf(x.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|step| step * power)
 }
 
-/// Returns the number that is printed: 0.30000000000000004 is 0.3.
+/// Rounds to the printed number: 0.30000000000000004 becomes 0.3.
 fn round_step(step: f64) -> f64 {
     format!("{step:.6e}").parse().unwrap_or(step)
 }
 
-/// Returns the number of chunks on each axis of the box; `u64::MAX` where they are more, or cannot be counted.
+/// Returns the number of chunks on each axis of the box; `u64::MAX` on overflow.
 fn counts(bounds: Option<&[Vec<f64>; 2]>, chunk: &[f64]) -> Vec<u64> {
     let Some([low, high]) = bounds else { return vec![1; chunk.len()] };
     let corners = low.iter().zip(high).zip(chunk);
     corners.map(|((low, high), side)| count((high / side).floor() - (low / side).floor())).collect()
 }
 
-/// Returns the number of chunks of the box, unless 64 bits do not count them.
+/// Returns the number of chunks of the box, or `None` if it overflows 64 bits.
 fn product(counts: &[u64]) -> Option<u64> {
     let is_counted = |all: &u64| *all < u64::MAX;
     counts.iter().try_fold(1_u64, |all, count| all.checked_mul(*count).filter(is_counted))
 }
 
-/// Returns the number of cells of one object on each axis: a few on those that have several.
+/// Returns the number of cells per shard on each axis: a few on axes with several cells.
 fn shard(counts: &[u64]) -> Vec<u64> {
     let long = counts.iter().filter(|count| **count > 1).count();
     let side = match long {
@@ -608,8 +611,8 @@ fn shard(counts: &[u64]) -> Vec<u64> {
     counts.iter().map(|count| side.min(*count)).collect()
 }
 
-/// Halves the shard until its cells of `cell` bytes fit; `None` where not even two do. Sizes are compared with the cap,
-/// which the largest number is above.
+/// Halves the shard until its cells of `cell` bytes fit; `None` if not even two do. Sizes saturate
+/// above the limit.
 fn fit_shard(mut shard: Vec<u64>, cell: u64, max_bytes: u64) -> Option<Vec<u64>> {
     let cells = |shard: &[u64]| shard.iter().fold(1_u64, |all, side| all.saturating_mul(*side));
     while cells(&shard).saturating_mul(cell) > max_bytes {
@@ -629,12 +632,12 @@ const fn count(steps: f64) -> u64 {
     if steps.is_nan() { u64::MAX } else { (steps as u64).saturating_add(1) }
 }
 
-/// Rows that are looked at together: little beside what the caches of a processor hold.
+/// Number of rows that are processed together: small compared with a processor's caches.
 const BLOCK_ROWS: usize = 1024;
 const FLOAT64: Dtype = Dtype { size: 8, ..Dtype::FLOAT32 };
-/// Chunks that are worth putting together.
+/// Number of chunks from which sharding is worthwhile.
 const MANY: u64 = 64;
-/// What rounding may have added.
+/// Tolerance for rounding errors.
 const ROUNDING_TOLERANCE: f64 = 1e-9;
 
 #[cfg(test)]

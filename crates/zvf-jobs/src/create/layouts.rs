@@ -1,9 +1,10 @@
-//! Files of whatever kinds as one store: a layout for each kind, all in the same chunks.
+//! Files of any kinds as one store: a layout per kind, all with the same chunks.
 //!
-//! Files of one kind are one geometry, whatever lies between them on the command line. The kind of the
-//! first file comes first in the store, faces before all ([`zvf_write::Schema::with_kind`]).
+//! Files of the same kind form one geometry, even if others are between them on the command line.
+//! The kind of the first file comes first in the store, except that faces precede everything
+//! ([`zvf_write::Schema::with_kind`]).
 //!
-//! Not here: what is written of one kind ([`Layout`]).
+//! Not here: writing one kind ([`Layout`]).
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
@@ -18,7 +19,7 @@ use super::{Layout, Progress, Recipe, open};
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// What would be written of files of one or several kinds.
+/// The plan of a store from files of one or several kinds.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,11 +48,11 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// Looks through the whole of `files`.
+    /// Scans the whole of `files`.
     ///
     /// # Errors
     ///
-    /// As [`Layout::scan_all`] for the files of each kind, and when kinds have other axes.
+    /// As [`Layout::scan_all`] for the files of each kind, and when kinds have different axes.
     pub fn scan(
         files: &[PathBuf],
         recipe: &Recipe,
@@ -83,13 +84,13 @@ impl Layouts {
         Ok(layouts)
     }
 
-    /// Returns an iterator over those of each kind, in the order of the store.
+    /// Returns an iterator over the layouts of all kinds, in the order of the store.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Layout> {
         self.by_kind.iter().map(|(_, layout)| layout)
     }
 
-    /// Writes what the files hold to a new store at `address`. Of one kind, that is
-    /// [`create_all`]; several are written in one go, and who is killed begins anew.
+    /// Writes the files to a new store at `address`. For one kind this is [`create_all`]; several
+    /// kinds are written in one run, which cannot be resumed.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A store from a file of another format.
+//! Creates a store from files of other formats.
 //!
 //! ```text
 //! 1  look    the files are read once: how many vertices, between which corners   -> Layout
@@ -6,13 +6,12 @@
 //! 3  write   the writer puts every cell in its place and makes the store visible
 //! ```
 //!
-//! [`Layout::scan`] is the first step and says what would be written and why; [`create`] is the others.
-//! What fits in memory is written at once. Anything larger is planned and done task by task, as many
-//! processes would do it ([`crate::ingest`]): who is killed goes on where he was, when he is started
-//! again with the same input and the same settings. Memory is that of the reader and of the writer, each
-//! with a bound of its own.
+//! [`Layout::scan`] is the first step and plans the store; [`create`] performs the others. Input
+//! that fits in memory is written at once. Larger input is planned and written task by task, as
+//! many processes would do it ([`crate::ingest`]): after a kill, a new run with the same input and
+//! settings resumes. Reader and writer each have their own memory limit.
 //!
-//! Files of several kinds become one store too ([`Layouts`]).
+//! Files of several kinds can also become one store ([`Layouts`]).
 //!
 //! Not here: the formats (`zvf-convert`), and how cells are written (`zvf-write`).
 
@@ -47,7 +46,7 @@ pub use write::{create, create_all};
 use crate::Error;
 use crate::error::{bad_request_error, invalid_error, stopped_error};
 
-/// How a file becomes a store.
+/// How files become a store.
 ///
 /// ```
 /// let recipe = zvf_jobs::create::Recipe { per_chunk: 1000, ..zvf_jobs::create::Recipe::default() };
@@ -55,33 +54,34 @@ use crate::error::{bad_request_error, invalid_error, stopped_error};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// The format, where neither the first bytes nor the name of the file tell it.
+    /// The format, if neither the first bytes nor the name of the file identify it.
     pub format: Option<Format>,
-    /// What is what in the file.
+    /// Options for reading the file.
     pub read: ReadOptions,
-    /// The shape of a chunk; without, about `per_chunk` vertices are in one.
+    /// The shape of a chunk; by default a chunk has about `per_chunk` vertices.
     pub chunk: Option<Vec<f64>>,
-    /// Answers of stores in the place of files: they are read under these names. What holds any is written in one go.
+    /// Answers of stores that take the place of files with these names. Input that includes any is
+    /// written in one run.
     pub sources: Vec<StoreSource>,
-    /// The shape of a bin, of which a chunk has a whole number; without, a chunk is not divided.
+    /// The shape of a bin, of which a chunk has a whole number; by default chunks are not divided.
     pub bins: Option<Vec<f64>>,
-    /// Vertices that a chunk should have, on average over those that have any.
+    /// Desired number of vertices per chunk, on average over non-empty chunks.
     pub per_chunk: u64,
-    /// Whether objects of the same id in several files are one; without, ids of a file come after those of
-    /// the files before it.
+    /// Whether objects with the same id in several files are the same object; by default, ids of a
+    /// file come after those of the previous files.
     pub keep_ids: bool,
-    /// Whether trees, graphs and meshes are called as their file is: the attribute `name` of
-    /// objects.
+    /// Whether trees, graphs and meshes get their file name as the attribute `name` of objects.
     pub name_objects: bool,
-    /// Whether cells are put together in shards where there would be many.
+    /// Whether cells are sharded if there would be many.
     pub shard: bool,
-    /// Chunks per shard on each axis, or one number for all axes; without, chosen where there are many chunks.
+    /// Chunks per shard on each axis, or one number for all axes; by default it is chosen if there
+    /// are many chunks.
     pub shard_shape: Option<Vec<u64>>,
-    /// How cells are kept.
+    /// The codecs of cells.
     pub codecs: CodecPipeline,
-    /// Whether vertices are kept as Draco streams, and on which grid.
+    /// Whether vertices are stored as Draco streams, and on which grid.
     pub draco: Option<zvf_write::DracoPositions>,
-    /// Memory and scratch space of the writer, and how the store is made.
+    /// Memory and scratch space of the writer, and options of the build.
     pub write: WriteOptions,
 }
 
@@ -105,7 +105,7 @@ impl Default for Recipe {
     }
 }
 
-/// How far it is.
+/// A stage of the work.
 ///
 /// ```
 /// use zvf_jobs::create::Stage;
@@ -124,7 +124,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// How many there are.
+    /// Number of stages.
     pub const COUNT: u32 = 3;
 
     /// Returns its number, from 1.
@@ -148,15 +148,16 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// A callback for the stage and the vertices so far; breaking ends the work without a store.
+/// A callback with the stage and the number of vertices so far; breaking ends the work without a
+/// store.
 pub type Progress<'a> = dyn FnMut(Stage, u64) -> ControlFlow<()> + Send + 'a;
 
-/// Shifts numbers of vertices of a file to numbers over all files.
+/// Converts vertex numbers of a file to numbers over all files.
 pub(crate) fn shift_vertex_numbers(rows: &Column, before: u64) -> Result<Column, Error> {
     let Some(numbers) = rows.as_slice::<i64>().filter(|_| before > 0) else {
         return Ok(rows.clone());
     };
-    // Below 0 there are the vertices of other files.
+    // A negative number would refer to vertices of other files.
     let counted_on = |n: &i64| n.checked_add_unsigned(before).filter(|_| *n >= 0);
     let mut bytes = Vec::with_capacity(size_of_val(numbers));
     for n in numbers {
@@ -170,7 +171,7 @@ pub(crate) fn shift_vertex_numbers(rows: &Column, before: u64) -> Result<Column,
     column.map_err(invalid_error)
 }
 
-/// What a schema follows from.
+/// The settings from which a schema is derived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     kind: String,
@@ -186,7 +187,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Returns that of a layout.
+    /// Returns the settings of a layout.
     pub(crate) fn from_layout(layout: &Layout) -> Self {
         Self {
             kind: layout.header.kind.token().to_owned(),
@@ -200,7 +201,7 @@ impl Shape {
     }
 }
 
-/// Returns what the store will hold.
+/// Returns the schema of the store.
 pub(crate) fn schema(
     shape: &Shape,
     bins: Option<&[f64]>,
@@ -241,7 +242,7 @@ pub(crate) fn open(file: &Path, recipe: &Recipe) -> Result<Reader, Error> {
     if recipe.name_objects { name_objects(reader, file) } else { Ok(reader) }
 }
 
-/// Reports the progress. Returns an error where the caller asks to stop.
+/// Reports the progress. Returns an error if the caller asks to stop.
 pub(crate) fn report_progress(
     progress: &mut Progress<'_>,
     stage: Stage,

@@ -1,7 +1,8 @@
-//! Names of the objects of files: trees, graphs and meshes are called as their file is, without its ending.
+//! Names of objects from files: trees, graphs and meshes are named after their file, without its
+//! extension.
 //!
-//! A file that names its objects itself keeps their names, and a file of points, lines or
-//! streamlines has no names.
+//! A file that names its objects itself keeps these names; points, lines and streamlines get no
+//! names.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -16,8 +17,8 @@ use zvf_model::{Column, Field, Kind, ObjectId, Parts};
 use crate::Error;
 use crate::error::invalid_error;
 
-/// Adds the attribute `name` to the objects of `file`: trees, or the one graph or mesh that the file is, unless it has
-/// attributes of objects.
+/// Adds the attribute `name` to the objects of `file`: its trees, or its single graph or mesh,
+/// unless it has attributes of objects.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! Where an input is cut, so that each part of it fits in memory.
+//! Divides the input into slices that fit in memory.
 //!
-//! A slice is a number of pieces in the order in which they are read, from a place in one of the files on;
-//! it may go on into the next file. How large the pieces are is known from reading them once.
+//! A slice is a number of pieces in reading order, starting at a position in one of the files; it
+//! may continue in the next file. The sizes of the pieces are known from the first reading.
 
 use serde::{Deserialize, Serialize};
 use zvf_format::num::to_u64;
@@ -9,18 +9,18 @@ use zvf_model::flow::Piece;
 use zvf_model::{Batch, Kind};
 use zvf_write::SlicePlan;
 
-/// Where a slice is.
+/// The position of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
-    /// The file that it begins in.
+    /// The file in which it begins.
     pub(crate) input: usize,
-    /// Pieces of that file before it.
+    /// Number of pieces of that file before it.
     pub(crate) skip: usize,
-    /// Pieces of it.
+    /// Number of its pieces.
     pub(crate) pieces: usize,
 }
 
-/// Cuts.
+/// Divides pieces into slices.
 #[derive(Debug)]
 pub(super) struct Slicer {
     max_bytes: u64,
@@ -32,7 +32,7 @@ pub(super) struct Slicer {
 }
 
 impl Slicer {
-    /// Creates a slicer whose slices a writer with this much memory can hold.
+    /// Creates a slicer for slices that fit in this much memory of a writer.
     pub(super) fn new(memory: u64) -> Self {
         let (place, slice) = (Place::default(), SlicePlan::default());
         Self { max_bytes: memory / 4, bytes: 0, total: 0, place, slice, slices: Vec::new() }
@@ -69,7 +69,7 @@ impl Slicer {
         }
     }
 
-    /// Returns whether what there is so far is more than one slice.
+    /// Returns whether there is more than one slice so far.
     pub(super) fn is_cut(&self) -> bool {
         !self.slices.is_empty()
     }
@@ -118,7 +118,7 @@ fn weight(piece: &Piece) -> u64 {
     }
 }
 
-/// Counts the lines of a batch, as they are numbered where they have no ids.
+/// Counts the lines of a batch, as they are numbered without ids.
 fn lines(batch: &Batch) -> u64 {
     if batch.kind() != Kind::Line {
         return 0;
@@ -130,5 +130,5 @@ fn lines(batch: &Batch) -> u64 {
     }
 }
 
-/// Bytes beside the columns of a vertex: its group, its number, its place.
+/// Bytes per vertex besides its columns: its group, its number, its location.
 const BESIDE: u64 = 28;

@@ -1,7 +1,7 @@
-//! What a store answers, in the place of a file.
+//! The answer of a store as input instead of a file.
 //!
-//! It is asked whenever a file would be opened: once to see how many vertices there are and where, and once more to
-//! write them where they do not fit in memory. A handle keeps its snapshot, so that both answers are the same.
+//! It is opened like a file: once to count the vertices and find their extent, and again to write
+//! them if they do not fit in memory. A handle keeps its snapshot, so both answers are equal.
 //!
 //! Not here: the answer in pieces ([`Export`]).
 
@@ -16,7 +16,7 @@ use zvf_store::block_on;
 use crate::Error;
 use crate::export::Export;
 
-/// What a store answers, of which another one is made as if it were a file.
+/// The answer of a store that is used as input like a file.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,18 +39,18 @@ use crate::export::Export;
 /// ```
 #[derive(Clone)]
 pub struct StoreSource {
-    /// What stands for it in the list of files, and in messages.
+    /// Its name in the list of files, and in messages.
     pub name: PathBuf,
     /// The store.
     pub reader: zvf_query::Reader,
-    /// What is asked.
+    /// The query.
     pub query: Query,
-    /// The kind that is asked.
+    /// The kind to query.
     pub kind: Kind,
 }
 
 impl StoreSource {
-    /// Asks; this thread waits for every piece.
+    /// Runs the query; this thread waits for every piece.
     pub(super) fn open(&self) -> Result<Reader, Error> {
         let asked = Export::open(&self.reader, self.query.clone(), Some(self.kind));
         let mut export = block_on(asked)?;

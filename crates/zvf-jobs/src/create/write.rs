@@ -1,4 +1,4 @@
-//! Files of one kind as a store: at once what fits in memory, task by task what is larger.
+//! Writes files of one kind as a store: at once if they fit in memory, otherwise task by task.
 
 use async_recursion::async_recursion as boxed;
 use std::fs::{File, TryLockError};
@@ -15,7 +15,7 @@ use super::{Layout, Progress, Recipe, Shape, Stage, report_progress, schema};
 use crate::Error;
 use crate::error::{bad_request_error, changed_count_error};
 
-/// Writes what `file` holds to a new store at `address`, as `layout` says.
+/// Writes `file` to a new store at `address`, according to `layout`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,8 +41,8 @@ use crate::error::{bad_request_error, changed_count_error};
 ///
 /// # Errors
 ///
-/// When the file cannot be read, is not what it was when it was looked at, there is a store already, or
-/// it cannot be written. Then there is no store.
+/// When the file cannot be read, has changed since it was scanned, the store exists, or it cannot
+/// be written. There is no store then.
 #[boxed]
 pub async fn create(
     file: &Path,
@@ -54,7 +54,7 @@ pub async fn create(
     create_all(&[file.to_owned()], address, layout, recipe, progress).await
 }
 
-/// Writes what several `files` of one kind hold, in their order, to one new store.
+/// Writes several `files` of one kind, in their order, to one new store.
 ///
 /// # Errors
 ///
@@ -72,13 +72,13 @@ pub async fn create_all(
         Some(folder) if layout.slices.len() > 1 || folder.exists() => Some(lock(folder)?),
         _ => None,
     };
-    // Also puts in order what was killed between two names.
+    // This also repairs a publication that was killed between two renames.
     let has_left = folder.as_deref().map_or(Ok(false), has_leftovers)?;
     let published = match &folder {
         Some(folder) if has_left => is_published(address, folder, recipe).await?,
         _ => false,
     };
-    // Headers of formats are of the whole store: one process writes it.
+    // Format headers belong to the whole store: one process writes them.
     let is_planned = layout.slices.len() > 1
         && layout.records.is_empty()
         && recipe.sources.is_empty()
@@ -91,7 +91,7 @@ pub async fn create_all(
         report.notices.extend(has_left.then_some(Notice::Cleaned));
         return Ok(report);
     };
-    // As much is done again after a kill as one share takes; each costs a sync.
+    // After a kill, at most one share is repeated; each share costs a sync.
     let shares = saturating_u32_from_usize(layout.slices.len().div_ceil(4));
     let plan = crate::ingest::plan(files, address, layout, recipe, Some(shares))?;
     let goes_on = match TaskPlan::read(folder) {
@@ -103,7 +103,7 @@ pub async fn create_all(
     if stale {
         TaskPlan::remove(folder)?;
     }
-    // The lock went with the folder.
+    // The lock was removed with the folder.
     let _lock = if stale { Some(self::lock(folder)?) } else { lock };
     crate::ingest::begin(address, folder, &plan, recipe).await?;
     let ingest = crate::ingest::Ingest::open(address, folder, recipe.write.clone())?;
@@ -113,7 +113,7 @@ pub async fn create_all(
     Ok(report)
 }
 
-/// Writes files of one or several kinds in one go.
+/// Writes files of one or several kinds in one run.
 pub(super) async fn write_at_once(
     kinds: &[(&[PathBuf], &Layout)],
     address: &str,
@@ -158,12 +158,13 @@ pub(super) async fn write_at_once(
     writer.finish().await
 }
 
-/// Returns whether an earlier run left something in `folder`: a plan, readable or not, or what it removed last.
+/// Returns whether an earlier run left something in `folder`: a plan, readable or not, or the file
+/// that it removes last.
 fn has_leftovers(folder: &Path) -> Result<bool, Error> {
     Ok(!matches!(TaskPlan::read(folder), Ok(None)) || TaskPlan::is_half_removed(folder)?)
 }
 
-/// Returns whether the store that was built in `folder` has got its name.
+/// Returns whether the store that was built in `folder` has been published.
 async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<bool, Error> {
     if is_gone(address, folder)? {
         return Ok(false);
@@ -174,25 +175,26 @@ async fn is_published(address: &str, folder: &Path, recipe: &Recipe) -> Result<b
     }
 }
 
-/// Returns whether the store that was built in `folder` was published and has gone since.
+/// Returns whether the store that was built in `folder` was published and has since disappeared.
 fn is_gone(address: &str, folder: &Path) -> Result<bool, Error> {
     Build::is_gone_from(address, folder)
 }
 
-/// Returns the folder for a plan and the results of its tasks: beside a store of this machine, else among temporary files.
+/// Returns the folder for a plan and the results of its tasks: beside a local store, otherwise
+/// among temporary files.
 pub(super) fn folder(address: &str, recipe: &Recipe) -> Option<PathBuf> {
     crate::ingest::folder(address).or_else(|| {
         let parent = recipe.write.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let readable = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = address.chars().map(readable).take(MAX_READABLE_CHARS).collect();
-        // Names that read the same are of different stores.
+        // Names with the same readable form may belong to different stores.
         let sum = std::hash::BuildHasher::hash_one(&Fixed::default(), address);
         Some(parent.join(format!(".zvf-ingest-{name}-{sum:016x}")))
     })
 }
 
-/// The characters of an address in the name of a folder: with a hash and words they fit a file
-/// system's limit.
+/// Maximum number of characters of an address in the name of a folder: with a hash and suffixes,
+/// they fit a file system's limit.
 const MAX_READABLE_CHARS: usize = 200;
 
 /// A hasher with fixed keys: the same text has the same hash in every process.

@@ -1,4 +1,4 @@
-//! A store from files, built by many processes, or by one that may be killed.
+//! Builds a store from files, with many processes, or with one that may be killed.
 //!
 //! ```text
 //! plan      the files are read once: what they hold, how it is laid out, where they are cut  -> plan.json
@@ -6,13 +6,14 @@
 //! finish    what came out is compared with what went in; the store gets its name
 //! ```
 //!
-//! The plan says where the files are, how long they were and when they were changed, and every setting that
-//! the store depends on; a task needs nothing else. Files that changed are refused.
+//! The plan records the paths, lengths and modification times of the files, and every setting that
+//! affects the store; a task needs nothing else. Changed files are refused.
 //!
-//! A slice in the middle of a file is reached by reading what is before it, unless the format tells where it is (npy).
-//! Where many processes route one input of another format, it is better several files than one.
+//! To reach a slice in the middle of a file, everything before it must be read, unless the format
+//! has offsets (npy). If many processes route one input of another format, several files are better
+//! than one.
 //!
-//! Not here: what tasks do and how they keep out of each other's way ([`zvf_write::Tasks`]).
+//! Not here: the work of tasks and their isolation from each other ([`zvf_write::Tasks`]).
 
 mod route;
 mod source;
@@ -31,7 +32,7 @@ use crate::Error;
 use crate::create::{Layout, Progress, Recipe, Stage, report_progress};
 use crate::error::bad_request_error;
 
-/// How a store will be built.
+/// The plan of a build.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -63,21 +64,21 @@ use crate::error::bad_request_error;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PlannedIngest {
-    /// What would be written.
+    /// The layout of the store.
     pub layout: Layout,
-    /// What there is to do.
+    /// The tasks.
     pub plan: TaskPlan,
-    /// Whether the plan is a new one; if not, what was done of it stays done.
+    /// Whether the plan is new; if not, finished tasks stay finished.
     pub fresh: bool,
 }
 
 impl PlannedIngest {
-    /// Looks through `files` and writes the plan of a store at `address` into `folder`; the chunks are
-    /// divided into so many shares, or as many as it takes.
+    /// Scans `files` and writes the plan of a store at `address` into `folder`; the chunks are
+    /// divided into this many shares, or as many as necessary.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read, there is a store already, or the folder holds another plan.
+    /// When a file cannot be read, the store exists, or the folder has another plan.
     #[boxed]
     pub async fn create(
         files: &[PathBuf],
@@ -94,7 +95,7 @@ impl PlannedIngest {
     }
 }
 
-/// Refuses what a plan does not hold: one process writes it.
+/// Refuses options that a plan does not support: these stores are written by one process.
 pub(crate) fn check_plannable(layout: &Layout, recipe: &Recipe) -> Result<(), Error> {
     let read = &recipe.read;
     let found = [
@@ -111,7 +112,7 @@ pub(crate) fn check_plannable(layout: &Layout, recipe: &Recipe) -> Result<(), Er
     }
 }
 
-/// Makes the plan for what was seen of `files`.
+/// Creates the plan for scanned `files`.
 pub(crate) fn plan(
     files: &[PathBuf],
     address: &str,
@@ -126,7 +127,7 @@ pub(crate) fn plan(
     Ok(TaskPlan::new(&schema, layout.slices.clone(), shares, source.to_value()?))
 }
 
-/// Writes the plan, where no store is in the way.
+/// Writes the plan, unless a store exists.
 pub(crate) async fn begin(
     address: &str,
     folder: &Path,
@@ -134,7 +135,7 @@ pub(crate) async fn begin(
     recipe: &Recipe,
 ) -> Result<bool, Error> {
     if TaskPlan::read(folder)?.is_none() && self::folder(address).is_none() {
-        // Refuses a prefix that something is below; nothing is written.
+        // Refuses a prefix that is not empty; nothing is written.
         Build::begin(address, recipe.write.build.clone()).await?.abandon().await?;
     }
     if TaskPlan::read(folder)?.is_some_and(|existing| existing != *plan)
@@ -152,7 +153,7 @@ pub(crate) async fn begin(
     Ok(fresh)
 }
 
-/// Returns where the plan of a store at `address` is, when nobody says otherwise: a hidden folder beside it.
+/// Returns the default location of the plan of a store at `address`: a hidden folder beside it.
 /// `None` for a URL.
 #[must_use]
 pub fn folder(address: &str) -> Option<PathBuf> {
@@ -163,12 +164,12 @@ pub fn folder(address: &str) -> Option<PathBuf> {
     hidden_sibling(&std::path::absolute(address).ok()?, "ingest")
 }
 
-/// Removes what is left of the folder where a process finished the store at `address` and was killed while it removed the
-/// plan. Returns whether that was so.
+/// Removes the rest of the folder if a process finished the store at `address` and was killed while
+/// it removed the plan. Returns whether that was the case.
 ///
 /// # Errors
 ///
-/// When the folder cannot be looked at or removed.
+/// When the folder cannot be examined or removed.
 pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
     let planned = !folder.is_dir() || TaskPlan::read(folder)?.is_some();
     let published = match self::folder(address) {
@@ -182,7 +183,7 @@ pub fn remove_finished(address: &str, folder: &Path) -> Result<bool, Error> {
     Ok(finished)
 }
 
-/// A store being built after a plan.
+/// A store that is being built according to a plan.
 ///
 /// See [`PlannedIngest`] for all three steps.
 ///
@@ -199,12 +200,12 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// Opens the store at `address`, as planned in `folder`. Of `write` memory, scratch space, how to get at
-    /// the store and what stops the work count; all else is in the plan.
+    /// Opens the store at `address`, as planned in `folder`. Only the memory, scratch space, store
+    /// access and stop flag of `write` are used; everything else comes from the plan.
     ///
     /// # Errors
     ///
-    /// When there is no plan, or one for a store at another URL.
+    /// When there is no plan, or it belongs to a store at another URL.
     pub fn open(address: &str, folder: &Path, write: WriteOptions) -> Result<Self, Error> {
         let Some(plan) = TaskPlan::read(folder)? else {
             let found = folder.display().to_string();
@@ -221,7 +222,8 @@ impl Ingest {
         Ok(Self { address: address.to_owned(), tasks, recipe, source })
     }
 
-    /// Leaves out syncs between tasks, for one process that does all ([`run_all`](Self::run_all)).
+    /// Omits syncs between tasks, for one process that runs all of them
+    /// ([`run_all`](Self::run_all)).
     pub(crate) fn without_sync_between(self) -> Self {
         Self { tasks: self.tasks.without_sync_between(), ..self }
     }
@@ -232,11 +234,11 @@ impl Ingest {
         &self.tasks
     }
 
-    /// Does one task: `false` when it was done and is whole.
+    /// Runs one task; returns `false` if it was already done and is intact.
     ///
     /// # Errors
     ///
-    /// When a task that it needs is not done, a file is not what it was, or it fails.
+    /// When a required task is not done, a file has changed, or the task fails.
     #[boxed]
     pub async fn run(&self, task: Task, progress: &mut Progress<'_>) -> Result<bool, Error> {
         if task.stage != TaskStage::Route {
@@ -246,12 +248,14 @@ impl Ingest {
         Ok(self.route_missing(&[task], progress)?.contains(&true))
     }
 
-    /// Does several tasks that read input: their slices are read in one go, and routed by several threads. For each,
-    /// whether it was done now; `false` when it was done and is whole.
+    /// Runs several tasks that read input: their slices are read in one pass, and routed by several
+    /// threads. Returns for each whether it was done now; `false` if it was already done and is
+    /// intact.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), of the first of the input that fails; also when one of the tasks reads no input.
+    /// As [`run`](Self::run), for the first failure in input order; also when one of the tasks does
+    /// not read input.
     #[boxed]
     pub async fn route(
         &self,
@@ -264,11 +268,12 @@ impl Ingest {
         self.route_missing(tasks, progress)
     }
 
-    /// Does all that is not done, in this process, and gives the store its name.
+    /// Runs all unfinished tasks in this process, and publishes the store.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run) and [`finish`](Self::finish); also when another run has given the store its name.
+    /// As [`run`](Self::run) and [`finish`](Self::finish); also when another run has published the
+    /// store.
     #[boxed]
     pub async fn run_all(&self, progress: &mut Progress<'_>) -> Result<Report, Error> {
         let tasks = self.tasks.all();
@@ -293,12 +298,12 @@ impl Ingest {
         Ok(report)
     }
 
-    /// Compares what came out with what went in and gives the store its name. `None` when an earlier run
-    /// had done so.
+    /// Compares the output with the input and publishes the store. `None` if an earlier run
+    /// published it.
     ///
     /// # Errors
     ///
-    /// When a task is not done or the records do not add up.
+    /// When a task is not done or the records are inconsistent.
     #[boxed]
     pub async fn finish(&self) -> Result<Option<Report>, Error> {
         let report = self.tasks.finish().await?;

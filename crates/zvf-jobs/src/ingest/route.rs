@@ -1,4 +1,4 @@
-//! Slices of the input on their way into files: one thread reads, others route what it has read.
+//! Routes slices of the input into files: one thread reads, others route the slices.
 //!
 //! ```text
 //! read (the caller's thread)     slice 0   slice 1   slice 2   ...
@@ -6,11 +6,12 @@
 //! route                                              slice 1 ........
 //! ```
 //!
-//! A slice takes at most a quarter of the memory, and at most three are under way: one that is read and one for each
-//! thread that routes. They are handed over whole, so that a slice is the same work, with the same result, whether it is
-//! one of many or a task of its own.
+//! A slice takes at most a quarter of the memory, and at most three are in memory: one being read
+//! and one per routing thread. Slices are handed over whole, so the work and the result are the
+//! same whether a slice is one of many or a task of its own.
 //!
-//! Not here: where an input is cut (`create::slices`), and what routing is ([`zvf_write::Router`]).
+//! Not here: the division of the input (`create::slices`), and routing itself
+//! ([`zvf_write::Router`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -27,7 +28,7 @@ use crate::Error;
 use crate::create::{Place, Progress, Stage, open, report_progress};
 use crate::error::bad_request_error;
 
-/// A slice that was read.
+/// A slice in memory.
 struct ReadSlice {
     task: Task,
     router: Router,
@@ -35,7 +36,8 @@ struct ReadSlice {
 }
 
 impl Ingest {
-    /// Routes the slices of these tasks that are not there, and reads every file once; for each, whether it was done now.
+    /// Routes the missing slices of these tasks, reading every file once; returns for each whether
+    /// it was done now.
     pub(super) fn route_missing(
         &self,
         tasks: &[Task],
@@ -61,7 +63,7 @@ impl Ingest {
     ) -> Result<(), Error> {
         missing.sort_by_key(|(task, _)| *task); // in the order of the input
         let has_failed = AtomicBool::new(false);
-        // A slice is handed over when somebody is free to route it.
+        // A slice is handed over when a thread is free to route it.
         let (sender, receiver) = sync_channel(0);
         let receiver = Arc::new(Mutex::new(receiver));
         thread::scope(|scope| {
@@ -77,7 +79,8 @@ impl Ingest {
                 Ok(fault) => fault,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            // All slices before one that failed were routed: the fault is the first of the input, always the same.
+            // All slices before a failed one were routed, so the reported error is always the first
+            // one in the input.
             match faults.min_by_key(|(task, _)| *task) {
                 Some((_, fault)) => Err(fault),
                 None => read,
@@ -85,7 +88,7 @@ impl Ingest {
         })
     }
 
-    /// Reads slices and hands them over, until one has failed.
+    /// Reads slices and hands them over, until one fails.
     fn read_slices(
         &self,
         missing: Vec<(Task, Place)>,
@@ -126,7 +129,8 @@ impl Ingest {
         Ok(ReadSlice { task, router, pieces: read })
     }
 
-    /// Routes slices until no more come; the first that failed. After that others are taken and left.
+    /// Routes slices until no more arrive; returns the first failure. After a failure, further
+    /// slices are received and discarded.
     fn route_received(
         &self,
         from: &Mutex<Receiver<ReadSlice>>,
@@ -180,13 +184,13 @@ impl<'a> Pieces<'a> {
         Ok(Self { ingest, input, taken: 0, reader })
     }
 
-    /// Goes on to where a slice begins. A file is opened at its beginning: the piece after the last one of
-    /// a file is the first of the next, which must not be read to get there.
+    /// Skips to the start of a slice. A file is opened at its start: the piece after the last one
+    /// of a file is the first of the next, and reaching it must not require reading.
     fn advance_to(&mut self, place: Place, progress: &mut Progress<'_>) -> Result<(), Error> {
         if self.input < place.input {
             *self = Self::from_input(self.ingest, place.input)?;
         }
-        // None where the reader is already past it.
+        // `None` if the reader is already past it.
         let before =
             if self.input == place.input { place.skip.saturating_sub(self.taken) } else { 0 };
         if let Some(reader) = &mut self.reader
@@ -234,5 +238,5 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// Threads that route: a slice for each, and the one that is read, fit in the memory.
+/// Number of routing threads: a slice for each, and the one being read, fit in memory.
 const ROUTERS: usize = 2;

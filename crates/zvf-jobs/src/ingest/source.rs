@@ -1,4 +1,4 @@
-//! What a plan says of the input: which files, and every setting that the store depends on.
+//! The input of a plan: the files, and every setting that affects the store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) struct Source {
     replace: bool,
 }
 
-/// A file, as it was when the plan was made.
+/// A file as it was at the time of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct InputFile {
     path: PathBuf,
@@ -44,7 +44,7 @@ struct InputFile {
 }
 
 impl Source {
-    /// Describes the input `files`, as a scan found them.
+    /// Describes the input `files` as a scan found them.
     pub(super) fn from_scan(
         files: &[PathBuf],
         address: &str,
@@ -87,7 +87,7 @@ impl Source {
         serde_json::from_value(value.clone()).map_err(|error| plan_error(&error.to_string()))
     }
 
-    /// Refuses a store that was not planned.
+    /// Refuses a store that the plan does not describe.
     pub(super) fn check_store(&self, address: &str) -> Result<(), Error> {
         if self.store == url(address) {
             return Ok(());
@@ -96,7 +96,8 @@ impl Source {
         Err(bad_request_error("the store", "the one that was planned", planned))
     }
 
-    /// Returns how to read and write; memory and the like are the caller's.
+    /// Returns the options for reading and writing; memory and similar options come from the
+    /// caller.
     pub(super) fn recipe(&self, mut write: WriteOptions) -> Result<Recipe, Error> {
         write.compat = self.compat;
         write.build.replace = self.replace;
@@ -111,7 +112,7 @@ impl Source {
         })
     }
 
-    /// Returns what the store will hold.
+    /// Returns the schema of the store.
     pub(super) fn schema(&self) -> Result<Schema, Error> {
         let schema = schema(&self.shape, self.bins.as_deref(), self.codecs()?)?;
         Ok(match self.draco {
@@ -127,7 +128,7 @@ impl Source {
             .filter_map(|(format, record)| Some((format.as_str(), record.as_object()?)))
     }
 
-    /// Returns one of the files, as long as it is what it was.
+    /// Returns one of the files, if it is unchanged.
     pub(super) fn file(&self, number: usize) -> Result<Option<&Path>, Error> {
         let Some(file) = self.files.get(number) else { return Ok(None) };
         let (bytes, modified) = fingerprint(&file.path)?;
@@ -137,12 +138,12 @@ impl Source {
         Ok(Some(&file.path))
     }
 
-    /// Returns how many vertices come before those of a file that was opened.
+    /// Returns the number of vertices before those of an opened file.
     pub(super) fn count_before(&self, number: usize) -> u64 {
         self.files[number].before
     }
 
-    /// Returns what becomes of the ids of objects of a file that was opened.
+    /// Returns the shift of the object ids of an opened file.
     pub(super) fn shift(&self, number: usize) -> Shift {
         self.files[number].shift
     }
@@ -153,18 +154,18 @@ impl Source {
     }
 }
 
-/// Returns the address, unless it is a folder of this machine.
+/// Returns the address unless it is a local folder.
 fn url(address: &str) -> Option<String> {
     super::folder(address).is_none().then(|| address.trim_end_matches('/').to_owned())
 }
 
-/// Returns where a slice is.
+/// Returns the position of a slice.
 pub(super) fn place(planned: Option<&SlicePlan>) -> Result<Place, Error> {
     let source = planned.map_or(Json::Null, |planned| planned.source.clone());
     serde_json::from_value(source).map_err(|error| plan_error(&error.to_string()))
 }
 
-/// Returns how long a file is, and when it was changed.
+/// Returns length and modification time of a file.
 fn fingerprint(path: &Path) -> Result<(u64, String), Error> {
     let about = fs::metadata(path).map_err(|error| unreadable_error(path, &error))?;
     let modified = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());

@@ -1,4 +1,4 @@
-//! Advice that takes a look at the store: which levels there are, which objects.
+//! Advice that requires a look at the store: the existing levels and objects.
 
 use async_recursion::async_recursion as boxed;
 use zvf_format::Class;
@@ -6,9 +6,9 @@ use zvf_store::Store;
 
 use crate::Error;
 
-/// Adds advice that the layer the error comes from could not give: which levels there are where
-/// one was asked for that is not, and which objects. It may read from `store`; where that fails, the
-/// error stays as it is.
+/// Adds advice that the layer of the error could not give: the existing levels for a missing level,
+/// and the nearest ids for a missing object. It may read from `store`; if that fails, the error
+/// stays unchanged.
 #[boxed]
 pub async fn advise(error: Error, store: &Store) -> Error {
     if let Some(hint) = absent_level(&error, store) {

@@ -1,8 +1,8 @@
-//! Every array of a store, with its chunks and bytes.
+//! All arrays of a store, with their chunks and bytes.
 //!
-//! One listing answers all of it. The small arrays of which versions before 0.9 keep one for each chunk
-//! are told as one. Without a listing, the arrays that documents name are told, with the chunks they
-//! record; their bytes are unknown.
+//! This takes a single listing. The small arrays that versions before 0.9 keep per chunk are shown
+//! as one. Without a listing, the arrays in documents are shown, with their recorded chunks; their
+//! bytes are unknown.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::{BTreeMap, HashSet};
@@ -41,27 +41,27 @@ use crate::Error;
 pub struct Arrays {
     /// By path.
     pub arrays: Vec<ArrayEntry>,
-    /// Whether there are no others.
+    /// Whether the list is complete.
     pub complete: bool,
 }
 
-/// One array, or one family of small ones.
+/// One array, or one family of small arrays.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ArrayEntry {
     /// Its path below the root of the store.
     pub path: String,
-    /// Items along each axis; none for a family of small arrays.
+    /// Items along each axis; `None` for a family of small arrays.
     pub shape: Option<Vec<u64>>,
     /// The type of an item.
     pub data_type: String,
     /// Its codecs.
     pub codecs: Vec<String>,
-    /// Chunks of a shard, per axis, where it is sharded.
+    /// Chunks per shard on each axis, if it is sharded.
     pub shard_shape: Option<Vec<u64>>,
-    /// Chunks stored or recorded, where that is known. A shard that is not recorded counts as one.
+    /// Number of stored or recorded chunks, if known. A shard without a record counts as one.
     pub chunks: Option<u64>,
-    /// What lies in the backend, where it was listed.
+    /// Stored objects and bytes, if they were listed.
     pub stored: Option<StoredTotals>,
 }
 
@@ -89,7 +89,7 @@ impl Arrays {
 struct ArrayStats {
     chunks: u64,
     stored: StoredTotals,
-    /// A node to read the document of: itself, or the first of its family.
+    /// The node whose document is read: the array, or the first of its family.
     node: Option<String>,
     small: bool,
 }
@@ -107,7 +107,7 @@ async fn list_by_objects(
         let entry = found.entry(path.to_owned()).or_default();
         entry.stored.add(bytes)?;
         let is_document = rest.ends_with("zarr.json");
-        // The document of a chunk tells more than that of the group around it.
+        // The document of a chunk has more information than that of the group around it.
         if is_document && (entry.node.is_none() || (rest != "zarr.json" && !entry.small)) {
             entry.small = rest != "zarr.json";
             entry.node = key.strip_suffix("/zarr.json").map(str::to_owned);
@@ -122,8 +122,8 @@ async fn list_by_objects(
     Ok(Arrays { arrays: arrays?.into_iter().flatten().collect(), complete: true })
 }
 
-/// Returns the node that an object belongs to, and the rest of its key. However an array names its chunks, they lie below
-/// its document.
+/// Returns the node that an object belongs to, and the rest of its key. Chunks of an array are
+/// always below its document, whatever their names.
 fn array_of<'a>(key: &'a str, small: bool, nodes: &HashSet<&str>) -> Option<(&'a str, &'a str)> {
     if small && let Some(split) = family_of(key) {
         return Some(split);
@@ -152,7 +152,7 @@ fn family_of(key: &str) -> Option<(&str, &str)> {
     Some((path, key.get(len.checked_add(1)?..)?))
 }
 
-/// Returns whether a name is a list of whole numbers, longer than any chunk key.
+/// Returns whether a name is a list of integers, longer than any chunk key.
 fn is_tuple(name: &str) -> bool {
     name.split('.').count() > 1 && name.split('.').all(|part| part.parse::<i64>().is_ok())
 }
@@ -186,7 +186,7 @@ fn describe_array(path: String, doc: &ArrayDoc) -> ArrayEntry {
     }
 }
 
-/// Lists the arrays that documents name.
+/// Lists the arrays in documents.
 async fn list_by_documents(store: &Store) -> Result<Arrays, Error> {
     let mut arrays = Vec::new();
     for number in store.level_numbers() {
@@ -213,10 +213,10 @@ async fn list_by_documents(store: &Store) -> Result<Arrays, Error> {
     Ok(Arrays { arrays, complete: false })
 }
 
-/// Documents asked for at once.
+/// Number of documents that are requested at once.
 const DOCUMENT_BATCH: usize = 32;
 
-/// Families of small arrays, and how many names lie between them and a cell.
+/// Families of small arrays, with the number of names between them and a cell.
 const FAMILIES: [(&str, usize); 8] = [
     ("vertices", 0),
     ("vertex_fragments", 0),
@@ -228,7 +228,7 @@ const FAMILIES: [(&str, usize); 8] = [
     ("link_attributes", 2),
 ];
 
-/// Arrays that a level may have below itself, attributes and links aside.
+/// Arrays directly below a level, besides attributes and links.
 const ALONE: [&str; 6] = [
     "vertices",
     "vertex_fragments",

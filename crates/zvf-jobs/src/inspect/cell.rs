@@ -1,4 +1,4 @@
-//! One chunk of one level, decoded: for those who want to see what is there.
+//! One decoded chunk of a level, for debugging.
 
 use async_recursion::async_recursion as boxed;
 use serde::Serialize;
@@ -35,21 +35,21 @@ use crate::Error;
 pub struct CellView {
     /// Its key.
     pub chunk: String,
-    /// The box it covers: lowest corner and the corner above it, in axes of space.
+    /// The box of the chunk: lowest and highest corner, in spatial axes.
     pub bounds: Option<[Vec<f64>; 2]>,
-    /// Rows of vertices.
+    /// Number of rows of vertices.
     pub rows: u64,
-    /// The first of them.
+    /// The first rows.
     pub vertices: Vec<CellRow>,
     /// Its fragments.
     pub fragments: Vec<CellFragment>,
-    /// Its links to itself, to other chunks and to other levels.
+    /// Its links, within the chunk, to other chunks and to other levels.
     pub links: Vec<CellLinks>,
     /// Whether the fragments partition the rows in order.
     pub tiles: bool,
-    /// Rows that no fragment names.
+    /// Number of rows outside of all fragments.
     pub unreferenced: u64,
-    /// What could not be read, and why.
+    /// Parts that could not be read, with the reasons.
     pub faults: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct CellView {
 pub struct CellRow {
     /// Its number.
     pub row: u64,
-    /// Where it is.
+    /// Its position.
     pub position: Vec<Json>,
     /// Its attributes.
     pub attributes: serde_json::Map<String, Json>,
@@ -71,31 +71,31 @@ pub struct CellRow {
 pub struct CellFragment {
     /// Its number.
     pub fragment: u64,
-    /// How many rows it has.
+    /// Its number of rows.
     pub rows: u64,
-    /// The first row and the one after the last, where it is a range.
+    /// The first row, and one past the last, if it is a range.
     pub range: Option<[u64; 2]>,
-    /// The first rows it lists, where it is none.
+    /// Its first rows, if it is a list.
     pub listed: Option<Vec<u64>>,
 }
 
-/// Link records that have a chunk as their source.
+/// Link records with the chunk as source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CellLinks {
-    /// Levels between the ends.
+    /// Difference of the levels of the ends.
     pub delta: i32,
-    /// The array they are in, as a path below the root of the store.
+    /// Their array, as a path below the root of the store.
     pub array: String,
-    /// How many there are.
+    /// Number of records.
     pub records: u64,
-    /// The first of them: chunk and row of each end, in the order given.
+    /// The first records: chunk and row of each end, in the given order.
     pub first: Vec<Vec<(String, u64)>>,
 }
 
 impl CellView {
-    /// Reads the chunk `key` of `level` and shows at most `max_rows` of its rows. What cannot be read becomes a
-    /// fault and does not hide the rest.
+    /// Reads the chunk `key` of `level`, and at most `max_rows` of its rows. A part that cannot be
+    /// read becomes a fault and does not hide the rest.
     ///
     /// # Errors
     ///
@@ -274,11 +274,11 @@ fn view(row: usize, positions: &Column, fields: &[Field], faults: &mut Vec<Strin
     CellRow { row: to_u64(row), position, attributes }
 }
 
-/// Returns the answer to the only question of a batch.
+/// Returns the single answer of a batch.
 fn only_answer<T>(answers: Vec<Result<T>>) -> Result<T, Error> {
     let answer = answers.into_iter().next();
     answer.unwrap_or_else(|| Err(Error::new(zvf_format::Class::CountMismatch, "answers", 1, 0)))
 }
 
-/// Rows that a fragment shows of those it lists, and records of an array.
+/// Maximum number of listed rows per fragment, and of records per array.
 const LISTED: usize = 16;

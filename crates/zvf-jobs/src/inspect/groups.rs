@@ -14,20 +14,21 @@ use crate::Error;
 pub struct GroupView {
     /// Its number.
     pub group: u64,
-    /// Its name: its own, or one made of the number.
+    /// Its own name, or one derived from the number.
     pub name: String,
-    /// How many members it has.
+    /// Its number of members.
     pub members: u64,
-    /// The ids of the first members, where they are listed.
+    /// The ids of the first members, if they are listed.
     pub ids: Option<Vec<i64>>,
-    /// The first id and the one after the last, where members are a range.
+    /// The first id, and one past the last, if members are a range.
     pub range: Option<[i64; 2]>,
     /// Its attributes.
     pub attributes: serde_json::Map<String, Json>,
 }
 
 impl GroupView {
-    /// Reads the groups `groups` of `level`, all of them when that is `None`, each with its first `max_ids` ids.
+    /// Reads the groups `groups` of `level`, or all of them if that is `None`, each with its first
+    /// `max_ids` ids.
     ///
     /// # Errors
     ///

@@ -1,12 +1,12 @@
-//! Values as JSON, for people: a float that JSON has no number for is a text.
+//! Values as readable JSON: a float without a JSON number becomes a text.
 
 use serde_json::Value as Json;
 use zvf_format::num::usize_from_u32;
 use zvf_metadata::{Dtype, DtypeKind};
 use zvf_model::{RowValues, Value};
 
-/// Returns a value of a column of `dtype`: a float of 32 bits with the digits it needs, not with those of its
-/// wider self.
+/// Returns a value of a column of `dtype`: a 32-bit float with its own digits, not those of its
+/// 64-bit form.
 pub(super) fn value_json(dtype: Dtype, value: Value) -> Json {
     if let Value::Float(x) = value
         && (dtype.kind, dtype.size) == (DtypeKind::Float, 4)
@@ -34,7 +34,7 @@ pub(super) fn value(value: Value) -> Json {
     }
 }
 
-/// Returns one value, or a list where a row has several.
+/// Returns one value, or a list if a row has several.
 pub(super) fn row(values: &RowValues, row: usize) -> Json {
     let dtype = values.column().dtype();
     match usize_from_u32(values.column().width()) {

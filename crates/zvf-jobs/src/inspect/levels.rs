@@ -1,4 +1,4 @@
-//! One level in a few lines.
+//! A summary of one level.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
@@ -16,57 +16,58 @@ use super::stored::StoredTotals;
 use super::{codec_words, shard_shape, type_word};
 use crate::Error;
 
-/// What a level holds.
+/// A summary of a level.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct LevelSummary {
     /// Its number; 0 is the full data.
     pub level: u32,
-    /// Vertices, as its document counts them.
+    /// Number of vertices, according to its document.
     pub vertices: i64,
-    /// Chunks that have vertices, where that could be found out.
+    /// Number of chunks with vertices, if known.
     pub chunks: Option<u64>,
     /// Size of a chunk.
     pub chunk_shape: Vec<f64>,
-    /// Size of a bin, where it is known.
+    /// Size of a bin, if known.
     pub bin_shape: Option<Vec<f64>>,
     /// The type of a coordinate.
     pub dtype: Option<String>,
     /// The codecs of vertices.
     pub codecs: Vec<String>,
-    /// Chunks of a shard, per axis, where vertices are sharded.
+    /// Chunks per shard on each axis, if vertices are sharded.
     pub shard_shape: Option<Vec<u64>>,
-    /// The level it was made of.
+    /// The level that it was built from.
     pub parent: Option<i64>,
-    /// How it was made.
+    /// The method that built it.
     pub method: String,
-    /// How far it may lie from level 0, in world units, where it says so.
+    /// Maximum distance from level 0 in world units, if stated.
     pub error: Option<f64>,
-    /// Share of the objects kept.
+    /// Fraction of objects that were kept.
     pub object_sparsity: f64,
-    /// Whether it is an addition to the next coarser one rather than a copy.
+    /// Whether it adds to the next coarser level rather than being a copy.
     pub additive: bool,
-    /// Since which head it is behind level 0, in which boxes, and for which objects; none when it is not.
+    /// The head since which it is behind level 0, with the boxes and objects concerned; `None` if
+    /// it is up to date.
     pub stale: Option<serde_json::Value>,
     /// The attribute whose categories are the first axis of chunk keys.
     pub chunk_attribute: Option<String>,
     /// Attributes of vertices, fragments, objects, groups and links.
     pub attributes: Vec<AttributeSummary>,
-    /// Objects of its index, where there is one.
+    /// Number of objects of its index, if there is one.
     pub objects: Option<u64>,
-    /// Groups of objects, where there are any.
+    /// Number of groups of objects, if there are any.
     pub groups: Option<u64>,
     /// Families of links.
     pub links: Vec<LinkSummary>,
-    /// What the level holds beside its own geometry, each kind as a level is; no more of these in them.
+    /// Further geometries of the level, each in the form of a level; they have no further ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Self>,
-    /// The kind, of one of those.
+    /// The kind of a further geometry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Geometries that are vertices and links alone, by name.
+    /// Names of geometries that have only vertices and links.
     pub geometries: Vec<String>,
-    /// What lies in the backend, where it was listed.
+    /// Stored objects and bytes, if they were listed.
     pub stored: Option<StoredTotals>,
     /// Why the rest is unknown.
     pub fault: Option<String>,
@@ -76,19 +77,19 @@ pub struct LevelSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AttributeSummary {
-    /// What it belongs to: `vertex`, `fragment`, `object`, `group` or `link`.
+    /// Its scope: `vertex`, `fragment`, `object`, `group` or `link`.
     pub scope: &'static str,
     /// Its name.
     pub name: String,
-    /// The type of its values, where known.
+    /// The type of its values, if known.
     pub dtype: Option<String>,
-    /// Values of a row; 1 where no document says.
+    /// Values per row; 1 if no document states it.
     pub width: u64,
-    /// How many categories it has, where its values are codes.
+    /// Number of categories, if its values are codes.
     pub categories: Option<usize>,
     /// Its unit.
     pub unit: Option<String>,
-    /// What it is.
+    /// Its description.
     pub description: Option<String>,
 }
 
@@ -96,29 +97,31 @@ pub struct AttributeSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LinkSummary {
-    /// How many levels coarser the further ends are; 0 within the level.
+    /// By how many levels the further ends are coarser; 0 within the level.
     pub delta: i32,
-    /// Arrays: one for each way that a record can leave its chunk.
+    /// Number of arrays: one per offset of a record.
     pub arrays: u64,
-    /// Whether these are all arrays that there are; without a listing only near ones are found.
+    /// Whether these are all existing arrays; without a listing, only nearby ones are found.
     pub enumerated: bool,
-    /// Whether the vertices have the order that links between chunks mean; where Draco streams have
-    /// one of their own, these links cannot be read, and `enumerated` is false if there are any.
+    /// Whether the vertices have the order that links between chunks refer to. If Draco streams
+    /// have their own order, these links cannot be read, and `enumerated` is false if there are
+    /// any.
     pub keeps_order: bool,
-    /// Vertices of a record.
+    /// Vertices per record.
     pub width: u64,
-    /// Whether the order of the vertices counts.
+    /// Whether the order of the vertices matters.
     pub directed: bool,
-    /// Whether records are stored once for each chunk they touch.
+    /// Whether records are stored once per chunk of their ends.
     pub duplicated: bool,
-    /// How many links there are, as the document says; none before 0.9 where it counts a part of them.
+    /// Number of links according to the document; `None` before 0.9, where it counts only a part of
+    /// them.
     pub links: Option<u64>,
-    /// Whether the level that they lead to is not there.
+    /// Whether the target level does not exist.
     pub missing_level: bool,
 }
 
 impl LevelSummary {
-    /// Looks at level `number` of `store`; a fault of its content is part of the answer.
+    /// Summarizes level `number` of `store`; a fault in its content becomes part of the answer.
     ///
     /// # Errors
     ///
@@ -145,7 +148,7 @@ impl LevelSummary {
             let kind_reader = match reader.open_kind(kind).await {
                 Ok(Some(kind_reader)) => kind_reader,
                 Ok(None) => continue,
-                // Vertices and links alone.
+                // A geometry with only vertices and links.
                 Err(error) if error.class() == Class::Unsupported => continue,
                 Err(error) => return Err(error),
             };
@@ -160,7 +163,7 @@ impl LevelSummary {
         Ok(())
     }
 
-    /// Takes over what the document of a level says.
+    /// Copies the fields of the document of a level.
     fn document(&mut self, store: &Store, node: &LevelNode) {
         let (root, meta) = (store.root(), node.meta());
         self.vertices = meta.vertex_count;
@@ -211,7 +214,7 @@ impl LevelSummary {
         store.nodes().node(&format!("{level}/{path}")).await
     }
 
-    /// Returns what the documents say of an attribute: its own, then what the root declares.
+    /// Returns the metadata of an attribute: its own, then the declarations of the root.
     async fn attribute(
         &self,
         store: &Store,
@@ -247,13 +250,14 @@ impl LevelSummary {
         })
     }
 
-    /// Sets widths and types to what the typed reads find, for fragments and links where the root declares none.
+    /// Sets widths and types to those of typed reads, for fragments and links without a declaration
+    /// in the root.
     async fn exact_attributes(&mut self, reader: &LevelReader) {
         let specs = reader.store().root().zarr_vectors.attribute_specs().and_then(Result::ok);
         for attribute in &mut self.attributes {
             let (scope, name) = (attribute.scope, attribute.name.as_str());
             let is_declared = specs.as_ref().is_some_and(|specs| specs.find(scope, name).is_some());
-            // One that cannot be read keeps what its document says.
+            // An unreadable attribute keeps the values of its document.
             match scope {
                 "vertex" => {
                     if let Ok(Some(found)) = reader.attribute(name).await {
@@ -280,7 +284,7 @@ impl LevelSummary {
     }
 }
 
-/// Lists the families of links, by the levels between their ends.
+/// Lists the families of links by the level difference of their ends.
 async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     let mut deltas = BTreeSet::new();
     for family in ["links", "cross_chunk_links"] {
@@ -314,7 +318,7 @@ async fn links(reader: &LevelReader) -> Result<Vec<LinkSummary>, Error> {
     Ok(found)
 }
 
-/// Describes a family of links to a level that was taken out, as its document does.
+/// Describes a family of links to a removed level, from its document.
 async fn links_to_nowhere(
     reader: &LevelReader,
     delta: Delta,
@@ -336,7 +340,7 @@ async fn links_to_nowhere(
     }))
 }
 
-/// Returns whether it is a fault of the backend or of the moment, not of the level.
+/// Returns whether an error is one of the backend, or transient, rather than of the level.
 pub(super) fn is_of_backend(class: Class) -> bool {
     class.is_retryable() || class == Class::FileChanged
 }

@@ -1,4 +1,4 @@
-//! What a store holds, for people: a summary, its arrays, one cell decoded.
+//! The contents of a store in readable form: a summary, its arrays, a decoded cell.
 //!
 //! ```text
 //! Summary    versions, axes, levels, attributes, counts, sizes      Summary::read
@@ -9,8 +9,8 @@
 //! CellView   one chunk of one level: fragments, rows, values        CellView::read
 //! ```
 //!
-//! All of it can be serialised, and says what could not be found out. Programs that read data want
-//! [`LevelReader`] and queries; this looks at everything once.
+//! All of it can be serialized, and states what could not be determined. Programs that read data
+//! should use [`LevelReader`] and queries; this examines everything once.
 
 mod advice;
 mod arrays;
@@ -38,7 +38,7 @@ use zvf_format::num::f64_from_i64;
 use zvf_metadata::{ArrayDoc, CodecKind, CodecSpec, DataType, DataTypeKind};
 use zvf_model::LevelReader;
 
-/// Returns the chain of an array in words: what decodes first comes last. The step that only turns items into
+/// Returns the codec chain of an array as text, in the order of encoding. The step from items to
 /// bytes is left out.
 fn codec_words(doc: &ArrayDoc) -> Vec<String> {
     let chain = doc.sharding().map_or(doc.codecs.as_slice(), |sharding| &sharding.codecs);
@@ -58,15 +58,15 @@ fn codec_word(codec: &CodecSpec) -> Option<String> {
     (!plain).then(|| codec.name().to_owned())
 }
 
-/// Returns the chunks of one shard, per axis, where the array is sharded.
+/// Returns the chunks per shard on each axis, if the array is sharded.
 fn shard_shape(doc: &ArrayDoc) -> Option<Vec<u64>> {
     let inner = &doc.sharding()?.chunk_shape;
     let axes = doc.chunk_shape.iter().zip(inner);
-    // The document was parsed, so the inner sizes are not 0 and divide the outer ones.
+    // The parsed document guarantees that the inner sizes are not 0 and divide the outer ones.
     Some(axes.map(|(outer, inner)| outer / inner).collect())
 }
 
-/// Returns the type of an item in a word.
+/// Returns the type of an item as text.
 fn type_word(data_type: &DataType) -> String {
     match data_type.kind() {
         DataTypeKind::VariableLengthBytes => "bytes".to_owned(),
@@ -76,13 +76,13 @@ fn type_word(data_type: &DataType) -> String {
     }
 }
 
-/// Returns the box of a chunk; none where a key has no place in space.
+/// Returns the box of a chunk; `None` if its key has no spatial location.
 fn chunk_bounds(level: &LevelReader, key: &ChunkKey) -> Option<[Vec<f64>; 2]> {
     let shape = level.node().meta().effective_chunk_shape(level.store().root());
     let corner = key.spatial(shape.len())?;
     let at = |step: i64| {
         let axes = corner.iter().zip(shape);
-        // The last number of all and the one after it are the same float.
+        // The largest number and its successor are the same float.
         axes.map(|(n, size)| f64_from_i64(n.saturating_add(step)) * size).collect()
     };
     Some([at(0), at(1)])

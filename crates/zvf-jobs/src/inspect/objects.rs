@@ -1,4 +1,4 @@
-//! Objects as their index has them: rows, ids, fragments, and where they are without reading vertices.
+//! Objects from their index: rows, ids, fragments, and bounds without reading vertices.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
@@ -19,18 +19,19 @@ use crate::Error;
 pub struct ObjectView {
     /// Its id.
     pub id: i64,
-    /// What it is, where the store holds several kinds.
+    /// Its kind, if the store has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Its row in the index.
     pub row: u64,
-    /// How many fragments it is.
+    /// Number of its fragments.
     pub fragments: u64,
-    /// How many chunks they lie in.
+    /// Number of their chunks.
     pub chunks: u64,
-    /// The box of these chunks: lowest and highest corner, in axes of space. The object is inside.
+    /// The box of these chunks, which contains the object: lowest and highest corner, in spatial
+    /// axes.
     pub bounds: Option<[Vec<f64>; 2]>,
-    /// The chunks and fragments in order; the first of them.
+    /// The first chunks and fragments, in order.
     pub references: Vec<(String, u64)>,
     /// Its attributes.
     pub attributes: serde_json::Map<String, Json>,
@@ -78,7 +79,8 @@ impl ObjectView {
     ///
     /// # Errors
     ///
-    /// As [`read_rows`](Self::read_rows), and when there is no such object; the hint says which there are.
+    /// As [`read_rows`](Self::read_rows), and when there is no such object; the hint names nearby
+    /// ids.
     #[boxed]
     pub async fn read_ids(
         level: &LevelReader,
@@ -98,7 +100,7 @@ impl ObjectView {
     }
 }
 
-/// Returns words about the ids that a level has, for whoever asked for `absent`, which it has not.
+/// Returns a text about the ids of a level, for a request for the missing id `absent`.
 pub(super) async fn nearest_ids(level: &LevelReader, absent: ObjectId) -> Option<String> {
     let index = level.objects().await.ok()??;
     let slots = index.slots();
@@ -160,7 +162,7 @@ fn view(
     })
 }
 
-/// Returns the kind of the objects of a level, where the store holds several.
+/// Returns the kind of the objects of a level, if the store has several kinds.
 fn kind(level: &LevelReader) -> Option<String> {
     let several = level.store().root().zarr_vectors.geometry_types.len() > 1;
     level.kinds().first().filter(|_| several).map(ToString::to_string)
@@ -192,8 +194,9 @@ fn no_object_error(level: &LevelReader, id: ObjectId) -> Result<Error, Error> {
     Ok(error)
 }
 
-/// References that are listed at once: a manifest of a few bytes can name any number of fragments.
+/// Maximum number of listed references: a manifest of a few bytes can refer to any number of
+/// fragments.
 const MAX_REFERENCES: u64 = 1 << 24;
 
-/// Ids that are looked at for advice.
+/// Maximum number of ids that are examined for advice.
 const LOOKED_AT: u64 = 1 << 20;

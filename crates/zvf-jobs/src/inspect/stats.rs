@@ -1,9 +1,9 @@
-//! The statistics of a level as lines of a table: one for each attribute.
+//! The statistics of a level as rows of a table, one per attribute.
 //!
-//! Every value of a row counts for itself, so an attribute of three values per row has three times as many
-//! values as rows.
+//! Every component of a row counts separately, so an attribute with three components has three
+//! times as many values as rows.
 //!
-//! Not here: reading them ([`Reader::statistics`](zvf_query::Reader::statistics)).
+//! Not here: computing them ([`Reader::statistics`](zvf_query::Reader::statistics)).
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -31,17 +31,17 @@ use super::json;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AttributeStats {
-    /// What it belongs to: `vertex`, `link` or `object`.
+    /// Its scope: `vertex`, `link` or `object`.
     pub scope: &'static str,
     /// Its name.
     pub name: String,
-    /// Values that are present, those that are not a number included.
+    /// Number of present values, including NaN.
     pub values: u64,
-    /// Values that are missing.
+    /// Number of missing values.
     pub nulls: u64,
-    /// Values that are not a number.
+    /// Number of NaN values.
     pub nans: u64,
-    /// The smallest value, or the first text in order; none where there is no value.
+    /// The smallest value, or the first text in order; `None` without values.
     pub min: Option<Json>,
     /// The largest value, or the last text in order.
     pub max: Option<Json>,
@@ -75,7 +75,7 @@ impl AttributeStats {
     }
 }
 
-/// Returns a value of a column of `dtype`, or what a code of it stands for.
+/// Returns a value of a column of `dtype`, or the category of a code.
 fn to_json(dtype: Dtype, value: Value) -> Json {
     if matches!(value, Value::Text(_)) {
         return json::value(value);

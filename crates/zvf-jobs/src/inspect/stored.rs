@@ -1,11 +1,11 @@
-//! What lies in the backend: how many objects, and their bytes.
+//! Stored objects and their bytes.
 
 use serde::Serialize;
 use zvf_format::{Class, Expected};
 
 use crate::Error;
 
-/// What lies in the backend.
+/// Counts of stored objects.
 ///
 /// ```
 /// let stored = zvf_jobs::inspect::StoredTotals::default();
@@ -13,14 +13,14 @@ use crate::Error;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StoredTotals {
-    /// Objects, or files.
+    /// Number of objects or files.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl StoredTotals {
-    /// Adds an object of `bytes`, which the backend states.
+    /// Adds an object of `bytes`, as stated by the backend.
     pub(super) fn add(&mut self, bytes: u64) -> Result<(), Error> {
         let sum = self.bytes.checked_add(bytes).ok_or_else(|| {
             Error::new(

@@ -1,4 +1,4 @@
-//! A store in one page.
+//! A one-page summary of a store.
 
 use async_recursion::async_recursion as boxed;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::levels::{LevelSummary, is_of_backend};
 use super::stored::StoredTotals;
 use crate::Error;
 
-/// What a store is and holds.
+/// A summary of a store.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -29,47 +29,48 @@ use crate::Error;
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The name the store gives itself.
+    /// The name in the root document.
     pub name: Option<String>,
     /// Its format version.
     pub version: String,
     /// The layout family of that version.
     pub family: &'static str,
-    /// The kinds of geometry it says it holds.
+    /// The declared kinds of geometry.
     pub kinds: Vec<String>,
     /// Its axes.
     pub axes: Vec<AxisSummary>,
-    /// Lowest and highest corner, both inside.
+    /// Lowest and highest corner, both inclusive.
     pub bounds: [Vec<f64>; 2],
-    /// To be added to stored positions to obtain those of the world.
+    /// The offset from stored positions to world positions.
     pub coordinate_offset: Option<Vec<f64>>,
-    /// The coordinate reference system, as it is.
+    /// The coordinate reference system, unchanged.
     pub crs: Option<Value>,
     /// Size of a chunk of level 0.
     pub chunk_shape: Vec<f64>,
-    /// Size of a bin of level 0, where chunks are divided.
+    /// Size of a bin of level 0, if chunks are divided.
     pub bin_shape: Option<Vec<f64>>,
-    /// Features announced.
+    /// Announced features.
     pub capabilities: Vec<String>,
-    /// Features without which the store cannot be read.
+    /// Features that a reader must support.
     pub required_capabilities: Vec<String>,
-    /// How links inside fragments are known.
+    /// The convention of links inside fragments.
     pub links_convention: String,
-    /// How objects find fragments, where said.
+    /// The convention by which objects find fragments, if stated.
     pub object_index_convention: Option<String>,
-    /// What joins geometry across chunks.
+    /// The strategy that joins geometry across chunks.
     pub cross_chunk_strategy: String,
-    /// The levels that are there, finest first; those the root lists where nothing can be listed.
+    /// The existing levels, finest first; those in the root document if the backend cannot list.
     pub levels: Vec<LevelSummary>,
-    /// Objects given by formulas; none where there are none, or a notice says why they cannot be counted.
+    /// Number of parametric objects; `None` if there are none, or a notice says why they cannot be
+    /// counted.
     pub parametric_objects: Option<u64>,
-    /// Names of preserved file headers; none where they cannot be listed.
+    /// Names of preserved file headers; empty if they cannot be listed.
     pub headers: Vec<String>,
-    /// What applications keep here.
+    /// Metadata of applications.
     pub user_metadata: Option<Object>,
-    /// Objects of the backend and their bytes, where they were listed.
+    /// Stored objects and bytes, if they were listed.
     pub stored: Option<StoredTotals>,
-    /// What a reader should know and that is no error.
+    /// Notices for readers, which are not errors.
     pub notices: Vec<String>,
 }
 
@@ -79,19 +80,20 @@ pub struct Summary {
 pub struct AxisSummary {
     /// Its name.
     pub name: String,
-    /// `space`, `time`, `channel` or a word of the writer's own.
+    /// `space`, `time`, `channel` or another word.
     pub kind: String,
-    /// Its unit, where one was declared.
+    /// Its unit, if declared.
     pub unit: Option<String>,
 }
 
 impl Summary {
-    /// Looks at the documents of `store`, its presence lists and its indexes; at no cell. Costs a few
-    /// requests for each level and attribute, whatever the size of the store.
+    /// Summarizes `store` from its documents, presence lists and indexes, without reading cells.
+    /// Costs a few requests per level and attribute, whatever the size of the store.
     ///
     /// # Errors
     ///
-    /// When the backend fails. A level that cannot be read is told in its [`LevelSummary::fault`].
+    /// When the backend fails. A level that cannot be read is reported in its
+    /// [`LevelSummary::fault`].
     #[boxed]
     pub async fn read(store: &Store) -> Result<Self, Error> {
         let root = store.root();
@@ -144,8 +146,8 @@ impl Summary {
         })
     }
 
-    /// Adds what lies in the backend, level by level; this lists every object. Where the
-    /// backend cannot list, nothing is added.
+    /// Adds stored objects and bytes per level; this lists every object. If the backend cannot
+    /// list, nothing is added.
     ///
     /// # Errors
     ///
@@ -171,7 +173,7 @@ impl Summary {
     }
 }
 
-/// Returns the numbers of the levels that are there. One that was taken out may still be listed, and linked to.
+/// Returns the numbers of the existing levels. A removed level may still be listed and linked to.
 async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     match store.list_levels().await {
         Ok(numbers) => return Ok(numbers),
@@ -180,7 +182,7 @@ async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     }
     let mut numbers = Vec::new();
     for number in store.level_numbers() {
-        // A document that cannot be read is there.
+        // A document that cannot be read exists.
         if !matches!(store.nodes().node(&number.to_string()).await, Ok(None)) {
             numbers.push(number);
         }
@@ -188,7 +190,7 @@ async fn find_existing_levels(store: &Store) -> Result<Vec<u32>, Error> {
     Ok(numbers)
 }
 
-/// Returns how many objects are given by formulas; `None` where there is no such group.
+/// Returns the number of parametric objects; `None` if there is no such group.
 async fn parametric_objects(store: &Store) -> Result<Option<u64>, Error> {
     let objects = store.nodes().dense("parametric/objects").await?;
     Ok(objects.map(|objects| objects.len()))

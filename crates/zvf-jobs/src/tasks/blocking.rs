@@ -1,11 +1,11 @@
-//! Edits and their errors, for tasks: an edit waits where it is, and so gets a thread of its own.
+//! Runs edits and converts their errors, for tasks: an edit blocks, so it runs on its own thread.
 
 use zvf_edit::EditError;
 use zvf_format::Class;
 
 use crate::Error;
 
-/// Runs `work` and returns what it comes to: edits wait where they are, and so get a thread of their own.
+/// Runs `work` on a separate thread and returns its result, because edits block.
 pub(super) async fn run_on_thread<T: Send + 'static>(
     op: &'static str,
     work: impl FnOnce() -> Result<T, EditError> + Send + 'static,

@@ -1,4 +1,5 @@
-//! Commits of last steps: of two at once one commits, and a repeated one knows what was done, also after one that was killed.
+//! Commits of final steps: if two run at once, only one commits; a repeated one recognises the
+//! commit, even after a kill.
 
 use zvf_edit::{EditError, Place};
 use zvf_format::Class;
@@ -12,7 +13,8 @@ use crate::Error;
 use crate::error::stopped_error;
 
 impl Tasks {
-    /// Commits by `commit`, through `gate`; `None` where an earlier last step did, which `is_committed` tells.
+    /// Commits with `commit`, through `gate`; returns `None` if an earlier final step did, as
+    /// `is_committed` determines.
     pub(super) async fn commit<T: Send + 'static>(
         &self,
         gate: &CommitGate,
@@ -33,7 +35,7 @@ impl Tasks {
         }
     }
 
-    /// Returns nothing where an earlier last step is why the store is not what it was; `refused` where it is not.
+    /// Returns `None` if an earlier final step changed the store; otherwise `refused`.
     pub(super) async fn allow_earlier_commit<T>(
         &self,
         place: Place,

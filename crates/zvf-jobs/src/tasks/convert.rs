@@ -1,4 +1,4 @@
-//! A store as many files, and many files as many: a part for each task.
+//! Converts a store to many files, or many files to as many: one part per task.
 //!
 //! ```text
 //! points                ranges of chunks
@@ -7,10 +7,11 @@
 //! files                 one task each
 //! ```
 //!
-//! Ranges of chunks and lines lose nothing: put one after the other, parts are the whole. Edges and faces do not end where
-//! chunks do, and may join objects, so that objects apart may be less than the whole.
+//! Ranges of chunks and of lines lose nothing: concatenated, the parts are the whole. Edges and
+//! faces may cross chunks and may join objects, so separate objects may be less than the whole.
 //!
-//! Not here: how a part is written (the caller, by the words of the plan); where it is until the end ([`super::parts`]).
+//! Not here: writing a part (the caller, using the arguments in the plan); the location of parts
+//! until the end ([`super::parts`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,56 +34,56 @@ use super::{Job, Plan, TaskLine, Tasks};
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// What is written, and where.
+/// The parts and their destination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvertJob {
     target: ConvertTarget,
     parts: Vec<ConvertPart>,
 }
 
-/// Where parts go, and how they are written.
+/// The destination of parts, and how they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ConvertTarget {
-    /// The folder of all parts, a path or a URL, which is not there before the work is finished.
+    /// The folder of all parts, a path or a URL, which does not exist before the work is finished.
     pub output: String,
-    /// What the name of each part ends with, without a dot.
+    /// The extension of each part, without a dot.
     pub extension: String,
-    /// What tells the writer of parts how to write them, such as the options of `zvf convert`.
+    /// Arguments for the writer of parts, such as the options of `zvf convert`.
     pub words: Vec<String>,
 }
 
-/// What goes into one part.
+/// The content of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ConvertPart {
-    /// The vertices of some chunks: from the first key on, before the other.
+    /// The vertices of some chunks, in a range of keys.
     #[non_exhaustive]
     Chunks {
-        /// The first key; from the beginning without it.
+        /// The first key; `None` for the beginning.
         first: Option<String>,
-        /// The key that is not among them; to the end without it.
+        /// The first key after the range; `None` for the end.
         end: Option<String>,
-        /// How many there are.
+        /// Number of chunks.
         count: u64,
     },
     /// Some rows of the object index.
     #[non_exhaustive]
     Rows {
-        /// The first.
+        /// The first row.
         start: u64,
         /// One past the last.
         end: u64,
     },
-    /// All that is asked for.
+    /// The whole query.
     Whole,
     /// A file.
     #[non_exhaustive]
     File {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Its length; of a folder none.
+        /// Its length; `None` for a folder.
         bytes: Option<u64>,
         /// When it was last changed, in nanoseconds since 1970.
         modified: Option<u64>,
@@ -90,7 +91,7 @@ pub enum ConvertPart {
 }
 
 impl ConvertTarget {
-    /// Plans parts whose names end with `extension`, in the folder `output`, which is a path or a URL.
+    /// Plans parts with the extension `extension` in the folder `output`, a path or a URL.
     #[must_use]
     pub const fn new(output: String, extension: String, words: Vec<String>) -> Self {
         Self { output, extension, words }
@@ -98,8 +99,8 @@ impl ConvertTarget {
 }
 
 impl ConvertPart {
-    /// Returns the question for this part of what `query` asks of geometry of `kind`, at the level that it chooses for the
-    /// whole.
+    /// Returns the query for this part of `query` on geometry of `kind`, at the level that `query`
+    /// selects for the whole.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ impl ConvertPart {
         if matches!(self, Self::Whole | Self::File { .. }) {
             return Ok(query);
         }
-        // Less of a store could mean another level.
+        // The query for a part could select another level.
         let level = reader.plan(&query.clone().of_kind(kind)).await?.level;
         let query = query.at_level(level);
         match self {
@@ -130,7 +131,7 @@ impl ConvertPart {
         }
     }
 
-    /// Returns the file that the part is made of.
+    /// Returns the file that is the input of the part.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -139,7 +140,7 @@ impl ConvertPart {
         }
     }
 
-    /// Refuses a file that is not what it was.
+    /// Refuses a file that has changed.
     fn check_file(&self) -> Result<(), Error> {
         let Self::File { path, .. } = self else { return Ok(()) };
         if Self::file(path)? == *self {
@@ -178,13 +179,13 @@ impl ConvertPart {
 }
 
 impl ConvertJob {
-    /// Returns where parts go, and how they are written.
+    /// Returns the destination of parts, and how they are written.
     #[must_use]
     pub const fn target(&self) -> &ConvertTarget {
         &self.target
     }
 
-    /// Returns what goes into part `number`.
+    /// Returns the content of part `number`.
     #[must_use]
     pub fn part(&self, number: usize) -> Option<&ConvertPart> {
         self.parts.get(number)
@@ -197,7 +198,7 @@ impl ConvertJob {
             .collect()
     }
 
-    /// Returns what part `number` is called.
+    /// Returns the name of part `number`.
     fn name(&self, number: usize) -> String {
         let stem = match self.parts.get(number) {
             Some(ConvertPart::File { path, .. }) => path.file_stem().and_then(|stem| stem.to_str()),
@@ -215,12 +216,12 @@ impl ConvertJob {
     }
 }
 
-/// Returns how many there are in a share.
+/// Returns the size of a share.
 fn share(count: usize, shares: usize) -> usize {
     count.div_ceil(shares.max(1)).max(1)
 }
 
-/// Ranges of the chunks that `query` reads.
+/// Divides the chunks that `query` reads into ranges.
 async fn divide_chunks(
     reader: &Reader,
     query: &Query,
@@ -237,7 +238,8 @@ async fn divide_chunks(
     Ok(shares.iter().enumerate().map(part).collect())
 }
 
-/// Ranges of the rows of the object index; none where several levels make up the answer, or there are no objects.
+/// Divides the rows of the object index into ranges; `None` if several levels form the answer, or
+/// there are no objects.
 async fn divide_rows(
     reader: &Reader,
     (query, kind): (&Query, Kind),
@@ -262,8 +264,9 @@ async fn divide_rows(
 }
 
 impl Plan {
-    /// Divides what `query` asks of geometry of `kind` in a store into about `shares` parts. What has links is divided only
-    /// `by_objects`: elements that join objects of two parts, and what belongs to no object, are in none of them then.
+    /// Divides `query` on geometry of `kind` in a store into about `shares` parts. Kinds with links
+    /// are divided only `by_objects`: elements between objects of two parts, and elements without
+    /// an object, are then in none of them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -308,7 +311,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// When the output is there, or the store cannot be read.
+    /// When the output exists, or the store cannot be read.
     #[boxed]
     pub async fn convert_store(
         (reader, address, open): (&Reader, &str, &OpenOptions),
@@ -338,11 +341,11 @@ impl Plan {
         Ok(Self::new(Some(address.to_owned()), Some(identity), job))
     }
 
-    /// Makes a part of each of `files`.
+    /// Plans one part for each of `files`.
     ///
     /// # Errors
     ///
-    /// When the output or one of the files is not as it should be, or two parts would get one name.
+    /// When the output exists, a file cannot be used, or two parts would have the same name.
     #[boxed]
     pub async fn convert_files(
         files: &[PathBuf],
@@ -364,8 +367,8 @@ impl Plan {
 }
 
 impl Tasks {
-    /// Begins part `number`; none when it is written and whole. A part for an object store is written below `scratch` first,
-    /// or the folder for temporary files.
+    /// Begins part `number`; `None` if it is already written and intact. A part for an object store
+    /// is first written below `scratch`, or the folder for temporary files.
     ///
     /// # Errors
     ///
@@ -394,11 +397,12 @@ impl Tasks {
         folder.begin(&job.name(number), scratch).map(Some)
     }
 
-    /// Makes a part count that was written; false where another run had done it.
+    /// Registers a written part; returns false if another run had done it.
     ///
     /// # Errors
     ///
-    /// When what was written cannot be read or kept, a file changed since the plan, or the record cannot be made.
+    /// When the part cannot be read or kept, a file changed since the plan, or the record cannot be
+    /// created.
     #[boxed]
     pub async fn finish_part(&self, number: usize, run: PartRun) -> Result<bool, Error> {
         let job = self.convert_job()?;
@@ -414,13 +418,13 @@ impl Tasks {
         Ok(made)
     }
 
-    /// Compares all parts with their records and makes the output of them; the names of the parts. Repeated, it goes on where
-    /// it was.
+    /// Compares all parts with their records and publishes the output; returns the names of the
+    /// parts. When repeated, it resumes.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when a task is not done, `Checksum` when a part is not what was written, `AlreadyExists` when there is
-    /// another output.
+    /// `Unavailable` when a task is not done, `Checksum` when a part differs from its record,
+    /// `AlreadyExists` when there is another output.
     #[boxed]
     pub async fn finish_convert(&self) -> Result<Vec<String>, Error> {
         let job = self.convert_job()?;

@@ -1,4 +1,4 @@
-//! The folder of a plan: of this machine, or below a prefix of an object store.
+//! The folder of a plan: local, or below a prefix of an object store.
 //!
 //! ```text
 //! plan.json            what there is to do
@@ -6,8 +6,8 @@
 //! done/<task>.json     which run did the task, and what it wrote; made where there is none
 //! ```
 //!
-//! Processes on several machines may have one number, so nothing is written under a name that follows from it: everything
-//! gets its bytes in a folder of its own, and then its name.
+//! Process ids are not unique across machines, so file names do not derive from them: each file is
+//! first written to a unique folder, and then gets its name.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -21,7 +21,7 @@ use zvf_error::{Error, Result};
 use zvf_publish::{Disk, KeyedFolder};
 use zvf_store::{Backend, Objects, OpenOptions, Store};
 
-/// Where a plan and what its tasks write are kept.
+/// The location of a plan and the output of its tasks.
 ///
 /// ```
 /// let folder = zvf_jobs::tasks::WorkFolder::open("work", &Default::default())?;
@@ -42,11 +42,11 @@ enum Medium {
 }
 
 impl WorkFolder {
-    /// Opens the folder at `address`, a path or a URL. Nothing is looked at yet.
+    /// Opens the folder at `address`, a path or a URL. Nothing is read yet.
     ///
     /// # Errors
     ///
-    /// When `address` is neither, or can only be read.
+    /// When `address` is neither, or is read-only.
     pub fn open(address: &str, options: &OpenOptions) -> Result<Self> {
         let medium = match Store::backend(address, options)? {
             Some(Backend { store, prefix, .. }) => {
@@ -60,7 +60,7 @@ impl WorkFolder {
         Ok(Self { name: address.to_owned(), medium, options: options.clone() })
     }
 
-    /// Returns where it is, when it is a folder of this machine.
+    /// Returns the path of a local folder.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.medium {
@@ -69,12 +69,12 @@ impl WorkFolder {
         }
     }
 
-    /// Returns how it was opened, which is how results are opened too.
+    /// Returns the options with which it was opened, which also apply to results.
     pub(super) const fn options(&self) -> &OpenOptions {
         &self.options
     }
 
-    /// Reads all of a file; `None` where there is none.
+    /// Reads a whole file; `None` if it does not exist.
     #[boxed]
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Bytes>> {
         match &self.medium {
@@ -83,7 +83,7 @@ impl WorkFolder {
         }
     }
 
-    /// Returns whether there is a file.
+    /// Returns whether a file exists.
     #[boxed]
     pub(crate) async fn exists(&self, key: &str) -> Result<bool> {
         match &self.medium {
@@ -92,7 +92,7 @@ impl WorkFolder {
         }
     }
 
-    /// Writes a file of a run: nobody else writes under that name.
+    /// Writes a file of a run: the name is unique.
     #[boxed]
     pub(crate) async fn put(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match &self.medium {
@@ -105,7 +105,7 @@ impl WorkFolder {
         }
     }
 
-    /// Writes a file of a run, with the bytes of a file of this machine.
+    /// Writes a file of a run from a local file.
     #[boxed]
     pub(crate) async fn upload(&self, from: &Path, key: &str) -> Result<()> {
         match &self.medium {
@@ -117,7 +117,8 @@ impl WorkFolder {
         }
     }
 
-    /// Makes a file where there is none; false where there is one. `run` is the folder of who makes it.
+    /// Creates a file if none exists; returns false if one does. `run` is the folder of the
+    /// creating run.
     #[boxed]
     pub(crate) async fn create(&self, run: &str, key: &str, bytes: &Bytes) -> Result<bool> {
         let folder = match &self.medium {
@@ -138,7 +139,7 @@ impl WorkFolder {
         publish().map_err(|error| Error::io("publish", error))
     }
 
-    /// Removes files, as far as they are there.
+    /// Removes files, if they exist.
     #[boxed]
     pub(crate) async fn remove(&self, keys: &[String]) -> Result<()> {
         match &self.medium {
@@ -151,7 +152,8 @@ impl WorkFolder {
         }
     }
 
-    /// Removes all files below a name; the plan and records when it is empty, and nothing that is somebody else's.
+    /// Removes all files below a name. If the name is empty, removes the plan and its records, but
+    /// no foreign files.
     #[boxed]
     pub(crate) async fn remove_below(&self, prefix: &str) -> Result<()> {
         match &self.medium {
@@ -162,19 +164,19 @@ impl WorkFolder {
         }
     }
 
-    /// Removes the folder itself, where it is one and empty.
+    /// Removes the folder itself, if it is local and empty.
     pub(crate) fn remove_empty(&self) {
         if let Some(path) = self.path() {
-            // Something of somebody else is in it.
+            // It contains foreign files.
             drop(std::fs::remove_dir(path));
         }
     }
 }
 
-/// Is there when the last step came to its end, also where it changed nothing.
+/// Exists once the final step has ended, even if it changed nothing.
 pub(super) const FINISHED: &str = "done/finished";
 
-/// Makes a name that no other run has, on whatever machine.
+/// Returns a name that is unique across runs and machines.
 pub(crate) fn new_run() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("runs/{:016x}{:016x}", random(), random())

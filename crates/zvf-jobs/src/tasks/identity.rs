@@ -1,4 +1,4 @@
-//! What a store is at the time of a plan, so that one that changed since is refused.
+//! The identity of a store at the time of a plan, so that a changed store is refused.
 //!
 //! ```text
 //! a store with a journal     its root document and its last commit
@@ -6,7 +6,8 @@
 //! behind plain HTTP          its root document: nothing lists what there is
 //! ```
 //!
-//! A store without a journal whose cells are overwritten in place, with others of the same length, is not noticed.
+//! If cells of a store without a journal are overwritten in place with others of the same length,
+//! the change is not detected.
 
 use std::hash::Hasher as _;
 
@@ -18,24 +19,25 @@ use zvf_store::{OpenOptions, Store};
 
 use crate::Error;
 
-/// The identity of the store of a plan: its last commit, or a hash of what it holds.
+/// The identity of the store of a plan: its last commit, or a hash of its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoreIdentity {
     /// The last commit of its journal.
     head: Option<u64>,
-    /// Objects that were looked at.
+    /// Number of examined objects.
     objects: u64,
-    /// XXH64 over names, lengths and documents.
+    /// XXH64 of names, lengths and documents.
     sum: String,
 }
 
 impl StoreIdentity {
-    /// Returns the last commit of its journal; `None` without a journal, or where this build does not know journals.
+    /// Returns the last commit of its journal; `None` without a journal, or if this build does not
+    /// support journals.
     pub(super) const fn head(&self) -> Option<u64> {
         self.head
     }
 
-    /// Reads the identity of `store`, which is at `address`.
+    /// Reads the identity of `store`, which was opened at `address`.
     #[boxed]
     pub(crate) async fn read(
         store: &Store,
@@ -45,7 +47,7 @@ impl StoreIdentity {
         let head = head(address, options).await?;
         let mut sum = XxHash64::with_seed(0);
         let mut objects = 0;
-        // Read again: the store may have been opened long ago.
+        // Read again, because the store may have been opened long ago.
         let now = Store::open(address, options.clone()).await?;
         add(&mut sum, "zarr.json", &now.root_json());
         add(&mut sum, "opened", &store.root_json());
@@ -74,7 +76,7 @@ fn add(sum: &mut XxHash64, name: &str, bytes: &[u8]) {
 async fn head(address: &str, options: &OpenOptions) -> Result<Option<u64>, Error> {
     let place = match zvf_edit::Place::open(address, options) {
         Ok(place) => place,
-        // Nobody can write through this address, as over plain HTTP.
+        // This address is read-only, as with plain HTTP.
         Err(error) if error.class == zvf_format::Class::Unsupported => return Ok(None),
         Err(error) => return Err(Error::from_line(error.class, error.to_string()).with_op("open")),
     };

@@ -1,7 +1,8 @@
-//! Levels made by tasks, for a store that cannot be replaced in one step: one on an object store, or one with a journal.
+//! Commits levels built by tasks, for a store that cannot be replaced atomically: on an object
+//! store, or with a journal.
 //!
-//! The last step builds the levels in a folder of this machine, of those that tasks kept, and commits them. The commit names the
-//! plan, so that a repeated last step knows what was done, also after one that was killed.
+//! The final step builds the levels in a local folder from the results of the tasks, and commits
+//! them. The commit names the plan, so that a repeated final step recognises it, even after a kill.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use super::identity::StoreIdentity;
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// Returns the head after which levels are committed; none where the store is replaced.
+/// Returns the head after which levels are committed; `None` if the store is replaced.
 pub(super) fn planned_head(
     address: &str,
     open: &OpenOptions,
@@ -32,7 +33,8 @@ pub(super) fn planned_head(
 }
 
 impl Tasks {
-    /// Builds the levels beside the store, below `folder`, and commits them after `head`; `None` where that had been done.
+    /// Builds the levels beside the store, below `folder`, and commits them after `head`; `None` if
+    /// that was already done.
     pub(super) async fn commit_levels(
         &self,
         (address, open, head): (&str, &OpenOptions, u64),
@@ -52,7 +54,7 @@ impl Tasks {
         let (built, made) = match built {
             Ok(built) => built,
             Err(error) => {
-                // Another last step may have changed the store meanwhile.
+                // Another final step may have changed the store meanwhile.
                 let Err(changed) = self.check_store_at(address, open).await else {
                     return Err(error);
                 };

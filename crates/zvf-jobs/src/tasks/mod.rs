@@ -1,4 +1,5 @@
-//! Work that is divided into tasks, which any scheduler can start, and which may be killed and repeated.
+//! Work that is divided into tasks, which any scheduler can start, and which may be killed and
+//! repeated.
 //!
 //! ```text
 //! plan      what there is to do is found out, and cut   -> plan.json
@@ -6,18 +7,20 @@
 //! finish    all records are there and whole; they are put together, and the result appears
 //! ```
 //!
-//! | kind | tasks | what comes out |
+//! | kind | tasks | result |
 //! | --- | --- | --- |
 //! | [`validate`](Plan::validate) | ranges of cells, then of links, then of manifests | the report of the whole |
 //! | `convert` | ranges of the chunks or objects of a store, or files | a folder with a part of each task |
-//! | `pyramid` | levels, each made of the one before | the store with them |
-//! | `vacuum` | ranges of the chunks of a store | the store without what nothing needs, by one commit |
+//! | `pyramid` | levels, each built from the previous one | the store with them |
+//! | `vacuum` | ranges of the chunks of a store | the store without unused data, in one commit |
 //!
-//! The plan says which store, what it was, and every setting that the result depends on. A store that changed since is
-//! refused with `Conflict`, before a task begins and again when it ends. Each run of a task writes below a name of its
-//! own; its record is made where there is none, so of two runs at once one counts, and the other goes.
+//! The plan records the store, its identity, and every setting that affects the result. A store
+//! that changed since is refused with `Conflict`, before a task begins and again when it ends. Each
+//! run of a task writes below a unique name; its record is created with create-if-absent, so if two
+//! runs overlap, one counts and the other is discarded.
 //!
-//! Not here: how a store is made of files by tasks ([`crate::ingest`]), which has several kinds of tasks that write one store.
+//! Not here: building a store from files in tasks ([`crate::ingest`]), which has several kinds of
+//! tasks that write one store.
 
 mod blocking;
 mod commit;
@@ -52,18 +55,18 @@ use self::record::Record;
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// What a plan is for, and all its tasks need to know.
+/// The purpose of a plan, with everything that its tasks need.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Job {
-    /// The rules of the format, asked of a store.
+    /// Checks a store against the rules of the format.
     Validate(ValidateJob),
-    /// A store or files, as a folder of parts.
+    /// Converts a store or files to a folder of parts.
     Convert(ConvertJob),
-    /// Coarser levels of a store.
+    /// Builds coarser levels of a store.
     Pyramid(PyramidJob),
-    /// Chunks of an edited store without what nothing needs.
+    /// Rewrites chunks of an edited store without unused data.
     Vacuum(VacuumJob),
 }
 
@@ -80,18 +83,18 @@ impl Job {
     }
 }
 
-/// What was planned: the file `plan.json`.
+/// The plan: the file `plan.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
     format: String,
     version: u32,
-    /// The build that made it: the work of builds does not mix.
+    /// The build that created it: other builds cannot continue the work.
     zvf: String,
-    /// Where the store is, as the plan was asked for; of files nothing.
+    /// The address of the store, as given for the plan; `None` for files.
     pub store: Option<String>,
     identity: Option<StoreIdentity>,
-    /// What there is to do.
+    /// The job.
     pub job: Job,
 }
 
@@ -99,13 +102,13 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskLine {
-    /// Its stage; tasks of a stage need all those of the stages before.
+    /// Its stage; tasks of a stage need all tasks of earlier stages.
     pub stage: Cow<'static, str>,
-    /// What it works on.
+    /// Its subject.
     pub what: String,
 }
 
-/// A plan and the folder it is in.
+/// A plan and its folder.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     folder: WorkFolder,
@@ -113,15 +116,15 @@ pub struct Tasks {
     digest: String,
 }
 
-/// What became of a task.
+/// The outcome of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskOutcome {
-    /// It was done.
+    /// It was done now.
     Done,
-    /// It had been done, or another process did it meanwhile.
+    /// It was already done, or another process did it meanwhile.
     AlreadyDone,
-    /// It was stopped; nothing counts.
+    /// It was stopped; nothing was recorded.
     Stopped,
 }
 
@@ -131,11 +134,12 @@ impl Plan {
         Self { format: FORMAT.to_owned(), version: VERSION, zvf, store, identity, job }
     }
 
-    /// Writes the plan, unless the very same one is there: what was done of that stays done.
+    /// Writes the plan, unless the same one exists: its finished tasks stay finished.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` when the folder holds another plan, `Conflict` one of the store as it was before.
+    /// `AlreadyExists` when the folder contains another plan, `Conflict` when it contains a plan of
+    /// an earlier state of the store.
     #[boxed]
     pub async fn create(self, folder: &WorkFolder) -> Result<Tasks, Error> {
         let text = serde_json::to_vec_pretty(&self).map_err(|error| bad_plan(folder, &error))?;
@@ -157,7 +161,7 @@ impl Plan {
         Err(Error::custom(class, text).with_op("write"))
     }
 
-    /// Returns the tasks, in the order in which they may be run one after the other.
+    /// Returns the tasks, in an order in which they can run one after the other.
     #[must_use]
     pub fn lines(&self) -> Vec<TaskLine> {
         match &self.job {
@@ -174,7 +178,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// When there is none, or one of another build.
+    /// When there is none, or it belongs to another build.
     #[boxed]
     pub async fn open(folder: &WorkFolder) -> Result<Self, Error> {
         let Some(text) = folder.get(PLAN).await? else {
@@ -198,28 +202,28 @@ impl Tasks {
         Ok(Self { folder: folder.clone(), plan, digest })
     }
 
-    /// Returns what was planned.
+    /// Returns the plan.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns the address of the store that the work is about.
+    /// Returns the address of the store.
     ///
     /// # Errors
     ///
-    /// When the plan names none, as that of a conversion of files.
+    /// When the plan has no store, as for a conversion of files.
     pub fn store(&self) -> Result<&str, Error> {
         self.plan.store.as_deref().ok_or_else(|| {
             bad_request_error("the plan", "one of work on a store", "one that names no store")
         })
     }
 
-    /// Returns which tasks are done, as far as records say.
+    /// Returns which tasks are done, according to their records.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be looked at.
+    /// When the folder cannot be read.
     #[boxed]
     pub async fn list_done(&self) -> Result<Vec<bool>, Error> {
         let mut done = Vec::new();
@@ -229,7 +233,7 @@ impl Tasks {
         Ok(done)
     }
 
-    /// Refuses a store that is not what it was when the plan was made.
+    /// Refuses a store that changed since the plan.
     ///
     /// # Errors
     ///
@@ -248,7 +252,7 @@ impl Tasks {
         Err(Error::custom(Class::Conflict, text).with_op("read"))
     }
 
-    /// Checks the same of the store at `address`, whoever had opened it.
+    /// Checks the same for the store at `address`, opened anew.
     async fn check_store_at(&self, address: &str, open: &OpenOptions) -> Result<(), Error> {
         let store = Store::open(address, open.clone()).await?;
         self.check_store(&store, open).await
@@ -259,7 +263,7 @@ impl Tasks {
         bad_request_error("the plan", expected, self.plan.job.name())
     }
 
-    /// Refuses a number that no task has.
+    /// Refuses an invalid task number.
     fn check_number(&self, number: usize) -> Result<(), Error> {
         let count = self.plan.lines().len();
         if number < count {
@@ -269,7 +273,7 @@ impl Tasks {
         Err(Error::custom(Class::InvalidArgument, text).with_op("run"))
     }
 
-    /// Reads the records of the first `count` tasks, all of which must be there.
+    /// Reads the records of the first `count` tasks, which must all exist.
     async fn records(&self, count: usize, why: &str) -> Result<Vec<Record>, Error> {
         let (mut records, mut missing) = (Vec::new(), Vec::new());
         for number in 0..count {
@@ -291,7 +295,7 @@ impl Tasks {
         Err(Error::custom(Class::Unavailable, text).with_op("run"))
     }
 
-    /// Removes the plan and all that tasks left.
+    /// Removes the plan and all output of its tasks.
     ///
     /// # Errors
     ///
@@ -301,7 +305,7 @@ impl Tasks {
         if let Job::Convert(job) = &self.plan.job {
             job.folder(self.folder.options())?.remove_staging().await?;
         }
-        // Without the plan nothing else counts.
+        // Without the plan, nothing else counts.
         self.folder.remove(&[PLAN.to_owned()]).await?;
         self.folder.remove_below("done").await?;
         self.folder.remove_below("runs").await?;
@@ -310,7 +314,7 @@ impl Tasks {
     }
 }
 
-/// What every version of the file begins with.
+/// The fields with which every version of the file begins.
 #[derive(Deserialize)]
 struct PlanHead {
     format: String,
@@ -328,7 +332,7 @@ fn bad_plan(folder: &WorkFolder, error: &serde_json::Error) -> Error {
 const FORMAT: &str = "zvf-tasks";
 const VERSION: u32 = 1;
 const PLAN: &str = "plan.json";
-/// Missing tasks that are named.
+/// Maximum number of missing tasks in an error.
 const SHOWN: usize = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where the parts of a result are until all of them are there: beside it, under a hidden name.
+//! Keeps the parts of a result beside it under a hidden name until all of them exist.
 //!
 //! ```text
 //! .NAME.zvf-task/runs/<id>/PART    what one run of one task wrote
@@ -6,8 +6,9 @@
 //! NAME/PART                        the result
 //! ```
 //!
-//! In a folder of this machine the result appears at once. Object stores have no folders that could be renamed: a task writes
-//! its part to a folder for temporary files and uploads it, and the last step has the store copy one after the other.
+//! In a local folder the result appears atomically. Object stores cannot rename folders: a task
+//! writes its part to a folder for temporary files and uploads it, and in the final step the store
+//! copies one part after the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use super::folder::new_run;
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// Where parts go, and where they wait.
+/// The destination of parts, and where they wait.
 #[derive(Debug)]
 pub(super) enum PartsFolder {
     Local {
@@ -40,7 +41,8 @@ pub(super) enum PartsFolder {
 
 /// A part that is being written.
 ///
-/// What was written goes again when this is dropped before [`Tasks::finish_part`](super::Tasks::finish_part).
+/// If this is dropped before [`Tasks::finish_part`](super::Tasks::finish_part), the written files
+/// are removed.
 #[derive(Debug)]
 pub struct PartRun {
     path: PathBuf,
@@ -50,34 +52,35 @@ pub struct PartRun {
     is_kept: bool,
 }
 
-/// What is recorded of a part that was written.
+/// The record of a written part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WrittenPart {
     /// The folder of the run.
     id: String,
     /// The name of the part.
     pub(super) name: String,
-    /// Name below the part, length and XXH64 of each file; a part that is a file has one without a name.
+    /// Name below the part, length and XXH64 of each file; if the part is a single file, the name
+    /// is empty.
     files: Vec<(String, u64, String)>,
 }
 
-/// Where a part was found.
+/// The location of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FoundPart {
-    /// In the folder of a run, or with all others before they get their name.
+    /// In the folder of a run, or together with all others before the result is renamed.
     Waiting(String),
     /// In the result.
     Published,
 }
 
 impl PartRun {
-    /// Returns the file or folder to write; its name is that of the part.
+    /// Returns the file or folder to write; it has the name of the part.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps what was written when this is dropped, if it counts.
+    /// Keeps the written files when this is dropped, if they count.
     const fn keep_if(&mut self, counts: bool) {
         self.is_kept = counts;
     }
@@ -86,7 +89,7 @@ impl PartRun {
 impl Drop for PartRun {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What cannot be removed goes with all runs in the end.
+            // Files that cannot be removed are removed with all runs at the end.
             drop(fs::remove_dir_all(&self.folder));
         }
     }
@@ -109,7 +112,7 @@ impl PartsFolder {
         Ok(Self::Local { output, staging })
     }
 
-    /// Refuses a result that is there.
+    /// Refuses an existing result.
     #[boxed]
     pub(super) async fn check_free(&self) -> Result<(), Error> {
         let is_free = match self {
@@ -131,8 +134,8 @@ impl PartsFolder {
         Error::custom(Class::AlreadyExists, text).with_op("write")
     }
 
-    /// Begins to write the part `name`; one that goes to an object store is written below `scratch` first, or the folder for
-    /// temporary files.
+    /// Begins to write the part `name`; a part for an object store is first written below
+    /// `scratch`, or the folder for temporary files.
     pub(super) fn begin(&self, name: &str, scratch: Option<&Path>) -> Result<PartRun, Error> {
         let id = new_run();
         let folder = match self {
@@ -147,7 +150,7 @@ impl PartsFolder {
         Ok(PartRun { path, id, name: name.to_owned(), folder, is_kept: false })
     }
 
-    /// Keeps what was written where the last step finds it.
+    /// Moves the written files to where the final step finds them.
     #[boxed]
     pub(super) async fn keep(&self, run: &PartRun) -> Result<WrittenPart, Error> {
         let files = files_of(&run.path)?;
@@ -167,7 +170,7 @@ impl PartsFolder {
         Ok(WrittenPart { id: run.id.clone(), name: run.name.clone(), files })
     }
 
-    /// Ends a run: its part `counts`, or goes.
+    /// Ends a run: its part counts if `counts`, otherwise it is removed.
     #[boxed]
     pub(super) async fn end(&self, mut run: PartRun, counts: bool) -> Result<(), Error> {
         match self {
@@ -180,7 +183,7 @@ impl PartsFolder {
         Ok(())
     }
 
-    /// Returns where a part is that is what was written; none where it is not there or something else.
+    /// Returns the location of an intact part; `None` if it is missing or differs.
     #[boxed]
     pub(super) async fn find(&self, part: &WrittenPart) -> Result<Option<FoundPart>, Error> {
         match self {
@@ -194,7 +197,7 @@ impl PartsFolder {
                 Ok(published.then_some(FoundPart::Published))
             }
             Self::Remote { objects, output, staging } => {
-                // Which bytes an object has cannot be asked; it has all that were put, or it is not there.
+                // The bytes of an object cannot be queried; an object is either complete or absent.
                 let expected: Vec<(String, u64)> =
                     part.files.iter().map(|(name, bytes, _)| (name.clone(), *bytes)).collect();
                 let waiting = format!("{staging}/{}/{}", part.id, part.name);
@@ -207,7 +210,7 @@ impl PartsFolder {
         }
     }
 
-    /// Removes what is not what was written from among the parts that the last step had put together.
+    /// Removes a differing part from those that the final step had collected.
     pub(super) fn forget(&self, part: &WrittenPart) -> Result<(), Error> {
         let Self::Local { staging, .. } = self else { return Ok(()) };
         let path = staging.join(ALL).join(&part.name);
@@ -219,7 +222,7 @@ impl PartsFolder {
         removed.map_err(|error| path_error("write", &path, &error))
     }
 
-    /// Gives all parts their place in the result.
+    /// Moves all parts to their location in the result.
     #[boxed]
     pub(super) async fn publish(&self, parts: &[(FoundPart, WrittenPart)]) -> Result<(), Error> {
         if parts.iter().all(|(found, _)| *found == FoundPart::Published) {
@@ -252,7 +255,7 @@ impl PartsFolder {
         }
     }
 
-    /// Removes what waits, and what killed runs left.
+    /// Removes waiting parts and leftovers of killed runs.
     #[boxed]
     pub(super) async fn remove_staging(&self) -> Result<(), Error> {
         match self {
@@ -277,7 +280,7 @@ async fn sizes(objects: &Objects, key: &str) -> Result<Vec<(String, u64)>, Error
     Ok(sizes)
 }
 
-/// Moves all parts into one folder, and gives it its name.
+/// Moves all parts into one folder, and renames it to the result.
 fn publish_local(
     (output, staging): (&Path, &Path),
     parts: &[(FoundPart, WrittenPart)],
@@ -291,7 +294,7 @@ fn publish_local(
             disk.rename_new(&from, &to).map_err(|error| path_error("publish", &to, &error))?;
         }
     }
-    // Another last step at the same time may have taken them.
+    // A concurrent final step may have taken them.
     for (_, part) in parts {
         let path = all.join(&part.name);
         fs::symlink_metadata(&path).map_err(|error| path_error("publish", &path, &error))?;
@@ -337,7 +340,7 @@ pub(super) fn path_error(op: &'static str, path: &Path, error: &std::io::Error) 
     Error::io(op, std::io::Error::new(error.kind(), text))
 }
 
-/// The end of the hidden name.
+/// Suffix of the hidden name.
 const WORD: &str = "task";
 /// The folder of all parts, below the hidden one.
 const ALL: &str = "all";

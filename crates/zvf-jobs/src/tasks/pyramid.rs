@@ -1,11 +1,13 @@
-//! Coarser levels of a store, made by processes one after the other: a task for each level.
+//! Builds coarser levels of a store with processes that run one after the other: one task per
+//! level.
 //!
-//! A level is made of the one below it, so there is one task at a time; each may be killed, be repeated, and run on another
-//! machine. What a task makes is kept with the plan (`run_folder`). The last step goes through the same build with the levels
-//! that were kept, and makes what a plan could not foresee. Then it replaces the store, or commits the levels where the store is
-//! on an object store or has a journal (`level_commit`).
+//! A level is built from the next finer one, so only one task runs at a time; each may be killed,
+//! be repeated, and run on another machine. The result of a task is kept with the plan
+//! (`run_folder`). The final step runs the same build with the kept levels, and builds what a plan
+//! could not foresee. Then it replaces the store, or commits the levels if the store is on an
+//! object store or has a journal (`level_commit`).
 //!
-//! Not here: how levels are made and kept (`zvf-pyramid`).
+//! Not here: building and keeping levels (`zvf-pyramid`).
 
 use std::path::Path;
 
@@ -25,14 +27,14 @@ use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
 use crate::error::bad_request_error;
 
-/// Which levels are made, and how.
+/// The levels to build, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PyramidJob {
-    /// The settings, which are those of every task.
+    /// The options, which all tasks use.
     pub options: Options,
-    /// About how many vertices each level will have.
+    /// The approximate number of vertices of each level.
     vertices: Vec<u64>,
-    /// The head after which levels are committed; none where the store is replaced.
+    /// The head after which levels are committed; `None` if the store is replaced.
     head: Option<u64>,
 }
 
@@ -47,7 +49,7 @@ impl PyramidJob {
 }
 
 impl Plan {
-    /// Divides the making of coarser levels of the store at `address`: a task for each.
+    /// Divides the building of coarser levels of the store at `address`: one task per level.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -75,8 +77,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// When a setting means nothing for this store, it is in a repository of versions, its levels add to each other, or it cannot
-    /// be read.
+    /// When an option does not apply to this store, it is in a versioned repository, its levels are
+    /// additive, or it cannot be read.
     #[boxed(?Send)]
     pub async fn pyramid(
         (address, open): (&str, &OpenOptions),
@@ -101,12 +103,12 @@ impl Plan {
 }
 
 impl Tasks {
-    /// Makes the level of task `number`, which is level `number + 1`, where the store gets one.
+    /// Builds the level of task `number`, which is level `number + 1`, if the store gets one.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when a task before it is not done, `Conflict` when the store changed since the plan, and when the level
-    /// cannot be made.
+    /// `Unavailable` when an earlier task is not done, `Conflict` when the store changed since the
+    /// plan, and when the level cannot be built.
     #[boxed(?Send)]
     pub async fn run_level(
         &self,
@@ -119,7 +121,7 @@ impl Tasks {
         let options = &job.options;
         let run = RunFolder::new(&self.folder);
         if let Some(record) = Record::read_whole(&self.folder, &self.digest, number).await? {
-            // Files that a record names were compared with it.
+            // Files in a record were compared with it.
             let is_whole = !record.files.is_empty()
                 || self
                     .kept_level(&record, &run)
@@ -136,7 +138,7 @@ impl Tasks {
                 Ok(if counts { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
             }
             Err(error) => {
-                // The first error is the one to report.
+                // The first error is returned.
                 drop(self.folder.remove_below(run.run()).await);
                 run.discard();
                 Err(error)
@@ -144,7 +146,7 @@ impl Tasks {
         }
     }
 
-    /// Makes the level of task `number` in the folder of a run, and keeps it.
+    /// Builds the level of task `number` in the folder of a run, and keeps it.
     async fn make_level(
         &self,
         number: usize,
@@ -164,12 +166,13 @@ impl Tasks {
         Ok(Record::from_run(&self.digest, number, name, report).with_files(files))
     }
 
-    /// Gives the store the levels that tasks made: replaces it, or commits them; `None` where that had been done.
+    /// Adds the levels of all tasks to the store: replaces it, or commits them; `None` if that was
+    /// already done.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when a task is not done, `Checksum` when a level is not what was made, `Conflict` when the store changed
-    /// since the plan, and when it cannot be replaced.
+    /// `Unavailable` when a task is not done, `Checksum` when a level differs from its record,
+    /// `Conflict` when the store changed since the plan, and when it cannot be replaced.
     pub async fn finish_pyramid(
         &self,
         open: &OpenOptions,
@@ -192,7 +195,7 @@ impl Tasks {
         Ok(made)
     }
 
-    /// Replaces the store by one with the levels; `None` where that had been done.
+    /// Replaces the store by one with the levels; `None` if that was already done.
     async fn replace_store(
         &self,
         (address, open): (&str, &OpenOptions),
@@ -212,8 +215,8 @@ impl Tasks {
         Ok(Some(zvf_pyramid::build_with_levels(to, options, how, levels, on_event).await?))
     }
 
-    /// Returns the levels that the first `count` tasks made, all of which must be done and whole. What is on an object
-    /// store is downloaded below the folder of `run`.
+    /// Returns the levels of the first `count` tasks, which must all be done and intact. Levels on
+    /// an object store are downloaded below the folder of `run`.
     async fn kept_levels(
         &self,
         count: usize,
@@ -247,7 +250,7 @@ impl Tasks {
         Ok(levels)
     }
 
-    /// Returns the level that a task made; none when the store gets no such level.
+    /// Returns the level of a task; `None` if the store gets no such level.
     async fn kept_level(
         &self,
         record: &Record,
@@ -268,7 +271,8 @@ impl Tasks {
     }
 }
 
-/// Returns whether the store has the levels that were made as they were made; none where it has no such level.
+/// Returns whether the store has the levels exactly as they were built; `None` if it has no such
+/// level.
 async fn is_in(levels: &[KeptLevel], address: &str) -> Result<Option<bool>, Error> {
     let store = Store::open(address, OpenOptions::default()).await?;
     let level_numbers = store.level_numbers();

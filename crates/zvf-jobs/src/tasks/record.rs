@@ -1,12 +1,12 @@
-//! What one run of a task wrote, and the record that makes it count.
+//! The output of one run of a task, and the record that makes it count.
 //!
 //! ```text
 //! done/<task>.json    {"plan", "task", "run", "files": [[name, bytes, XXH64], ...], "report"}
 //! runs/<run>/<n>      records, one a line, about 4 MiB a file; of a vacuum, bytes that zvf-edit reads
 //! ```
 //!
-//! The record is written last. That it exists proves nothing about the files that it names: they are compared with it when they
-//! are read.
+//! The record is written last. Its existence proves nothing about its files: they are compared with
+//! it when they are read.
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use zvf_publish::hash_bytes;
 
 use super::folder::{WorkFolder, new_run};
 
-/// What a task wrote.
+/// The output of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The digest of the plan.
@@ -28,12 +28,12 @@ pub(super) struct Record {
     pub(super) run: String,
     /// Name, length and XXH64 of each file.
     pub(super) files: Vec<(String, u64, String)>,
-    /// What the task says of itself.
+    /// The task's own report.
     pub(super) report: Json,
 }
 
 impl Record {
-    /// Reads that of task `number`; none when the task is not done.
+    /// Reads the record of task `number`; `None` if the task is not done.
     #[boxed]
     pub(super) async fn read(
         folder: &WorkFolder,
@@ -49,7 +49,8 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// Reads the same where all it names in the folder is whole; one that is not goes, so that the task can be run again.
+    /// Reads the record if all its files in the folder are intact; otherwise removes it, so that
+    /// the task can run again.
     pub(super) async fn read_whole(
         folder: &WorkFolder,
         plan: &str,
@@ -77,7 +78,7 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// Reads file `at` and compares it with what is said of it.
+    /// Reads file `at` and compares it with the record.
     #[boxed]
     pub(super) async fn file(&self, folder: &WorkFolder, at: usize) -> Result<Bytes> {
         let Some((name, bytes, sum)) = self.files.get(at) else { return Ok(Bytes::new()) };
@@ -105,7 +106,7 @@ impl Record {
     }
 }
 
-/// What a run writes, before its record.
+/// The output of a run, before its record.
 #[derive(Debug)]
 pub(super) struct Writer {
     folder: WorkFolder,
@@ -119,7 +120,7 @@ impl Writer {
         Self { folder: folder.clone(), run: new_run(), lines: Vec::new(), files: Vec::new() }
     }
 
-    /// Adds a line, which must hold no other.
+    /// Adds a line, which must not contain line ends.
     pub(super) async fn push(&mut self, line: &[u8]) -> Result<()> {
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
@@ -141,7 +142,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes bytes that are no lines, in files of their own.
+    /// Writes bytes that are not lines, in separate files.
     pub(super) async fn write(&mut self, bytes: &Bytes) -> Result<()> {
         self.flush().await?;
         let mut rest = bytes.clone();
@@ -152,7 +153,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the record of task `number`; false where another run had done it, and then nothing stays of this one.
+    /// Creates the record of task `number`; returns false, and removes this run's output, if
+    /// another run had done it.
     pub(super) async fn finish(mut self, plan: &str, number: usize, report: Json) -> Result<bool> {
         self.flush().await?;
         let Self { folder, run, files, .. } = self;
@@ -160,24 +162,24 @@ impl Writer {
         record.publish(&folder).await
     }
 
-    /// Removes what was written.
+    /// Removes the output.
     pub(super) async fn abandon(self) -> Result<()> {
         self.folder.remove_below(&self.run).await
     }
 }
 
 impl Record {
-    /// Makes the record of a run of task `number` that has records of its own of what it wrote.
+    /// Creates the record of a run of task `number` that keeps track of its own output.
     pub(super) fn from_run(plan: &str, number: usize, run: String, report: Json) -> Self {
         Self { plan: plan.to_owned(), task: number, run, files: Vec::new(), report }
     }
 
-    /// Adds files of the run that it names.
+    /// Adds files of the run.
     pub(super) fn with_files(self, files: Vec<(String, u64, String)>) -> Self {
         Self { files, ..self }
     }
 
-    /// Makes it count, unless another run did the task.
+    /// Publishes the record, unless another run did the task.
     pub(super) async fn publish(&self, folder: &WorkFolder) -> Result<bool> {
         let text = serde_json::to_vec(self)
             .map_err(|error| damage_error(folder, self.task, &error.to_string()))?;
@@ -189,7 +191,7 @@ impl Record {
     }
 }
 
-/// Returns where the record of a task is.
+/// Returns the key of the record of a task.
 pub(super) fn key(number: usize) -> String {
     format!("done/{number}.json")
 }
@@ -206,7 +208,7 @@ fn damage_error(folder: &WorkFolder, number: usize, found: &str) -> Error {
     Error::custom(Class::Checksum, text)
 }
 
-/// Bytes of a file from which the next one is begun.
+/// File size from which a new file is begun.
 const FILE_BYTES: usize = 4 << 20;
-/// Bytes of a file of what is no lines: what is sent again when a network fails.
+/// File size for bytes that are not lines: the unit of retransmission after a network failure.
 const PIECE_BYTES: usize = 64 << 20;

@@ -1,4 +1,4 @@
-//! Where the levels of a run are written, and where they are kept.
+//! Where a run writes levels, and where they are kept.
 //!
 //! ```text
 //! the plan is in a folder             runs/<id> of it: levels are written there, and linked from there
@@ -17,7 +17,7 @@ use super::folder::{WorkFolder, new_run};
 use super::record::Record;
 use crate::Error;
 
-/// The folder of this machine that a run writes levels to.
+/// The local folder to which a run writes levels.
 #[derive(Debug)]
 pub(super) struct RunFolder {
     path: PathBuf,
@@ -47,7 +47,8 @@ impl RunFolder {
         &self.run
     }
 
-    /// Uploads the files where the plan is on an object store. Returns what the record of the task names: none of a folder.
+    /// Uploads the files if the plan is on an object store. Returns the files for the record of the
+    /// task: none for a local folder.
     pub(super) async fn keep(
         &self,
         folder: &WorkFolder,
@@ -69,8 +70,8 @@ impl RunFolder {
         stream::iter(uploads).buffered(MAX_TRANSFERS).try_collect().await
     }
 
-    /// Returns the folder with the files that a task kept: that of its run, or a new one below this one with what was
-    /// downloaded.
+    /// Returns the folder with the files that a task kept: that of its run, or a new one below this
+    /// one with downloaded files.
     pub(super) async fn fetch(
         &self,
         folder: &WorkFolder,
@@ -97,9 +98,9 @@ impl RunFolder {
         Ok(to)
     }
 
-    /// Removes what was written.
+    /// Removes the output.
     pub(super) fn discard(self) {
-        // What was made counts for nothing, and neither does an error here.
+        // The output does not count, so an error here does not matter.
         drop(fs::remove_dir_all(&self.path));
     }
 }
@@ -107,11 +108,11 @@ impl RunFolder {
 impl Drop for RunFolder {
     fn drop(&mut self) {
         if self.is_temporary {
-            // What stays is in the folder for temporary files.
+            // Leftovers are in the folder for temporary files.
             drop(fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// Files that are sent or fetched at once.
+/// Number of concurrent transfers.
 const MAX_TRANSFERS: usize = 8;

@@ -1,9 +1,11 @@
-//! A vacuum of an edited store, by many processes: each writes some of the chunks again, and one commit takes these over.
+//! Vacuums an edited store with many processes: each rewrites some of the chunks, and one commit
+//! takes over the results.
 //!
-//! A task reads chunks and keeps in the folder of the plan what becomes of them; the store stays as it is. The commit of the
-//! last step names the plan, so that a repeated last step knows what was done, also after one that was killed.
+//! A task reads chunks and keeps the rewritten ones in the folder of the plan; the store does not
+//! change. The commit of the final step names the plan, so that a repeated final step recognises
+//! it, even after a kill.
 //!
-//! Not here: which chunks have waste, and how they are written again (`zvf-edit`).
+//! Not here: which chunks have waste, and how they are rewritten (`zvf-edit`).
 
 use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
@@ -20,11 +22,11 @@ use super::record::{Record, Writer};
 use super::{Job, Plan, TaskLine, TaskOutcome, Tasks};
 use crate::Error;
 
-/// Which chunks are written again, of which commit of a store.
+/// The chunks to rewrite, and the commit of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacuumJob {
     head: u64,
-    /// Nobody else writes meanwhile: [`Place::with_single_writer`].
+    /// No other process writes meanwhile: [`Place::with_single_writer`].
     single_writer: bool,
     shares: Vec<VacuumShare>,
 }
@@ -43,8 +45,9 @@ impl VacuumJob {
 }
 
 impl Plan {
-    /// Divides a vacuum of the store at `address` into about `shares` tasks. Whether chunks have waste is for tasks to find out.
-    /// `is_single_writer` says that nobody else writes meanwhile, which backends without conditional puts need.
+    /// Divides a vacuum of the store at `address` into about `shares` tasks. The tasks find out
+    /// whether chunks have waste. `is_single_writer` states that no other process writes meanwhile,
+    /// which backends without conditional puts require.
     ///
     /// ```
     /// # #[tokio::main]
@@ -69,7 +72,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// When there is no store, it lies in a repository of versions, or cannot be read.
+    /// When there is no store, it is in a versioned repository, or it cannot be read.
     #[boxed]
     pub async fn vacuum(
         (address, open): (&str, &OpenOptions),
@@ -78,7 +81,7 @@ impl Plan {
     ) -> Result<Self, Error> {
         let place = place(address, open)?;
         let store = Store::open(address, open.clone()).await?;
-        // A commit between these two makes the first task refuse.
+        // If there is a commit between these two, the first task refuses.
         let identity = StoreIdentity::read(&store, address, open).await?;
         let (head, shares) =
             run_on_thread("open", move || zvf_edit::plan_vacuum(place, shares)).await?;
@@ -88,11 +91,13 @@ impl Plan {
 }
 
 impl Tasks {
-    /// Writes the chunks of task `number` again, as far as they hold waste, and keeps them in the folder of the plan.
+    /// Rewrites the chunks of task `number` that have waste, and keeps them in the folder of the
+    /// plan.
     ///
     /// # Errors
     ///
-    /// `Conflict` when the store changed since the plan; when a chunk cannot be read, or nothing be kept.
+    /// `Conflict` when the store changed since the plan; otherwise when a chunk cannot be read or
+    /// kept.
     #[boxed]
     pub async fn run_vacuum(
         &self,
@@ -114,7 +119,7 @@ impl Tasks {
         self.check_store_at(address, open).await?;
         let mut writer = Writer::new(&self.folder);
         if let Err(error) = writer.write(&bytes).await {
-            // What was written counts for nothing; the first error is the one to report.
+            // The output does not count; the first error is returned.
             drop(writer.abandon().await);
             return Err(error);
         }
@@ -122,13 +127,13 @@ impl Tasks {
         Ok(if made { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
     }
 
-    /// Commits what all tasks wrote, through `gate`: the report of the commit, as [`zvf_edit::vacuum`] gives it. `None` where
-    /// that had been done.
+    /// Commits the results of all tasks through `gate`; returns the report of the commit, like
+    /// [`zvf_edit::vacuum`]. `None` if that was already done.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when a task is not done, `Checksum` when what it wrote is damaged, `Conflict` when the store changed
-    /// since the plan, and when nothing can be committed.
+    /// `Unavailable` when a task is not done, `Checksum` when its output is damaged, `Conflict`
+    /// when the store changed since the plan, and when the commit fails.
     #[boxed]
     pub async fn finish_vacuum(
         &self,

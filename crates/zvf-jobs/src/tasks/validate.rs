@@ -1,8 +1,8 @@
-//! The rules of the format, asked of a store by many processes.
+//! Validates a store with many processes.
 //!
-//! A task looks into a range of cells, links or manifests and records what it saw ([`zvf_validate::record_part`]); what it
-//! needs of the stages before, it reads from their records. The last step goes through the same validation with the records
-//! in place of looking.
+//! A task examines a range of cells, links or manifests and records the results
+//! ([`zvf_validate::record_part`]); it reads the results of earlier stages from their records. The
+//! final step runs the same validation with the records instead of examining the store.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::{Job, Plan, TaskLine, TaskOutcome, Tasks, WorkFolder};
 use crate::Error;
 use crate::error::stopped_error;
 
-/// What is asked, and who looks into what.
+/// The options, and the division of the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ValidateJob {
     depth: u8,
@@ -34,18 +34,18 @@ pub struct ValidateJob {
     max_findings: usize,
     sample: Option<(f64, u64)>,
     max_kept_items: u64,
-    /// Whether the journal is checked too, when the work is finished.
+    /// Whether the journal is also checked when the work is finished.
     pub journal: bool,
     scans: Vec<Scan>,
     parts: Vec<Part>,
 }
 
 impl ValidateJob {
-    /// Returns what is asked of the store.
+    /// Returns the validation options.
     ///
     /// # Errors
     ///
-    /// When the plan names what this build does not know.
+    /// When the plan has a value that this build does not know.
     pub fn options(&self) -> Result<Options, Error> {
         let rules =
             self.rules.iter().map(|id| Rule::find(id).ok_or_else(|| unknown_error("rule", id)));
@@ -78,8 +78,8 @@ impl ValidateJob {
 }
 
 impl Plan {
-    /// Divides a validation of `store`, which is at `address`, into about `shares` tasks a stage: of cells, of links, of
-    /// manifests.
+    /// Divides a validation of `store`, which was opened at `address`, into about `shares` tasks
+    /// per stage: for cells, links and manifests.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -132,7 +132,7 @@ impl Plan {
 }
 
 impl Tasks {
-    /// Does task `number` of a validation.
+    /// Runs task `number` of a validation.
     ///
     /// # Errors
     ///
@@ -158,12 +158,12 @@ impl Tasks {
         let (options, scans) = (job.options()?, (job.scans.as_slice(), part));
         let (before, sink) = (lines_of(&self.folder, earlier), sink_to(&writer));
         let done = zvf_validate::record_part(store, &options, observer, scans, before, sink).await;
-        // The sink is gone.
+        // The sink was dropped.
         let writer = Arc::into_inner(writer).map(Mutex::into_inner).ok_or_else(stopped_error)?;
         let complete = match done {
             Ok(complete) => complete,
             Err(error) => {
-                // What was written counts for nothing; the first error is the one to report.
+                // The output does not count; the first error is returned.
                 drop(writer.abandon().await);
                 return Err(error);
             }
@@ -180,12 +180,12 @@ impl Tasks {
         Ok(if made { TaskOutcome::Done } else { TaskOutcome::AlreadyDone })
     }
 
-    /// Puts together what all tasks of a validation saw: the report of the whole.
+    /// Merges the results of all tasks of a validation into the report of the whole.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when a task is not done, `Checksum` when what it wrote is damaged, `Conflict` when the store changed
-    /// since the plan, and when something cannot be read.
+    /// `Unavailable` when a task is not done, `Checksum` when its output is damaged, `Conflict`
+    /// when the store changed since the plan, and when something cannot be read.
     #[boxed(?Send)]
     pub async fn finish_validate(
         &self,
@@ -210,7 +210,7 @@ impl Tasks {
     }
 }
 
-/// Returns the lines of all files of all records, one file in memory at a time.
+/// Returns the lines of all files of all records, with one file in memory at a time.
 fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
     let files = records.into_iter().flat_map(|record| {
         let record = Arc::new(record);
@@ -233,7 +233,7 @@ fn lines_of(folder: &WorkFolder, records: Vec<Record>) -> RecordStream {
     stream::iter(files).then(read).flat_map(lines).boxed()
 }
 
-/// Returns where the lines of a text are, without their ends.
+/// Returns the ranges of the lines of a text, without line ends.
 fn line_ranges(text: &[u8]) -> Vec<Range<usize>> {
     let mut start = 0;
     let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(end, _)| end);

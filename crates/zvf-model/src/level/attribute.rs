@@ -1,17 +1,17 @@
-//! Attributes of vertices and of fragments: columns whose rows are theirs.
+//! Attributes of vertices and fragments: columns with one row per vertex or fragment.
 //!
-//! The documents say how many values a row has, and some writers say it wrongly: they declare one where
-//! they store three. So the declared width counts only where it gives one row for each row of vertices;
-//! otherwise the cells decide. That is settled once per handle, on the first chunk that has rows, and
-//! held against every chunk that is read whole.
+//! The documents state the number of values per row, and some writers state it wrongly: they
+//! declare one and store three. So the declared width counts only if it gives one row per vertex;
+//! otherwise the cells decide. This is determined once per handle, on the first chunk that has
+//! rows, and checked on every chunk that is read whole.
 //!
 //! ```text
 //! vertex_attributes/<name>      a row for each row of vertices
 //! fragment_attributes/<name>    a row for each fragment
 //! ```
 //!
-//! An attribute that bins the level is stored nowhere else: the first component of the key of a
-//! chunk is the code of all its rows.
+//! An attribute that bins the level is not stored separately: the first component of a chunk key is
+//! the code of all rows of that chunk.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ pub(super) struct AttributeInfo {
     description: Option<Arc<str>>,
 }
 
-/// The items that have a row of values each.
+/// The items that the attribute has rows for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AttributeScope {
     Vertices,
@@ -73,18 +73,18 @@ enum AttributeScope {
 }
 
 impl LevelReader {
-    /// Returns the attribute of vertices called `name`; `None` when there is no such array.
+    /// Returns the attribute of vertices called `name`; `None` if there is no such array.
     ///
     /// # Errors
     ///
-    /// When its document does not say what is needed to read it.
+    /// When its document lacks information that is needed to read it.
     #[boxed]
     pub async fn attribute(&self, name: &str) -> Result<Option<AttributeReader>> {
         self.column(AttributeScope::Vertices, "vertex_attributes", name, None).await
     }
 
-    /// Returns the same, for someone who will read the chunk `near` anyway: what has to be looked up in a chunk is
-    /// looked up in that one.
+    /// Like [`attribute`](Self::attribute), for a caller that will read the chunk `near` anyway: if
+    /// a chunk must be examined, it is that one.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl LevelReader {
         self.column(AttributeScope::Vertices, "vertex_attributes", name, Some(near)).await
     }
 
-    /// Returns the attribute of fragments called `name`; `None` when there is no such array.
+    /// Returns the attribute of fragments called `name`; `None` if there is no such array.
     ///
     /// # Errors
     ///
@@ -159,8 +159,8 @@ impl LevelReader {
         Ok(Some(reader(self.attributes().keep(path, info))))
     }
 
-    /// Returns what the first component of chunk keys stands for, where that is the attribute
-    /// `name`, and there is a value for every chunk.
+    /// Returns the values of the first component of chunk keys, if it encodes the attribute `name`
+    /// and there is a value for every chunk.
     async fn values_in_keys(&self, name: &str) -> Option<Vec<Value>> {
         let (_, values) =
             self.bin_attribute().filter(|(bin_attribute, _)| *bin_attribute == name)?;
@@ -175,7 +175,8 @@ impl LevelReader {
         Some(values)
     }
 
-    /// Returns how many values a row has: what is declared, unless the first chunk with rows speaks against it.
+    /// Returns the number of values per row: the declared one, unless the first chunk with rows
+    /// contradicts it.
     async fn attribute_width(
         &self,
         scope: AttributeScope,
@@ -190,14 +191,15 @@ impl LevelReader {
             let (Some(Ok(Some(size))), Some(Ok(rows))) = (sizes.pop(), rows.pop()) else { break };
             if rows > 0 {
                 let values = size.checked_div(dtype.size).unwrap_or(0); // a type without bytes has none
-                // A chunk that no width fits is told when it is read, with the counts that differ.
+                // If no width fits the chunk, reading it reports the differing counts.
                 return Ok(columns(declared, [(rows, values)]).unwrap_or(declared));
             }
         }
         Ok(declared)
     }
 
-    /// Returns whether the declared width gives one row for each vertex that the fragments of a chunk name.
+    /// Returns whether the declared width gives one row for each vertex in the fragments of a
+    /// chunk.
     async fn fits(&self, cells: &Cells, dtype: Dtype, declared: u64, near: &ChunkKey) -> bool {
         let near = [*near];
         let (mut fragments, mut sizes) = join(self.fragments(&near), cells.sizes(&near)).await;
@@ -221,7 +223,7 @@ impl LevelReader {
 }
 
 impl AttributeInfo {
-    /// Describes an attribute of vertices that the first component of chunk keys is the code of.
+    /// Describes an attribute of vertices that is encoded in the first component of chunk keys.
     fn from_keys(name: &str, values: Vec<Value>) -> Self {
         Self {
             name: name.into(),
@@ -243,37 +245,37 @@ impl AttributeReader {
         &self.info.name
     }
 
-    /// Returns the type of a value, as stored: of a code, where there are categories.
+    /// Returns the type of a stored value: of a code, if there are categories.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.info.dtype
     }
 
-    /// Returns how many values a row has.
+    /// Returns the number of values per row.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.info.width
     }
 
-    /// Returns what codes stand for, where the attribute is dictionary-encoded.
+    /// Returns the categories, if the attribute is dictionary-encoded.
     #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
         self.info.categories.as_ref()
     }
 
-    /// Returns what reading ranges of rows costs.
+    /// Returns the cost of reading ranges of rows.
     #[must_use]
     pub fn part_cost(&self) -> Partial {
         self.info.cells.as_ref().map_or(Partial::Ranges, Cells::part_cost)
     }
 
-    /// Returns whether the first component of the key of a chunk is the code of all its rows.
+    /// Returns whether the first component of a chunk key is the code of all rows of that chunk.
     #[must_use]
     pub fn is_part_of_key(&self) -> bool {
         self.info.cells.is_none()
     }
 
-    /// Returns `column` with what is known of the attribute.
+    /// Returns `column` with the metadata of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
         Field {
@@ -287,8 +289,8 @@ impl AttributeReader {
 
     /// Returns all values in the chunks `keys`, in their order.
     ///
-    /// Each answer has its own fault: a chunk whose values are not as many as its rows, or that has rows
-    /// and no values, or codes that stand for nothing.
+    /// Each answer has its own error: a chunk with different numbers of values and rows, a chunk
+    /// with rows but no values, or invalid codes.
     #[boxed]
     pub async fn values(&self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column>> {
         let counts = self.level.rows_of(self.info.scope, keys).await;
@@ -301,8 +303,8 @@ impl AttributeReader {
         chunks.map(|((column, count), key)| self.align_rows(column?, count?, key)).collect()
     }
 
-    /// As [`values`](Self::values), with nothing where a chunk has rows and no values: attributes of
-    /// fragments may be written for some chunks only.
+    /// Like [`values`](Self::values), but returns `None` for a chunk with rows and no values:
+    /// attributes of fragments may be written for some chunks only.
     #[boxed]
     pub async fn values_where_written(
         &self,
@@ -322,10 +324,10 @@ impl AttributeReader {
         answers.collect()
     }
 
-    /// Returns ranges of rows: for each chunk one column a range.
+    /// Returns ranges of rows: for each chunk one column per range.
     ///
-    /// Each answer has its own fault: a range past the end, a chunk that has no values, or codes that
-    /// stand for nothing.
+    /// Each answer has its own error: a range past the end, a chunk without values, or invalid
+    /// codes.
     #[boxed]
     pub async fn value_rows(
         &self,
@@ -392,7 +394,7 @@ impl AttributeReader {
         Ok(column)
     }
 
-    /// Returns the rows in cells; `None` where the attribute is a part of the keys.
+    /// Returns the rows in cells; `None` if the attribute is encoded in the keys.
     fn rows(&self) -> Option<CellRows<'_>> {
         let AttributeInfo { cells, dtype, width, .. } = &*self.info;
         cells.as_ref().map(|cells| CellRows { cells, dtype: *dtype, width: *width })
@@ -408,7 +410,7 @@ impl Attributes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
     }
 
-    /// Keeps `info` under `path`, unless there is one; returns the one that is kept.
+    /// Caches `info` under `path` unless there is an entry; returns the cached one.
     fn keep(&self, path: String, info: AttributeInfo) -> Arc<AttributeInfo> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(all.entry(path).or_insert_with(|| Arc::new(info)))

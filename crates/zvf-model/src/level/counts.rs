@@ -1,7 +1,7 @@
-//! How many rows the chunks of a level have, as far as anybody has seen.
+//! The known row counts of the chunks of a level.
 //!
-//! Whoever reads the vertices of a chunk whole learns its number of rows, and whoever reads an attribute
-//! of it needs that number. It stays with the handle: four bytes a chunk.
+//! Reading all vertices of a chunk reveals its row count, and reading an attribute needs it. The
+//! handle caches it: four bytes per chunk.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,14 +28,14 @@ impl Counts {
         }
     }
 
-    /// Returns the row count of `key`, where it is known.
+    /// Returns the row count of `key`, if it is known.
     pub(super) fn row_count(&self, chunks: &KeyTable, key: &ChunkKey) -> Option<u64> {
         let rows = self.0.get()?.get(chunks.find(key)?)?.load(Ordering::Relaxed);
         (rows != UNKNOWN).then_some(rows.into())
     }
 }
 
-/// No chunk that fits a cap has as many rows.
+/// No chunk within the limits has this many rows.
 const UNKNOWN: u32 = u32::MAX;
 
 #[cfg(test)]

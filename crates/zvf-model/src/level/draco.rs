@@ -1,13 +1,13 @@
-//! Cells of vertices that are Draco streams: positions, and the faces whose vertices all lie in the chunk.
+//! Cells of vertices that are Draco streams: positions, and the faces inside the chunk.
 //!
 //! ```text
 //! sequential   vertices in their order: attributes, fragments and links to other chunks mean these rows
 //! others       vertices in an order of their own, some of them gone: positions and inner faces alone are right
 //! ```
 //!
-//! The first chunk that can be read shows which of them a level has. Where the order is lost, all rows of a chunk are one
-//! fragment, attributes of vertices are refused, and links between chunks are left out, of which the family says
-//! that it is not complete.
+//! The first readable chunk shows which of them a level has. If the order is lost, all rows of a
+//! chunk are one fragment, attributes of vertices are refused, and links between chunks are left
+//! out, so the family is marked as incomplete.
 
 use async_recursion::async_recursion as boxed;
 use zvf_draco::{Component, DracoError, Geometry, Limits};
@@ -24,7 +24,7 @@ use super::missing_cell_error;
 use crate::Column;
 use zvf_format::num::to_u64;
 
-/// A chunk taken out of its stream.
+/// A decoded chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct DracoChunk {
     pub(crate) positions: Column,
@@ -38,8 +38,8 @@ impl LevelReader {
         matches!(self.encoding(), Some(Token::Known(CellEncoding::Draco)))
     }
 
-    /// Returns whether rows are those that attributes, fragments and links mean: not where vertices are Draco streams in
-    /// an order of their own.
+    /// Returns whether rows have the order that attributes, fragments and links refer to: false if
+    /// vertices are Draco streams with their own order.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl LevelReader {
         }
     }
 
-    /// Returns the chunks `keys` out of their streams; `None` where nothing is stored.
+    /// Decodes the chunks `keys`; `None` for chunks that are not stored.
     pub(crate) async fn draco_chunks(
         &self,
         keys: &[ChunkKey],
@@ -108,7 +108,7 @@ fn one_fragment(rows: u64, array: &Key, key: &ChunkKey) -> Result<ChunkFragments
     ChunkFragments::new(builder.encode().into(), array, *key)
 }
 
-/// Cells that are streams; not the level, which keeps its links, and they these.
+/// The cells as streams, without the level: the level owns its links, and they own this.
 #[derive(Clone, Debug)]
 pub(crate) struct DracoCells {
     pub(crate) cells: Cells,
@@ -118,7 +118,7 @@ pub(crate) struct DracoCells {
 }
 
 impl DracoCells {
-    /// Decodes the chunks `keys`; `None` where nothing is stored.
+    /// Decodes the chunks `keys`; `None` for chunks that are not stored.
     pub(crate) async fn decode(
         &self,
         keys: &[ChunkKey],
@@ -136,14 +136,14 @@ impl DracoCells {
     }
 }
 
-/// Chunks that are tried for one whose stream can be read.
+/// Maximum number of chunks that are tried to find a readable stream.
 const CHUNKS_TRIED: usize = 16;
 
 /// Decodes a stream as rows of `dtype`.
 ///
 /// # Errors
 ///
-/// When it is none, claims more than `limits`, or holds other positions than the level.
+/// When it is invalid, claims more than `limits`, or has other positions than the level.
 fn decode(bytes: &[u8], dtype: Dtype, axes: usize, limits: &Limits) -> Result<DracoChunk> {
     let geometry = zvf_draco::decode(bytes, limits).map_err(|error| from_draco(&error))?;
     let Geometry { faces, attributes, keeps_order, .. } = geometry;

@@ -1,4 +1,4 @@
-//! The fragment indexes of chunks, checked once and kept.
+//! The fragment indexes of chunks, checked once and cached.
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use zvf_store::{Caching, Cells, Key};
 
 use super::LevelReader;
 
-/// The fragments of one chunk: the blob, known to be sound.
+/// The fragments of one chunk: a blob that was checked.
 ///
 /// ```
 /// use zvf_format::key::ChunkKey;
@@ -50,25 +50,26 @@ impl ChunkFragments {
         self.blob.view()
     }
 
-    /// Returns the chunk they are of.
+    /// Returns the chunk of the fragments.
     #[must_use]
     pub const fn chunk(&self) -> &ChunkKey {
         &self.chunk
     }
 
-    /// Returns how many fragments there are, empty ones included; a `u64`, as the store counts them.
+    /// Returns the number of fragments, including empty ones; a `u64`, as in the store.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns the first row number that no fragment reaches, as all above it: counted once, when the blob was checked.
+    /// Returns one more than the largest row number in any fragment, computed once when the blob
+    /// was checked.
     #[must_use]
     pub const fn extent(&self) -> u64 {
         self.extent
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no fragments.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -80,7 +81,7 @@ impl ChunkFragments {
         self.blob.bytes()
     }
 
-    /// Checks that no fragment names a row past the `rows` that the chunk has.
+    /// Checks that no fragment refers to a row past the `rows` of the chunk.
     ///
     /// # Errors
     ///
@@ -91,10 +92,10 @@ impl ChunkFragments {
 }
 
 impl LevelReader {
-    /// Returns the fragments of the chunks `keys`, in their order. They stay with the handle.
+    /// Returns the fragments of the chunks `keys`, in their order. The handle caches them.
     ///
-    /// Each answer has its own fault. A chunk that has vertices and no fragments is one: nothing says
-    /// which of its rows count.
+    /// Each answer has its own error. A chunk with vertices but without fragments is an error,
+    /// because nothing defines which of its rows count.
     #[boxed]
     pub async fn fragments(&self, keys: &[ChunkKey]) -> Vec<Result<ChunkFragments>> {
         if matches!(self.keeps_order().await, Ok(false)) {
@@ -116,9 +117,9 @@ impl LevelReader {
         fragments.collect()
     }
 
-    /// Returns the groups of link rows of the chunks `keys`; `None` where nothing is stored.
+    /// Returns the groups of link rows of the chunks `keys`; `None` for chunks that are not stored.
     ///
-    /// Each answer has its own fault: a blob that cannot be read or is no fragment index.
+    /// Each answer has its own error: a blob that cannot be read or is not a fragment index.
     #[boxed]
     pub async fn link_fragments(&self, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFragments>>> {
         match self.node().cells("link_fragments").await {
@@ -128,11 +129,11 @@ impl LevelReader {
         }
     }
 
-    /// Returns the chunks that have fragments and no vertices: none in a sound store, where at most an index without
-    /// fragments lies beside no vertices.
+    /// Returns the chunks that have fragments but no vertices. A valid store has none: at most, an
+    /// empty index lies beside absent vertices.
     ///
-    /// Presence lists of the same length are taken to name the same chunks. A chunk with vertices and
-    /// without fragments is refused where it is read.
+    /// Presence lists of the same length are assumed to be equal. A chunk with vertices but without
+    /// fragments is refused when it is read.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ impl LevelReader {
     #[boxed]
     pub async fn fragments_without_vertices(&self) -> Result<Vec<ChunkFragments>> {
         let (vertices, fragments) = (self.chunks().await, self.fragment_cells().presence().await);
-        // Where nothing lists the chunks, none can be compared.
+        // Without a list of chunks, nothing can be compared.
         let (Ok(vertices), Ok(fragments)) = (vertices, fragments) else { return Ok(Vec::new()) };
         if vertices.len() == fragments.len() {
             return Ok(Vec::new());
@@ -154,8 +155,9 @@ impl LevelReader {
         Ok(found)
     }
 
-    /// Returns whether rows of vertices lie in logical order as they are stored: the level claims it, and its
-    /// first chunk bears it out. A first chunk that cannot be read does not: the others are still answered.
+    /// Returns whether rows of vertices are stored in logical order: the level claims it, and its
+    /// first chunk confirms it. If the first chunk cannot be read, the answer is false, and the
+    /// others are still readable.
     ///
     /// # Errors
     ///
@@ -176,7 +178,7 @@ impl LevelReader {
     }
 }
 
-/// Returns the fragment indexes in the cells `keys`; `None` where nothing is stored.
+/// Returns the fragment indexes in the cells `keys`; `None` for cells that are not stored.
 async fn indexes(cells: &Cells, keys: &[ChunkKey]) -> Vec<Result<Option<ChunkFragments>>> {
     let blobs = cells.read_many(keys, Caching::Keep).await;
     let fragments = blobs.into_iter().zip(keys).map(|(blob, key)| {

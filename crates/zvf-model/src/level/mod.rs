@@ -1,4 +1,4 @@
-//! One level, read as what it holds.
+//! Typed access to one level.
 //!
 //! ```text
 //! chunks       which chunks have vertices                    LevelReader::chunks
@@ -7,11 +7,11 @@
 //! attributes   columns beside them, row for row              LevelReader::attribute
 //! ```
 //!
-//! Everything is asked for by batches of chunks, because that is how stores answer fast. What describes
-//! the level (documents, presence, fragment indexes) stays with the handle; payloads stay only where the
-//! caller says so.
+//! Everything is requested in batches of chunks, because batches are fast. The handle caches the
+//! description of the level (documents, presence, fragment indexes); payloads are cached only if
+//! the caller asks for it.
 //!
-//! Not here: objects, links and groups (modules of their own), and which rows anybody wants.
+//! Not here: objects, links and groups (in their own modules), and the selection of rows.
 
 mod attribute;
 mod counts;
@@ -95,16 +95,16 @@ impl LevelReader {
     ///
     /// # Errors
     ///
-    /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents do not
-    /// say what is needed to read it.
+    /// When there is no such level, it lacks `vertices` or `vertex_fragments`, or its documents
+    /// lack information that is needed to read it.
     #[boxed]
     pub async fn open(store: &Store, level: LevelId) -> Result<Self> {
         Self::open_within(store, level, store.budget().max_bytes() / 4).await
     }
 
-    /// As [`open`](Self::open), where each table that is made from an index (ids by value, objects by
-    /// fragment) may take `index_bytes`; a quarter of the budget otherwise. What does not fit is looked up
-    /// by reading the index each time.
+    /// Like [`open`](Self::open), but each table that is built from an index (ids by value, objects
+    /// by fragment) may take `index_bytes` instead of a quarter of the budget. A larger table is
+    /// replaced by reading the index each time.
     ///
     /// # Errors
     ///
@@ -119,10 +119,10 @@ impl LevelReader {
         Self::from_node(store, level, (node.clone(), node), (kinds, further), index_bytes).await
     }
 
-    /// Returns the geometry of `kind`: this one, or one that the level holds beside it, in a group of its own.
-    /// `None` where it holds no such kind.
+    /// Returns the geometry of `kind`: this one, or a further one that the level stores in its own
+    /// group. `None` if there is no such kind.
     ///
-    /// Groups of objects are those of the whole level, whichever kind is asked for them.
+    /// Groups of objects belong to the whole level, whichever kind they are requested from.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -176,7 +176,7 @@ impl LevelReader {
         let shape = node.meta().effective_chunk_shape(root);
         let chunk_shape = ChunkShape::new(shape)?;
         let bin_shape = node.meta().effective_bin_shape(root, &level.to_string());
-        // Bins that do not nest divide no chunk.
+        // Bins that do not nest in chunks are not used.
         let bins = bin_shape.as_ref().and_then(|shape| Bins::new(&chunk_shape, shape).ok());
         let vertices = node.required_cells("vertices").await?;
         let fragments = node.required_cells("vertex_fragments").await?;
@@ -221,26 +221,26 @@ impl LevelReader {
         self.inner.level
     }
 
-    /// Returns its document and its arrays, as the store has them.
+    /// Returns its document and arrays.
     #[must_use]
     pub fn node(&self) -> &LevelNode {
         &self.inner.node
     }
 
-    /// Returns the kinds of geometry that these arrays hold, in the order written: one, as a rule, or what the
-    /// store says of all.
+    /// Returns the kinds of geometry in these arrays, in writing order: usually one, otherwise the
+    /// kinds that the store lists.
     #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         &self.inner.kinds
     }
 
-    /// Returns the kinds that the level holds beside them, each in arrays of its own
+    /// Returns the further kinds of the level, each in its own arrays
     /// ([`open_kind`](Self::open_kind)).
     pub fn extra_kinds(&self) -> impl Iterator<Item = Kind> {
         self.inner.further.iter().map(|(kind, _)| *kind)
     }
 
-    /// Returns how links inside fragments are known.
+    /// Returns the convention of links inside fragments.
     #[must_use]
     pub fn links_convention(&self) -> Token<LinksConvention> {
         let convention = self.inner.node.meta().links_convention.clone();
@@ -253,25 +253,26 @@ impl LevelReader {
         self.inner.chunk_shape.axes()
     }
 
-    /// Components of a chunk key: the axes, and one in front where an attribute bins the level.
+    /// Returns the number of components of a chunk key: the axes, and one in front if an attribute
+    /// bins the level.
     #[must_use]
     pub fn key_rank(&self) -> usize {
         self.inner.node.key_rank()
     }
 
-    /// Returns how large its chunks are.
+    /// Returns the size of its chunks.
     #[must_use]
     pub fn chunk_shape(&self) -> &ChunkShape {
         &self.inner.chunk_shape
     }
 
-    /// Returns how chunks are divided into bins, where that is known and they nest.
+    /// Returns the division of chunks into bins, if it is known and bins nest.
     #[must_use]
     pub fn bins(&self) -> Option<&Bins> {
         self.inner.bins.as_ref()
     }
 
-    /// Returns how large a bin is, where that is known, whether or not bins nest in chunks.
+    /// Returns the size of a bin, if it is known, whether or not bins nest in chunks.
     #[must_use]
     pub fn bin_shape(&self) -> Option<&[f64]> {
         self.inner.bin_shape.as_deref()
@@ -293,13 +294,13 @@ impl LevelReader {
         self.inner.vertices.presence().await
     }
 
-    /// Returns the chunks that have vertices: all of them, or, where nothing says which there are and the backend
-    /// cannot list, those of `range`, each of which is tried by its fragment index.
+    /// Returns the chunks that have vertices: all of them, or, without a list and if the backend
+    /// cannot list, those of `range`, each tested by its fragment index.
     ///
     /// # Errors
     ///
-    /// As [`chunks`](Self::chunks), also when a range that has to be tried has more than 4096 chunks; and
-    /// when a chunk that is tried cannot be read.
+    /// As [`chunks`](Self::chunks); also when more than 4096 chunks of `range` would have to be
+    /// tested, or a tested chunk cannot be read.
     #[boxed]
     pub async fn chunks_in(&self, range: &ChunkRange) -> Result<Arc<KeyTable>> {
         let unknown = match self.chunks().await {
@@ -321,8 +322,8 @@ impl LevelReader {
         Ok(Arc::new(KeyTable::new(self.key_rank(), present)?))
     }
 
-    /// Returns the names of the attributes of vertices, and whether that is all of them. An
-    /// attribute that bins the level is one of them.
+    /// Returns the names of the attributes of vertices, and whether the list is complete. An
+    /// attribute that bins the level is included.
     ///
     /// # Errors
     ///
@@ -342,13 +343,13 @@ impl LevelReader {
         Ok(listing)
     }
 
-    /// Returns what reading ranges of rows of vertices costs.
+    /// Returns the cost of reading ranges of rows of vertices.
     #[must_use]
     pub fn part_cost(&self) -> Partial {
         self.inner.vertices.part_cost()
     }
 
-    /// Returns the names of the attributes of fragments, and whether that is all of them.
+    /// Returns the names of the attributes of fragments, and whether the list is complete.
     ///
     /// # Errors
     ///
@@ -358,8 +359,8 @@ impl LevelReader {
         self.inner.node.children("fragment_attributes").await
     }
 
-    /// Returns the attribute that bins the level, where one does: its name, and the value of each bin. The first
-    /// component of a chunk key is the number of a bin.
+    /// Returns the attribute that bins the level, if any: its name, and the value of each bin. The
+    /// first component of a chunk key is the number of a bin.
     #[must_use]
     pub fn bin_attribute(&self) -> Option<(&str, Vec<Value>)> {
         let meta = self.inner.node.meta();
@@ -370,39 +371,39 @@ impl LevelReader {
         ))
     }
 
-    /// Returns what is to be added to stored positions to obtain those of the world, where the store says so.
+    /// Returns the offset from stored positions to world positions, if the store has one.
     #[must_use]
     pub fn coordinate_offset(&self) -> Option<&[f64]> {
         self.inner.store.root().zarr_vectors.coordinate_offset.as_deref()
     }
 
-    /// Returns the level that it is part of, or itself.
+    /// Returns the enclosing level, or itself.
     pub(crate) fn enclosing_node(&self) -> &LevelNode {
         &self.inner.whole
     }
 
-    /// Returns the object index, once it was opened.
+    /// Returns the object index, if it has been opened.
     pub(crate) fn opened_objects(&self) -> &OnceCell<Option<ObjectIndex>> {
         &self.inner.objects
     }
 
-    /// Returns the owners of fragments, once they were gathered.
+    /// Returns the cached owners of fragments.
     pub(crate) fn cached_owners(&self) -> &tokio::sync::Mutex<CachedOwners> {
         &self.inner.owners
     }
 
-    /// Returns the crossings without the owners, once they were gathered.
+    /// Returns the cached crossings without owners.
     pub(crate) fn cached_crossings(&self) -> &OnceCell<CachedCrossings> {
         &self.inner.crossings
     }
 
-    /// Returns the link family `delta`, once it was opened.
+    /// Returns the link family `delta`, if it has been opened.
     pub(crate) fn opened_links(&self, delta: Delta) -> Arc<OnceCell<Option<LinkFamily>>> {
         let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(links.entry(delta.0).or_default())
     }
 
-    /// Returns the bytes that one table made from an index may take.
+    /// Returns the maximum size of one table that is built from an index.
     pub(crate) fn index_cap(&self) -> u64 {
         self.inner.index_bytes
     }
@@ -425,12 +426,12 @@ impl LevelReader {
         &self.inner.fragments
     }
 
-    /// Returns how vertices are stored.
+    /// Returns the encoding of vertices.
     pub(crate) fn encoding(&self) -> Option<&Token<CellEncoding>> {
         self.inner.encoding.as_ref()
     }
 
-    /// Refuses vertices that are neither rows of numbers nor streams of them.
+    /// Refuses vertices that are neither rows of numbers nor Draco streams.
     fn check_encoding(&self) -> Result<()> {
         match &self.inner.encoding {
             None | Some(Token::Known(CellEncoding::Raw | CellEncoding::Draco)) => Ok(()),
@@ -447,12 +448,12 @@ impl LevelReader {
     }
 }
 
-/// Kinds beside that of a level, and the groups that hold them as a level does.
+/// Further kinds of a level, and their groups.
 type Further = Vec<(Kind, Option<String>)>;
 
-/// Returns the kinds that a level holds in arrays of their own, in the order they are listed.
+/// Returns the kinds that a level stores in separate arrays, in the order of their list.
 async fn read_further(store: &Store, node: &LevelNode) -> Result<Further> {
-    // What lies beside level 0 is not in the arrays of a coarser level either.
+    // A kind that is separate at level 0 is separate at coarser levels too.
     let group = match node.group(GEOMETRIES).await? {
         None if node.number() > 0 => store.nodes().group(&format!("0/{GEOMETRIES}")).await?,
         group => group,
@@ -471,8 +472,8 @@ const _: () = {
     shareable::<ChunkFragments>();
 };
 
-/// The list of geometries beside that of the level.
+/// The list of further geometries of the level.
 pub(crate) const GEOMETRIES: &str = "geometry_index";
 
-/// Chunks that are tried one by one where nothing says which there are.
+/// Maximum number of chunks that are tested without a list.
 const MAX_TRIED: u64 = 4096;

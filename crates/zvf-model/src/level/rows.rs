@@ -1,4 +1,4 @@
-//! Rows of vertices: all of a chunk, or ranges of them.
+//! Rows of vertices: all rows of a chunk, or ranges.
 
 use async_recursion::async_recursion as boxed;
 use std::ops::Range;
@@ -14,16 +14,16 @@ use super::LevelReader;
 use crate::Column;
 
 impl LevelReader {
-    /// Learns where the positions of the chunks `keys` lie in shards behind a network, so that reading them takes one
-    /// round less. What goes wrong shows when they are read.
+    /// Prefetches the locations of the positions of the chunks `keys` in shards of a remote store,
+    /// which saves one round trip when they are read. Errors are reported when they are read.
     pub async fn locate_positions(&self, keys: &[ChunkKey]) {
         self.vertices().locate(keys).await;
     }
 
     /// Returns all rows of vertices of the chunks `keys`, in their order.
     ///
-    /// Each answer has its own fault: a chunk that is absent, or whose bytes are not a whole number of
-    /// rows.
+    /// Each answer has its own error: a chunk that is absent, or whose bytes are not a whole number
+    /// of rows.
     #[boxed]
     pub async fn positions(&self, keys: &[ChunkKey], caching: Caching) -> Vec<Result<Column>> {
         let rows = match self.vertex_rows() {
@@ -54,9 +54,10 @@ impl LevelReader {
         columns
     }
 
-    /// Returns ranges of rows of vertices: for each chunk one column a range.
+    /// Returns ranges of rows of vertices: for each chunk one column per range.
     ///
-    /// Each answer has its own fault, as for [`positions`](Self::positions); a range past the end is one.
+    /// Each answer has its own error, as for [`positions`](Self::positions), or for a range past
+    /// the end.
     #[boxed]
     pub async fn position_rows(
         &self,
@@ -69,10 +70,10 @@ impl LevelReader {
         }
     }
 
-    /// Returns how many rows of vertices each of the chunks `keys` has: without reading them where that was
-    /// seen before, or the store can tell.
+    /// Returns the number of rows of vertices of each of the chunks `keys`, without reading them if
+    /// the number is cached or the store states it.
     ///
-    /// Each answer has its own fault, as for [`positions`](Self::positions).
+    /// Each answer has its own error, as for [`positions`](Self::positions).
     #[boxed]
     pub async fn row_counts(&self, keys: &[ChunkKey]) -> Vec<Result<u64>> {
         let rows = match self.vertex_rows() {
@@ -114,7 +115,7 @@ impl LevelReader {
             .collect()
     }
 
-    /// Returns ranges of rows of chunks that are streams, which are decoded as a whole.
+    /// Returns ranges of rows of Draco chunks, which are decoded as a whole.
     async fn draco_rows(&self, asks: &[(ChunkKey, Vec<Range<u64>>)]) -> Vec<Result<Vec<Column>>> {
         let keys: Vec<ChunkKey> = asks.iter().map(|(key, _)| *key).collect();
         let chunks = self.draco_chunks(&keys, Caching::Keep).await;
@@ -126,7 +127,8 @@ impl LevelReader {
         answers.collect()
     }
 
-    /// Returns an empty column for a chunk without bytes that a listing named, and an error for any other.
+    /// Returns an empty column for a chunk without bytes that came from a listing, and an error for
+    /// any other.
     async fn resolve_absent(&self, rows: &CellRows<'_>, key: &ChunkKey) -> Result<Column> {
         let place = |error: Error| error.at_array(rows.cells.path()).at_chunk(key);
         if self.chunks().await?.find(key).is_none() {
@@ -151,7 +153,7 @@ pub(crate) struct CellRows<'a> {
 }
 
 impl CellRows<'_> {
-    /// Reads all rows of each chunk; `None` where nothing is stored.
+    /// Reads all rows of each chunk; `None` for chunks that are not stored.
     pub(crate) async fn read_all(
         &self,
         keys: &[ChunkKey],
@@ -167,13 +169,13 @@ impl CellRows<'_> {
         columns.collect()
     }
 
-    /// Reads ranges of rows of each chunk, none of which may be past its end.
+    /// Reads ranges of rows of each chunk; a range past its end is an error.
     pub(crate) async fn read_ranges(
         &self,
         asks: &[(ChunkKey, Vec<Range<u64>>)],
     ) -> Vec<Result<Vec<Column>>> {
         let stride = self.stride();
-        // What no number of 64 bits holds is past the end of any cell.
+        // A value that overflows 64 bits is past the end of any cell.
         let bytes =
             |rows: &Range<u64>| rows.start.saturating_mul(stride)..rows.end.saturating_mul(stride);
         let parts: Vec<(ChunkKey, Vec<Range<u64>>)> =
@@ -192,7 +194,7 @@ impl CellRows<'_> {
         answers.collect()
     }
 
-    /// Returns how many rows each chunk has; `None` where nothing is stored.
+    /// Returns the number of rows of each chunk; `None` for chunks that are not stored.
     pub(crate) async fn counts(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>>> {
         let sizes = self.cells.sizes(keys).await;
         let counts = sizes.into_iter().zip(keys).map(|(size, key)| {
@@ -212,13 +214,13 @@ impl CellRows<'_> {
         counts.collect()
     }
 
-    /// Returns the bytes of a row. None, or more than 64 bits can number: no cell has such rows.
+    /// Returns the number of bytes per row; 0 or an overflow becomes a value that no cell can have.
     fn stride(&self) -> u64 {
         self.dtype.size.saturating_mul(self.width.into())
     }
 }
 
-/// Returns a range of rows of a column that has all rows of a chunk.
+/// Returns a range of rows of a column that contains all rows of a chunk.
 pub(crate) fn slice_rows(column: &Column, range: &Range<u64>) -> Result<Column> {
     let rows = to_u64(column.len());
     if range.end > rows || range.start > range.end {

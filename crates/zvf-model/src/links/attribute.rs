@@ -1,4 +1,4 @@
-//! Attributes of links: a row of values for each stored record.
+//! Attributes of links: a row of values per stored record.
 //!
 //! ```text
 //! 0.9        link_attributes/<name>/<delta>/<offsets>                cell for cell
@@ -63,7 +63,7 @@ enum Part {
 }
 
 impl LevelReader {
-    /// Returns the names of the attributes of links, and whether that is all of them.
+    /// Returns the names of the attributes of links, and whether the list is complete.
     ///
     /// # Errors
     ///
@@ -80,11 +80,11 @@ impl LevelReader {
 }
 
 impl LinkFamily {
-    /// Returns the attribute of its links called `name`; `None` when no segment has it.
+    /// Returns the attribute of its links called `name`; `None` if no segment has it.
     ///
     /// # Errors
     ///
-    /// When its documents do not say what is needed to read it, or contradict each other.
+    /// When its documents lack information that is needed to read it, or contradict each other.
     #[boxed]
     pub async fn attribute(&self, name: &str) -> Result<Option<LinkAttribute>> {
         let (mut parts, mut form) = (Vec::with_capacity(self.segments().len()), None);
@@ -121,7 +121,7 @@ impl LinkFamily {
         Ok(Some(LinkAttribute { inner: Arc::new(inner) }))
     }
 
-    /// Returns the array that has the values for a segment.
+    /// Returns the array with the values of a segment.
     async fn part(&self, name: &str, segment: &super::LinkSegment) -> Result<Option<Part>> {
         let delta = self.delta();
         if segment.is_flat() {
@@ -144,35 +144,35 @@ impl LinkAttribute {
         &self.inner.name
     }
 
-    /// Returns the type of a value, as stored.
+    /// Returns the type of a stored value.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.inner.dtype
     }
 
-    /// Returns how many values a row has.
+    /// Returns the number of values per row.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.inner.width
     }
 
-    /// Returns what codes stand for, where the attribute is dictionary-encoded.
+    /// Returns the categories, if the attribute is dictionary-encoded.
     #[must_use]
     pub fn categories(&self) -> Option<&Categories> {
         self.inner.categories.as_ref()
     }
 
-    /// Returns `column` with what is known of the attribute.
+    /// Returns `column` with the metadata of the attribute.
     #[must_use]
     pub fn field(&self, column: Column) -> Field {
         Field { categories: self.inner.categories.clone(), ..Field::new(self.name(), column) }
     }
 
-    /// Returns the values of `records`, which were read from the cells at `places` of the segment with that
-    /// number; `None` where the segment has no values at all.
+    /// Returns the values of `records`, which were read from the cells at `places` of the segment
+    /// with that number; `None` if the segment has no values.
     ///
-    /// Each answer has its own fault: values that cannot be read, or are not as many as the
-    /// records, or codes that stand for nothing.
+    /// Each answer has its own error: values that cannot be read, a count that differs from that of
+    /// the records, or invalid codes.
     #[boxed]
     pub async fn values(
         &self,
@@ -281,7 +281,7 @@ impl LinkAttribute {
     }
 }
 
-/// Gathers rows of `column`, all of which it must have.
+/// Gathers rows of `column`, which must all exist.
 fn gather_rows(column: &Column, rows: impl Iterator<Item = u64>) -> Result<Column> {
     let mut part = crate::ColumnBuilder::empty_like(column);
     for row in rows {

@@ -1,7 +1,7 @@
-//! The flat form of 0.6 and 0.7: one blob of records that carry the chunks of their endpoints.
+//! The flat form of 0.6 and 0.7: one blob of records that contain the chunks of their endpoints.
 //!
-//! The blob is read once and its records are put with those between the same chunks, so that they can be
-//! asked for as the cells of other versions are. Each keeps the number of its row.
+//! The blob is read once, and its records are grouped by their chunks, so that they can be
+//! requested like the cells of other versions. Each record keeps its row number.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use zvf_format::num::to_u64;
 
 use super::records::LinkRecords;
 
-/// The records of one blob by the chunks between which they lie, in numeric order of these.
+/// The records of one blob, by their chunks, in numeric order.
 #[derive(Debug)]
 pub(super) struct Blob {
     pub(super) cells: Vec<LinkRecords>,

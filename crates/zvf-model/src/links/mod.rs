@@ -10,19 +10,19 @@
 //! between    cross_chunk_links/<delta>/<key>/../data      all of them         one such array
 //! ```
 //!
-//! A family is all links from this level to the one `delta` away. Its cells are the unit of reading: each
-//! is about one tuple of chunks, which is known before anything of it is read. Records come with their
-//! endpoints as they were given to the writer, and with the number of the row they are stored in, by which
-//! their attributes are found.
+//! A family is all links from this level to the one `delta` away. Its cells are the unit of
+//! reading: each belongs to one tuple of chunks, which is known before it is read. Records have
+//! their endpoints in the order of the writer's input, and the number of their stored row, which
+//! locates their attributes.
 //!
 //! The order of a family is: segments by their names, the cells of each by the text of their keys
-//! ([`LinkSegment::cell_order`]), records as stored. The flat form has no cells; its order is that of
-//! [`LinkRecords::stored_row`].
+//! ([`LinkSegment::cell_order`]), records in stored order. The flat form has no cells; its order is
+//! that of [`LinkRecords::stored_row`].
 //!
-//! Bridges of lines, polylines and streamlines in 0.6 and 0.7 do not name rows, and those of lines never
-//! do: geometry goes by the manifests.
+//! Bridges of lines, polylines and streamlines in 0.6 and 0.7 do not refer to rows, and those of
+//! lines never do: use the manifests for geometry.
 //!
-//! Not here: which records anybody wants, and what follows from them for skeletons (`skeleton`).
+//! Not here: the selection of records, and their meaning for skeletons (`skeleton`).
 
 mod attribute;
 mod blob;
@@ -41,7 +41,7 @@ pub use attribute::LinkAttribute;
 pub use records::LinkRecords;
 pub use segment::{LinkCells, LinkSegment};
 
-/// The links from a level to itself or to one other; cheap to clone.
+/// The links of a level to itself or to one other level; cheap to clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -75,25 +75,26 @@ struct Inner {
 }
 
 impl LinkFamily {
-    /// Returns how many endpoints a record has, whether their order means something, how often it is stored.
+    /// Returns the number of endpoints per record, whether their order has a meaning, and how often
+    /// records are stored.
     #[must_use]
     pub fn policy(&self) -> &LinkPolicy {
         &self.inner.policy
     }
 
-    /// Returns how many endpoints a record has.
+    /// Returns the number of endpoints per record.
     #[must_use]
     pub fn link_width(&self) -> usize {
         self.inner.policy.link_width()
     }
 
-    /// Returns how many levels coarser the endpoints after the first are.
+    /// Returns by how many levels the endpoints after the first are coarser.
     #[must_use]
     pub fn delta(&self) -> Delta {
         self.inner.policy.delta()
     }
 
-    /// Returns whether records are stored once for each chunk they touch.
+    /// Returns whether records are stored once for each chunk of their endpoints.
     #[must_use]
     pub fn is_duplicated(&self) -> bool {
         self.inner.policy.store() == LinkStorage::Duplicate
@@ -105,8 +106,8 @@ impl LinkFamily {
         &self.inner.segments
     }
 
-    /// Returns the same family for questions about `chunks` alone: where nothing says which cells there are and
-    /// the backend cannot list, the cells of these chunks are tried.
+    /// Returns the same family restricted to queries about `chunks`: if the cells are not listed
+    /// and the backend cannot list, the cells of these chunks are tried.
     #[must_use]
     pub fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
         let Inner { node, policy, enumerated, num_links, num_physical_records, .. } = &*self.inner;
@@ -123,20 +124,20 @@ impl LinkFamily {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns whether these are all segments. Without a listing only those were found whose endpoints lie at
-    /// most one chunk apart.
+    /// Returns whether these are all segments. Without a listing, only segments whose endpoints are
+    /// at most one chunk apart are found.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.inner.enumerated
     }
 
-    /// Returns how many links there are, each counted once, as the document says.
+    /// Returns the number of links, each counted once, according to the document.
     #[must_use]
     pub fn num_links(&self) -> Option<u64> {
         self.inner.num_links
     }
 
-    /// Returns how many rows are stored, as the document says.
+    /// Returns the number of stored rows, according to the document.
     #[must_use]
     pub fn num_physical_records(&self) -> Option<u64> {
         self.inner.num_physical_records

@@ -1,4 +1,4 @@
-//! Opening a family: its policy, and the segments it has.
+//! Opens a family: its policy and its segments.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::open::{
 use crate::{Kind, LevelReader};
 
 impl LevelReader {
-    /// Returns the links from this level to the one `delta` levels coarser; `None` when there are none. Opened
-    /// once per handle.
+    /// Returns the links from this level to the one `delta` levels coarser; `None` if there are
+    /// none. Opened once per handle.
     ///
     /// # Errors
     ///
-    /// When the documents do not say what is needed to read them, a segment has a name that is none, or
-    /// the layout is one that cannot be read, which is then named.
+    /// When the documents lack information that is needed to read them, a segment has an invalid
+    /// name, or the layout is not supported; the error names it.
     #[boxed]
     pub async fn links(&self, delta: Delta) -> Result<Option<LinkFamily>> {
         let cell = self.opened_links(delta);
@@ -36,7 +36,7 @@ impl LevelReader {
     }
 }
 
-/// Returns the family `delta` of a level; `None` where it has none.
+/// Returns the family `delta` of a level; `None` if it has none.
 async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let family = match level.store().family() {
         Layout::C => open_native(level, delta).await,
@@ -50,8 +50,8 @@ async fn family(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>>
 
 /// Returns the family of a mesh whose vertices are Draco streams, with the faces in them.
 ///
-/// Where streams do not keep the order of vertices, links between chunks name rows that nobody knows: the family
-/// has the faces of streams alone, and does not claim to be complete.
+/// If streams do not keep the order of vertices, links between chunks refer to unknown rows: the
+/// family then has only the faces in streams, and is marked as incomplete.
 async fn with_streams(
     level: &LevelReader,
     family: Option<LinkFamily>,
@@ -94,7 +94,7 @@ async fn with_streams(
     Ok(Some(LinkFamily { inner: Arc::new(inner) }))
 }
 
-/// Opens a family as 0.9 has it.
+/// Opens a family in the layout of 0.9.
 async fn open_native(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let name = format!("links/{delta}");
     let Some(group) = level.node().group(&name).await? else { return Ok(None) };
@@ -137,7 +137,7 @@ fn segment(policy: LinkPolicy, offsets: Offsets, cells: Cells) -> Result<LinkSeg
     Ok(LinkSegment::new(policy, Form::Sources { cells, offsets, shape, body }))
 }
 
-/// Opens a family of the versions before 0.9: links within a chunk, and those between chunks.
+/// Opens a family of a version before 0.9: links within a chunk, and links between chunks.
 async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFamily>> {
     let (node, name) = (level.node(), delta.to_string());
     let opened = older_links(node, (delta, &name), &mut first_fault).await?;
@@ -164,7 +164,8 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
     if let Some(within) = within
         && let Some(cells) = node.cells(&format!("links/{name}")).await?
     {
-        // Their documents count the records between chunks alone: those within are known to the cells.
+        // Their documents count only the records between chunks: the records within chunks are
+        // counted from the cells.
         if !cells.presence().await.is_ok_and(|keys| keys.is_empty()) {
             (doc.num_links, doc.num_physical_records) = (None, None);
         }
@@ -173,14 +174,15 @@ async fn open_older(level: &LevelReader, delta: Delta) -> Result<Option<LinkFami
         let offsets = same_chunk(&policy)?;
         segments.push(LinkSegment::new(same, Form::Sources { cells, offsets, shape, body }));
     }
-    // Besides cells by the chunks they join, which only a listing shows, there are forms that are whole.
+    // Besides cells by chunks, which only a listing finds, there are forms that are always
+    // complete.
     let whole = matches!(between, None | Some(Form::Flat { .. }));
     segments.extend(between.map(|form| LinkSegment::new(policy, form)));
     let enumerated = whole || node.children(&outer).await?.complete;
     Ok(Some(new_family(level, policy, segments, enumerated, &doc)))
 }
 
-/// Returns the offsets of records whose ends all lie in one chunk.
+/// Returns the offsets of records whose endpoints are all in one chunk.
 fn same_chunk(policy: &LinkPolicy) -> Result<Arc<Offsets>> {
     let none = vec![0; policy.sid_ndim()];
     let offsets = vec![none.as_slice(); policy.link_width() - 1];
@@ -200,7 +202,7 @@ fn new_family(
     LinkFamily { inner: Arc::new(inner) }
 }
 
-/// Returns the policy that a document states, checked against the level.
+/// Returns the policy in a document, checked against the level.
 async fn policy(level: &LevelReader, doc: &LinksFamily, delta: Delta) -> Result<LinkPolicy> {
     let policy = open_strictly(|take| link_policy(doc, level.key_rank(), delta, take))?;
     if delta == Delta::SAME {

@@ -1,8 +1,8 @@
-//! Which segments a family may have, for backends that cannot say which it has.
+//! The possible segments of a family, for backends that cannot list.
 //!
-//! Tried are those whose endpoints lie at most one chunk apart on every axis: each component of each
-//! offset is -1, 0 or 1. Where a policy sorts endpoints, only sorted offsets exist. Families for which that
-//! would be more than a few hundred names are tried for the segment within one chunk alone.
+//! It tries those whose endpoints are at most one chunk apart on every axis: each component of each
+//! offset is -1, 0 or 1. If a policy sorts endpoints, only sorted offsets exist. If that gives more
+//! than a few hundred names, only the segment within one chunk is tried.
 
 use zvf_format::key::{Delta, Offsets};
 use zvf_format::link::{LinkPolicy, LinkStorage};
@@ -31,9 +31,9 @@ pub(super) fn segments(policy: &LinkPolicy) -> Vec<Offsets> {
     made.filter(|offsets| !sorted || offsets.are_sorted()).collect()
 }
 
-/// Number 0 is the segment within one chunk.
+/// Step 0 comes first, so that name 0 is the segment within one chunk.
 const STEPS: [i64; 3] = [0, 1, -1];
-/// Names that are made before the sorted ones are taken.
+/// Maximum number of generated names before sorted ones are selected.
 const MAX_TRIED: usize = 1000;
 
 #[cfg(test)]

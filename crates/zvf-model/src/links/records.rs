@@ -1,10 +1,10 @@
-//! Records of one cell: which rows of which chunks each of them joins.
+//! Records of one cell: the rows and chunks that each joins.
 
 use zvf_format::key::ChunkKey;
 use zvf_format::link::{LinkCell, LinkRecord};
 use zvf_format::num::to_u64;
 
-/// The records of one cell, endpoints as they were given to the writer.
+/// The records of one cell, with endpoints in the order of the writer's input.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,12 +36,12 @@ impl LinkRecords {
         Self { chunks, width, rows, places: None, stored: None, duplicated: false }
     }
 
-    /// Returns the same, of a family in which records are stored once for each chunk.
+    /// Returns the same list for a family in which records are stored once per chunk.
     pub(super) fn with_duplicated(self, duplicated: bool) -> Self {
         Self { duplicated, ..self }
     }
 
-    /// Makes room for exactly `more` records: the bytes of a cell say how many it has.
+    /// Reserves memory for exactly `more` records: the bytes of a cell determine their number.
     pub(super) fn reserve(&mut self, more: usize) {
         self.rows.reserve_exact(more * self.width); // records that are in memory
         if let Some(places) = &mut self.places {
@@ -67,12 +67,12 @@ impl LinkRecords {
         }
     }
 
-    /// Adds a record whose endpoint k is at place k, by their rows.
+    /// Adds a record by rows, with endpoint k in chunk k.
     pub(super) fn push_rows(&mut self, rows: &[u64]) {
         self.rows.extend_from_slice(rows);
     }
 
-    /// Adds a record by the place and the row of each endpoint.
+    /// Adds a record by the chunk number and row of each endpoint.
     pub(super) fn push_ends(&mut self, ends: impl Iterator<Item = (usize, u64)>) {
         let width = self.width;
         let (before, room) = (self.rows.len(), self.rows.capacity());
@@ -88,12 +88,12 @@ impl LinkRecords {
         }
     }
 
-    /// Says in which rows the records are stored.
+    /// Sets the rows in which the records are stored.
     pub(super) fn with_stored_rows(self, rows: Vec<u64>) -> Self {
         Self { stored: Some(rows), ..self }
     }
 
-    /// Returns whether these may be some of the records of a cell only.
+    /// Returns whether these may be only some of the records of a cell.
     pub(super) fn is_part(&self) -> bool {
         self.stored.is_some()
     }
@@ -110,20 +110,20 @@ impl LinkRecords {
         self.rows.is_empty()
     }
 
-    /// Returns how many endpoints a record has.
+    /// Returns the number of endpoints per record.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Returns the chunks between which the records lie. The first is the source.
+    /// Returns the chunks that the records join. The first is the source.
     #[must_use]
     pub fn chunks(&self) -> &[ChunkKey] {
         &self.chunks
     }
 
-    /// Returns the endpoints of record `i` as given: the place of each in [`chunks`](Self::chunks), and its row
-    /// there; nothing past the end.
+    /// Returns the endpoints of record `i` in input order: the index of each in
+    /// [`chunks`](Self::chunks), and its row there; empty past the end.
     pub fn ends(&self, i: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
         let start = i.saturating_mul(self.width); // past the end of any rows
         let span = start..start.saturating_add(self.width);
@@ -135,13 +135,13 @@ impl LinkRecords {
         })
     }
 
-    /// Returns the endpoints of record `i` as given: chunks and rows; nothing past the end.
+    /// Returns the endpoints of record `i` in input order: chunks and rows; empty past the end.
     pub fn endpoints(&self, i: usize) -> impl Iterator<Item = (&ChunkKey, u64)> + '_ {
         self.ends(i).filter_map(|(place, row)| Some((self.chunks.get(place)?, row)))
     }
 
-    /// Returns the row that record `i` is stored in, counted within the cell, or within the whole blob in the
-    /// flat form of 0.6 and 0.7. Attributes are found by it.
+    /// Returns the row in which record `i` is stored, counted within the cell, or within the whole
+    /// blob in the flat form of 0.6 and 0.7. It locates the attributes.
     #[must_use]
     pub fn stored_row(&self, i: usize) -> u64 {
         match &self.stored {
@@ -150,8 +150,8 @@ impl LinkRecords {
         }
     }
 
-    /// Returns whether record `i` is the one copy to be counted: of the copies in a duplicated family the one
-    /// that is led by the smallest endpoint, and always in others.
+    /// Returns whether record `i` is the copy that counts: in a duplicated family, the one led by
+    /// the smallest endpoint; otherwise always.
     #[must_use]
     pub fn is_leading(&self, i: usize) -> bool {
         if !self.duplicated || self.chunks.windows(2).all(|two| two.first() == two.last()) {

@@ -1,4 +1,4 @@
-//! A part of a link family: cells that are found and read in the same way.
+//! A segment of a link family: cells with the same offset and form.
 
 use async_recursion::async_recursion as boxed;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::blob::Blob;
 use super::records::LinkRecords;
 use crate::level::draco::DracoCells;
 
-/// Cells of links with one place in the store; cheap to clone.
+/// Cells of links with one location in the store; cheap to clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -44,12 +44,12 @@ struct Inner {
     form: Form,
 }
 
-/// Where cells lie.
+/// The location of cells.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// Records from chunk c to the chunks that lie `offsets` away, under c.
+    /// Records from chunk c to the chunks at `offsets` from it, stored under c.
     Sources { cells: Cells, offsets: Arc<Offsets>, shape: RowShape, body: Body },
-    /// Records between chunks whose keys are joined to one.
+    /// Records between chunks whose keys are joined into one.
     Tuples { cells: Cells, shape: RowShape },
     /// One blob.
     Flat { data: DenseArray, blob: OnceCell<Arc<Blob>> },
@@ -59,7 +59,7 @@ pub(super) enum Form {
     Partitioned { leaves: Vec<(Vec<ChunkKey>, DenseArray)> },
 }
 
-/// The cells of a segment: which there are, and between which chunks.
+/// The cells of a segment, and the chunks that each joins.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -92,12 +92,13 @@ impl LinkSegment {
         Self { inner: Arc::new(Inner { policy, form }), tried: None }
     }
 
-    /// Returns the same segment, whose sources are `chunks` where nothing says which they are.
+    /// Returns the same segment with `chunks` as sources, if the actual ones are not listed.
     pub(super) fn with_candidates(&self, chunks: &Arc<KeyTable>) -> Self {
         Self { inner: Arc::clone(&self.inner), tried: Some(Arc::clone(chunks)) }
     }
 
-    /// Returns how far from the source the other chunks are; `None` where each cell names all of its chunks.
+    /// Returns the offsets of the other chunks from the source; `None` if each cell names all its
+    /// chunks.
     #[must_use]
     pub fn offsets(&self) -> Option<&Offsets> {
         match &self.inner.form {
@@ -106,7 +107,7 @@ impl LinkSegment {
         }
     }
 
-    /// Returns whether all endpoints of its records lie in one chunk.
+    /// Returns whether all endpoints of its records are in one chunk.
     #[must_use]
     pub fn is_intra(&self) -> bool {
         self.offsets().is_some_and(Offsets::are_zero)
@@ -125,12 +126,12 @@ impl LinkSegment {
         }
     }
 
-    /// Returns the cells that hold records.
+    /// Returns the non-empty cells.
     ///
     /// # Errors
     ///
-    /// When presence is recorded wrongly, or not at all and the backend cannot list; in the flat form of
-    /// 0.6 and 0.7, when the blob cannot be read or is none.
+    /// When presence is recorded wrongly, or not at all and the backend cannot list; in the flat
+    /// form of 0.6 and 0.7, when the blob is invalid or cannot be read.
     #[boxed]
     pub async fn cells(&self) -> Result<LinkCells> {
         let list = match &self.inner.form {
@@ -158,7 +159,8 @@ impl LinkSegment {
 
     /// Returns the records of the cells at `places` of [`cells`](Self::cells), in that order.
     ///
-    /// Each answer has its own fault, which names the cell: what cannot be read, or holds no records.
+    /// Each answer has its own error, which names the cell: it cannot be read, or does not contain
+    /// records.
     #[boxed]
     pub async fn read(&self, places: &[usize], caching: Caching) -> Vec<Result<LinkRecords>> {
         let all = |error: Error| places.iter().map(|_| Err(error.clone())).collect();
@@ -198,8 +200,8 @@ impl LinkSegment {
         }
     }
 
-    /// Returns the records in `rows` of the cell of `chunk`, read without the others; only where records lie back
-    /// to back, which they do in the segment whose endpoints lie in one chunk.
+    /// Returns the records in `rows` of the cell of `chunk`, read without the others. This is
+    /// possible only if records are contiguous, as in the segment within one chunk.
     ///
     /// # Errors
     ///
@@ -249,7 +251,7 @@ impl LinkSegment {
         Ok(records.with_stored_rows(rows.iter().flat_map(Clone::clone).collect()))
     }
 
-    /// Returns the array whose chunks are the cells, where there is one.
+    /// Returns the array whose chunks are the cells, if there is one.
     pub(super) fn array(&self) -> Option<&Cells> {
         match &self.inner.form {
             Form::Sources { cells, .. } | Form::Tuples { cells, .. } => Some(cells),
@@ -325,7 +327,7 @@ impl LinkSegment {
             let in_cell = |error: Error| error.at_array(cells.path()).at_chunk(&key);
             let payload = payloads.next().transpose().map_err(&in_cell)?.flatten();
             let chunks = listed.chunks(*place).map_err(in_cell)?;
-            // A cell that a listing named has no bytes, or one that was tried is not there.
+            // A listed cell has no bytes, or a cell that was tried does not exist.
             self.parse_cell(&chunks, &payload.unwrap_or_default(), shape, body)
                 .map_err(|error| in_cell(error.into()))
         };
@@ -364,7 +366,7 @@ impl LinkSegment {
             .with_duplicated(policy.store() == LinkStorage::Duplicate)
     }
 
-    /// Returns the flat form, read once.
+    /// Returns the flat form, which is read once.
     async fn blob(&self) -> Result<Arc<Blob>> {
         let Form::Flat { data, blob } = &self.inner.form else {
             return Ok(Arc::new(Blob { cells: Vec::new() }));
@@ -380,7 +382,7 @@ impl LinkSegment {
 }
 
 impl LinkCells {
-    /// Returns how many there are.
+    /// Returns the number of cells.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.list {
@@ -389,18 +391,18 @@ impl LinkCells {
         }
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no cells.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the chunks between which the records of the cell at `place` lie. The first is the source; the
-    /// others are of the level that the family links to.
+    /// Returns the chunks that the records of the cell at `place` join. The first is the source;
+    /// the others belong to the level that the family links to.
     ///
     /// # Errors
     ///
-    /// When there is no such cell, or a chunk that it names has no number of 64 bits.
+    /// When there is no such cell, or the key of one of its chunks overflows 64 bits.
     pub fn chunks(&self, place: usize) -> Result<Vec<ChunkKey>> {
         match &self.list {
             CellList::Sources { table, offsets } => {
@@ -428,7 +430,7 @@ impl LinkCells {
         }
     }
 
-    /// Returns the cell of records from `source`, in a segment where that is one at most.
+    /// Returns the cell with records from `source`, in a segment with at most one such cell.
     #[must_use]
     pub fn find(&self, source: &ChunkKey) -> Option<usize> {
         match &self.list {
@@ -437,7 +439,8 @@ impl LinkCells {
         }
     }
 
-    /// Returns the places of the cells in the order in which a family is enumerated: by the text of their keys.
+    /// Returns the positions of the cells in the enumeration order of a family: by the text of
+    /// their keys.
     #[must_use]
     pub fn cell_order(&self) -> Vec<usize> {
         match &self.list {

@@ -1,4 +1,4 @@
-//! Which attributes objects have.
+//! The attributes of objects.
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::Result;
@@ -7,18 +7,19 @@ use zvf_store::Listing;
 use crate::{LevelReader, RowAttribute};
 
 impl LevelReader {
-    /// Returns the attribute of objects called `name`, by row of the object index; `None` when there is none.
+    /// Returns the attribute of objects called `name`, by row of the object index; `None` if there
+    /// is none.
     ///
     /// # Errors
     ///
-    /// When its document does not say what is needed to read it.
+    /// When its document lacks information that is needed to read it.
     #[boxed]
     pub async fn object_attribute(&self, name: &str) -> Result<Option<RowAttribute>> {
         let array = self.node().dense(&format!("object_attributes/{name}")).await?;
         array.map(|array| RowAttribute::new(name, array)).transpose()
     }
 
-    /// Returns the names of the attributes of objects, and whether that is all of them.
+    /// Returns the names of the attributes of objects, and whether the list is complete.
     ///
     /// # Errors
     ///

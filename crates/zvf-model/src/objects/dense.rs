@@ -1,12 +1,12 @@
-//! Object indexes of numbers: spans of rows of one long table.
+//! Object indexes of numbers: spans of rows in one long table.
 //!
 //! ```text
 //! manifest_spans    i64 [n, 2]       start, count: the rows of object r
 //! manifest_blocks   i64 [m, S + 1]   chunk, fragment: one reference a row
 //! ```
 //!
-//! Spans may lie in any order, and rows that no span names are left over from edits. What comes out is the
-//! same manifest that the other layouts store as a blob.
+//! Spans may be in any order, and rows outside of all spans are left over from edits. The result is
+//! the same manifest that the other layouts store as a blob.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ use zvf_store::DenseArray;
 use super::ObjectManifest;
 use crate::open::references;
 
-/// Checks that `array` is of 64-bit integers and has at least as many rows, and exactly as many columns,
-/// as `shape` says.
+/// Checks that `array` contains 64-bit integers and has at least as many rows, and exactly as many
+/// columns, as `shape`.
 pub(super) fn check_shape(array: &DenseArray, shape: &[Option<u64>]) -> Result<()> {
     let place = |error: Error| error.at_array(array.path());
     if array.dtype() != Dtype::INT64 {
@@ -71,7 +71,7 @@ pub(super) fn pieces(rows: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Returns the manifests of `rows`, each with its own fault.
+/// Returns the manifests of `rows`, each with its own error.
 pub(super) async fn manifests(
     spans: &DenseArray,
     blocks: &DenseArray,
@@ -105,7 +105,7 @@ fn blob(rows: &[u8], stride: usize, rank: u64) -> Result<Bytes> {
     Ok(builder.encode().into())
 }
 
-/// Rows read at a time.
+/// Number of rows that are read at a time.
 const PIECE: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Objects followed to their fragments: every reference held against the chunk it names.
+//! Follows objects to their fragments: every reference is checked against its chunk.
 //!
-//! A manifest may name chunks and fragments that do not exist; that shows only here, because only here
-//! both sides are at hand. What is handed out is known to be there.
+//! A manifest may refer to chunks and fragments that do not exist. Only this module has both sides
+//! and can detect that. Everything that it returns exists.
 
 use async_recursion::async_recursion as boxed;
 use rayon::prelude::*;
@@ -17,7 +17,7 @@ use super::{ObjectIndex, ObjectManifest};
 use crate::level::missing_cell_error;
 use crate::{ChunkFragments, LevelReader, ObjectId};
 
-/// Objects and the fragments they consist of.
+/// Objects and their fragments.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,9 +35,9 @@ use crate::{ChunkFragments, LevelReader, ObjectId};
 /// ```
 #[derive(Clone, Debug)]
 pub struct FollowedObjects {
-    /// The chunks that some object touches, each once, in numeric order.
+    /// The chunks of all objects, each once, in numeric order.
     pub chunks: Vec<ChunkFragments>,
-    /// The objects, in the order they were asked for.
+    /// The objects, in the requested order.
     pub objects: Vec<ObjectRuns>,
 }
 
@@ -57,8 +57,8 @@ pub struct ObjectRuns {
     pub id: ObjectId,
     /// Its fragments.
     pub runs: Vec<FragmentVisit>,
-    /// Where a run does not continue the one before it: the numbers of such runs, ascending. A block without fragments
-    /// is before them, or one whose chunk is missing.
+    /// The numbers of the runs that do not continue the previous one, ascending. They follow a
+    /// block without fragments, or a block whose chunk is missing.
     pub gaps: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ pub struct ObjectRuns {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentVisit {
-    /// The place of its chunk in [`FollowedObjects::chunks`].
+    /// The index of its chunk in [`FollowedObjects::chunks`].
     pub chunk: usize,
     /// Its number in that chunk.
     pub fragment: u64,
@@ -81,18 +81,17 @@ impl LevelReader {
     ///
     /// # Errors
     ///
-    /// [`Class::NotFound`] when an object names a chunk that is not there, [`Class::OutOfBounds`] when it
-    /// names a fragment that the chunk does not have, both naming object and chunk;
-    /// [`Class::LimitExceeded`] when all objects have more than 10^8 fragments together, or more than fit in the budget;
-    /// otherwise when
-    /// manifests or fragment indexes cannot be read.
+    /// [`Class::NotFound`] when an object refers to a missing chunk, [`Class::OutOfBounds`] when it
+    /// refers to a missing fragment, both with object and chunk; [`Class::LimitExceeded`] when all
+    /// objects have more than 10^8 fragments together, or more than fit in the budget; otherwise
+    /// when manifests or fragment indexes cannot be read.
     #[boxed]
     pub async fn follow(&self, index: &ObjectIndex, rows: &[u64]) -> Result<FollowedObjects> {
         self.follow_existing(index, rows, &|_| false).await
     }
 
-    /// As [`follow`](Self::follow), without the fragments of chunks whose fault is `allowed`: the objects
-    /// then say where they have gaps.
+    /// Like [`follow`](Self::follow), without the fragments of chunks whose error is `allowed`: the
+    /// objects then have gaps.
     ///
     /// # Errors
     ///
@@ -110,7 +109,7 @@ impl LevelReader {
         let finder = table.finder(rows.len());
         let named = map_parts(&manifests, |part| NamedChunks::new(&finder, part));
         for (object, key) in find_missing_chunks(&named) {
-            // Not there: the fault is that of whoever asks for its fragments, or for the rows that they name.
+            // Missing: the error is the one for reading its fragments or rows.
             let error = match self.fragments(&[key]).await.pop() {
                 Some(Err(error)) => error,
                 Some(Ok(fragments)) if fragments.check_rows(0).is_err() => {
@@ -151,7 +150,7 @@ struct Objects<'a> {
     path: &'a str,
     manifests: &'a [ObjectManifest],
     ids: &'a [ObjectId],
-    /// Fragments that all may have together.
+    /// Maximum number of fragments of all objects together.
     max_runs: u64,
 }
 
@@ -176,10 +175,10 @@ impl Objects<'_> {
             });
             objects.collect::<Result<Vec<_>>>()
         };
-        // Claims, compared with the cap.
+        // These numbers are untrusted and are compared with the limit.
         let claimed = named.iter().fold(0, |sum: u64, part| sum.saturating_add(part.fragments));
         let parts: Vec<_> = if named.len() < 2 || claimed > self.max_runs {
-            // One after the other: where there are too many, the object is named that has one too many.
+            // One after the other, so that the error names the object that exceeds the limit.
             let mut left = self.max_runs;
             (0..named.len()).map(|part| of_part(part, &mut left)).collect()
         } else {
@@ -194,7 +193,7 @@ impl Objects<'_> {
     }
 }
 
-/// Maps each part of `all` with `of_part`, in parallel where there are several parts.
+/// Maps each part of `all` with `of_part`, in parallel if there are several parts.
 fn map_parts<T: Sync, U: Send>(all: &[T], of_part: impl Fn(&[T]) -> U + Send + Sync) -> Vec<U> {
     match all.len() {
         0..=OBJECTS_OF_A_PART => all.chunks(OBJECTS_OF_A_PART).map(of_part).collect(),
@@ -209,7 +208,7 @@ fn find_missing_chunks(named: &[NamedChunks]) -> impl Iterator<Item = (usize, Ch
     parts.flat_map(|(part, first)| part.absent.iter().map(move |(at, key)| (first + at, *key)))
 }
 
-/// The chunks that some manifests name, each looked up once for a block.
+/// The chunks in some manifests, each looked up once per block.
 #[derive(Default)]
 struct NamedChunks {
     firsts: Vec<(u32, usize)>, // places of chunks in the table, and manifests that name them
@@ -219,7 +218,7 @@ struct NamedChunks {
     fragments: u64, // as many as they claim to name
 }
 
-/// The named chunks, by their places in the table.
+/// The referenced chunks, by their positions in the table.
 struct Places {
     list: Vec<(u32, usize)>, // ascending by place, each once; and the first manifest that names it
     by_place: Option<Vec<u32>>, // for each chunk of the table its number in the list, where most are named
@@ -259,7 +258,8 @@ impl NamedChunks {
 }
 
 impl Places {
-    /// Gathers the named chunks. Time and memory follow the smaller of the two counts: names, or chunks of the level.
+    /// Gathers the referenced chunks. Time and memory depend on the smaller of two counts:
+    /// references, or chunks of the level.
     fn new(named: &[NamedChunks], chunks: usize) -> Self {
         let numbers = Vec::new();
         let firsts =
@@ -289,7 +289,7 @@ impl Places {
         Self { list, by_place: Some(by_place), numbers }
     }
 
-    /// Returns the number among the chunks that are there of the one at `place` of the table.
+    /// Returns the number, among the existing chunks, of the one at `place` of the table.
     fn number(&self, place: u32) -> Option<usize> {
         let at = match &self.by_place {
             Some(all) => usize_from_u32(*all.get(usize_from_u32(place))?),
@@ -299,7 +299,7 @@ impl Places {
     }
 }
 
-/// Returns the runs of one object, and where it has gaps.
+/// Returns the runs of one object, and its gaps.
 fn runs<'a>(
     manifest: &ObjectManifest,
     blocks: &mut (impl Iterator<Item = &'a u32> + Clone),
@@ -342,7 +342,7 @@ fn has_all(chunk: &ChunkFragments, fragments: &BlockFragments<'_>) -> bool {
     }
 }
 
-/// Returns the error for a manifest that names a fragment which its chunk does not have.
+/// Returns the error for a manifest that refers to a missing fragment.
 fn outside_error<'a>(
     manifest: &ObjectManifest,
     mut blocks: impl Iterator<Item = &'a u32>,
@@ -368,9 +368,9 @@ fn outside_error<'a>(
     }
 }
 
-/// Objects that one thread follows at a time.
+/// Number of objects that one thread follows at a time.
 const OBJECTS_OF_A_PART: usize = 1024;
-/// No chunk of a table.
+/// Marks a chunk that is not in the table.
 const NOWHERE: u32 = u32::MAX;
-/// Fragments that one answer may have, whatever the budget.
+/// Maximum number of fragments of one answer, whatever the budget.
 const MAX_RUNS: u64 = 100_000_000;

@@ -1,12 +1,12 @@
 //! From ids to rows.
 //!
-//! Ids need not ascend, whatever the attributes say: the table is made from the ids themselves. Where
-//! they do ascend, they are their own index; otherwise rows are kept in the order of their ids beside
-//! them.
+//! Ids need not ascend, whatever the attributes state: the table is built from the ids themselves.
+//! If they ascend, they are their own index; otherwise the rows in id order are stored beside them.
 //!
-//! Ids that are too many for memory are read once. Where they ascend strictly, what is kept is the first id and row of each
-//! run of consecutive ids, or, where those are too many, the first id of each block of rows: a search then reads one block.
-//! Where they do not, each search is a pass over the column.
+//! If there are too many ids for memory, they are read once. If they ascend strictly, the index
+//! keeps the first id and row of each run of consecutive ids, or, if there are too many runs, the
+//! first id of each block of rows: a search then reads one block. Otherwise, each search is a pass
+//! over the column.
 
 use std::collections::BTreeMap;
 
@@ -25,14 +25,14 @@ pub(super) struct IdTable {
     order: Option<Vec<u32>>, // rows, ascending by id; `None` when ids ascend strictly
 }
 
-/// The row of an id: one or none, or how many there are.
+/// The row of an id, `None` without one, or the number of rows if there are several.
 pub(super) type FoundRow = Result<Option<u64>, u64>;
 
 impl IdTable {
-    /// What one row takes.
+    /// Bytes per row.
     pub(super) const BYTES: u64 = 12;
 
-    /// Creates the table of these ids; `None` when rows have no number of 32 bits.
+    /// Creates the table of these ids; `None` if row numbers do not fit in 32 bits.
     pub(super) fn new(ids: Bytes) -> Option<Self> {
         let numbers: &[[u8; 8]] = ids.as_chunks().0;
         let value = |row: &u32| numbers.get(usize_from_u32(*row)).map(|id| i64::from_le_bytes(*id));
@@ -102,7 +102,7 @@ impl IdTable {
     }
 }
 
-/// An index of ids that ascend strictly, smaller than the ids.
+/// An index of strictly ascending ids, smaller than the ids.
 #[derive(Debug)]
 pub(super) enum SparseIndex {
     /// The first row and id of each run of consecutive ids.
@@ -112,7 +112,8 @@ pub(super) enum SparseIndex {
 }
 
 impl SparseIndex {
-    /// Reads a column of `slots` ids once; `None` where they do not ascend strictly. Runs take at most `max_bytes`.
+    /// Reads a column of `slots` ids once; `None` if they do not ascend strictly. Runs take at most
+    /// `max_bytes`.
     pub(super) async fn read(
         column: &DenseArray,
         slots: u64,
@@ -177,7 +178,7 @@ impl SparseIndex {
         Ok(found)
     }
 
-    /// Returns the ids of `rows`, where they follow from what is kept.
+    /// Returns the ids of `rows`, if the index determines them.
     pub(super) fn ids(&self, rows: &[u64]) -> Option<Vec<ObjectId>> {
         let Self::Runs(runs) = self else { return None };
         let id = |row: &u64| {
@@ -189,7 +190,8 @@ impl SparseIndex {
     }
 }
 
-/// Returns the row of an id, by the first row and id of each run of consecutive ids in `slots` rows.
+/// Returns the row of an id from the first row and id of each run of consecutive ids in `slots`
+/// rows.
 fn find_in_runs(runs: &[(u64, i64)], slots: u64, id: i64) -> Option<u64> {
     let at = runs.partition_point(|(_, first)| *first <= id).checked_sub(1)?;
     let (start, first) = runs[at];
@@ -220,7 +222,7 @@ pub(super) async fn search(
     Ok(ids.iter().map(|id| rows_by_id.get(&id.0).copied().unwrap_or(Ok(None))).collect())
 }
 
-/// Rows of a block of a sparse index: a search reads so many ids.
+/// Rows per block of a sparse index, which is how many ids a search reads.
 const BLOCK_ROWS: u64 = 1 << 14;
 
 #[cfg(test)]

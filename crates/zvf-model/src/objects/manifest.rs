@@ -1,11 +1,11 @@
-//! The manifest of one object: which fragments of which chunks it is, in order.
+//! The manifest of one object: its fragments in order, with their chunks.
 
 use bytes::Bytes;
 use zvf_error::Result;
 use zvf_format::key::ChunkKey;
 use zvf_format::manifest::{Manifest, ManifestBlob};
 
-/// The fragments of one object, in the order that makes it up.
+/// The fragments of one object, in order.
 ///
 /// ```
 /// use zvf_model::ObjectManifest;
@@ -25,7 +25,7 @@ pub struct ObjectManifest {
 }
 
 impl ObjectManifest {
-    /// Checks the blob of `row`, in which chunks have `rank` components. No bytes are no fragments.
+    /// Checks the blob of `row`; chunk keys have `rank` components. An empty blob has no fragments.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl ObjectManifest {
         Ok(Self { row, blob: ManifestBlob::parse(blob, rank)? })
     }
 
-    /// Returns the row of the index it stands in.
+    /// Returns the row of the index that contains it.
     #[must_use]
     pub const fn row(&self) -> u64 {
         self.row
@@ -53,26 +53,28 @@ impl ObjectManifest {
         self.blob.bytes()
     }
 
-    /// Returns whether the object has no fragment.
+    /// Returns whether the object has no fragments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.view().is_empty()
     }
 
-    /// Returns whether nothing was written but the manifest without blocks, or not even that.
+    /// Returns whether the blob is empty or a manifest without blocks.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         *self.blob() == *NONE
     }
 
-    /// Returns chunks and fragments in order, made one by one: a manifest may claim to have any number of them.
+    /// Iterates over chunks and fragments in order, lazily: a manifest may claim to have any number
+    /// of them.
     pub fn references(&self) -> impl Iterator<Item = (ChunkKey, u64)> + '_ {
         self.view().references().filter_map(|reference| {
             Some((chunk_key(reference.chunk.iter().map(|c| c.get()))?, reference.fragment))
         })
     }
 
-    /// Returns each fragment with the one that continues it: a block without fragments ends a line.
+    /// Returns each fragment with the one that follows it on the same line: a block without
+    /// fragments ends a line.
     pub fn steps(&self) -> impl Iterator<Item = ((ChunkKey, u64), (ChunkKey, u64))> + '_ {
         let places = self.view().blocks().flat_map(|block| {
             let chunk = chunk_key(block.chunk.iter().map(|c| c.get()));
@@ -86,7 +88,7 @@ impl ObjectManifest {
     }
 }
 
-/// Returns the key with these components, of which there are as many as a manifest may have.
+/// Returns the key with these components, whose number a manifest may have.
 pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> Option<ChunkKey> {
     let mut buffer = [0; zvf_format::key::MAX_RANK];
     let mut rank = 0_usize;
@@ -97,5 +99,5 @@ pub(crate) fn chunk_key(components: impl Iterator<Item = i64>) -> Option<ChunkKe
     ChunkKey::new(buffer.get(..rank)?).ok()
 }
 
-/// The manifest without blocks.
+/// A manifest without blocks.
 const NONE: &[u8] = &[0; 4];

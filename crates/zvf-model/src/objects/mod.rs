@@ -1,4 +1,4 @@
-//! The object index of a level: from an object to the fragments it is made of.
+//! The object index of a level: from an object to its fragments.
 //!
 //! ```text
 //! layout                 manifests                             id of row r
@@ -8,13 +8,13 @@
 //! dense_manifests_v1     manifest_spans, manifest_blocks       object_ids[r]
 //! ```
 //!
-//! The layout that is declared decides, never which arrays lie around; only where the declared array is
-//! missing and the other one is there, that one is read. Rows past `num_objects` are what a torn append
-//! left behind and do not exist. A row without bytes is an object without fragments.
+//! The declared layout decides, not the existing arrays. Only if the declared array is missing and
+//! the other one exists, that one is read. Rows past `num_objects` are leftovers of an interrupted
+//! append and are ignored. An empty row is an object without fragments.
 //!
-//! Rows are asked for in batches, and nothing here ever holds all of them: an index may have 10^8.
+//! Rows are requested in batches, and nothing here ever holds all of them: an index may have 10^8.
 //!
-//! Not here: which object a fragment belongs to (`owners`), and how values of objects are read (`rowwise`).
+//! Not here: the objects of a fragment (`owners`), and the values of objects (`rowwise`).
 
 mod attributes;
 mod dense;
@@ -80,9 +80,10 @@ enum Form {
 
 #[derive(Debug)]
 enum Ids {
-    /// The id is the row.
+    /// The id is the row number.
     Row,
-    /// Or stands in a column. No table where it would be too large, and no sparse index where ids do not ascend.
+    /// Ids are stored in a column. There is no table if it would be too large, and no sparse index
+    /// if ids do not ascend.
     Column {
         ids: DenseArray,
         table: OnceCell<Option<IdTable>>,
@@ -91,7 +92,7 @@ enum Ids {
 }
 
 impl ObjectIndex {
-    /// Returns how many rows the index has, those of objects without fragments included.
+    /// Returns the number of rows of the index, including objects without fragments.
     #[must_use]
     pub fn slots(&self) -> u64 {
         self.inner.slots
@@ -114,7 +115,7 @@ impl ObjectIndex {
         match &self.inner.ids {
             Ids::Row => range.map(|row| self.as_id(row)).collect(),
             Ids::Column { ids, .. } => {
-                // What is read at once is bounded; what is returned is the caller's.
+                // The bytes read at once are bounded; the result belongs to the caller.
                 let mut all = Vec::new();
                 for piece in dense::pieces(range) {
                     all.extend(i64s_from_le(&ids.rows(piece).await?).map(ObjectId));
@@ -152,7 +153,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Returns the row of each of `ids`; `None` where there is no such object.
+    /// Returns the row of each of `ids`; `None` if there is no such object.
     ///
     /// # Errors
     ///
@@ -186,8 +187,8 @@ impl ObjectIndex {
     ///
     /// # Errors
     ///
-    /// [`Class::LimitExceeded`] when the ids are more than memory may hold; otherwise when they cannot be
-    /// read.
+    /// [`Class::LimitExceeded`] when there are more ids than fit in memory; otherwise when they
+    /// cannot be read.
     #[boxed]
     pub async fn duplicates(&self) -> Result<Vec<ObjectId>> {
         if matches!(self.inner.ids, Ids::Row) {
@@ -208,8 +209,8 @@ impl ObjectIndex {
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] for a row that is not there; otherwise when a manifest cannot be read or is
-    /// none, naming the object.
+    /// [`Class::OutOfBounds`] for a missing row; otherwise when a manifest is invalid or cannot be
+    /// read, with the object.
     #[boxed]
     pub async fn manifests(&self, rows: &[u64]) -> Result<Vec<ObjectManifest>> {
         self.check_rows(rows)?;
@@ -235,16 +236,16 @@ impl ObjectIndex {
         Ok(manifests)
     }
 
-    /// Shows every manifest to `visit`, in the order of the rows, a bounded number of them in memory.
+    /// Calls `visit` with every manifest, in row order, with a bounded number of them in memory.
     ///
     /// # Errors
     ///
-    /// As [`manifests`](Self::manifests), and the first error of `visit`, to which the object is added.
+    /// As [`manifests`](Self::manifests), and the first error of `visit`, with the object added.
     pub async fn scan(&self, mut visit: impl FnMut(&ObjectManifest) -> Result<()>) -> Result<()> {
         self.scan_while(|manifest| visit(manifest).map(|()| true)).await
     }
 
-    /// As [`scan`](Self::scan), for as long as `visit` says so.
+    /// Like [`scan`](Self::scan), until `visit` returns false.
     pub(crate) async fn scan_while(
         &self,
         mut visit: impl FnMut(&ObjectManifest) -> Result<bool>,
@@ -265,7 +266,7 @@ impl ObjectIndex {
         Ok(())
     }
 
-    /// Returns the same error, with the object at `row` named in it.
+    /// Returns the error with the object at `row` added.
     async fn blame(&self, error: Error, row: u64) -> Error {
         let error = error.at_array(&self.inner.path);
         match self.ids_of(&[row]).await.as_deref() {
@@ -274,7 +275,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Returns the ids by value, made once; `None` where they are too many.
+    /// Returns the ids by value, built once; `None` if there are too many.
     async fn table(&self) -> Result<Option<&IdTable>> {
         let Ids::Column { ids, table, .. } = &self.inner.ids else { return Ok(None) };
         let table = table.get_or_try_init(|| async {
@@ -287,14 +288,15 @@ impl ObjectIndex {
         Ok(table.await?.as_ref())
     }
 
-    /// Returns the sparse index of ids that are too many for a table, made once; `None` where they do not ascend.
+    /// Returns the sparse index of ids that are too many for a table, built once; `None` if they do
+    /// not ascend.
     async fn sparse_index(&self) -> Result<Option<&SparseIndex>> {
         let Ids::Column { ids, sparse, .. } = &self.inner.ids else { return Ok(None) };
         let read = || SparseIndex::read(ids, self.slots(), self.inner.cap);
         Ok(sparse.get_or_try_init(read).await?.as_ref())
     }
 
-    /// Returns what a table of the ids takes; slots have a limit.
+    /// Returns the size of a table of the ids; the number of slots is limited.
     fn table_bytes(&self) -> u64 {
         self.slots() * IdTable::BYTES
     }
@@ -329,7 +331,7 @@ impl ObjectIndex {
     }
 }
 
-/// Rows that are read at a time: as many as writers put in one Zarr chunk.
+/// Number of rows that are read at a time: as many as writers put in one Zarr chunk.
 const BATCH: u64 = 16_384;
 
 const fn shareable<T: Clone + Send + Sync + 'static>() {}

@@ -1,4 +1,4 @@
-//! Opening the object index of a level: its document, and the arrays of its layout.
+//! Opens the object index of a level: its document, and the arrays of its layout.
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::{Form, Ids, Inner, ObjectIndex, dense};
 use crate::LevelReader;
 
 impl LevelReader {
-    /// Returns the objects of the level; `None` when it has no index of them. Opened once per handle.
+    /// Returns the objects of the level; `None` if it has no index. Opened once per handle.
     ///
     /// # Errors
     ///
-    /// When the index has an unknown layout, lacks an array that its layout needs, or has fewer rows
-    /// than it says.
+    /// When the index has an unknown layout, lacks an array that its layout needs, or has fewer
+    /// rows than it states.
     #[boxed]
     pub async fn objects(&self) -> Result<Option<ObjectIndex>> {
         let opened = self.opened_objects().get_or_try_init(|| ObjectIndex::open(self)).await?;
@@ -57,7 +57,7 @@ impl ObjectIndex {
                 Ids::Column { ids, table: OnceCell::new(), sparse: OnceCell::new() }
             }
         };
-        // Whoever goes through all objects takes time by their number, which nothing stored bears out.
+        // Iterating over all objects takes time proportional to their number, which is untrusted.
         if slots > MAX_OBJECTS {
             return Err(place(Error::limit("num_objects", MAX_OBJECTS, slots)));
         }
@@ -117,5 +117,5 @@ const MANIFESTS: &str = "object_index/manifests";
 const OBJECT_IDS: &str = "object_index/object_ids";
 const SPANS: &str = "object_index/manifest_spans";
 const BLOCKS: &str = "object_index/manifest_blocks";
-/// Objects that a level may have.
+/// Maximum number of objects of a level.
 const MAX_OBJECTS: u64 = 1 << 27;

@@ -1,4 +1,4 @@
-//! Owners as a writer may have stamped them: one number for each fragment.
+//! Owners from an optional column: one number per fragment.
 //!
 //! ```text
 //! id    the one object that the fragment belongs to
@@ -6,7 +6,7 @@
 //! -2    several: only the manifests say which
 //! ```
 //!
-//! Wherever the column does not settle a question, it is left alone and the manifests are asked.
+//! If the column does not determine the owners, it is ignored and the manifests are read.
 
 use zvf_error::Result;
 use zvf_format::key::ChunkKey;
@@ -17,7 +17,7 @@ use zvf_store::Caching;
 use super::table::{ChunkOwners, Owner};
 use crate::{LevelReader, ObjectId, ObjectIndex};
 
-/// Returns the owners of the fragments of `chunks`, where the column settles them.
+/// Returns the owners of the fragments of `chunks`, if the column determines them.
 pub(super) async fn owners(
     level: &LevelReader,
     index: &ObjectIndex,

@@ -1,21 +1,23 @@
-//! From fragments back to the objects they belong to.
+//! From fragments to the objects that own them.
 //!
 //! ```text
 //! owner column   fragment_attributes/object_id: the id, -1 for none, -2 for several      (if stamped)
 //! manifests      every reference of every object, turned round                           (otherwise)
 //! ```
 //!
-//! Turned round once per handle and level, in one pass over the manifests, into arrays that are sorted by
-//! chunk and fragment: eight bytes a reference. Where that would be more than half of the budget, a pass keeps a
-//! window: the chunks of the question, and those behind them for the next ones. Where the column settles the owners,
-//! only the crossings (below) are gathered, by one pass as well.
+//! The inverted index is built once per handle and level, in one pass over the manifests, as arrays
+//! sorted by chunk and fragment: eight bytes per reference. If that would exceed half of the
+//! budget, a pass keeps a window: the chunks of the query, and those after them for the next
+//! queries. If the column determines the owners, only the crossings (below) are gathered, also in
+//! one pass.
 //!
-//! The same pass finds *crossings*: for kinds that are chains, places where an object steps from one chunk
-//! to another that shares no face with it. On its way it may pass through chunks in which it has no vertex;
-//! nothing in those chunks says so. A step between neighbours stays inside the two.
+//! The same pass finds *crossings*: for kinds that are chains, places where an object steps from
+//! one chunk to another that shares no face with it. In between, it may pass through chunks in
+//! which it has no vertex, and nothing in those chunks shows that. A step between neighbours stays
+//! inside the two.
 //!
-//! A reference to a chunk that has no vertices belongs to nobody here: it shows as a fault when its object
-//! is followed.
+//! A reference to a chunk without vertices is ignored here: it becomes an error when its object is
+//! followed.
 
 mod column;
 mod pass;
@@ -33,10 +35,10 @@ use crate::{LevelReader, ObjectIndex};
 use pass::Pass;
 use table::Window;
 
-/// Says whether a step from the first chunk to the second is of interest.
+/// Returns whether a step from the first chunk to the second matters.
 pub type Near<'a> = &'a (dyn Fn(&[i64], &[i64]) -> bool + Send + Sync);
 
-/// The owners of fragments of some chunks, and objects that may pass by.
+/// The owners of fragments of some chunks, and objects that may cross the region.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,15 +54,15 @@ pub type Near<'a> = &'a (dyn Fn(&[i64], &[i64]) -> bool + Send + Sync);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
-    /// One for each chunk asked about.
+    /// One entry per requested chunk.
     pub chunks: Vec<ChunkOwners>,
-    /// Rows of objects with a crossing of interest, ascending, each once.
+    /// Rows of objects with a relevant crossing, ascending, without duplicates.
     pub crossing: Vec<u64>,
 }
 
 impl LevelReader {
-    /// Returns the owners of the fragments of `chunks`, and the objects with a crossing that is `near`; `None`
-    /// when the level has no object index.
+    /// Returns the owners of the fragments of `chunks`, and the objects with a crossing that is
+    /// `near`; `None` if the level has no object index.
     ///
     /// # Errors
     ///
@@ -104,7 +106,7 @@ impl LevelReader {
         }
         let table = match &cached.window {
             Some(window) => Arc::clone(&window.table),
-            // More than the budget holds at once: only what is asked for.
+            // More than fits in the budget at once: only the requested ones.
             None => Pass::read_some(self, chunks, near).await?.run_or_refuse(&index).await?,
         };
         drop(cached);
@@ -116,8 +118,8 @@ impl LevelReader {
         }))
     }
 
-    /// Returns the rows of the objects with a crossing that is `near`, where the owners of fragments are too many for a
-    /// table.
+    /// Returns the rows of the objects with a crossing that is `near`, if there are too many owners
+    /// of fragments for a table.
     async fn crossing_objects(&self, index: &ObjectIndex, near: Near<'_>) -> Result<Vec<u64>> {
         let cached = self.cached_crossings().get_or_try_init(|| async {
             let pass = Pass::read_crossings(self, self.index_cap()).await?;

@@ -21,7 +21,7 @@ use super::table::{Crossing, Owner, Table, Window};
 use crate::objects::chunk_key;
 use crate::{LevelReader, ObjectIndex, ObjectManifest};
 
-/// A pass over manifests: what it gathers, and the owners and crossings so far.
+/// A pass over manifests: its scope, and the owners and crossings so far.
 pub(super) struct Pass<'a> {
     chunks: Arc<KeyTable>,
     axes: usize,
@@ -33,14 +33,14 @@ pub(super) struct Pass<'a> {
     full: bool,
 }
 
-/// What a pass gathers.
+/// The scope of a pass.
 enum Scope<'a> {
-    /// The owners of a window of chunks by their places, which is narrowed to the `asked` ones as it must, and all
-    /// crossings.
+    /// The owners of a window of chunks by position, which shrinks towards the `asked` ones when
+    /// necessary, and all crossings.
     Window { places: Range<u32>, asked: Range<u32> },
-    /// No owners, all crossings.
+    /// Only all crossings.
     Crossings,
-    /// The owners of some chunks, and the crossings that are near.
+    /// The owners of some chunks, and relevant crossings.
     Question {
         fragments: Vec<(u32, u64)>, // of each chunk, by its place in the table of chunks, ascending
         near: Option<Near<'a>>,
@@ -48,8 +48,8 @@ enum Scope<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Reads the owners of the chunks at the places `asked`, and of as many others as half of the budget holds with all
-    /// crossings.
+    /// Reads the owners of the chunks at the positions `asked`, and of as many others as fit in
+    /// half of the budget together with all crossings.
     pub(super) async fn read_window(level: &LevelReader, asked: Range<u32>) -> Result<Self> {
         let chunks = level.chunks().await?.len();
         let places = 0..u32::try_from(chunks).unwrap_or(u32::MAX); // no list has as many
@@ -62,9 +62,9 @@ impl<'a> Pass<'a> {
         Self::new(level, Scope::Crossings, cap).await
     }
 
-    /// Reads the owners of `chunks` and the crossings that are `near`. Stops when they take more
-    /// than the budget, and have more owners than fragments usually have: a few blocks of a
-    /// manifest can name each fragment again and again.
+    /// Reads the owners of `chunks` and the crossings that are `near`. Stops when they exceed both
+    /// the budget and the usual number of owners per fragment: a few blocks of a manifest can refer
+    /// to each fragment again and again.
     pub(super) async fn read_some(
         level: &LevelReader,
         chunks: &[ChunkKey],
@@ -98,7 +98,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Runs the pass and returns the table and the chunks that it is of; `None` when it takes more than the cap.
+    /// Runs the pass and returns the table and its chunks; `None` if it exceeds the limit.
     pub(super) async fn run(mut self, index: &ObjectIndex) -> Result<Option<Window>> {
         if u32::try_from(index.slots()).is_err() {
             let error = Error::limit("num_objects", u32::MAX.into(), index.slots());
@@ -120,7 +120,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and when it takes more than the cap.
+    /// As [`run`](Self::run), and when it exceeds the limit.
     pub(super) async fn run_or_refuse(self, index: &ObjectIndex) -> Result<Arc<Table>> {
         let cap = self.cap;
         self.run(index).await?.map(|window| window.table).ok_or_else(|| {
@@ -168,7 +168,7 @@ impl<'a> Pass<'a> {
         self.chunks.find(key).and_then(|place| u32::try_from(place).ok())
     }
 
-    /// Returns whether chunks are the same or share a face, as far as they have a place in space.
+    /// Returns whether chunks are equal or share a face, ignoring a leading attribute component.
     fn share_face(&self, from: &ChunkKey, to: &ChunkKey) -> bool {
         let space = from.spatial(self.axes).zip(to.spatial(self.axes));
         space.is_none_or(|(from, to)| share_face(from, to))
@@ -206,7 +206,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Adds the step from one chunk to the next, which share no face.
+    /// Adds a step between chunks that share no face.
     fn step(&mut self, from: &ChunkKey, a: u32, to: &ChunkKey, b: u32, row: u32) {
         if let Scope::Question { near, .. } = &self.scope
             && !near.is_some_and(|near| near(from.components(), to.components()))
@@ -219,7 +219,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Narrows the window: to the chunks from the first asked one on, then by half, down to those that are asked for.
+    /// Shrinks the window: to start at the first requested chunk, then by half, down to the
+    /// requested chunks.
     fn narrow(&mut self) -> bool {
         let Scope::Window { places, asked } = &mut self.scope else { return false };
         let half = places.start + (places.end - places.start) / 2;
@@ -237,17 +238,18 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Returns whether chunks are the same, or lie side by side.
+/// Returns whether chunks are equal or adjacent.
 fn share_face(a: &[i64], b: &[i64]) -> bool {
     let steps = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
     steps.fold(0_u64, u64::saturating_add) <= 1 // a sum that is too large is not near
 }
 
-/// Refuses fragments that a chunk does not have.
+/// Returns an error for missing fragments of a chunk.
 fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<()> {
     let last = match fragments {
         BlockFragments::Single(fragment) => *fragment,
-        // No chunk has as many fragments as the largest number. A block without any was left out.
+        // No chunk has as many fragments as the largest number. A block without fragments was
+        // skipped.
         BlockFragments::Range { start, count } => start.saturating_add(*count).saturating_sub(1),
         BlockFragments::Explicit(_) => fragments.iter().max().unwrap_or(0),
     };
@@ -257,9 +259,9 @@ fn check(fragments: &BlockFragments<'_>, have: u64) -> Result<()> {
     Err(Error::new(Class::OutOfBounds, "fragment", Expected::AtMost(i128::from(have) - 1), last))
 }
 
-/// Bytes of one owner or crossing while they are gathered.
+/// Bytes of one owner or crossing during the pass.
 const ENTRY: u64 = 12;
-/// Owners that a fragment has at most, on the average of a question.
+/// Assumed maximum of owners per fragment, on average over a query.
 const USUAL_OWNERS: u64 = 16;
 
 #[cfg(test)]

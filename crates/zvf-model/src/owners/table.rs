@@ -8,7 +8,7 @@ use zvf_store::KeyTable;
 
 use super::Near;
 
-/// One fragment and one object that it belongs to.
+/// One fragment and one object that owns it.
 ///
 /// ```
 /// use zvf_model::Owner;
@@ -40,7 +40,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Creates the table of owners with their chunks, in any order, where there are so many chunks.
+    /// Creates the table of owners with their chunks, in any order, for this number of chunks.
     pub(super) fn new(
         chunks: usize,
         mut owners: Vec<(u32, Owner)>,
@@ -65,7 +65,7 @@ impl Table {
     pub(super) fn crossing_objects(&self, chunks: &KeyTable, near: Near<'_>) -> Vec<u64> {
         let (mut rows, mut last) = (Vec::new(), None);
         for Crossing { from, to, row } in &self.crossings {
-            // Crossings are sorted by their chunks: many objects take the same step.
+            // Crossings are sorted by chunks: many objects take the same step.
             let step = (*from, *to);
             let is_near = match last {
                 Some((same, is_near)) if same == step => is_near,
@@ -85,29 +85,29 @@ impl Table {
     }
 
     fn chunk_range(&self, chunk: usize) -> Range<usize> {
-        // The table of no objects has no chunks.
+        // A table without objects has no chunks.
         let start = self.starts.get(chunk).copied().unwrap_or(0);
         let end = self.starts.get(chunk + 1).copied().unwrap_or(start);
         start..end
     }
 }
 
-/// The owners of a level that a handle holds.
+/// The cached owners of a level.
 #[derive(Debug, Default)]
 pub(crate) struct CachedOwners {
     pub(super) window: Option<Window>,
-    /// Whether those of all chunks are more than may be held.
+    /// Whether the owners of all chunks are too large for the cache.
     pub(super) is_too_large: bool,
 }
 
-/// The owners of some chunks, by their places, and all crossings.
+/// The owners of some chunks, by position, and all crossings.
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) places: Range<u32>,
     pub(super) table: Arc<Table>,
 }
 
-/// All crossings of a level; `None` where they are more than memory may hold.
+/// All crossings of a level; `None` if they do not fit in memory.
 pub(crate) type CachedCrossings = Option<Arc<Table>>;
 
 /// The owners of the fragments of one chunk.
@@ -131,7 +131,7 @@ pub struct ChunkOwners {
 }
 
 impl ChunkOwners {
-    /// Creates the owners of the chunk at `place`; of none where it has no place.
+    /// Creates the owners of the chunk at `place`; empty without a position.
     pub(super) fn new(table: &Arc<Table>, place: Option<usize>) -> Self {
         let range = place.map_or(0..0, |place| table.chunk_range(place));
         Self { owners: Arc::new([]), table: Some((Arc::clone(table), range)) }
@@ -149,7 +149,7 @@ impl ChunkOwners {
         Self { owners: owners.into(), table: None }
     }
 
-    /// Returns all of them, ascending by fragment, then by row.
+    /// Returns all owners, ascending by fragment, then by row.
     #[must_use]
     pub fn all(&self) -> &[Owner] {
         match &self.table {
@@ -158,7 +158,7 @@ impl ChunkOwners {
         }
     }
 
-    /// Returns the rows of the objects that `fragment` belongs to, ascending.
+    /// Returns the rows of the objects that own `fragment`, ascending.
     pub fn fragment_owners(&self, fragment: u64) -> impl Iterator<Item = u64> + '_ {
         let all = self.all();
         let first = all.partition_point(|owner| u64::from(owner.fragment) < fragment);
@@ -167,7 +167,7 @@ impl ChunkOwners {
             .map(|owner| owner.row.into())
     }
 
-    /// Returns the rows of the objects that any fragment belongs to, ascending, each once.
+    /// Returns the rows of the objects that own any fragment, ascending, without duplicates.
     #[must_use]
     pub fn rows(&self) -> Vec<u64> {
         let mut rows: Vec<u64> = self.all().iter().map(|owner| owner.row.into()).collect();

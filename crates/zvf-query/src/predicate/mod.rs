@@ -1,4 +1,4 @@
-//! A condition on attribute values: data, a text form, and its verdict on one row.
+//! Conditions on attribute values: their data, their text form, and their evaluation on a row.
 //!
 //! ```text
 //! intensity > 3 and not kind in ("soma", "axon")
@@ -6,12 +6,13 @@
 //! color[0] >= 128 and label is not null
 //! ```
 //!
-//! A column is named by its scope (`vertex`, `fragment`, `object`, `group` or `link`; `vertex` when
-//! left out), its name, and an index where it has several values a row. A name with other characters
-//! than letters, digits and `_` stands in backquotes. Comparisons with null or NaN are false, and so
+//! A column is given by its scope (`vertex`, `fragment`, `object`, `group` or `link`; `vertex` by
+//! default), its name, and an index if it has several components. A name with characters other than
+//! letters, digits and `_` is written in backquotes. Comparisons with null or NaN are false, and so
 //! is their negation written as another comparison; `not` negates the verdict as usual.
 //!
-//! Not here: which columns a level has and how they are read (the plan asks [`Predicate::columns`]).
+//! Not here: which columns a level has and how they are read (the plan uses
+//! [`Predicate::columns`]).
 
 mod parse;
 
@@ -27,16 +28,16 @@ pub use parse::BadPredicate;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Scope {
-    /// One value a vertex.
+    /// One value per vertex.
     #[default]
     Vertex,
-    /// One value a fragment.
+    /// One value per fragment.
     Fragment,
-    /// One value an object.
+    /// One value per object.
     Object,
-    /// One value a group.
+    /// One value per group.
     Group,
-    /// One value a link record.
+    /// One value per link record.
     Link,
 }
 
@@ -56,7 +57,7 @@ impl Scope {
     }
 }
 
-/// A column that a condition looks at.
+/// A column in a condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -82,7 +83,7 @@ pub enum Comparison {
     AtMost,
     /// `=` or `==`
     Equal,
-    /// `!=`; false when the two cannot be compared.
+    /// `!=`; false if the two are not comparable.
     Unequal,
     /// `>=`
     AtLeast,
@@ -113,7 +114,7 @@ impl Comparison {
         }
     }
 
-    /// Returns the comparison that holds for the operands in reverse order.
+    /// Returns the equivalent comparison with swapped operands.
     const fn swap_sides(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -126,7 +127,7 @@ impl Comparison {
     }
 }
 
-/// A condition on one row. Made from text, or built in code.
+/// A condition on one row, from text or built in code.
 ///
 /// ```
 /// use zvf_model::Value;
@@ -155,7 +156,7 @@ pub enum Predicate {
     In(ColumnRef, Vec<Value>),
     /// The column has no value.
     IsNull(ColumnRef),
-    /// The opposite.
+    /// The negation.
     Not(Box<Self>),
     /// All of them.
     All(Vec<Self>),
@@ -164,7 +165,7 @@ pub enum Predicate {
 }
 
 impl Predicate {
-    /// Returns the verdict on one row, whose values `row` looks up.
+    /// Evaluates the condition on one row; `row` looks up the values.
     pub fn holds(&self, row: &mut dyn FnMut(&ColumnRef) -> Value) -> bool {
         match self {
             Self::Compare(column, comparison, value) => {
@@ -181,7 +182,7 @@ impl Predicate {
         }
     }
 
-    /// Returns the columns it looks at, each once, in order.
+    /// Returns the columns in the condition, each once, in order.
     #[must_use]
     pub fn columns(&self) -> Vec<&ColumnRef> {
         let mut columns = Vec::new();

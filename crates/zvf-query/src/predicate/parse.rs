@@ -1,4 +1,4 @@
-//! The text form of a condition: words first, then one function per line of the grammar.
+//! The text form of a condition: a tokenizer, then one function per line of the grammar.
 //!
 //! ```text
 //! any     = all { "or" all }
@@ -12,7 +12,7 @@
 //! value   = number | "text" | 'text' | true | false
 //! ```
 //!
-//! Depth and length are capped, so that no text can exhaust the stack.
+//! Depth and length are limited, so that no text can exhaust the stack.
 
 use std::str::FromStr;
 
@@ -40,7 +40,7 @@ impl FromStr for Predicate {
     }
 }
 
-/// A text that is no condition.
+/// A text that is not a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("cannot read the condition at character {at}: expected {expected}")]
 pub struct BadPredicate {
@@ -56,14 +56,15 @@ impl From<BadPredicate> for zvf_error::Error {
     }
 }
 
-/// Returns whether `name` needs no backquotes: it has letters, digits and `_` only, and is no keyword.
+/// Returns whether `name` needs no backquotes: it has only letters, digits and `_`, and is not a
+/// keyword.
 pub(super) fn is_plain_name(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(is_name_start);
     first && chars.all(is_name_part) && !RESERVED.contains(&name)
 }
 
-/// The expectation in the error for a character that begins no word.
+/// The expectation in the error for a character that starts no token.
 pub(super) const ODD_CHARACTER: &str = "a name, a value or a comparison; a column whose name has \
     other characters is written in backquotes: `a%b`";
 const MAX_TEXT_BYTES: usize = 65_536;
@@ -124,7 +125,7 @@ fn skip(text: &str, bytes: usize) -> &str {
     text.get(bytes..).unwrap_or("")
 }
 
-/// Parses a quoted text, with `\` as escape character; returns the rest, too.
+/// Parses a quoted text with `\` as escape character; also returns the rest.
 fn parse_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut chars = text.char_indices().skip(1);
@@ -292,7 +293,7 @@ impl Parser {
         value.map_or_else(|| self.refuse("a number, a text in quotes, true or false"), Ok)
     }
 
-    /// Takes the next word where `test` finds something in it.
+    /// Takes the next token if `test` accepts it.
     fn take<T>(&mut self, test: impl Fn(&Word) -> Option<T>) -> Option<T> {
         let found = self.words.get(self.next).and_then(|(_, word)| test(word))?;
         self.next += 1;

@@ -6,7 +6,7 @@ use super::BadRegion;
 
 const AXES: usize = Bounds::MAX_AXES;
 
-/// Everything at most `radius` away from `centre`.
+/// All points at most `radius` away from `centre`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ball {
     centre: [f64; AXES], // finite, unused axes 0
@@ -41,7 +41,7 @@ impl Ball {
         self.holds(norm_squared(&self.offset_from_centre(point)))
     }
 
-    /// Returns the part of the segment inside: where a parabola is not above zero.
+    /// Returns the part of the segment inside: where a quadratic function is at most zero.
     pub(super) fn clip_segment(&self, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
         let (from, to) = (self.offset_from_centre(a), self.offset_from_centre(b));
         let along = difference(&to, &from);
@@ -63,7 +63,7 @@ impl Ball {
         (enter <= leave).then_some((enter, leave))
     }
 
-    /// Returns whether the point of the triangle nearest to the centre is inside.
+    /// Returns whether the point of the triangle that is nearest to the centre is inside.
     pub(super) fn meets_triangle(&self, corners: [&[f64]; 3]) -> bool {
         let [a, b, c] = corners.map(|corner| self.offset_from_centre(corner));
         let sides = [[a, b], [b, c], [c, a]];
@@ -71,7 +71,8 @@ impl Ball {
         on_a_side || self.holds_interior(&a, &b, &c)
     }
 
-    /// Returns whether the centre's foot on the triangle's plane lies in the triangle, and near enough.
+    /// Returns whether the projection of the centre on the triangle's plane is in the triangle, and
+    /// near enough.
     fn holds_interior(&self, a: &[f64; AXES], b: &[f64; AXES], c: &[f64; AXES]) -> bool {
         let (u, v) = (difference(b, a), difference(c, a));
         let (uu, uv, vv) = (dot(&u, &u), dot(&u, &v), dot(&v, &v));

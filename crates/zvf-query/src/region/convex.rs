@@ -1,8 +1,8 @@
-//! Half-spaces and what they have in common.
+//! Half-spaces and their intersections.
 //!
 //! A segment is clipped by narrowing one interval per half-space; a face by cutting its loop of
 //! corners at one half-space after another. Both work on any number of axes. A corner of a cut face
-//! remembers how much of each original corner it is, so that attributes can follow the geometry.
+//! has the weights of the original corners, so that attributes can be interpolated.
 
 use zvf_model::Bounds;
 
@@ -32,7 +32,7 @@ pub struct HalfSpace {
 }
 
 impl HalfSpace {
-    /// Creates the half-space of the points whose product with `normal` is at most `offset`.
+    /// Creates the half-space of the points whose dot product with `normal` is at most `offset`.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl HalfSpace {
         Ok(Self { normal: components, offset, axes: normal.len() })
     }
 
-    /// Returns the direction that leads out of it.
+    /// Returns the outward direction.
     ///
     /// ```
     /// use zvf_query::region::HalfSpace;
@@ -66,18 +66,19 @@ impl HalfSpace {
         &self.normal[..self.axes]
     }
 
-    /// Returns the maximum product of a point in it with the normal.
+    /// Returns the largest dot product of the normal with a point inside.
     #[must_use]
     pub const fn offset(&self) -> f64 {
         self.offset
     }
 
-    /// Returns how far `point` is beyond the boundary, in units of the normal; not above 0 inside.
+    /// Returns the distance of `point` beyond the boundary, in units of the normal; at most 0
+    /// inside.
     fn signed_distance(&self, point: &[f64]) -> f64 {
         self.normal.iter().zip(point).map(|(n, x)| n * x).sum::<f64>() - self.offset
     }
 
-    /// Puts a corner that was computed to be on the boundary there exactly, where that is the face of a
+    /// Moves a corner that was computed on the boundary exactly onto it, if it is the face of a
     /// box: rounding must not leave it outside of the opposite face, which may be the same one.
     fn snap_to_faces(&self, corner: &mut Corner) {
         let mut along = self.normal.iter().zip(&mut corner.position).filter(|(n, _)| **n != 0.0);
@@ -87,16 +88,16 @@ impl HalfSpace {
     }
 }
 
-/// A corner of a face that was cut.
+/// A corner of a clipped face.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Corner {
-    /// How much of each original corner this one is made of; they add up to 1.
+    /// The weight of each original corner; they add up to 1.
     pub shares: [f64; AXES],
     position: [f64; AXES],
 }
 
 impl Corner {
-    /// Returns where it is.
+    /// Returns its position.
     #[must_use]
     pub const fn position(&self) -> &[f64; AXES] {
         &self.position
@@ -114,7 +115,7 @@ impl Corner {
     }
 }
 
-/// What some half-spaces have in common.
+/// The intersection of half-spaces.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Convex {
     spaces: Vec<HalfSpace>, // not empty, all with the same axes
@@ -129,7 +130,7 @@ impl Convex {
         }
     }
 
-    /// Returns the half-spaces of the finite faces of a box; none for the whole space.
+    /// Returns the half-spaces of the finite faces of a box; none if the box is unbounded.
     pub(super) fn from_bounds(bounds: &Bounds) -> Self {
         let mut spaces = Vec::new();
         for (axis, (&low, &high)) in bounds.low().iter().zip(bounds.high()).enumerate() {
@@ -154,7 +155,8 @@ impl Convex {
         self.spaces.iter().all(|space| space.signed_distance(point) <= 0.0)
     }
 
-    /// Returns the box of the half-spaces along an axis. The others can only make the hull smaller.
+    /// Returns the bounding box of the axis-aligned half-spaces. The others can only make it
+    /// smaller.
     pub(super) fn hull(&self) -> Result<Bounds, BadRegion> {
         let axes = self.spaces.first().map_or(0, |space| space.axes);
         let (mut low, mut high) = ([f64::NEG_INFINITY; AXES], [f64::INFINITY; AXES]);

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! All tests are closed: touching counts. A half-open box leaves out points on its upper faces, and
-//! nothing else (segments and faces are tested against the closed box), so that boxes side by side
+//! nothing else (segments and faces are tested against the closed box), so that adjacent boxes
 //! never share a vertex. Arithmetic is `f64` on stored values widened without loss.
 //!
-//! Not here: which cells a region needs (`zvf-format::grid` and the plan), and rows of a cell (the
-//! answer).
+//! Not here: the cells that a region needs (`zvf-format::grid` and the plan), and the rows of a
+//! cell (the answer).
 
 mod ball;
 mod convex;
@@ -49,7 +49,7 @@ pub struct Region {
     pieces: Vec<Convex>, // not empty unless it is a ball
 }
 
-/// What a region was made of, which is also its form as data.
+/// The definition of a region, which is also its form as data.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
@@ -88,7 +88,7 @@ impl From<Bounds> for Region {
 }
 
 impl Region {
-    /// Creates the ball of everything at most `radius` away from `centre`.
+    /// Creates the ball of all points at most `radius` away from `centre`.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl Region {
         Ok(Self { form, hull: ball.hull()?, ball: Some(ball), pieces: Vec::new() })
     }
 
-    /// Creates the region of what all of `spaces` have in common.
+    /// Creates the intersection of `spaces`.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl Region {
 
     /// Creates a prism: the simple polygon `outline` on the two axes `on`, within `limits` on every axis.
     ///
-    /// The limits of the two axes of the polygon apply as well; leave them infinite to have the
-    /// polygon alone.
+    /// The limits also apply to the two axes of the polygon; leave them infinite for the polygon
+    /// alone.
     ///
     /// # Errors
     ///
@@ -147,13 +147,13 @@ impl Region {
         self.hull.axes()
     }
 
-    /// Returns a box around the region, infinite where the region is.
+    /// Returns a bounding box, which is infinite if the region is.
     #[must_use]
     pub const fn hull(&self) -> &Bounds {
         &self.hull
     }
 
-    /// Returns the box itself when the region is one, and whether its upper faces belong to it.
+    /// Returns the box if the region is one, and whether its upper faces belong to it.
     #[must_use]
     pub const fn as_box(&self) -> Option<(&Bounds, bool)> {
         if let Form::Box { half_open, .. } = &self.form {
@@ -162,13 +162,13 @@ impl Region {
         None
     }
 
-    /// Returns whether the boundary is curved, so that faces cannot be cut at it.
+    /// Returns whether the boundary is curved, so that faces cannot be clipped at it.
     #[must_use]
     pub const fn is_curved(&self) -> bool {
         self.ball.is_some()
     }
 
-    /// Returns whether `point` is in the region. A point with a NaN is not.
+    /// Returns whether `point` is in the region. False for a point with NaN.
     #[must_use]
     pub fn contains(&self, point: &[f64]) -> bool {
         match (self.as_box(), &self.ball) {
@@ -179,7 +179,8 @@ impl Region {
         }
     }
 
-    /// Returns whether `point` is in the region, upper faces of a half-open box included, as a cut at them can be.
+    /// Returns whether `point` is in the region, including the upper faces of a half-open box,
+    /// where a cut may be.
     pub(crate) fn contains_closed(&self, point: &[f64]) -> bool {
         self.as_box().map_or_else(|| self.contains(point), |(bounds, _)| bounds.contains(point))
     }
@@ -193,8 +194,8 @@ impl Region {
         }
     }
 
-    /// Finds the parts of the segment from `a` to `b` that are in the region, as intervals of its length
-    /// from 0 to 1, ascending and apart, and puts them into `parts`.
+    /// Appends to `parts` the parts of the segment from `a` to `b` that are in the region, as
+    /// disjoint ascending intervals from 0 to 1.
     pub fn clip_segment(&self, a: &[f64], b: &[f64], parts: &mut Vec<(f64, f64)>) {
         parts.clear();
         match &self.ball {
@@ -224,12 +225,12 @@ impl Region {
         }
     }
 
-    /// Returns the face with these corners cut at the region's boundary: each piece is a loop of corners that
-    /// say how much of each given corner they are made of.
+    /// Clips the face with these corners at the region's boundary: each piece is a loop of corners
+    /// with the weights of the original corners.
     ///
     /// # Errors
     ///
-    /// [`BadRegion::CurvedCut`] for a ball: its cut is no polygon.
+    /// [`BadRegion::CurvedCut`] for a ball: its cut is not a polygon.
     pub fn clip_face(&self, corners: &[&[f64]]) -> Result<Vec<Vec<Corner>>, BadRegion> {
         if self.ball.is_some() {
             return Err(BadRegion::CurvedCut);
@@ -240,7 +241,7 @@ impl Region {
     }
 }
 
-/// Sorts intervals and joins those that meet.
+/// Sorts intervals and merges touching ones.
 fn join_touching(parts: &mut Vec<(f64, f64)>) {
     parts.sort_by(|a, b| a.0.total_cmp(&b.0));
     parts.dedup_by(|next, last| {
@@ -259,7 +260,7 @@ pub enum BadRegion {
     /// No axis, more than eight, or parts that differ in axes.
     #[error("a region needs 1 to 8 axes, the same everywhere, found {found}")]
     Axes {
-        /// How many there are where it is wrong.
+        /// The invalid number.
         found: usize,
     },
     /// A number that is NaN or infinite.

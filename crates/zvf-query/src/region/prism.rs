@@ -1,7 +1,9 @@
-//! A polygon on two axes with limits on all axes, divided into convex pieces once, by ear clipping.
+//! A polygon on two axes with limits on all axes, decomposed once into convex pieces by ear
+//! clipping.
 //!
-//! The polygon may be concave and wound either way; it must not cross itself. Each ear is a triangle, and a triangle
-//! with the limits is a convex region, so every operation runs on the pieces.
+//! The polygon may be concave and have either orientation; it must not intersect itself. Each ear
+//! is a triangle, and a triangle with the limits is a convex region, so every operation runs on the
+//! pieces.
 
 use zvf_model::Bounds;
 

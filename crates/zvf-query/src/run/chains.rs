@@ -1,4 +1,4 @@
-//! Which objects can be near a region: found from the region, never by going through all of them.
+//! Finds the objects that can be near a region without iterating over all of them.
 //!
 //! ```text
 //! chunks that meet the region   ->  owners of their fragments          every object with a vertex there
@@ -7,8 +7,8 @@
 //! crossings that pass over      ->                                     those without a vertex near it
 //! ```
 //!
-//! What comes out may still hold objects that are not in the region; the exact test follows when they
-//! are read. It never lacks one that is.
+//! The result may contain objects outside the region; the exact test follows when they are read. It
+//! always contains every object inside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -31,11 +31,12 @@ use crate::select::runs::check_extent;
 /// A fragment of a chunk.
 type Place = (ChunkKey, u64);
 
-/// The first and the last vertex of fragments; `None` of those without.
+/// The first and the last vertex of fragments; `None` for empty ones.
 type Ends = HashMap<Place, [Option<Point>; 2]>;
 
 impl Context {
-    /// Returns the rows of objects that can be in the region, ascending, each once; `None` where all can.
+    /// Returns the rows of objects that can be in the region, ascending, without duplicates; `None`
+    /// if all can be.
     pub(super) async fn near_region(
         &self,
         index: &ObjectIndex,
@@ -60,7 +61,7 @@ impl Context {
         all.extend(&owners.crossing);
         all.sort_unstable();
         all.dedup();
-        // Where the region is most of the level, looking closer costs more than it saves.
+        // If the region covers most of the level, a closer look costs more than it saves.
         let looks_closer = self.kind.is_chain()
             && !matches!(self.mode, Mode::Cells | Mode::Inside)
             && keys.len() * 4 <= self.chunks.len();
@@ -72,7 +73,7 @@ impl Context {
         let mut owners = owners.chunks.as_slice();
         for keys in keys.chunks(INDEX_BATCH_CELLS) {
             let rows = self.extents(keys).await;
-            // Judged, not allocated.
+            // An estimate; nothing is allocated.
             let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
             for (keys, _) in groups(keys, bytes, max_bytes) {
                 let (now, later) = owners.split_at(keys.len());
@@ -88,8 +89,8 @@ impl Context {
         Ok(Some(hits.into_iter().collect()))
     }
 
-    /// Adds the owners of the fragments in the chunks `keys` that meet the region to `hits`, and the end points of
-    /// the other fragments to `ends`.
+    /// Adds the owners of the fragments in the chunks `keys` that intersect the region to `hits`,
+    /// and the end points of the other fragments to `ends`.
     async fn test_fragments(
         &self,
         region: &Region,
@@ -115,8 +116,8 @@ impl Context {
         Ok(())
     }
 
-    /// Reads the positions of some fragments of chunks, of each all of them or its ends only; returns the chunk of each
-    /// fragment by its place, and its pieces of what was read.
+    /// Reads the positions of some fragments of chunks, either all or only the ends of each;
+    /// returns the chunk of each fragment, and its pieces of the loaded rows.
     async fn load_fragments(
         &self,
         wanted: &[(ChunkKey, BTreeSet<u64>)],
@@ -155,8 +156,8 @@ impl Context {
         Ok((found, loaded))
     }
 
-    /// Returns the rows of objects that step from one fragment to the next through the region, as far as their
-    /// ends and the chunks of these tell.
+    /// Returns the rows of objects that may step from one fragment to the next through the region,
+    /// judging by the ends and their chunks.
     async fn find_stepping_objects(
         &self,
         region: &Region,
@@ -204,7 +205,7 @@ impl Context {
         Ok(steps.into_iter().map(|(_, _, row)| row).collect())
     }
 
-    /// Returns where the end of a step lies: at a point, or somewhere in its chunk.
+    /// Returns the extent of one end of a step: a point, or the whole chunk.
     fn extent(&self, ends: &Ends, place: &Place, which: usize) -> (Point, Point) {
         if let Some(point) = ends.get(place).and_then(|ends| ends[which]) {
             return (point, point);
@@ -213,7 +214,7 @@ impl Context {
         let sizes = self.cache.level.chunk_shape().sizes();
         let at = place.0.spatial(sizes.len()).unwrap_or_default();
         for (axis, (size, at)) in sizes.iter().zip(at).enumerate() {
-            // Points beside a face may be stored on its other side, as far as rounding goes.
+            // Because of rounding, points near a face may be stored on its other side.
             let start = f64_from_i64(*at) * size;
             low[axis] = start - size * CHUNK_TOLERANCE;
             high[axis] = start + size * (1.0 + CHUNK_TOLERANCE);
@@ -222,7 +223,7 @@ impl Context {
     }
 }
 
-/// Returns whether the box around two chunks meets the chunks of a region.
+/// Returns whether the box around two chunks intersects the chunks of a region.
 fn hulls_meet(a: &[i64], b: &[i64], range: &ChunkRange, axes: usize) -> bool {
     let spatial = |key: &[i64]| key.len().saturating_sub(axes); // the bin of an attribute comes first
     let pairs = a.iter().skip(spatial(a)).zip(b.iter().skip(spatial(b)));
@@ -231,5 +232,5 @@ fn hulls_meet(a: &[i64], b: &[i64], range: &ChunkRange, axes: usize) -> bool {
     })
 }
 
-/// How far outside of its chunk a point may lie, in parts of the chunk.
+/// How far a point may be outside of its chunk, as a fraction of the chunk.
 const CHUNK_TOLERANCE: f64 = 1e-3;

@@ -1,4 +1,4 @@
-//! Which columns are returned: names of the question, met with what the level has.
+//! The returned columns: the names in the query, matched with the level.
 //!
 //! ```text
 //! radius            of the vertices; where they have none of that name, of the edges or faces
@@ -8,7 +8,7 @@
 //! object.mass       of the object that a vertex belongs to: likewise
 //! ```
 //!
-//! A name is taken as it is first, so that an attribute may have a point in its name.
+//! A name is first tried as a whole, so that the name of an attribute may contain a dot.
 
 use futures_util::future::try_join_all;
 use zvf_error::Result;
@@ -31,12 +31,13 @@ pub(crate) struct AnswerColumns {
     pub(crate) object: Vec<RowAttribute>,
     /// Of the edges or faces.
     pub(crate) link: Vec<LinkAttribute>,
-    /// Whether those of the links were asked for by name.
+    /// Whether those of the links were requested by name.
     pub(crate) links_named: bool,
 }
 
 impl AnswerColumns {
-    /// Finds what `columns` asks of a level of `kind`; `near` is a chunk that will be read.
+    /// Finds the columns that `columns` requests of a level of `kind`; `near` is a chunk that will
+    /// be read.
     pub(crate) async fn new(
         columns: &Columns,
         cache: &LevelCache,
@@ -107,20 +108,20 @@ impl AnswerColumns {
                     chosen.link.push(found);
                     return Ok(chosen);
                 }
-                // Says which there are.
+                // The error lists the existing ones.
                 chosen.vertex.push(cache.required_vertex_attribute(name, near).await?);
             }
         }
         Ok(chosen)
     }
 
-    /// Returns whether vertices must say which fragment they are in.
+    /// Returns whether the fragment of each vertex is needed.
     pub(crate) fn need_fragments(&self) -> bool {
         !self.fragment.is_empty() || !self.object.is_empty()
     }
 }
 
-/// Refuses something about edges and faces where the kind has none.
+/// Refuses a request about edges and faces if the kind has none.
 pub(crate) fn check_links(kind: Kind) -> Result<(), BadQuery> {
     if kind.has_links() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Conditions on values: what a predicate asks of vertices, fragments, objects, groups and links.
+//! Conditions on values of vertices, fragments, objects, groups and links.
 //!
 //! ```text
 //! joined by "and"            is asked of
@@ -9,13 +9,13 @@
 //! link                       each edge or face
 //! ```
 //!
-//! The name of an axis is a column of the vertices, unless an attribute has that name. What conditions
-//! that are joined by "and" say about axes bounds the chunks that are read.
+//! The name of an axis is a column of the vertices, unless an attribute has that name. Conditions
+//! on axes that are joined by "and" bound the chunks that are read.
 //!
-//! Conditions come before the region: it is what they leave that must touch it, or be inside.
+//! Conditions are applied before the region: the remaining geometry must touch it or be inside.
 //!
-//! A condition that mixes these (an "or" between an object's value and a vertex's) says nothing that
-//! could be looked for in one place; it is refused.
+//! A condition that mixes scopes (an "or" of an object's value and a vertex's) cannot be evaluated
+//! in one place; it is refused.
 
 use zvf_error::{Error, Result};
 use zvf_format::key::{ChunkKey, Delta};
@@ -96,7 +96,8 @@ impl Conditions {
         self.columns.iter().any(|(column, _)| column.scope == Scope::Fragment)
     }
 
-    /// Returns whether there are conditions on rows, and all read attributes of vertices, not positions.
+    /// Returns whether there are conditions on rows, and all of them read attributes of vertices,
+    /// not positions.
     pub(super) fn are_of_attributes(&self) -> bool {
         let of_attribute = |(column, source): &(ColumnRef, ConditionColumn)| {
             column.scope == Scope::Vertex && matches!(source, ConditionColumn::Attribute(_))
@@ -104,8 +105,8 @@ impl Conditions {
         !self.rows.is_empty() && self.columns.iter().all(of_attribute)
     }
 
-    /// Returns whether no row of the chunk `key` passes, whatever it holds: an attribute of the
-    /// conditions is a part of the key.
+    /// Returns whether no row of the chunk `key` can pass, because an attribute of the conditions
+    /// is encoded in the key.
     pub(super) fn reject_chunk(&self, key: &[i64]) -> bool {
         self.rows.iter().any(|condition| condition.rejects_chunk(key, &self.columns))
     }
@@ -115,7 +116,8 @@ impl Conditions {
         !self.objects.is_empty() || !self.groups.is_empty()
     }
 
-    /// Returns whether the conditions on links hold for these values; a link without a record has null values.
+    /// Returns whether the conditions on links hold for these values; a link without a record has
+    /// null values.
     pub(super) fn link_holds(
         &self,
         values: &[(&ColumnRef, Option<&Column>)],
@@ -294,7 +296,7 @@ fn bounds(
     any.then_some(bounds)
 }
 
-/// Converts a number to a float if that is exact: rounding would move a bound.
+/// Converts a number to a float if that is exact, because rounding would move a bound.
 fn exact_float(value: &Value) -> Option<f64> {
     const MAX_EXACT_FLOAT: u64 = 1 << 53;
     match value {
@@ -307,7 +309,7 @@ fn exact_float(value: &Value) -> Option<f64> {
     }
 }
 
-/// Returns what `columns` has for `column`.
+/// Returns the entry of `columns` for `column`.
 fn find<'a, T>(columns: &'a [(ColumnRef, T)], column: &ColumnRef) -> Option<&'a T> {
     columns.iter().find(|(other, _)| other == column).map(|(_, found)| found)
 }
@@ -317,7 +319,7 @@ fn find_value(values: &[(&ColumnRef, RowValues)], column: &ColumnRef, i: usize) 
     found.map_or(Value::Null, |(_, values)| values.value(i, usize_from_u32(column.index)))
 }
 
-/// Refuses an index past the values of a row.
+/// Refuses an index past the components of a row.
 fn check_index(column: &ColumnRef, width: u32) -> Result<(), BadQuery> {
     if column.index < width {
         return Ok(());
@@ -325,9 +327,9 @@ fn check_index(column: &ColumnRef, width: u32) -> Result<(), BadQuery> {
     Err(BadQuery::NoSuchValue { name: column.name.clone(), width, index: column.index })
 }
 
-/// Groups that a notice names.
+/// Maximum number of groups in a notice.
 const LISTED_GROUPS: usize = 12;
-/// Groups that conditions look at, one by one.
+/// Maximum number of groups that conditions test one by one.
 const MAX_GROUPS: u64 = 1 << 22;
-/// Rows of the object index whose values are held at once.
+/// Number of rows of the object index whose values are in memory at once.
 const OBJECT_BATCH_ROWS: usize = 1 << 16;

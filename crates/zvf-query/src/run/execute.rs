@@ -1,4 +1,4 @@
-//! The one executor: rows that a plan selected are fetched, checked, tested and gathered.
+//! The executor: fetches, checks, tests and gathers the selected rows.
 //!
 //! ```text
 //! Selection  ->  positions            ->  rows in the region that pass the conditions
@@ -26,8 +26,8 @@ use crate::select::pieces::{Piece, Pieces};
 use crate::select::selection::Selection;
 
 impl Context {
-    /// Reads the positions and columns of the selected rows that are in the answer, up to `limit`; an object is never cut
-    /// for it.
+    /// Reads the positions and columns of the selected rows in the answer, up to `limit`; an object
+    /// is never split.
     pub(super) async fn load(
         &self,
         chunks: &Chunks,
@@ -42,7 +42,7 @@ impl Context {
             let columns = self.columns(chunks, &rows.pieces).await?;
             return Ok((self.drop_missing(rows, &columns), positions, columns));
         }
-        // No value decides: everything is read at once.
+        // The answer does not depend on values: everything is read at once.
         self.check_rows(rows.pieces.rows)?;
         let columns = self.columns(chunks, &rows.pieces);
         let (tested, columns) = join!(self.test(chunks, rows.clone()), columns);
@@ -50,8 +50,8 @@ impl Context {
         Ok((self.drop_missing(rows, &columns), positions, columns))
     }
 
-    /// Reads the positions of the selected rows; leaves the rows in the region that pass the conditions. Chains that are
-    /// clipped are cut later.
+    /// Reads the positions of the selected rows; retains the rows in the region that pass the
+    /// conditions. Chains in mode `clip` are clipped later.
     pub(super) async fn test(
         &self,
         chunks: &Chunks,
@@ -62,7 +62,8 @@ impl Context {
         let by_values = rows.spans.is_none()
             && self.query.region.is_none()
             && self.conditions.are_of_attributes();
-        // Where no value is missing, conditions on attributes alone come before the positions.
+        // If no value is missing, conditions on attributes alone are applied before the positions
+        // are read.
         if by_values
             && let Some(test) = self.row_test(chunks, &rows.pieces, &[]).await?
             && test.has_all(&rows.pieces)
@@ -186,7 +187,7 @@ impl Context {
         })
     }
 
-    /// Refuses so many rows where they are more than a collected answer may have.
+    /// Refuses more rows than a collected answer may have.
     pub(super) fn check_rows(&self, rows: usize) -> Result<()> {
         let rows = to_u64(rows);
         self.check_caps(rows, rows.saturating_mul(self.row_bytes())) // compared with a cap
@@ -299,7 +300,7 @@ struct ClippedObjects {
     rows: Vec<Option<u64>>,
     offsets: Vec<usize>,
     ids: Vec<ObjectId>,
-    /// The pieces whose rows the vertices of cuts can be interpolated from.
+    /// The pieces whose rows can be interpolated for the vertices of cuts.
     pieces: Pieces,
 }
 
@@ -333,7 +334,7 @@ impl ClippedObjects {
     }
 }
 
-/// About how many bytes the position of a row has.
+/// Approximate bytes of the position of a row.
 const ROW_BYTES: usize = 12;
 /// Bytes that take longer to process than a thread takes to wake up.
 const MIN_THREAD_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Reads rows of chunks: ranges of rows where that saves bytes, else whole chunks.
+//! Reads rows of chunks: ranges of rows if that saves bytes, otherwise whole chunks.
 
 use std::ops::Range;
 
@@ -15,19 +15,19 @@ use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces, coalesce_ranges, missing_row_error};
 use crate::select::runs::ROWS_END;
 
-/// Chunks that are read together; pieces name them by their places here.
+/// Chunks that are read together; pieces refer to them by index.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks {
     pub(crate) keys: Vec<ChunkKey>,
-    /// About how many rows each has: as many as its fragments reach.
+    /// The approximate number of rows of each: the extent of its fragments.
     pub(crate) rows: Vec<u64>,
-    /// Whether what is read of them stays with the handle.
+    /// Whether the bytes are cached.
     pub(crate) caching: Caching,
 }
 
 impl Chunks {
-    /// Refuses rows past the end of chunks that are held whole. Ranges that were read exist, and pieces that are not held
-    /// were not asked for.
+    /// Refuses rows past the end of chunks that are loaded whole. Ranges that were read exist, and
+    /// pieces that are not loaded were not requested.
     pub(crate) fn check_pieces(&self, pieces: &[Piece], positions: &[LoadedRows]) -> Result<()> {
         pieces.iter().try_for_each(|piece| {
             let cell = usize_from_u32(piece.cell);
@@ -41,7 +41,7 @@ impl Chunks {
     }
 }
 
-/// Refuses rows of the fragments of a chunk that end past the `rows` that it has.
+/// Refuses fragments of a chunk that end past its `rows`.
 pub(crate) fn check_end(key: &ChunkKey, end: u64, rows: u64) -> Result<()> {
     if end <= rows {
         return Ok(());
@@ -97,12 +97,12 @@ impl RowSource<'_> {
         }
     }
 
-    /// Chooses what to read for `pieces` of each of the chunks that have about `rows` rows.
+    /// Decides what to read for `pieces` of each of the chunks, which have about `rows` rows.
     pub(crate) fn plan_needs(self, rows: &[u64], pieces: &[Piece]) -> Vec<Need> {
         let mut counts = vec![0_u64; rows.len()];
         pieces.iter().for_each(|piece| counts[usize_from_u32(piece.cell)] += u64::from(piece.len));
         let saves = |cell: usize| {
-            // Estimates, to be compared.
+            // Estimates that are only compared.
             let saved = rows[cell].saturating_sub(counts[cell]).saturating_mul(self.stride());
             self.part_cost() != Partial::Whole && saved >= MIN_SAVED_BYTES
         };
@@ -197,7 +197,7 @@ const MIN_SAVED_BYTES: u64 = 16 << 10;
 /// Cost of a range in bytes; ranges with smaller gaps are coalesced.
 const RANGE_COST_BYTES: u64 = 4 << 10;
 
-/// Returns `all` in parts of at most so many bytes, or of one, each with its bytes.
+/// Divides `all` into groups of at most this many bytes, or of one item, each with its bytes.
 pub(super) fn groups<T>(
     all: &[T],
     bytes: impl Iterator<Item = u64>,

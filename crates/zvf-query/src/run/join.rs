@@ -1,7 +1,7 @@
-//! Rows and elements picked out of batches: all of them behind each other, the first ones, or any.
+//! Joins batches: concatenates, truncates, or picks rows and elements.
 //!
-//! A vertex at which elements of several work units end is in each of their answers. The merged answer has it once, in
-//! storage order, and the elements in the order of an answer from a single work unit.
+//! A vertex with elements in several work units is in each of their answers. The merged answer has
+//! it once, in storage order, and the elements in the order of an answer from a single work unit.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,8 +37,8 @@ pub(crate) async fn join_batches(context: &Context, mut batches: Vec<Batch>) -> 
     }
 }
 
-/// Returns the vertices `picks` of batches with the same columns, each by its batch and rows there; without parts and
-/// elements.
+/// Returns the vertices `picks` of batches with the same columns, each given by its batch and rows;
+/// without parts and elements.
 pub(super) fn pick_vertices(batches: &[&Batch], picks: &[(usize, Range<usize>)]) -> Result<Batch> {
     let pick = |columns: &[&Column]| {
         let mut builder = ColumnBuilder::empty_like(columns[0]);
@@ -61,9 +61,9 @@ pub(super) fn pick_vertices(batches: &[&Batch], picks: &[(usize, Range<usize>)])
     Ok(picked)
 }
 
-/// Returns the elements `picks`, each by its list and its place there; `number` gives the number of a row of a list. An
-/// attribute that a list lacks is left out: a work unit has none of which an element has no value, if its type has nothing
-/// that says so.
+/// Returns the elements `picks`, each given by its list and its position there; `number` returns
+/// the number of a row of a list. An attribute that a list lacks is left out: a work unit omits an
+/// attribute if an element has no value for it and its type has no null.
 pub(super) fn pick_elements(
     lists: &[&Elements],
     picks: impl Iterator<Item = (usize, usize)> + Clone,
@@ -97,7 +97,7 @@ pub(super) fn pick_elements(
     Ok(picked)
 }
 
-/// Truncates a batch to `rows` vertices: whole parts only, and elements all of whose vertices remain.
+/// Truncates a batch to `rows` vertices: only whole parts, and elements whose vertices all remain.
 pub(crate) fn cut(batch: &Batch, rows: usize) -> Result<Batch> {
     let parts = batch.parts();
     // Without parts there are no offsets.
@@ -158,7 +158,7 @@ fn elements(batches: &[Batch]) -> Result<Option<Elements>> {
     pick_elements(&lists, picks, |list, row| firsts[list] + row).map(Some)
 }
 
-/// Returns about how many bytes a batch has.
+/// Returns the approximate bytes of a batch.
 pub(crate) fn weight(batch: &Batch) -> u64 {
     let fields = batch.fields().iter().map(|field| field.column.bytes().len());
     let elements = batch.elements().map_or(0, |elements| elements.rows().len() * 8);
@@ -166,10 +166,10 @@ pub(crate) fn weight(batch: &Batch) -> u64 {
     to_u64(rest + batch.positions().bytes().len())
 }
 
-/// The place of each link cell in the order of elements, by segment and cell.
+/// The rank of each link cell in the order of elements, by segment and cell.
 type CellOrder = HashMap<(u64, u64), u64>;
 
-/// Merges answers: each stored vertex once, in storage order, and the vertices of cuts behind them.
+/// Merges answers: each stored vertex once, in storage order, followed by the vertices of cuts.
 pub(super) async fn merge_elements(
     context: &Context,
     batches: &[Batch],
@@ -182,7 +182,7 @@ pub(super) async fn merge_elements(
     }
     stored.sort_unstable();
     stored.dedup_by_key(|(place, _, _)| *place);
-    // Stored vertices by their places, and those of cuts behind them.
+    // Stored vertices by their locations, followed by those of cuts.
     let mut picks: Vec<(usize, Range<usize>)> = Vec::new();
     for (_, unit, row) in &stored {
         match picks.last_mut() {
@@ -204,15 +204,16 @@ pub(super) async fn merge_elements(
     drop(stored);
     let batches: Vec<&Batch> = batches.iter().collect();
     let batch = pick_vertices(&batches, &picks)?;
-    // An answer with keys has a list of elements, so that the numbers of the work units are places here, too.
+    // An answer with keys has a list of elements, so the numbers of the work units are indexes
+    // here, too.
     let lists: Vec<&Elements> = batches.iter().filter_map(|batch| batch.elements()).collect();
-    // The order of each element, its work unit and its place there: the vertices of many elements are looked up twice, because
-    // a list for each of them would take more memory than the answer.
+    // The rank of each element, its work unit and its position there: the vertices of many elements
+    // are looked up twice, because a list for each of them would take more memory than the answer.
     let elements = lists.iter().map(|elements| elements.len()).sum();
     let mut all: Vec<(u64, u64, usize, usize)> = Vec::with_capacity(elements);
     for (unit, (list, keyed)) in lists.iter().zip(keys).enumerate() {
         for (at, (element, key)) in list.iter().zip(&keyed.elements).enumerate() {
-            // Those of a skeleton come in the order of their children; those that are no records come behind.
+            // Elements of a skeleton are in the order of their children; implicit ones are last.
             let (first, second) = if context.kind == Kind::Skeleton {
                 (to_u64(numbers[unit][element[0]]), 0)
             } else {
@@ -228,7 +229,7 @@ pub(super) async fn merge_elements(
 }
 
 impl Context {
-    /// Returns the order of the link cells that matter.
+    /// Returns the ranks of the relevant link cells.
     async fn cell_order(&self) -> Result<CellOrder> {
         let Some(family) = self.family().await? else { return Ok(CellOrder::new()) };
         let chunks = self.filter_places(self.candidates()).await?;
@@ -237,8 +238,8 @@ impl Context {
         Ok(cells.zip(0..).collect())
     }
 
-    /// Returns whether the work must be divided: by the count of the level, and where that is large, by the
-    /// extents of fragment indexes.
+    /// Returns whether the work must be divided: by the count of the level and, if that is large,
+    /// by the extents of fragment indexes.
     pub(super) async fn is_large(&self, places: &[u32]) -> bool {
         if self.cache.level.chunks().await.is_err() {
             return false; // few chunks, which were tried one by one
@@ -260,7 +261,7 @@ impl Context {
     }
 }
 
-/// Chunks whose fragment indexes are read at once.
+/// Number of chunks whose fragment indexes are read at once.
 const EXTENT_BATCH_CHUNKS: usize = 4096;
 
 #[cfg(test)]

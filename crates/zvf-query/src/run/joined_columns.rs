@@ -1,8 +1,9 @@
-//! Columns that vertices get from others: the object, and values of the object and the fragment.
+//! Columns that vertices take from objects and fragments: the object, and values of the object or
+//! the fragment.
 //!
-//! The vertices of an answer are pieces of fragments. Which object a fragment belongs to is known where
-//! the answer was assembled object by object, and looked up otherwise: of several objects the one
-//! that comes first in the index counts, among those that are asked for.
+//! The vertices of an answer are pieces of fragments. The owner of a fragment is known if the
+//! answer was assembled object by object, and looked up otherwise: if there are several, it is the
+//! requested one that comes first in the index.
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
@@ -81,12 +82,12 @@ impl Context {
         Ok(batch.with_vertex_objects(vertex_ids)?)
     }
 
-    /// Returns whether vertices get columns from their objects.
+    /// Returns whether vertices take columns from their objects.
     pub(super) fn joins_objects(&self) -> bool {
         self.query.with_owners || !self.columns.object.is_empty()
     }
 
-    /// Returns the column of places at which the vertices of `pieces` are stored.
+    /// Returns the column of the locations of the vertices of `pieces`.
     async fn places(&self, keys: &[ChunkKey], pieces: &[Piece]) -> Result<Field> {
         let chunk_keys = self.cache.level.chunks().await?;
         let place = |key: &ChunkKey| {
@@ -123,7 +124,7 @@ impl Context {
             || self.asks_for_objects()
     }
 
-    /// Returns the row of the object index that each piece belongs to, if any.
+    /// Returns the row of the object index of the owner of each piece, if any.
     async fn rows_of_pieces(
         &self,
         keys: &[ChunkKey],
@@ -148,7 +149,7 @@ impl Context {
     }
 }
 
-/// Returns a column with one row for each vertex of `pieces`, the same for all vertices of a piece.
+/// Returns a column with one row per vertex of `pieces`, equal for all vertices of a piece.
 fn spread<'a>(
     name: &str,
     dtype: Dtype,
@@ -186,7 +187,7 @@ pub(super) const fn null_value(dtype: Dtype) -> Option<&'static [u8]> {
     }
 }
 
-/// A row without values, made when the first one is needed: a store may claim any width.
+/// A row without values, created when it is first needed: a store may claim any width.
 pub(super) struct NullRow {
     value: Option<&'static [u8]>,
     width: u32,
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn a_claimed_width_takes_no_memory_before_a_row_has_it() {
         let dtype = "float64".parse::<Dtype>().unwrap();
-        // 2^35 bytes a row: more than the memory of a machine that runs tests.
+        // 2^35 bytes per row: more than the memory of a machine that runs tests.
         let column = spread("a", dtype, u32::MAX, &[], |_| None).unwrap();
         assert_eq!((column.len(), column.width()), (0, u32::MAX));
     }

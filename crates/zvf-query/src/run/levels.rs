@@ -1,11 +1,13 @@
-//! The levels of a question: the one that it names or a rule chooses, and those that this one adds to.
+//! The levels of a query: the one that it names or a rule selects, and the levels that this one
+//! adds to.
 //!
-//! Counts that a rule compares are those that the levels declare, scaled by the share of chunks that meet the region. The
-//! error of a level is the size of its bins on their longest axis; the full data has none.
+//! Counts that a rule compares are those that the levels declare, scaled by the fraction of chunks
+//! that intersect the region. The error of a level is the size of its bins on their longest axis;
+//! the full data has none.
 //!
-//! An additive level holds what the next one lacks, so the answers of the chain are concatenated, the finest
-//! first. All have the same columns; if the query selects all, those that every level of the chain has. An
-//! object or group exists if one of the levels has it.
+//! An additive level contains the data that the next one lacks, so the answers of the chain are
+//! concatenated, the finest first. All have the same columns; if the query selects all, those that
+//! every level of the chain has. An object or group exists if one of the levels has it.
 
 use std::sync::Arc;
 
@@ -85,7 +87,8 @@ async fn choose_level(reader: &Reader, query: &Query) -> Result<LevelId> {
     chosen.ok_or_else(|| BadQuery::NoLevel.into())
 }
 
-/// Finds the finest level that has at most `max` vertices or bytes where the query looks, else the coarsest.
+/// Finds the finest level that has at most `max` vertices or bytes in the region, otherwise the
+/// coarsest.
 async fn find_finest(reader: &Reader, query: &Query, max: u64, in_bytes: bool) -> Result<LevelId> {
     let (mut last, mut adding) = (LevelId(0), Vec::new());
     for level in levels(reader)? {
@@ -106,7 +109,7 @@ async fn find_finest(reader: &Reader, query: &Query, max: u64, in_bytes: bool) -
     Ok(last)
 }
 
-/// Estimates the vertices or bytes of one level where the query looks.
+/// Estimates the vertices or bytes of one level in the region.
 async fn estimate_amount(cache: &LevelCache, query: &Query, in_bytes: bool) -> Result<f64> {
     // A negative count is unknown and counts as 0.
     let count = u64::try_from(cache.level.node().meta().vertex_count).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Execution of a query on one level, work unit by work unit.
 //!
-//! A work unit fits in memory: some chunks, or some objects. Collecting answers the work units one
+//! A work unit fits in memory: some chunks, or some objects. Collecting computes the work units one
 //! after the other and joins them; streaming prefetches a few.
 
 mod chains;
@@ -69,14 +69,14 @@ pub(crate) struct Context {
     named_objects: OnceCell<Option<object_selection::NamedObjects>>,
     /// Whether objects and groups that this level lacks may be in another level of the answer.
     lenient: bool,
-    /// Vertices of an element of the answer; 0 where the kind has none.
+    /// Vertices per element of the answer; 0 if the kind has no elements.
     element_width: usize,
     pub(crate) chunks: Arc<KeyTable>,
-    /// The bounding box of the region and of the conditions on axes, and the chunks that meet both; `None`
-    /// without either.
+    /// The bounding box of the region and of the conditions on axes, and the chunks that intersect
+    /// both; `None` without either.
     pub(crate) reach: Option<(BoundingBox, ChunkRange)>,
     findings: Findings,
-    /// About how many bytes were processed since the question yielded last.
+    /// Approximate bytes that were processed since the query last yielded.
     since_yield: AtomicU64,
 }
 
@@ -113,15 +113,17 @@ impl<T: Clone + Eq + Hash> Distinct<T> {
 /// A unit of work.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkUnit {
-    /// Chunks, by their place in the table of the level.
+    /// Chunks, by their position in the table of the level.
     Chunks(Vec<u32>),
     /// Objects, by their row in the index, in the order of the answer.
     Objects(ObjectRows),
-    /// Link cells, and chunks whose vertices count: in pieces, to be merged as memory allows; or all of them.
+    /// Link cells, and chunks whose vertices count: in pieces, to be merged as memory allows, or
+    /// all of them.
     Elements { works: Vec<elements::Work>, whole: bool },
 }
 
-/// Rows of the index of objects, in the order of the answer. All are a range: there may be 10^8.
+/// Rows of the object index, in the order of the answer. All objects are a range, because there may
+/// be 10^8.
 #[derive(Clone, Debug)]
 pub(crate) enum ObjectRows {
     Range(Range<u64>),
@@ -147,9 +149,9 @@ impl ObjectRows {
 /// The purpose of work units, which determines their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Their answers are held and joined.
+    /// Their answers are kept and joined.
     Collect,
-    /// They are answered one after the other, and no answer is held.
+    /// They are answered one after the other, and no answer is kept.
     Each,
     /// Several are in progress.
     Stream,
@@ -171,7 +173,8 @@ impl Context {
             None => None,
             Some(region) => {
                 let bbox = candidates::bounding_box(region.hull())?;
-                // In the mode for whole cells the chunks that meet the region are the answer itself.
+                // In the mode for whole cells, the chunks that intersect the region are the answer
+                // itself.
                 let search_box =
                     if mode == Mode::Cells { bbox } else { widen_for_bins(&cache, &bbox)? };
                 let range =
@@ -192,7 +195,8 @@ impl Context {
         let mut keys: Vec<ChunkKey> = keys.collect();
         let near = keys.first().copied();
         let near = near.as_ref();
-        // Opening columns takes round trips. Meanwhile fragments are read, where the answer needs those of all chunks.
+        // Opening columns takes round trips. Meanwhile, fragments are read if the answer needs
+        // those of all chunks.
         if query.columns == Columns::None
             || query.limit.is_some()
             || query.filter.is_some()
@@ -254,8 +258,8 @@ impl Context {
         Ok(context)
     }
 
-    /// Refuses edges of more or fewer than two ends where each has a child and a parent, or the order of rows implies
-    /// edges.
+    /// Refuses edges that do not have two ends, if each has a child and a parent or the order of
+    /// rows implies edges.
     fn check_pairs(&self) -> Result<()> {
         let are_pairs = self.kind == Kind::Skeleton || self.follows_rows();
         if !are_pairs || self.element_width == 2 {
@@ -265,7 +269,7 @@ impl Context {
         Err(error.at_array(self.cache.level.node().path()))
     }
 
-    /// Returns the chunks that can matter, by their place in the table of the level.
+    /// Returns the chunks that can contribute, by their position in the table of the level.
     pub(crate) fn candidates(&self) -> Vec<u32> {
         let mut places = match &self.reach {
             Some((_, range)) => chunks_in_range(&self.chunks, range),
@@ -288,7 +292,7 @@ impl Context {
         places
     }
 
-    /// Returns the keys of the chunks that can matter, restricted to selected objects.
+    /// Returns the keys of the chunks that can contribute, restricted to selected objects.
     pub(crate) async fn selected_chunks(&self) -> Result<Vec<ChunkKey>> {
         Ok(self.keys(&self.filter_places(self.candidates()).await?))
     }
@@ -347,27 +351,28 @@ impl Context {
             .vertex
             .iter()
             .map(|field| value_bytes(field.dtype().size, field.width().into()));
-        // Only compared with the caps.
+        // Only compared with the limits.
         fields.fold(position, u64::saturating_add).max(1)
     }
 
-    /// Returns the number of values of a position: at most 8.
+    /// Returns the number of components of a position: at most 8.
     fn position_width(&self) -> u32 {
         index_u32(self.cache.level.axes())
     }
 
-    /// Returns what one work unit may hold.
+    /// Returns the maximum size of one work unit.
     pub(crate) fn unit_bytes(&self, purpose: Purpose) -> u64 {
         let budget = self.cache.level.store().budget().max_bytes();
         match purpose {
             Purpose::Collect => budget / 2,
-            // Several work units are in progress. With links, a work unit takes several times what its vertices take.
+            // Several work units are in progress. With links, a work unit takes several times the
+            // bytes of its vertices.
             _ if self.kind.has_links() => (budget / 40).min(MAX_STREAM_UNIT_BYTES),
             Purpose::Each | Purpose::Stream => (budget / 16).min(MAX_STREAM_UNIT_BYTES),
         }
     }
 
-    /// Returns whether cells stay with the handle.
+    /// Returns whether cells are cached.
     pub(crate) fn caching(&self, bytes: u64) -> Caching {
         if self.query.uncached || self.reach.is_none() || bytes > MAX_CACHED_BYTES {
             Caching::Once
@@ -376,7 +381,7 @@ impl Context {
         }
     }
 
-    /// Returns what was found; what is missing is recorded and left out where the query allows it.
+    /// Returns `found`; a missing cell is recorded and left out if the query allows it.
     pub(crate) fn allow_missing<T>(&self, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
@@ -385,7 +390,7 @@ impl Context {
         }
     }
 
-    /// Returns whether `error` is a cell that is missing and may be; then it is noted.
+    /// Returns whether `error` is a missing cell that the query allows; if so, records it.
     fn note_missing(&self, error: &Error) -> bool {
         match (error.class(), error.array(), error.chunk()) {
             (Class::NotFound, Some(array), Some(chunk)) if self.query.allow_missing => {
@@ -400,8 +405,8 @@ impl Context {
         self.findings.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the missing cells out, ordered by array and chunk: those of cells that are read at once are found in any
-    /// order.
+    /// Takes the missing cells, ordered by array and chunk, because concurrent reads find them in
+    /// any order.
     fn take_missing(&self) -> Vec<Missing> {
         let mut list = std::mem::take(&mut *self.lock_missing()).list;
         list.sort_unstable_by(|a, b| {
@@ -414,7 +419,7 @@ impl Context {
         self.findings.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses an answer of so many rows and bytes where it is larger than a collected one may be.
+    /// Refuses an answer with more rows or bytes than a collected one may have.
     fn check_caps(&self, rows: u64, bytes: u64) -> Result<()> {
         if rows > MAX_ROWS {
             return Err(Error::limit("rows of an answer", MAX_ROWS, rows));
@@ -432,12 +437,12 @@ impl Context {
     }
 }
 
-/// Returns the box whose chunks are looked into for what is in `bbox`.
+/// Returns the box whose chunks are searched for geometry in `bbox`.
 ///
 /// Some writers put the vertices of coarse levels into the chunk of one of the points that they
-/// stand for: up to a bin away, also where a bin is larger than a chunk. There the box is wider by
-/// that; chunks are few. In the full data a vertex outside its chunk is a fault that validation
-/// names, and looking for it would mean to read the neighbours of every box.
+/// represent: up to a bin away, even if a bin is larger than a chunk. For coarse levels the box is
+/// widened by that; they have few chunks. In the full data, a vertex outside its chunk is a fault
+/// that validation reports; searching for it would mean reading the neighbours of every box.
 fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox, FormatError> {
     let (Some(sizes), 1..) = (cache.level.bin_shape(), cache.level.level().0) else {
         return Ok(*bbox);
@@ -447,10 +452,11 @@ fn widen_for_bins(cache: &LevelCache, bbox: &BoundingBox) -> Result<BoundingBox,
     BoundingBox::new(&low, &high)
 }
 
-/// Returns what can matter of a question with such a region, where conditions leave only rows within `bounds`.
+/// Returns the bounding box and chunks for a query with such a region, if conditions retain only
+/// rows within `bounds`.
 ///
-/// Chunks must meet the region and the bounds, each by itself: in the mode for whole cells, what is in
-/// the answer need not lie in both.
+/// Chunks must intersect the region and the bounds separately: in the mode for whole cells, the
+/// answer need not lie in both.
 fn narrow_reach(
     reach: Option<(BoundingBox, ChunkRange)>,
     bounds: &[(f64, f64)],
@@ -466,7 +472,8 @@ fn narrow_reach(
     };
     let low: Vec<f64> = bounds.iter().map(|(low, _)| *low).collect();
     let high: Vec<f64> = bounds.iter().map(|(_, high)| *high).collect();
-    // The sides one by one: conditions that contradict each other have a low side above the high one.
+    // Each side separately: if conditions contradict each other, the low side is above the high
+    // one.
     let above = BoundingBox::new(&low, &vec![f64::INFINITY; low.len()])?;
     let below = BoundingBox::new(&vec![f64::NEG_INFINITY; high.len()], &high)?;
     let mut range = chunks(&above)?.intersection(&chunks(&below)?)?;
@@ -479,7 +486,7 @@ fn narrow_reach(
         let hull = region.hull();
         let low: Vec<f64> = hull.low().iter().zip(&low).map(|(a, b)| a.max(*b)).collect();
         let high: Vec<f64> = hull.high().iter().zip(&high).map(|(a, b)| a.min(*b)).collect();
-        // A region outside the bounds has no box in common with them, and no vertex in the answer.
+        // A region outside the bounds does not intersect them, and no vertex is in the answer.
         bbox = BoundingBox::new(&low, &high).unwrap_or(bbox);
     }
     Ok((bbox, range))
@@ -491,7 +498,7 @@ const MAX_ROWS: u64 = 100_000_000;
 const MAX_BYTES: u64 = 4 << 30;
 /// Maximum bytes of a streamed work unit: larger ones are no faster, and several are in progress.
 const MAX_STREAM_UNIT_BYTES: u64 = 4 << 20;
-/// Cells whose indexes are read at once for a plan.
+/// Number of cells whose indexes are read at once for a plan.
 const PLAN_BATCH_CELLS: usize = 1 << 13;
 /// Maximum bytes of a query whose cells are cached with the handle.
 const MAX_CACHED_BYTES: u64 = 16 << 20;

@@ -1,14 +1,16 @@
-//! Edges and faces in bounded memory: vertices once each, numbered over the whole answer.
+//! Edges and faces in bounded memory: each vertex once, numbered over the whole answer.
 //!
-//! A stream of work units gives a vertex again with each work unit that has an element at it, and its elements name rows of their
-//! work unit. A file of another format wants each vertex once, and elements that name rows of the file:
+//! A stream of work units repeats a vertex in each work unit that has an element with it, and its
+//! elements refer to rows of their work unit. A file of another format needs each vertex once, and
+//! elements that refer to rows of the file:
 //!
 //! ```text
 //! work unit     vertices not seen before get the next numbers     elements name the numbers of their ends
 //! ```
 //!
-//! Eight bytes are kept for each row of a chunk that was seen; everything else is that of one work unit. The order is that of
-//! the work units, not that of a collected answer. Vertices of cuts belong to one work unit.
+//! Eight bytes are kept per row of each chunk seen so far; everything else belongs to one work
+//! unit. The order is that of the work units, not that of a collected answer. Vertices of cuts
+//! belong to one work unit.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,18 +33,18 @@ pub struct NumberedAnswer {
     numbers: VertexNumbers,
 }
 
-/// Vertices that are new, and elements among all so far.
+/// New vertices, and elements among all vertices so far.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NumberedPart {
-    /// Vertices that no part had before: they have the numbers that follow those before.
+    /// Vertices that no earlier part had: their numbers continue those of earlier parts.
     pub vertices: Batch,
-    /// Edges or faces, each once; they name vertices by their numbers.
+    /// Edges or faces, each once, referring to vertices by number.
     pub elements: Elements,
 }
 
-/// Returns the answer to `query` part by part, where that is worth it: graphs and meshes of one level that do not fit in
-/// the budget, without a limit.
+/// Returns the answer to `query` part by part, if that is worthwhile: for graphs and meshes of one
+/// level that do not fit in the budget, without a limit.
 pub(crate) async fn run_numbered(reader: &Reader, query: &Query) -> Result<Option<NumberedAnswer>> {
     let mut contexts = contexts(reader, query).await?;
     let (Some(context), true) = (contexts.pop(), contexts.is_empty()) else { return Ok(None) };
@@ -59,11 +61,11 @@ pub(crate) async fn run_numbered(reader: &Reader, query: &Query) -> Result<Optio
 }
 
 impl NumberedAnswer {
-    /// Returns the next part; nothing behind the last.
+    /// Returns the next part; `None` after the last.
     ///
     /// # Errors
     ///
-    /// As [`Reader::run`], without its cap on rows.
+    /// As [`Reader::run`], without its limit on rows.
     pub async fn next(&mut self) -> Result<Option<NumberedPart>> {
         let Some(unit) = self.units.next().await? else { return Ok(None) };
         let Answered { batch, keys } = unit.answer(usize::MAX).await?;
@@ -71,21 +73,21 @@ impl NumberedAnswer {
         self.numbers.part(&batch, &keys.unwrap_or_default()).map(Some)
     }
 
-    /// Returns how many chunks are listed and were not there, where the query allows that.
+    /// Returns the number of listed chunks that do not exist, if the query allows that.
     #[must_use]
     pub fn missing_count(&self) -> usize {
         self.context.lock_missing().list.len()
     }
 }
 
-/// The number of each vertex that was seen: by chunk, one more than it for each row, 0 where there is none.
+/// The number of each vertex seen so far, by chunk: the number plus one per row, 0 for none.
 #[derive(Debug, Default)]
 struct VertexNumbers {
     chunks: HashMap<u64, Vec<u64>>,
     next: u64,
 }
 
-/// Returns a number of a vertex as elements name it.
+/// Returns the number of a vertex in the type that elements use.
 fn checked_number(number: u64) -> Result<usize> {
     let limit = || Error::limit("number of a vertex", to_u64(usize::MAX), number);
     checked_usize(number).ok_or_else(limit)
@@ -116,8 +118,8 @@ impl VertexNumbers {
         Ok(NumberedPart { vertices: join::pick_vertices(&[batch], &new)?, elements })
     }
 
-    /// Returns the number of the vertex at `place`, a chunk in the upper 32 bits and a row in the lower ones; whether it is
-    /// new.
+    /// Returns the number of the vertex at `place`, a chunk in the upper 32 bits and a row in the
+    /// lower ones, and whether it is new.
     fn number(&mut self, place: u64) -> (u64, bool) {
         let rows = self.chunks.entry(place >> 32).or_default();
         let row = saturating_usize(place & u64::from(u32::MAX)); // of 32 bits

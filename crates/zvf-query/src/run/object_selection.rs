@@ -1,4 +1,4 @@
-//! Selection of objects, by id, by group or both: which fragments belong to the objects of the query.
+//! Selects objects by id, by group or both: finds the fragments of the objects of the query.
 //!
 //! ```text
 //! few named objects        ->  their manifests, followed once per query
@@ -6,7 +6,7 @@
 //!                              ids, groups and conditions on objects
 //! ```
 //!
-//! Neither reads objects that do not matter for the answer.
+//! Neither reads irrelevant objects.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,11 +24,11 @@ pub(crate) struct NamedObjects {
     /// Their rows in the index, in the order of the answer.
     pub(super) rows: Vec<u64>,
     sorted: Vec<u64>,
-    /// Their fragments by chunk, if they are few; only of objects that pass the conditions.
+    /// Their fragments by chunk, if they are few; only for objects that pass the conditions.
     followed: Option<HashMap<ChunkKey, Vec<Owner>>>,
 }
 
-/// Returns whether one of the `owners`, which are sorted by fragment, has this fragment.
+/// Returns whether one of the `owners`, which are sorted by fragment, owns this fragment.
 pub(super) fn is_owned(owners: &[Owner], fragment: u32) -> bool {
     owners.binary_search_by_key(&fragment, |owner| owner.fragment).is_ok()
 }
@@ -37,8 +37,8 @@ impl Context {
     /// Returns the index rows that ids and groups select, in the order of the answer; `None` if they select
     /// all.
     ///
-    /// By id: in the order of the query. By group: members ascending, each once. By both: the ids that are
-    /// members, in the order of the query.
+    /// By id: in the order of the query. By group: members ascending, without duplicates. By both:
+    /// the ids that are members, in the order of the query.
     async fn find_named_rows(&self) -> Result<Option<Vec<u64>>> {
         let ids = &self.query.objects;
         let groups = match (&self.query.groups, self.groups_where().await?) {
@@ -133,7 +133,7 @@ impl Context {
         Ok(all)
     }
 
-    /// Filters `places` to the chunks that can hold selected objects.
+    /// Filters `places` to the chunks that can contain selected objects.
     pub(super) async fn filter_places(&self, mut places: Vec<u32>) -> Result<Vec<u32>> {
         if let Some(NamedObjects { followed: Some(followed), .. }) = self.named_objects().await? {
             if followed.len() < places.len() {
@@ -186,8 +186,8 @@ impl Context {
         Ok(Some(owners_by_chunk))
     }
 
-    /// Reads the owners of the fragments of `keys`: none for a chunk whose fragments are missing, if the query
-    /// allows that. Returns `None` if the level has no objects.
+    /// Reads the owners of the fragments of `keys`; none for a chunk whose fragments are missing,
+    /// if the query allows that. Returns `None` if the level has no objects.
     pub(super) async fn read_owners(&self, keys: &[ChunkKey]) -> Result<Option<Vec<ChunkOwners>>> {
         if !self.query.allow_missing {
             return Ok(self.cache.level.owners(keys, None).await?.map(|owners| owners.chunks));
@@ -215,8 +215,8 @@ impl Context {
     }
 }
 
-/// Returns the index rows of the members, ascending by id. Scans the index once for ranges. Skips members
-/// that are no objects.
+/// Returns the index rows of the members, ascending by id. Scans the index once for ranges. Skips
+/// members that are not objects.
 async fn rows_of_members(index: &ObjectIndex, members: &[Members]) -> Result<Vec<u64>> {
     let mut found: BTreeSet<(ObjectId, u64)> = BTreeSet::new();
     let mut ids: Vec<ObjectId> = Vec::new();
@@ -251,9 +251,10 @@ fn to_number(what: &'static str, found: u64) -> Result<u32> {
     u32::try_from(found).map_err(|_too_large| Error::limit(what, u32::MAX.into(), found))
 }
 
-/// Maximum named objects that are followed; owners of fragments are searched for more.
+/// Maximum number of named objects that are followed; for more, the owners of fragments are
+/// searched.
 const MAX_FOLLOWED_OBJECTS: usize = 1 << 16;
-/// Maximum named objects that are followed if a region restricts the search.
+/// The same if a region restricts the search.
 const MAX_FOLLOWED_OBJECTS_IN_REGION: usize = 64;
-/// Ids of the index that are read at a time.
+/// Number of ids of the index that are read at a time.
 const BATCH_IDS: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! The plan by objects: follows manifests to fragments, and these to rows.
+//! The plan by objects: follows manifests to fragments, and fragments to rows.
 //!
 //! ```text
 //! rows of the index  ->  manifests, fragment indexes   ->  pieces of each object, in order
@@ -62,7 +62,7 @@ impl Context {
         let index = self.index().await?;
         let followed = self.follow(&index, rows).await?;
         let (keys, extents, selected) = split_objects(&followed)?;
-        // Only compared with a cap.
+        // Only compared with a limit.
         let caching = self.caching(to_u64(selected.pieces.rows).saturating_mul(self.row_bytes()));
         let chunks = Chunks { keys, rows: extents, caching };
         self.answer_objects(&chunks, selected, limit).await
@@ -74,13 +74,14 @@ impl Context {
 fn split_objects(followed: &FollowedObjects) -> Result<(Vec<ChunkKey>, Vec<u64>, Selection)> {
     let mut views = Vec::with_capacity(followed.chunks.len());
     let (mut keys, mut extents) = (Vec::new(), Vec::new());
-    // Row lists take eight bytes a row. Manifests may name rows repeatedly, but only up to this limit.
+    // Row lists take eight bytes per row. Manifests may refer to rows repeatedly, but only up to
+    // this limit.
     let mut max_pieces = followed.objects.iter().map(|object| object.runs.len()).sum::<usize>();
     let look_ups = count_look_ups(followed);
     for (at, fragments) in followed.chunks.iter().enumerate() {
         let extent = fragments.extent();
         check_extent(extent).at_chunk(fragments.chunk())?;
-        // A cap.
+        // An upper limit.
         let named_rows = fragments.blob().len().saturating_mul(MAX_ROWS_PER_INDEX_BYTE);
         max_pieces = max_pieces.saturating_add(named_rows);
         keys.push(*fragments.chunk());
@@ -104,7 +105,8 @@ fn split_objects(followed: &FollowedObjects) -> Result<(Vec<ChunkKey>, Vec<u64>,
     Ok((keys, extents, selected))
 }
 
-/// Counts the fragments of each chunk that objects name; returns an empty list if no chunk needs a rank table.
+/// Counts the fragments of each chunk in manifests; returns an empty list if no chunk needs a rank
+/// table.
 fn count_look_ups(followed: &FollowedObjects) -> Vec<usize> {
     if followed.chunks.iter().all(|chunk| chunk.len() <= MAX_FRAGMENTS_WITHOUT_RANKS) {
         return Vec::new();
@@ -146,7 +148,7 @@ fn part_objects(
                 Some(ranks) => ranks.get(view, run.fragment),
                 None => view.get(run.fragment),
             };
-            // Objects were followed to fragments that their chunks have.
+            // The fragments of followed objects exist.
             let fragment = fragment.ok_or_else(missing_row_error)?;
             let cell = index_u32(run.chunk);
             let mut runs = Pieces::default();
@@ -172,9 +174,10 @@ fn too_many_pieces_error(max_pieces: usize) -> Error {
     Error::limit("rows that objects name again", to_u64(max_pieces), to_u64(max_pieces) + 1)
 }
 
-/// Objects that one thread takes at a time.
+/// Number of objects that one thread takes at a time.
 const BATCH_OBJECTS: usize = 1024;
-/// Up to so many fragments, a look-up counts the ranges before the fragment instead of using a rank table.
+/// Up to this many fragments, a look-up counts the ranges before the fragment instead of using a
+/// rank table.
 const MAX_FRAGMENTS_WITHOUT_RANKS: u64 = 1024;
 /// Maximum number of named rows for each byte of fragment indexes.
 const MAX_ROWS_PER_INDEX_BYTE: usize = 4;

@@ -1,4 +1,4 @@
-//! Conditions that hold for no row, whatever the rows are: almost always a slip of whoever asks.
+//! Detects conditions that hold for no possible row, which are almost always mistakes.
 //!
 //! ```text
 //! n = "a", where n holds numbers                 refused: no value of the column can be compared with it
@@ -13,17 +13,17 @@ use zvf_store::{Notice, Store};
 use crate::error::BadQuery;
 use crate::predicate::{ColumnRef, Comparison, Predicate};
 
-/// What is known of the values of a column before any is read.
+/// Facts about the values of a column before any is read.
 #[derive(Clone, Copy)]
 pub(super) struct Holds<'a> {
     pub(super) dtype: Dtype,
     pub(super) categories: Option<&'a Categories>,
-    /// Whether rows may lack a value, for another reason than a code that says so.
+    /// Whether rows may lack a value, for a reason other than a missing-value code.
     pub(super) may_be_absent: bool,
 }
 
-/// Refuses comparisons with values of another type than the column has, and notes those that hold
-/// for no row.
+/// Refuses comparisons with values of another type than the column, and adds notices for those that
+/// never hold.
 pub(super) fn check<'a>(
     predicate: &Predicate,
     holds: &dyn Fn(&ColumnRef) -> Option<Holds<'a>>,
@@ -70,7 +70,7 @@ pub(super) fn check<'a>(
 }
 
 impl Holds<'_> {
-    /// Returns whether some value of the column is of this kind.
+    /// Returns whether the column can have values of this kind.
     fn has_values_of(&self, kind: &str) -> bool {
         match self.categories.map(Categories::values) {
             None | Some([]) => dtype_kind(self.dtype) == kind,
@@ -101,7 +101,7 @@ impl Holds<'_> {
     }
 }
 
-/// Returns the kind of values that can be compared with each other, in words; `None` for null.
+/// Returns the kind of comparable values that a value belongs to; `None` for null.
 const fn value_kind(value: &Value) -> Option<&'static str> {
     match value {
         Value::Null => None,
@@ -126,5 +126,5 @@ pub(super) fn note(store: &Store, condition: String, why: String) {
 const BOOLS: &str = "true and false";
 const NUMBERS: &str = "numbers";
 const TEXT: &str = "text";
-/// Categories that a notice lists.
+/// Maximum number of categories in a notice.
 const LISTED: usize = 12;

@@ -1,11 +1,12 @@
-//! Comparisons of numbers, many rows at a time.
+//! Compares many numbers at a time.
 //!
-//! A condition on one column of numbers is a test whether the number lies in one of some closed
-//! ranges. `x < 3` is "at most 2" of whole numbers, and "at most the float below 3" of floats; `x != 3` is two
-//! ranges. The ranges are computed once per query, exactly, by the rules of [`Value::compare`]; a row then
-//! takes two comparisons in the type of the column, 64 rows to a word of verdicts.
+//! A condition on one column of numbers tests whether the number is in one of several closed
+//! ranges. `x < 3` means "at most 2" for integers, and "at most the float below 3" for floats; `x
+//! != 3` is two ranges. The ranges are computed once per query, exactly, by the rules of
+//! [`Value::compare`]. A row then takes two comparisons in the type of the column, and 64 rows give
+//! one word of a bitmap.
 //!
-//! Not here: text, truth values, half floats, codes of categories. They are tested row by row.
+//! Not here: text, booleans, half floats, codes of categories. They are tested row by row.
 
 use zvf_format::num::{ceil_f32, floor_f32};
 use zvf_metadata::DtypeKind;
@@ -39,7 +40,7 @@ impl Ranges {
 
     /// Adds the numbers for which `comparison` with `value` holds.
     fn add(&mut self, comparison: Comparison, value: &Value) {
-        // The numbers below, equal to and above the value: of whole numbers, and of floats.
+        // The numbers below, equal to and above the value, for integers and for floats.
         let (whole, float) = match value {
             Value::Int(n) => ((*n).into(), None),
             Value::UInt(n) => ((*n).into(), None),
@@ -64,8 +65,8 @@ impl Ranges {
         }
     }
 
-    /// Returns the verdicts on value `component` of `len` rows of `column` from `first` on; `None` if the column is not
-    /// of integers or floats, or has fewer rows.
+    /// Tests component `component` of `len` rows of `column` from `first` on; `None` if the column
+    /// does not contain integers or floats, or has fewer rows.
     pub(super) fn verdicts(
         &self,
         column: &Column,
@@ -117,12 +118,12 @@ impl Ranges {
 /// The neighbours of a number: below, equal, above; `None` if there is no such number.
 type Neighbours<T> = [Option<[T; 2]>; 3];
 
-/// Returns the whole numbers around a whole number that 65 bits hold.
+/// Returns the integers around an integer of up to 65 bits.
 fn integer_neighbours(n: i128) -> Neighbours<i128> {
     [Some([i128::MIN, n - 1]), Some([n, n]), Some([n + 1, i128::MAX])]
 }
 
-/// Returns the whole numbers around a float.
+/// Returns the integers around a float.
 #[expect(clippy::as_conversions, reason = "whole floats past 127 bits are past every column too")]
 fn integers_around_float(x: f64) -> Neighbours<i128> {
     let (floor, ceil) = (x.floor() as i128, x.ceil() as i128);
@@ -131,14 +132,14 @@ fn integers_around_float(x: f64) -> Neighbours<i128> {
     [below, (floor == ceil).then_some([floor, floor]), above]
 }
 
-/// Returns the floats around a float that is a number.
+/// Returns the floats around a float that is not NaN.
 fn float_neighbours(x: f64) -> Neighbours<f64> {
     let below = (x > f64::NEG_INFINITY).then(|| [f64::NEG_INFINITY, x.next_down()]);
     let above = (x < f64::INFINITY).then(|| [x.next_up(), f64::INFINITY]);
     [below, Some([x, x]), above]
 }
 
-/// Returns the floats around a whole number that 65 bits hold.
+/// Returns the floats around an integer of up to 65 bits.
 #[expect(clippy::as_conversions, reason = "rounded to the nearest, and compared with what it was")]
 fn floats_around_integer(n: i128) -> Neighbours<f64> {
     let near = n as f64;
@@ -162,7 +163,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Sets the bits of the rows whose number lies in a range.
+    /// Sets the bits of the rows whose number is in a range.
     fn mark<T: Copy + PartialOrd, const N: usize>(
         &self,
         number: impl Fn([u8; N]) -> T,
@@ -186,13 +187,13 @@ impl Rows<'_> {
     }
 }
 
-/// Packs at most 64 verdicts, each 0 or 1, into the bits of a word.
+/// Packs at most 64 results, each 0 or 1, into the bits of a word.
 fn pack_verdicts(verdicts: impl Iterator<Item = u8>) -> u64 {
     let mut all = [0_u8; WORD_ROWS];
     all.iter_mut().zip(verdicts).for_each(|(to, verdict)| *to = verdict);
     let mut word = 0;
     for eight in all.as_chunks::<8>().0.iter().rev() {
-        // Each byte is shifted to a bit of its own in the highest byte.
+        // Each byte is shifted to its own bit in the highest byte.
         let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         word = word << 8 | bits;
     }
@@ -216,7 +217,7 @@ mod tests {
         Comparison::Greater,
     ];
 
-    /// Numbers where rounding and the limits of types matter, as stored bytes of `dtype`.
+    /// Numbers at which rounding and the limits of types matter, as stored bytes of `dtype`.
     fn column(dtype: &str, width: u32) -> Column {
         let dtype = dtype.parse::<Dtype>().unwrap();
         let ends = [i64::MIN, i64::MAX, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, 255, 127, -128, 3];

@@ -1,8 +1,8 @@
-//! Conditions held against rows: of vertices, and of the fragments they are in.
+//! Evaluates conditions on rows of vertices and of their fragments.
 //!
-//! A condition is compiled once per question: its columns are numbers, and where a column is of codes, its
-//! verdict on each category is known before any row is read; of numbers it asks whether they lie in ranges.
-//! Rows are asked piece by piece, and the verdicts are bits.
+//! A condition is compiled once per query: columns are resolved to numbers. For a column of codes,
+//! the result for each category is known before any row is read; for numbers, the condition is a
+//! test against ranges. Rows are tested piece by piece, and the results are bitmaps.
 
 use rayon::prelude::*;
 use zvf_error::Result;
@@ -21,7 +21,7 @@ use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 use crate::select::selection::Selection;
 
-/// Where the values of a column that conditions look at come from.
+/// The source of the values of a column in a condition.
 #[derive(Clone, Debug)]
 pub(super) enum ConditionColumn {
     /// Of vertices or fragments.
@@ -60,7 +60,7 @@ impl ConditionColumn {
     }
 }
 
-/// A condition made ready for rows.
+/// A condition that is compiled for rows.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
     One(OneColumn),
@@ -75,12 +75,12 @@ pub(super) struct OneColumn {
     /// Its number.
     column: usize,
     test: Predicate,
-    /// What the condition asks of numbers that are no codes.
+    /// The ranges of a condition on numbers that are not codes.
     ranges: Option<Ranges>,
     codes: Option<Codes>,
 }
 
-/// The verdict on each code.
+/// The result for each code.
 #[derive(Clone, Debug)]
 pub(super) struct Codes {
     by_code: Vec<bool>,
@@ -117,8 +117,8 @@ pub(super) fn compile_predicate(
 }
 
 impl Condition {
-    /// Returns whether the condition rejects all rows of the chunk `key`, because its column is a
-    /// part of the key.
+    /// Returns whether the condition rejects all rows of the chunk `key`, because its column is
+    /// encoded in the key.
     pub(super) fn rejects_chunk(
         &self,
         key: &[i64],
@@ -132,7 +132,7 @@ impl Condition {
     }
 }
 
-/// Conditions on rows, and the values they look at.
+/// Conditions on rows, and the values that they test.
 pub(super) struct RowTest<'a> {
     conditions: &'a [Condition],
     columns: Vec<Values<'a>>,
@@ -141,16 +141,16 @@ pub(super) struct RowTest<'a> {
 /// The values of one column.
 struct Values<'a> {
     column: &'a ColumnRef,
-    /// Which of the values that a held row has.
+    /// The component of a row that is tested.
     component: usize,
     categories: Option<&'a Categories>,
     loaded: Vec<LoadedRows>,
-    /// Chunks whose values should be there and are not: nothing is known to hold in them.
+    /// Chunks whose values are missing: conditions do not hold there.
     missing: Vec<bool>,
 }
 
 impl RowTest<'_> {
-    /// Returns whether each value that the conditions look at is held for all rows of `pieces`.
+    /// Returns whether all values that the conditions test are loaded for all rows of `pieces`.
     pub(super) fn has_all(&self, pieces: &Pieces) -> bool {
         self.columns.iter().all(|values| {
             pieces.list.iter().all(|piece| match &values.loaded[usize_from_u32(piece.cell)] {
@@ -161,7 +161,7 @@ impl RowTest<'_> {
         })
     }
 
-    /// Returns the verdict on each row of `piece`.
+    /// Evaluates the conditions on each row of `piece`.
     fn verdicts(&self, piece: &Piece) -> Result<Bits> {
         let (cell, len) = (usize_from_u32(piece.cell), usize_from_u32(piece.len));
         if self.columns.iter().any(|values| values.missing.get(cell) == Some(&true)) {
@@ -183,7 +183,7 @@ impl RowTest<'_> {
         }
     }
 
-    /// Returns whether all of the conditions hold, or any.
+    /// Returns the rows for which all of the conditions hold, or any.
     fn combine_verdicts(&self, list: &[Condition], all: bool, piece: &Piece) -> Result<Bits> {
         let mut results = list.iter().map(|condition| self.evaluate(condition, piece));
         let Some(first) = results.next() else {
@@ -196,7 +196,7 @@ impl RowTest<'_> {
         Ok(verdicts)
     }
 
-    /// Returns the verdict of a condition on one column.
+    /// Evaluates a condition on one column.
     fn test_rows(&self, condition: &OneColumn, piece: &Piece) -> Result<Bits> {
         let OneColumn { column, test, ranges, codes } = condition;
         let len = usize_from_u32(piece.len);
@@ -228,7 +228,7 @@ impl RowTest<'_> {
         }
     }
 
-    /// Shows each run of rows of `piece` for which the conditions hold, or do not.
+    /// Calls `visit` with each run of rows of `piece` for which the conditions hold, or do not.
     fn runs(&self, piece: &Piece, mut visit: impl FnMut(Piece, bool)) -> Result<()> {
         self.verdicts(piece)?.runs(|at, len, holds| {
             let [at, len] = [at, len].map(|rows| saturating_u32(to_u64(rows))); // of a piece
@@ -260,7 +260,8 @@ impl RowTest<'_> {
         Ok(filtered)
     }
 
-    /// Leaves the rows for which the conditions hold; splits a chain into runs, and keeps other objects in one part.
+    /// Retains the rows for which the conditions hold; splits a chain into runs, and keeps other
+    /// objects in one part.
     pub(super) fn filter(&self, rows: &Selection, chain: bool) -> Result<Selection> {
         let Some(spans) = &rows.spans else {
             return Ok(Selection { pieces: self.filter_pieces(&rows.pieces)?, spans: None });
@@ -303,15 +304,15 @@ impl Codes {
         }
     }
 
-    /// Returns whether no code of this number passes.
+    /// Returns whether the code of this chunk component cannot pass.
     fn rejects(&self, code: i64) -> bool {
         usize::try_from(code).is_ok_and(|code| self.by_code.get(code) == Some(&false))
     }
 }
 
 impl Context {
-    /// Returns what is needed to test the rows of `pieces`, whose `positions` are held; `None` without conditions
-    /// on rows.
+    /// Loads the values that are needed to test the rows of `pieces`, whose `positions` are loaded;
+    /// `None` without conditions on rows.
     pub(super) async fn row_test(
         &self,
         chunks: &Chunks,
@@ -356,7 +357,7 @@ impl Context {
     }
 }
 
-/// Rows that take longer to test than a thread takes to wake up.
+/// Number of rows whose test takes longer than waking up a thread.
 const MIN_THREAD_ROWS: usize = 1 << 17;
-/// Pieces that one thread tests at a time.
+/// Number of pieces that one thread tests at a time.
 const BATCH_PIECES: usize = 64;

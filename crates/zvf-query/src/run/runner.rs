@@ -1,8 +1,8 @@
-//! Work that goes on while its result is not waited for yet.
+//! Runs work in the background before its result is needed.
 //!
-//! A future that is polled only while somebody waits for it keeps what it holds between two polls: places in the
-//! single-flight cache and permits of the budget, for which the next query of the same handle may wait for ever. So work
-//! that is started ahead is not left to its consumer:
+//! A future that is polled only while its consumer waits keeps its resources between two polls:
+//! slots of the single-flight cache and permits of the budget, for which the next query on the same
+//! handle may wait forever. So prefetched work does not depend on its consumer:
 //!
 //! ```text
 //! remote store, in a tokio runtime    a task      aborted when its result is not wanted any more
@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 
-/// What runs work that is started ahead.
+/// Where prefetched work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runner {
     Tasks,
@@ -36,7 +36,7 @@ pub(super) enum Runner {
 }
 
 impl Runner {
-    /// Returns what runs reads of a remote store, or of files.
+    /// Returns the runner for reads of a remote store, or of files.
     pub(super) fn for_store(is_remote: bool) -> Self {
         match Handle::try_current() {
             _ if !is_remote => Self::Threads,
@@ -64,14 +64,14 @@ pub(super) enum Running<T> {
     Thread {
         result: oneshot::Receiver<T>,
         handle: Option<thread::JoinHandle<()>>,
-        /// Dropped with the rest, which stops the thread where it waits.
+        /// Dropped with the rest, which stops the thread at its next wait.
         _stop: oneshot::Sender<Infallible>,
     },
     Inline(BoxFuture<'static, Result<T>>),
 }
 
 impl<T: Send + 'static> Running<T> {
-    /// Runs `work` on a thread of its own: reads of local files then need no runtime and hold up none.
+    /// Runs `work` on a separate thread: reads of local files then need no runtime and block none.
     fn start_on_thread(work: BoxFuture<'static, T>) -> Self {
         let (sender, result) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<Infallible>();
@@ -84,13 +84,13 @@ impl<T: Send + 'static> Running<T> {
             let Some(work) = take(&thread_work) else { return };
             let stopped = pin!(stopped);
             if let Either::Left((value, _)) = block_on(select(work, stopped)) {
-                // The receiver is gone when the stream was dropped meanwhile.
+                // The receiver is gone if the stream was dropped meanwhile.
                 drop(sender.send(value));
             }
         };
         match thread::Builder::new().name("zvf-stream".into()).spawn(run) {
             Ok(handle) => Self::Thread { result, handle: Some(handle), _stop: stop },
-            // No thread could be started: the consumer does the work.
+            // The thread could not be started: the consumer does the work.
             Err(_) => match take(&shared) {
                 Some(work) => Self::Inline(work.map(Ok).boxed()),
                 None => Self::Inline(async { Err(runtime_stopped_error()) }.boxed()),
@@ -98,7 +98,7 @@ impl<T: Send + 'static> Running<T> {
         }
     }
 
-    /// Waits for the result. May be dropped and called again until it gave one.
+    /// Waits for the result. May be dropped and called again until it returns one.
     pub(super) async fn finish(&mut self) -> Result<T> {
         match self {
             Self::Task(task) => match task.await {
@@ -117,7 +117,7 @@ impl<T: Send + 'static> Running<T> {
         }
     }
 
-    /// Returns whether the result is there, so that `finish` does not wait.
+    /// Returns whether the result is available, so that `finish` does not wait.
     pub(super) fn is_finished(&self) -> bool {
         match self {
             Self::Task(task) => task.is_finished(),
@@ -135,7 +135,7 @@ impl<T> Drop for Running<T> {
     }
 }
 
-/// Returns the error of work that was cancelled because its runtime was shut down.
+/// Returns the error of work that was cancelled because its runtime shut down.
 fn runtime_stopped_error() -> Error {
     Error::new(
         Class::Cancelled,
@@ -145,7 +145,7 @@ fn runtime_stopped_error() -> Error {
     )
 }
 
-/// What `cargo xtask loom` runs in every order of its steps.
+/// Models that `cargo xtask loom` runs under every interleaving.
 #[cfg(all(test, zvf_loom))]
 mod models {
     use loom::thread::yield_now;
@@ -153,14 +153,14 @@ mod models {
 
     use super::*;
 
-    /// Runs `model` in every order in which threads are interrupted at most three times where they need not be.
+    /// Runs `model` under every interleaving with at most three preemptions.
     fn check(model: impl Fn() + Send + Sync + 'static) {
         let mut checker = loom::model::Builder::new();
         checker.preemption_bound = Some(3);
         checker.check(model);
     }
 
-    /// A budget that one work unit takes all of.
+    /// A budget that one work unit uses up.
     fn budget() -> Budget {
         let options =
             OpenOptions { budget_bytes: 1 << 10, cache_bytes: 0, ..OpenOptions::default() };

@@ -1,4 +1,4 @@
-//! What becomes of answered work units: collected, or counted without being collected.
+//! Sinks of answered work units: collecting, or counting without collecting.
 //!
 //! ```text
 //! counts of points without region or conditions    the fragment indexes say it; sizes of cells are compared
@@ -7,7 +7,8 @@
 //! of edges and faces that a limit cuts             collected without attributes: the cut determines which of them are left
 //! ```
 //!
-//! Of additive levels each adds to the next coarser one: their answers are put behind each other, the finest first.
+//! Each additive level adds to the next coarser one: their answers are concatenated, the finest
+//! first.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ struct Completeness {
 }
 
 impl Completeness {
-    /// Takes what was found while `context` was asked.
+    /// Takes what was recorded while `context` was queried.
     async fn take(context: &Context, truncated: bool) -> Result<Self> {
         let all_links = context.has_all_links().await?;
         let missing = context.take_missing();
@@ -43,7 +44,7 @@ impl Completeness {
         Ok(Self { complete, truncated, missing, unknown_objects })
     }
 
-    /// Adds what another level says that belongs to the same answer.
+    /// Adds the state of another level of the same answer.
     fn add(&mut self, other: Self) {
         self.complete &= other.complete;
         self.truncated |= other.truncated;
@@ -54,8 +55,8 @@ impl Completeness {
     }
 }
 
-/// Gives the answers of a level to `sink`, one after the other, up to `limit` vertices; returns whether that truncated them.
-/// Those that are to be merged are not cut.
+/// Passes the answers of a level to `sink`, one after the other, up to `limit` vertices; returns
+/// whether that truncated them. Answers that will be merged are not truncated.
 pub(super) async fn answer_each(
     context: &Arc<Context>,
     purpose: Purpose,
@@ -82,7 +83,7 @@ pub(super) async fn answer_each(
     Ok(false)
 }
 
-/// Returns the answer to the questions to all levels of a chain of additive levels.
+/// Returns the answer of a chain of additive levels.
 pub(crate) async fn collect_all(contexts: &[Arc<Context>]) -> Result<Answer> {
     let [first, others @ ..] = contexts else { return Err(BadQuery::NoLevel.into()) };
     let (batch, mut found) = collect(first).await?;
@@ -145,7 +146,7 @@ pub(crate) async fn count(reader: &Reader, query: &Query) -> Result<Counts> {
     for context in &contexts {
         let left = query.limit.map(|limit| limit - counted.vertices);
         let (more, truncated) = if context.kind.has_links() {
-            // Few chunks that were found by trying have no places.
+            // The few chunks that were found by trying have no positions.
             let by_units = context.cache.level.chunks().await.is_ok();
             let more = if by_units { Some(count_elements(context).await?) } else { None };
             match more.filter(|more| left.is_none_or(|left| more.vertices <= left)) {
@@ -198,7 +199,7 @@ impl Counted {
     }
 }
 
-/// Counts an answer that is held.
+/// Counts a collected answer.
 async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts> {
     let first = contexts.first().ok_or(BadQuery::NoLevel)?;
     let Answer { batch, complete, truncated, missing, unknown_objects, .. } =
@@ -208,7 +209,7 @@ async fn count_collected(contexts: &[Arc<Context>]) -> Result<Counts> {
     Ok(counted.with(first, Completeness { complete, truncated, missing, unknown_objects }))
 }
 
-/// Counts what one level with edges or faces has, of which one work unit is held at a time.
+/// Counts the answer of one level with edges or faces, with one work unit in memory at a time.
 async fn count_elements(context: &Arc<Context>) -> Result<Counted> {
     let (mut seen, mut vertices, mut elements) = (SeenVertices::default(), 0, 0);
     answer_each(context, Purpose::Each, usize::MAX, |Answered { batch, keys }| {
@@ -276,17 +277,18 @@ async fn count_level(context: &Arc<Context>, limit: Option<u64>) -> Result<(Coun
 }
 
 impl Context {
-    /// Returns the most vertices that the answer may have; without a limit more than memory holds.
+    /// Returns the maximum number of vertices of the answer; without a limit, more than fits in
+    /// memory.
     fn max_rows(&self) -> usize {
         self.query.limit.map_or(usize::MAX, saturating_usize)
     }
 
-    /// Returns whether the rows that fragments name are the whole answer.
+    /// Returns whether the answer consists of all rows in fragments.
     fn counts_by_indexes(&self) -> bool {
         self.reach.is_none() && self.conditions.rows.is_empty() && !self.query.allow_missing
     }
 
-    /// Counts the selected rows that fragments of the chunks at `places` name.
+    /// Counts the selected rows in fragments of the chunks at `places`.
     async fn rows_named(&self, places: &[u32]) -> Result<u64> {
         let chunks = self.read_runs(places).await?;
         let keys: Vec<_> = chunks.iter().map(|chunk| chunk.key).collect();

@@ -1,4 +1,4 @@
-//! Statistics of the attributes of a level: read chunk by chunk, nothing kept.
+//! Statistics of the attributes of a level, read chunk by chunk; nothing is cached.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::predicate::Scope;
 use crate::query::{Columns, Order, Query};
 use crate::reader::Reader;
 
-/// Returns the statistics of level `level`, of its geometry of `kind` where it holds several; `on_progress` is called with
-/// the vertices so far.
+/// Returns the statistics of level `level`, of its geometry of `kind` if it has several;
+/// `on_progress` is called with the number of vertices so far.
 pub(crate) async fn statistics(
     reader: &Reader,
     level: LevelId,
@@ -28,7 +28,7 @@ pub(crate) async fn statistics(
     let cache = reader.level_cache(level, kind).await?;
     let kind = cache.kind(kind)?;
     let query = Query::all().at_level(level).columns(Columns::All).order(Order::Storage).uncached();
-    // Rows are rows, whatever joins them.
+    // Only the rows matter, not the kind of geometry.
     let context = Arc::new(Context::new(query, Arc::clone(&cache), Kind::PointCloud, false).await?);
     let empty = context.empty().await?;
     let mut all = Statistics {
@@ -50,7 +50,7 @@ pub(crate) async fn statistics(
     Ok(all)
 }
 
-/// Returns the attributes of links within the level. A record that is stored twice counts once.
+/// Summarizes the attributes of links within the level. A duplicated record counts once.
 async fn summarize_links(cache: &LevelCache) -> Result<Vec<AttributeStatistics>> {
     let mut all = Vec::new();
     let Some(family) = cache.level.links(Delta::SAME).await? else { return Ok(all) };
@@ -89,7 +89,7 @@ async fn summarize_objects(cache: &LevelCache) -> Result<Vec<AttributeStatistics
         let (dtype, width) = (attribute.dtype(), attribute.width());
         let mut statistics =
             AttributeStatistics::new(Scope::Object, attribute.name(), dtype, width);
-        // Objects behind the end of the column have no value.
+        // Objects past the end of the column have no value.
         let stored = slots.min(attribute.len());
         statistics.components.iter_mut().for_each(|summary| summary.nulls += slots - stored);
         for start in (0..stored).step_by(OBJECT_BATCH_ROWS) {
@@ -168,9 +168,9 @@ impl Summary {
         other.min.iter().chain(&other.max).for_each(|value| self.widen(value));
     }
 
-    /// Moves the mean towards `mean`, which has this share in all of it.
+    /// Moves the mean towards `mean`, which has this weight.
     fn move_mean(&mut self, mean: f64, share: f64) {
-        // Infinity stays what it is.
+        // An infinite mean does not change.
         self.mean += if self.mean.is_finite() { (mean - self.mean) * share } else { mean };
     }
 
@@ -188,9 +188,9 @@ impl Summary {
     }
 }
 
-/// Rows of the object index whose values are held at once.
+/// Number of rows of the object index whose values are in memory at once.
 const OBJECT_BATCH_ROWS: usize = 1 << 16;
-/// Link cells whose records are held at once.
+/// Number of link cells whose records are in memory at once.
 const LINK_BATCH_CELLS: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Streams: answers batch by batch, in order, some of them prefetched.
 //!
-//! No work of a stream is left to its consumer: each work unit has a task or thread of its own
-//! ([`runner`](super::runner)). A work unit that is done holds its batch and nothing else.
+//! A stream does not depend on its consumer to make progress: each work unit has its own task or
+//! thread ([`runner`](super::runner)). A finished work unit holds only its batch.
 
 use std::collections::VecDeque;
 
@@ -25,26 +25,27 @@ pub(crate) fn stream(reader: Reader, query: Query) -> impl Stream<Item = Result<
     })
 }
 
-/// Work units that were made, none behind the last, and those that are not.
+/// The work units that were created, `None` after the last, and the rest.
 type Divided = Result<(Units, Option<Vec<Unit>>)>;
 
 /// The work units of a stream: not started, in progress, done.
 struct Pipeline {
     runner: Runner,
-    /// The number of vertices that the limit still allows; without a limit more than can be counted.
+    /// The number of vertices that the limit still allows; without a limit, the largest number.
     left: u64,
-    /// Vertices that one work unit may give: one more than the limit shows whether an object is cut off.
+    /// Maximum number of vertices of one work unit: one more than the limit shows whether an object
+    /// is truncated.
     unit_limit: usize,
     /// The maximum number of work units in progress.
     ahead: usize,
-    /// What comes next, unless work units are being made of it.
+    /// The rest of the work units, unless it is being divided.
     units: Option<Units>,
     dividing: Option<Running<Divided>>,
     /// Work units that can be started, and errors of dividing.
     fine: VecDeque<Result<Unit>>,
-    /// Work units being answered, in order, each with the bytes it takes.
+    /// Work units being answered, in order, with the bytes of each.
     answers: VecDeque<(Running<Result<Batch>>, u64)>,
-    /// Bytes that all work units in progress may take together; one alone may take more.
+    /// Bytes that all work units in progress may take together; a single one may take more.
     max_bytes: u64,
 }
 
@@ -118,8 +119,8 @@ impl Pipeline {
                 self.dividing = Some(self.runner.run(divide(units)));
             }
             let Some(dividing) = &self.dividing else { return };
-            // Dividing a work unit takes a few reads of local files, but may take a round trip of a remote store: there an
-            // answer that is complete must not wait for it.
+            // Dividing a work unit takes a few reads of local files, but may take a round trip to a
+            // remote store: there, a finished answer must not wait for it.
             if self.runner != Runner::Threads && !dividing.is_finished() {
                 return;
             }
@@ -127,14 +128,14 @@ impl Pipeline {
         }
     }
 
-    /// Returns whether a work unit of `bytes` bytes may be in progress beside the others.
+    /// Returns whether a work unit of `bytes` bytes may run beside the others.
     fn has_room_for(&self, bytes: u64) -> bool {
         // Estimates.
         let used = self.answers.iter().fold(bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
         self.answers.is_empty() || used <= self.max_bytes
     }
 
-    /// Takes over the work units that one was divided into. An error is returned in its turn.
+    /// Takes the work units that one was divided into. An error is returned in its turn.
     async fn finish_dividing(&mut self) {
         let Some(dividing) = &mut self.dividing else { return };
         let divided = dividing.finish().await;
@@ -144,7 +145,7 @@ impl Pipeline {
                 self.units = Some(units);
                 self.ahead = match more.first() {
                     _ if self.runner == Runner::Inline => 1,
-                    // An edge or face takes several times what a vertex takes on its way.
+                    // Processing an edge or face takes several times the bytes of a vertex.
                     Some(unit) if unit.context.kind.has_links() => PREFETCH_UNITS_WITH_LINKS,
                     _ => PREFETCH_UNITS,
                 };
@@ -156,13 +157,13 @@ impl Pipeline {
     }
 }
 
-/// Makes some of the next work units.
+/// Creates some of the next work units.
 async fn divide(mut units: Units) -> Divided {
     let more = units.divide().await?;
     Ok((units, more))
 }
 
-/// Work units that are prefetched.
+/// Number of work units that are prefetched.
 const PREFETCH_UNITS: usize = 3;
 /// The same for graphs, skeletons and meshes.
 const PREFETCH_UNITS_WITH_LINKS: usize = 2;

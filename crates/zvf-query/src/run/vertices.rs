@@ -1,4 +1,4 @@
-//! Vertices in a region, or all of them: chunks, their fragments, the rows of these.
+//! Vertices in a region, or all of them: chunks, their fragments, and the rows of these.
 //!
 //! ```text
 //! keys of chunks  ->  fragment indexes  ->  runs of rows, pruned by bins
@@ -29,13 +29,13 @@ use crate::select::pieces::{ColumnAssembler, Pieces};
 use crate::select::runs::list_runs;
 use crate::select::selection::Selection;
 
-/// One chunk and the rows of it that can matter.
+/// One chunk and its rows that can contribute.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(crate) key: ChunkKey,
     /// As pieces of chunk 0.
     pub(crate) runs: Pieces,
-    /// About how many rows it has: as many as the fragments reach.
+    /// The approximate number of rows: the extent of the fragments.
     pub(crate) rows: u64,
 }
 
@@ -51,7 +51,7 @@ impl Context {
             true => READ_BATCH_BYTES,
             false => FILE_READ_BATCH_BYTES,
         };
-        // Those that are prefetched, and the one whose rows are copied.
+        // The prefetched groups, and the one whose rows are being copied.
         let max_bytes = self.unit_bytes(Purpose::Collect) / (to_u64(PREFETCH_GROUPS) + 1);
         let bytes = chunks.iter().map(|chunk| chunk.rows.saturating_mul(self.row_bytes())); // claims
         let groups = groups(&chunks, bytes, max_bytes.min(batch_bytes)).map(|(group, _)| group);
@@ -62,7 +62,7 @@ impl Context {
             let batch = self.gather_rows(&rows.pieces, &positions, &columns)?;
             return self.join_columns(batch, &chunks.keys, &rows.pieces.list, None).await;
         }
-        // The claims of fragments are not verified yet.
+        // The claims of fragments have not been verified yet.
         let max_rows = asked.min(MAX_ROWS).min(MAX_BYTES / self.row_bytes());
         let max_rows = saturating_usize(max_rows).min(limit);
         let mut positions = ColumnAssembler::new(level.dtype(), self.position_width(), max_rows)?;
@@ -70,7 +70,7 @@ impl Context {
             |field: &AttributeReader| ColumnAssembler::new(field.dtype(), field.width(), max_rows);
         let mut columns = self.columns.vertex.iter().map(new).collect::<Result<Vec<_>>>()?;
         let (mut pieces, mut first) = (Pieces::default(), 0_u32);
-        // Groups are read while the rows of those before them are copied.
+        // A group is read while the rows of earlier ones are copied.
         let runner = Runner::for_store(level.store().is_remote());
         let ahead = if limit == usize::MAX { PREFETCH_GROUPS } else { 1 };
         let mut reading = VecDeque::with_capacity(ahead);
@@ -100,7 +100,7 @@ impl Context {
         self.join_columns(batch, &keys, &pieces.list, None).await
     }
 
-    /// Returns the chunks at `places` with the rows of them that can matter.
+    /// Returns the chunks at `places` with their rows that can contribute.
     pub(crate) async fn read_runs(&self, places: &[u32]) -> Result<Vec<Chunk>> {
         let keys = self.keys(places);
         let level = &self.cache.level;
@@ -138,8 +138,8 @@ impl Context {
         }
     }
 
-    /// Returns whether the fragments of a chunk are its bins, where there are as many: only in the full data of
-    /// points without objects.
+    /// Returns whether the fragments of a chunk are its bins, if their numbers agree: only in the
+    /// full data of points without objects.
     fn fragments_are_bins(&self) -> bool {
         let meta = self.cache.level.node().meta();
         let full = self.cache.level.level() == LevelId(0) && meta.parent_level.is_none();
@@ -160,7 +160,7 @@ impl Context {
         }
     }
 
-    /// Adds what the chunks at `places` cost.
+    /// Adds the cost of the chunks at `places`.
     pub(super) async fn estimate(&self, places: &[u32], plan: &mut Plan) -> Result<()> {
         let chunks = self.read_runs(places).await?;
         for chunk in &chunks {
@@ -175,7 +175,7 @@ impl Context {
     }
 }
 
-/// Returns the chunks, and all rows of them that can matter.
+/// Returns the chunks with all their rows that can contribute.
 fn select_all(chunks: &[Chunk], caching: Caching) -> (Chunks, Selection) {
     let mut pieces = Pieces::default();
     (0..).zip(chunks).for_each(|(cell, chunk)| pieces.extend_from(chunk.runs.clone(), cell));
@@ -186,7 +186,7 @@ fn select_all(chunks: &[Chunk], caching: Caching) -> (Chunks, Selection) {
 
 /// Bytes that take longer to process than a thread takes to wake up.
 const MIN_THREAD_BYTES: usize = 1 << 20;
-/// Groups of chunks that are prefetched.
+/// Number of groups of chunks that are prefetched.
 const PREFETCH_GROUPS: usize = 2;
 /// Bytes that are read before they are gathered; the buffers are then reused.
 const READ_BATCH_BYTES: u64 = 16 << 20;

@@ -1,9 +1,9 @@
-//! How a question is divided into work units, which are made one after the other.
+//! Divides a query into work units, which are created one after the other.
 //!
-//! By objects, where the answer is assembled from them; by link cells, where there are edges and faces;
-//! by chunks otherwise. A work unit has as much as fits in a part of the budget, judged by averages. Where
-//! several are in progress, and of edges and faces, each is divided again by the indexes of what it reads.
-//! Chunks that are collected are read some at a time anyway.
+//! A query is divided by objects if the answer is assembled from them, by link cells if there are
+//! edges and faces, and otherwise by chunks. A work unit fits in a part of the budget, estimated by
+//! averages. If several are in progress, and for edges and faces, each is refined by the indexes of
+//! the cells that it reads. Collected chunks are read in groups anyway.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -26,17 +26,17 @@ use crate::error::BadQuery;
 use crate::query::Order;
 use crate::select::candidates::all_chunks;
 
-/// The work units of a question, in the order of its answer.
+/// The work units of a query, in the order of its answer.
 pub(crate) struct Units {
     purpose: Purpose,
-    /// Levels that are not divided yet, the finest first.
+    /// Levels that have not been divided yet, the finest first.
     levels: std::vec::IntoIter<Arc<Context>>,
     level: Option<(Arc<Context>, Coarse)>,
-    /// What is left of the one that was divided last.
+    /// The rest of the work unit that was divided last.
     fine: VecDeque<Unit>,
 }
 
-/// Work units as estimates divide them.
+/// Work units as divided by estimates.
 type Coarse = Box<dyn Iterator<Item = WorkUnit> + Send>;
 
 /// A work unit of a level.
@@ -44,7 +44,7 @@ type Coarse = Box<dyn Iterator<Item = WorkUnit> + Send>;
 pub(crate) struct Unit {
     pub(crate) context: Arc<Context>,
     pub(crate) work: WorkUnit,
-    /// About what it takes until it is in the answer; 0 where nobody asks.
+    /// Approximate bytes until it is in the answer; 0 if not needed.
     pub(crate) bytes: u64,
     purpose: Purpose,
 }
@@ -63,7 +63,7 @@ impl Unit {
 }
 
 impl Units {
-    /// Returns the work units of a question to these levels.
+    /// Returns the work units of a query on these levels.
     pub(crate) fn new(levels: Vec<Arc<Context>>, purpose: Purpose) -> Self {
         Self { purpose, levels: levels.into_iter(), level: None, fine: VecDeque::new() }
     }
@@ -77,7 +77,7 @@ impl Units {
         Ok(self.fine.pop_front())
     }
 
-    /// Returns some of the next work units; `None` behind the last.
+    /// Returns some of the next work units; `None` after the last.
     pub(crate) async fn divide(&mut self) -> Result<Option<Vec<Unit>>> {
         loop {
             if let Some((context, coarse)) = &mut self.level
@@ -112,7 +112,7 @@ fn parts<T: Send + 'static>(all: Vec<T>, step: usize, unit: fn(Vec<T>) -> WorkUn
     }))
 }
 
-/// Returns the work units of a question to a level.
+/// Returns the work units of a query on a level.
 async fn work_units(context: &Context, purpose: Purpose) -> Result<Coarse> {
     context.yield_before_many(context.query.objects.as_ref().map_or(0, Vec::len)).await;
     if context.goes_by_objects() {
@@ -146,7 +146,7 @@ impl Context {
         }
     }
 
-    /// Returns whether only some objects are asked for.
+    /// Returns whether only some objects are requested.
     pub(super) fn asks_for_objects(&self) -> bool {
         let named = self.query.objects.is_some() || self.query.groups.is_some();
         named || self.conditions.choose_objects()
@@ -168,13 +168,13 @@ impl Context {
         self.split(chunks, cells).await
     }
 
-    /// Returns the chunks in which the links may end that matter for `chunks`.
+    /// Returns the chunks in which links that matter for `chunks` may end.
     pub(super) fn link_ends<'a>(&self, chunks: &'a [u32]) -> Cow<'a, [u32]> {
-        // Links that are stored with some chunks may end in any.
+        // Links that are stored with some chunks may end in any chunk.
         if self.query.links_of_chunks { all_chunks(&self.chunks).into() } else { chunks.into() }
     }
 
-    /// Returns the parts of the work by the source of its cells, so that each element comes once.
+    /// Divides the work by the source of its cells, so that each element is in one part.
     async fn split(&self, chunks: Vec<u32>, cells: Vec<(usize, usize)>) -> Result<Coarse> {
         let cells_per_unit = self.unit_cells(Purpose::Stream);
         let in_parts = |works| WorkUnit::Elements { works, whole: false };
@@ -201,7 +201,8 @@ impl Context {
                 if !self.follows_rows() {
                     continue;
                 }
-                // Vertices whose parents these records state must be known where the rest of a chunk is.
+                // Vertices with an explicit parent in these records must be known where the rest of
+                // their chunk is processed.
                 let others = between.iter().filter_map(place_of).filter(|place| *place != source);
                 for place in others.filter(|place| chunks.binary_search(place).is_ok()) {
                     by_source.entry(place).or_default().parent_cells.push(*cell);
@@ -211,8 +212,8 @@ impl Context {
         Ok(parts(by_source.into_values().collect(), cells_per_unit, in_parts))
     }
 
-    /// Returns whether links that are stored with the chunk `source` are asked for. Those of no chunk come with the first
-    /// ones.
+    /// Returns whether links that are stored with the chunk `source` are requested. Links without a
+    /// chunk belong to the first part.
     fn links_asked(&self, source: Option<&ChunkKey>) -> bool {
         if !self.query.links_of_chunks {
             return true;
@@ -225,7 +226,7 @@ impl Context {
 
     async fn object_units(&self, purpose: Purpose) -> Result<Coarse> {
         if self.cache.level.objects().await?.is_none() {
-            // Chains without an index are no objects at all: a store of zero lines has none.
+            // Chains without an index have no objects: for example a store with zero lines.
             let original = self.query.order == Some(Order::Original) && !self.kind.is_chain();
             let asked = self.asks_for_objects() && !self.lenient;
             let chains = !self.asks_for_objects() && !self.chunks.is_empty();
@@ -304,7 +305,7 @@ impl Context {
         BadQuery::Kind { what, kind, why }
     }
 
-    /// Returns the chunks of a work unit, by the rows of an average chunk of the level.
+    /// Returns the number of chunks of a work unit, by the average rows per chunk of the level.
     fn unit_cells(&self, purpose: Purpose) -> usize {
         if purpose == Purpose::Collect {
             // The reads are bounded elsewhere; more work units would only have to be joined.
@@ -328,7 +329,8 @@ impl Context {
 
 /// Refinement of work units by their indexes, because counts in documents may be stale or missing.
 impl Context {
-    /// Splits `unit` into parts that fit in a work unit's share of the budget, or are one chunk or object.
+    /// Splits `unit` into parts that fit in a work unit's share of the budget, or are a single
+    /// chunk or object.
     pub(super) async fn refine_unit(
         &self,
         unit: WorkUnit,
@@ -338,7 +340,7 @@ impl Context {
         match unit {
             WorkUnit::Chunks(places) => {
                 let rows = self.extents(&self.keys(&places)).await;
-                // Judged, not allocated.
+                // An estimate; nothing is allocated.
                 let bytes = rows.iter().map(|rows| rows.saturating_mul(self.row_bytes()));
                 let parts = groups(&places, bytes, max_bytes);
                 Ok(parts.map(|(part, bytes)| (WorkUnit::Chunks(part.to_vec()), bytes)).collect())
@@ -351,7 +353,7 @@ impl Context {
                 let work_rows: Vec<u64> =
                     chunk_counts.map(|n| total(rows.by_ref().take(n).copied())).collect();
                 let row = self.element_row_bytes();
-                // Judged, not allocated.
+                // An estimate; nothing is allocated.
                 let bytes = work_rows.iter().map(|rows| rows.saturating_mul(row));
                 let unit = |part: &[Work]| WorkUnit::Elements { works: part.to_vec(), whole };
                 let parts = groups(&works, bytes, max_bytes);
@@ -361,7 +363,7 @@ impl Context {
         }
     }
 
-    /// Splits objects into work units by the bytes that are read of their chunks.
+    /// Splits objects into work units by the bytes to read from their chunks.
     async fn split_objects(
         &self,
         rows: &ObjectRows,
@@ -377,8 +379,8 @@ impl Context {
         Ok(parts)
     }
 
-    /// Returns how many of these objects are followed at once, so that their fragments fit in `max_bytes`, and the fragment
-    /// indexes of their chunks do: judged by the first ones.
+    /// Returns how many of these objects can be followed at once, so that their fragments and the
+    /// fragment indexes of their chunks fit in `max_bytes`, estimated from the first ones.
     async fn objects_at_once(
         &self,
         index: &ObjectIndex,
@@ -406,7 +408,7 @@ impl Context {
         Ok(by_runs.min(by_indexes).clamp(1, all))
     }
 
-    /// Splits objects that were followed, and adds the work units to `parts`.
+    /// Splits followed objects, and adds the work units to `parts`.
     fn split_followed(
         &self,
         followed: &FollowedObjects,
@@ -434,7 +436,7 @@ impl Context {
         Ok(())
     }
 
-    /// Returns whether ranges of rows can be read of all columns of the answer.
+    /// Returns whether ranges of rows can be read from all columns of the answer.
     fn reads_ranges(&self) -> bool {
         let mut attributes = self.columns.vertex.iter().map(AttributeReader::part_cost);
         self.cache.level.part_cost() == Partial::Ranges
@@ -442,7 +444,7 @@ impl Context {
             && self.conditions.columns.is_empty()
     }
 
-    /// Returns the bytes that a vertex and the elements at it take on their way into an answer.
+    /// Returns the bytes that a vertex and its elements take while they are processed.
     pub(super) fn element_row_bytes(&self) -> u64 {
         self.row_bytes().saturating_add(ELEMENT_OVERHEAD_BYTES) // judged, not allocated
     }
@@ -454,8 +456,8 @@ impl Context {
     }
 }
 
-/// About how many bytes are read of chunks for some objects: of each all of it, or where ranges of rows can be read as much
-/// as the fragments of the objects take. Judged, not allocated.
+/// Estimates the bytes to read from chunks for some objects: all of each chunk, or the fragments of
+/// the objects if ranges of rows can be read. Nothing is allocated.
 struct Reads<'a> {
     chunks: Vec<(FragmentIndex<'a>, Option<RankTable>, u64)>, // and the bytes of all rows
     row_bytes: u64,
@@ -474,7 +476,7 @@ impl<'a> Reads<'a> {
         Ok(Self { chunks, row_bytes, of_chunks: HashMap::new() })
     }
 
-    /// Returns what one more object takes.
+    /// Returns the bytes for one more object.
     fn add(&mut self, object: &ObjectRuns) -> u64 {
         let mut bytes = 0_u64;
         for run in &object.runs {
@@ -493,31 +495,34 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// Returns the sum of what fragment indexes claim, which may be any number; compared with caps only.
+/// Returns the sum of the claims of fragment indexes, which may be any number; only compared with
+/// limits.
 fn total(claims: impl Iterator<Item = u64>) -> u64 {
     claims.fold(0, u64::saturating_add)
 }
 
-/// Bytes that a row and the elements at it take on their way into an answer, besides what is stored.
+/// Bytes that a row and its elements take while they are processed, besides the stored bytes.
 const ELEMENT_OVERHEAD_BYTES: u64 = 192;
-/// Bytes that reading a range of rows takes besides the rows.
+/// Overhead of reading a range of rows, in bytes.
 const RANGE_OVERHEAD_BYTES: u64 = 1 << 10;
-/// Chunks of a stream whose indexes are read together.
+/// Number of chunks of a stream whose indexes are read together.
 pub(super) const INDEX_BATCH_CELLS: usize = 256;
-/// Objects of a stream whose manifests are read together.
+/// Number of objects of a stream whose manifests are read together.
 const MANIFEST_BATCH_OBJECTS: usize = 4096;
-/// Cells of a collected answer.
+/// Maximum number of cells of a collected answer.
 const MAX_ANSWER_CELLS: usize = 1_000_000;
-/// Maximum objects that are read without searching for those near the region.
+/// Maximum number of objects that are read without searching for those near the region.
 const MAX_UNSEARCHED_OBJECTS: u64 = 16;
-/// Objects that the size of fragment indexes is judged by, and the number of objects for which it is not.
+/// Number of objects from which the size of fragment indexes is estimated; up to this many, it is
+/// not estimated.
 const SAMPLED_OBJECTS: usize = 4;
 const MAX_UNSAMPLED_OBJECTS: usize = 64;
 /// Maximum objects of a work unit.
 const MAX_UNIT_OBJECTS: usize = 1 << 20;
-/// Maximum cells of a work unit that is collected, whose keys and fragment indexes are held at once.
+/// Maximum number of cells of a collected work unit, whose keys and fragment indexes are in memory
+/// at once.
 const MAX_UNIT_CELLS: usize = 1 << 15;
-/// About what the key and the fragment index of a cell take.
+/// Approximate bytes of the key and the fragment index of a cell.
 const UNIT_CELL_BYTES: u64 = 1024;
-/// Cells that are read at once for a small limit.
+/// Number of cells that are read at once for a small limit.
 const LIMIT_BATCH_CELLS: usize = 16;

@@ -1,8 +1,9 @@
-//! Yielding before work that takes long, so that a question can be moved to another thread.
+//! Yields before long work, so that a query can be moved to another thread.
 //!
-//! A question whose cells are all held is never pending by itself: its first poll would do all of it, however long that
-//! takes. A caller that polls it on a thread that must stay responsive, such as that of an interpreter, needs short answers
-//! from the first poll and a pending future otherwise. So it is pending once before each piece of work that takes long.
+//! A query whose cells are all cached never becomes pending by itself: its first poll would do all
+//! the work, however long that takes. A caller that polls on a thread that must stay responsive,
+//! such as that of an interpreter, needs short answers from the first poll and a pending future
+//! otherwise. So the query is pending once before each long piece of work.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -33,7 +34,8 @@ impl Context {
         }
     }
 
-    /// Estimates the bytes that a work unit processes, by averages of the level; judged, not allocated.
+    /// Estimates the bytes that a work unit processes, by averages of the level; nothing is
+    /// allocated.
     async fn estimate_bytes(&self, unit: &WorkUnit) -> Result<u64> {
         let vertices = u64::try_from(self.cache.level.node().meta().vertex_count).unwrap_or(0); // negative: unknown
         let chunks = to_u64(self.chunks.len());
@@ -50,7 +52,7 @@ impl Context {
     }
 }
 
-/// Is pending once.
+/// Returns pending once.
 async fn yield_once() {
     let mut yielded = false;
     poll_fn(|context| {
@@ -64,7 +66,7 @@ async fn yield_once() {
     .await;
 }
 
-/// Maximum number of bytes that one poll processes: they take a few milliseconds.
+/// Maximum number of bytes that one poll processes, which takes a few milliseconds.
 const MAX_POLL_BYTES: u64 = 4 << 20;
 /// Minimum weight of a work unit, so that many empty work units also yield.
 const MIN_UNIT_BYTES: u64 = 64 << 10;

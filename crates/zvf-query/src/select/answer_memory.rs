@@ -1,14 +1,15 @@
 //! Memory for a column of an answer.
 //!
-//! A large column lies in huge pages where the system gives them on request. In pages of 4 KiB, a column of 100 MB takes
-//! 25 000 page faults, which take several times as long as copying the rows.
+//! A large column is in huge pages if the system provides them on request. In pages of 4 KiB, a
+//! column of 100 MB takes 25 000 page faults, which take several times as long as copying the rows.
 //!
-//! Memory is reserved for as many rows as the fragment indexes claim. Until rows are written it is only a range of
-//! addresses: a false claim takes no memory. On the heap, which may fill what it reserves, the column grows instead.
+//! Memory is reserved for as many rows as the fragment indexes claim. Until rows are written, it is
+//! only a range of addresses: a false claim takes no memory. On the heap, which may touch reserved
+//! memory, the column grows instead.
 
 use bytes::Bytes;
 
-/// Memory that is filled from its beginning on and becomes bytes.
+/// Memory that is filled from its start and becomes `Bytes`.
 #[derive(Debug)]
 pub(crate) enum AnswerMemory {
     Heap(Vec<u8>),
@@ -29,7 +30,7 @@ impl AnswerMemory {
         Self::Heap(Vec::with_capacity(len.min(MAX_UNUSED_HEAP_BYTES)))
     }
 
-    /// Returns the bytes from `start` to `end`, to be written. What was written before stays.
+    /// Returns the bytes from `start` to `end` for writing. Earlier bytes are kept.
     pub(crate) fn slice_to_fill(&mut self, start: usize, end: usize) -> Option<&mut [u8]> {
         match self {
             Self::Heap(bytes) => {
@@ -57,10 +58,11 @@ impl AnswerMemory {
     }
 }
 
-/// Minimum size of a column in huge pages. Smaller blocks are reused by the allocator, whose pages are there already.
+/// Minimum size of a column in huge pages. The allocator reuses smaller blocks, whose pages already
+/// exist.
 #[cfg(target_os = "linux")]
 const MIN_HUGE_BYTES: usize = 32 << 20;
-/// Maximum size of memory that is taken from the heap before it is known to be needed.
+/// Maximum size of heap memory that is reserved before it is known to be needed.
 const MAX_UNUSED_HEAP_BYTES: usize = 32 << 20;
 
 #[cfg(test)]

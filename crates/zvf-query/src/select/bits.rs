@@ -1,9 +1,9 @@
-//! Verdicts on rows, a bit each.
+//! Bitmaps of results per row.
 //!
-//! Sixty-four rows make a word: conditions are joined a word at a time, and runs of rows are found by counting
-//! zeros and ones. The bits behind the last row are always 0.
+//! A word has 64 rows: conditions are combined word by word, and runs of rows are found by counting
+//! zeros and ones. The bits after the last row are always 0.
 
-/// A verdict on each of some rows.
+/// One bit per row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bits {
     words: Vec<u64>,
@@ -11,7 +11,7 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// Returns `len` equal verdicts.
+    /// Returns `len` equal bits.
     pub(crate) fn from_verdict(len: usize, verdict: bool) -> Self {
         let words = vec![if verdict { u64::MAX } else { 0 }; len.div_ceil(WORD_ROWS)];
         let mut bits = Self { words, len };
@@ -19,7 +19,7 @@ impl Bits {
         bits
     }
 
-    /// Collects the verdicts one by one; the first error ends it.
+    /// Collects the bits one by one; stops at the first error.
     pub(crate) fn collect<E>(
         verdicts: impl ExactSizeIterator<Item = Result<bool, E>>,
     ) -> Result<Self, E> {
@@ -36,28 +36,28 @@ impl Bits {
         self.len
     }
 
-    /// Returns the words, to add verdicts that are true; none may be set past the last row.
+    /// Returns the words, for setting bits; none may be set past the last row.
     pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
-    /// Leaves the rows that `other` has as well, of as many rows.
+    /// Intersects with `other`, which has as many rows.
     pub(crate) fn intersect_with(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
     }
 
-    /// Adds the rows that `other` has, of as many rows.
+    /// Unites with `other`, which has as many rows.
     pub(crate) fn union_with(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
-    /// Turns every verdict round.
+    /// Inverts every bit.
     pub(crate) fn negate(&mut self) {
         self.words.iter_mut().for_each(|word| *word = !*word);
         self.clear_tail();
     }
 
-    /// Shows each run of rows of one verdict: its first row, its length, and the verdict.
+    /// Calls `visit` with each run of equal bits: its first row, its length, and the bit.
     pub(crate) fn runs(&self, mut visit: impl FnMut(usize, usize, bool)) {
         let mut start = 0;
         while start < self.len {
@@ -72,9 +72,9 @@ impl Bits {
         self.words[row / WORD_ROWS] >> (row % WORD_ROWS) & 1 == 1
     }
 
-    /// Returns the first row behind `start` with another verdict, or the number of rows.
+    /// Returns the first row after `start` with another bit, or the number of rows.
     fn end_of_run(&self, start: usize, verdict: bool) -> usize {
-        // A bit is 1 where it differs from the verdict.
+        // A bit is 1 where it differs from the run.
         let turned = |word: u64| if verdict { !word } else { word };
         let mut at = start;
         while let Some(word) = self.words.get(at / WORD_ROWS).filter(|_| at < self.len) {
@@ -96,7 +96,7 @@ impl Bits {
     }
 }
 
-/// Rows of one word.
+/// Number of rows per word.
 pub(crate) const WORD_ROWS: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Selection of the chunks that can hold points of a box.
+//! Selects the chunks that can contain points of a box.
 //!
-//! A box is a range of keys, however large it is; a level is a table of the keys it has. The smaller
-//! of the two is walked. Keys are kept by both rules by which writers assign points to chunks.
+//! A box is a range of keys, however large; a level is a table of its keys. The smaller of the two
+//! is iterated over. The selection covers both rules by which writers assign points to chunks.
 
 use zvf_format::FormatError;
 use zvf_format::grid::{Bins, BoundingBox, ChunkRange, ChunkShape};
@@ -9,12 +9,12 @@ use zvf_format::num::{index_u32, to_u64};
 use zvf_model::Bounds;
 use zvf_store::KeyTable;
 
-/// Returns a box as the grid has it.
+/// Returns a box in the type of the grid.
 pub(crate) fn bounding_box(bounds: &Bounds) -> Result<BoundingBox, FormatError> {
     BoundingBox::new(bounds.low(), bounds.high())
 }
 
-/// Returns the chunks in which a position of the box can lie.
+/// Returns the chunks that can contain a position in the box.
 pub(crate) fn chunk_range_of_box(
     shape: &ChunkShape,
     bins: Option<&Bins>,
@@ -26,8 +26,8 @@ pub(crate) fn chunk_range_of_box(
     }
 }
 
-/// Returns the places in `table` of its keys in `range`, ascending. Where keys have one component more, it is the
-/// bin of an attribute, and may be any.
+/// Returns the positions in `table` of its keys in `range`, ascending. If keys have an additional
+/// first component, it is the bin of an attribute and may have any value.
 pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> {
     let count = range.count();
     // Only compared.
@@ -36,7 +36,7 @@ pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> 
         return range.iter().filter_map(|key| table.find(&key)).map(index_u32).collect();
     }
     let Some((first, last)) = range.axis(0) else { return Vec::new() };
-    // Keys that start alike lie together, unless the bin of an attribute comes first.
+    // Keys with the same prefix are adjacent, unless the bin of an attribute comes first.
     let (from, to) = if range.rank() == table.rank() {
         let end = last.checked_add(1);
         (table.lower_bound(&[first]), end.map_or(table.len(), |end| table.lower_bound(&[end])))
@@ -47,20 +47,20 @@ pub(crate) fn chunks_in_range(table: &KeyTable, range: &ChunkRange) -> Vec<u32> 
     rows.filter(|(_, row)| meets_key(range, row)).map(|(at, _)| index_u32(at)).collect()
 }
 
-/// Returns the places of all keys of `table`; no presence list has 2^32 keys.
+/// Returns the positions of all keys of `table`; no presence list has 2^32 keys.
 pub(crate) fn all_chunks(table: &KeyTable) -> Vec<u32> {
     (0..index_u32(table.len())).collect()
 }
 
 /// Returns whether the key with these components is in `range`.
 fn meets_key(range: &ChunkRange, components: &[i64]) -> bool {
-    // As many leading components as the key has more.
+    // The number of additional leading components of the key.
     let spatial = components.len().saturating_sub(range.rank());
     let mut axes = components.iter().skip(spatial).enumerate();
     axes.all(|(axis, at)| range.axis(axis).is_some_and(|(low, high)| (low..=high).contains(at)))
 }
 
-/// A look-up costs about as much as skipping so many keys.
+/// A look-up costs about as much as skipping this many keys.
 const LOOK_UP_COST_KEYS: u64 = 8;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! One object as a chain of vertices, and how it lies to a region.
+//! One object as a chain of vertices, and its relation to a region.
 //!
-//! The chain goes through its pieces in order; where one ends and the next begins there is a segment
-//! like any other. Coordinates are widened one by one, where they lie.
+//! The chain follows its pieces in order; the step from the end of one piece to the start of the
+//! next is a segment like any other. Coordinates are widened one by one, in place.
 
 use zvf_format::num::usize_from_u32;
 use zvf_model::Bounds;
@@ -11,14 +11,14 @@ use super::loaded_rows::LoadedRows;
 use super::pieces::Piece;
 use crate::region::Region;
 
-/// A vertex where it is stored.
+/// The location of a stored vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) cell: u32,
     pub(crate) row: u32,
 }
 
-/// A vertex of a cut: a stored one, or one between two.
+/// A vertex of a cut: a stored vertex, or a point between two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cut {
     pub(crate) a: Place,
@@ -34,20 +34,20 @@ impl Cut {
         Self { a: vertex.place, b: vertex.place, t: 0.0, fragment: vertex.fragment }
     }
 
-    /// Returns the stored vertices that it is made of, and the share of each.
+    /// Returns the stored vertices of the point, and the weight of each.
     pub(crate) fn shares(&self) -> impl Iterator<Item = (Place, f64)> + use<> {
         let between = self.t > 0.0;
         std::iter::once((self.a, 1.0 - self.t)).chain(between.then_some((self.b, self.t)))
     }
 
-    /// Returns the stored vertex that it is, or the nearer one of the two.
+    /// Returns the stored vertex, or the nearer one of the two.
     pub(crate) const fn nearest_vertex(&self) -> Piece {
         let Place { cell, row } = if self.t < 0.5 { self.a } else { self.b };
         Piece { cell, start: row, len: 1, fragment: self.fragment }
     }
 }
 
-/// A vertex and the fragment that names it.
+/// A vertex and its fragment.
 #[derive(Clone, Copy, Debug)]
 struct Vertex {
     place: Place,
@@ -69,8 +69,8 @@ impl<'a> Chain<'a> {
         Self { pieces, loaded, axes }
     }
 
-    /// Shows each vertex and its piece to `visit`, until it is content; nothing where rows are not held, so
-    /// that what comes before and after is not joined.
+    /// Calls `visit` with each vertex and its piece until it returns true; with `None` where rows
+    /// are not loaded, so that the vertices before and after are not joined.
     fn visit_vertices(&self, mut visit: impl FnMut(&Piece, Option<(u32, &Point)>) -> bool) -> bool {
         let mut point = [0.0; Bounds::MAX_AXES];
         for piece in self.pieces {
@@ -168,9 +168,9 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Adds what of the chain is in the region to `out`, and calls `end` after each run. Contact in a
-    /// single point is a run of one vertex, unless the chain is that vertex alone and lies on a face that the region
-    /// leaves out.
+    /// Appends the parts of the chain in the region to `out`, and calls `end` after each run.
+    /// Contact in a single point is a run of one vertex, unless the chain is that vertex alone and
+    /// lies on an excluded face.
     pub(crate) fn clip(&self, region: &Region, out: &mut Vec<Cut>, mut end: impl FnMut(&[Cut])) {
         let mut parts = Vec::new();
         let mut open = false; // the last vertex put out is `last`, or a point of the segment before
@@ -231,7 +231,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Ends the run at the end of `out`, if one is open; a point of it that is left out goes instead.
+/// Ends the run at the end of `out`, if one is open; an excluded point is removed instead.
 fn close(out: &mut Vec<Cut>, open: bool, is_left_out: bool, end: &mut impl FnMut(&[Cut])) {
     if open && is_left_out {
         out.pop();
@@ -240,7 +240,7 @@ fn close(out: &mut Vec<Cut>, open: bool, is_left_out: bool, end: &mut impl FnMut
     }
 }
 
-/// Returns the point so far from `a` to `b`.
+/// Returns the point at fraction `t` from `a` to `b`.
 fn interpolate(a: Vertex, b: Vertex, t: f64) -> Cut {
     if t <= 0.0 {
         Cut::from_vertex(a)

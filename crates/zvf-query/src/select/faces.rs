@@ -1,4 +1,4 @@
-//! Edges and faces cut at the boundary of a region, and the values at the cuts.
+//! Clips edges and faces at the boundary of a region, and interpolates values.
 
 use zvf_error::Result;
 use zvf_format::num::{nearest_f32, usize_from_u32};
@@ -74,8 +74,8 @@ pub(crate) fn clip_face(
     Ok(())
 }
 
-/// Returns the values of a column at vertices between stored ones, given the share that each of these has: floats
-/// interpolated, others from the vertex with the largest share.
+/// Returns the values of a column at vertices between stored ones, given the weight of each stored
+/// vertex: floats are interpolated, others taken from the vertex with the largest weight.
 pub(crate) fn interpolate_column<S: IntoIterator<Item = (Place, f64)>>(
     vertices: impl Iterator<Item = S>,
     loaded: &[LoadedRows],
@@ -116,7 +116,7 @@ pub(crate) fn interpolate_column<S: IntoIterator<Item = (Place, f64)>>(
     Ok(Column::new(empty.dtype(), width, bytes.into())?)
 }
 
-/// Adds the mean of some rows, each with its share: exactly their value where they are equal.
+/// Appends the weighted mean of some rows; exact if they are equal.
 fn mix<const N: usize>(
     rows: &[(&[u8], f64)],
     out: &mut Vec<u8>,

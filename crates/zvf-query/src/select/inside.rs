@@ -1,8 +1,8 @@
 //! Tests of positions against a region, without copies.
 //!
-//! A box is compared in the type of the positions, its faces moved to the next number of that type on
-//! the inner side, so that the verdict is that of `f64` arithmetic on widened values; 64 rows give one
-//! word of verdicts. Other regions, and other types, take the way through `f64`, row by row.
+//! A box is compared in the type of the positions: its faces are moved inwards to the next number
+//! of that type, so that the result is the same as with `f64` arithmetic on widened values; 64 rows
+//! give one word of a bitmap. Other regions and other types are tested in `f64`, row by row.
 
 use zvf_format::num::{ceil_f32, floor_f32, usize_from_u32};
 use zvf_model::{Bounds, Column, NativeType};
@@ -11,7 +11,7 @@ use super::loaded_rows::LoadedRows;
 use super::pieces::{Piece, Pieces};
 use crate::region::Region;
 
-/// A region made ready for positions.
+/// A region that is prepared for testing positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Test<'a> {
     region: &'a Region,
@@ -30,8 +30,8 @@ impl<'a> Test<'a> {
         Self { region, faces }
     }
 
-    /// Adds those rows of `pieces` that are inside to `out`. Rows that are not held are left out: the caller checks that
-    /// first.
+    /// Appends the rows of `pieces` that are inside to `out`. Rows that are not loaded are left
+    /// out: the caller checks for them first.
     pub(crate) fn rows(&self, loaded: &[LoadedRows], pieces: &[Piece], out: &mut Pieces) {
         for piece in pieces {
             if let Some(column) = loaded[usize_from_u32(piece.cell)].slice(piece.start, piece.len) {
@@ -64,7 +64,7 @@ impl<'a> Test<'a> {
     }
 }
 
-/// Writes the coordinates of row `row` into `point`, widened; NaN where there is no number.
+/// Writes the widened coordinates of row `row` into `point`; NaN for values that are not numbers.
 pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
     let bytes = column.row(row);
     match (column.dtype().kind, column.dtype().size) {
@@ -86,7 +86,7 @@ pub(crate) fn position(column: &Column, row: usize, point: &mut [f64]) {
     }
 }
 
-/// Returns all values of `column` as a slice: in place, or copied where they do not lie right in memory.
+/// Returns all values of `column` as a slice: in place, or copied if they are not aligned.
 fn typed_values<T: NativeType>(column: &Column) -> Option<std::borrow::Cow<'_, [T]>> {
     if let Some(slice) = column.as_slice::<T>() {
         return Some(slice.into());

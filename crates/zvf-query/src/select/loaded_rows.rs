@@ -10,12 +10,12 @@ pub(crate) enum LoadedRows {
     Nothing,
     /// Every row.
     Whole(Column),
-    /// Ranges of rows by their first row, ascending and apart.
+    /// Ranges of rows by their first row, ascending and disjoint.
     Parts(Vec<(u32, Column)>),
 }
 
 impl LoadedRows {
-    /// Returns the bytes of `len` rows from `start`, if they are held.
+    /// Returns the bytes of `len` rows from `start`, if they are loaded.
     pub(crate) fn bytes(&self, start: u32, len: u32) -> Option<&[u8]> {
         let (column, from) = self.column(start)?;
         let from = usize_from_u32(start).checked_sub(usize_from_u32(from))?;
@@ -32,7 +32,7 @@ impl LoadedRows {
         (end <= column.len()).then(|| column.slice(from..end))
     }
 
-    /// Returns the column that holds row `start`, and the first row of the column.
+    /// Returns the column that contains row `start`, and the first row of the column.
     pub(crate) fn column(&self, start: u32) -> Option<(&Column, u32)> {
         match self {
             Self::Nothing => None,

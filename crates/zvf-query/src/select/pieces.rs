@@ -1,7 +1,8 @@
 //! Selected rows in the order of the answer, and gathering of their columns.
 //!
-//! Gathering copies each row once, from where it was read into its place in the answer; above a
-//! megabyte several threads do it. A single piece is not copied if it is at least half of what was read.
+//! Gathering copies each row once, from the buffer it was read into to its position in the answer;
+//! above a megabyte, several threads do it. A single piece is not copied if it is at least half of
+//! the buffer.
 
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ pub(crate) struct Piece {
     pub(crate) cell: u32,
     pub(crate) start: u32,
     pub(crate) len: u32,
-    /// The fragment that names the rows; 0 where it is not requested.
+    /// The fragment that contains the rows; 0 if it is not requested.
     pub(crate) fragment: u32,
 }
 
@@ -36,12 +37,13 @@ impl Piece {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) list: Vec<Piece>,
-    /// The number of rows, limited to `usize::MAX` for larger claims of fragments, to be compared with the caps.
+    /// The number of rows, saturating at `usize::MAX` for larger claims of fragments, to be
+    /// compared with the limits.
     pub(crate) rows: usize,
 }
 
 impl Pieces {
-    /// Adds rows behind the others.
+    /// Appends rows.
     pub(crate) fn push(&mut self, piece: Piece) {
         if piece.len == 0 {
             return;
@@ -61,7 +63,8 @@ impl Pieces {
     /// Adds the rows of a fragment of a chunk.
     pub(crate) fn push_fragment(&mut self, rows: Fragment<'_>, cell: u32, fragment: u32) {
         let mut push = |start: u64, len: u64| {
-            // Rows that pass `check_extent` fit. What a map holds may be others by now: no piece ends past `u32::MAX`.
+            // Rows that pass `check_extent` fit. Mapped bytes may have changed since: no piece ends
+            // past `u32::MAX`.
             let start = saturating_u32(start);
             let len = saturating_u32(len).min(u32::MAX - start);
             self.push(Piece { cell, start, len, fragment });
@@ -72,7 +75,7 @@ impl Pieces {
         }
     }
 
-    /// Returns the row behind the last one.
+    /// Returns one past the last row.
     pub(crate) fn end(&self) -> u64 {
         self.list.iter().map(|piece| u64::from(piece.end())).max().unwrap_or(0)
     }
@@ -83,7 +86,7 @@ impl Pieces {
         self.rows = self.list.iter().map(|piece| usize_from_u32(piece.len)).sum(); // of one chunk
     }
 
-    /// Adds rows as a piece of their own.
+    /// Appends rows as a separate piece.
     pub(crate) fn push_apart(&mut self, piece: Piece) {
         if piece.len > 0 {
             self.rows = self.rows.saturating_add(usize_from_u32(piece.len));
@@ -101,7 +104,7 @@ impl Pieces {
         }
     }
 
-    /// Adds all rows of `others`, whose chunks are numbered from `first` on.
+    /// Appends all rows of `others`, whose chunks are renumbered from `first` on.
     pub(crate) fn extend_from(&mut self, others: Self, first: u32) {
         for piece in others.list {
             self.push_apart(Piece { cell: piece.cell + first, ..piece });
@@ -113,7 +116,7 @@ impl Pieces {
         if self.rows <= rows {
             return;
         }
-        // From the front: how many there are behind may be more than can be counted.
+        // From the front: the number of rows after them may overflow.
         let mut left = rows;
         for piece in &mut self.list {
             let len = usize_from_u32(piece.len).min(left);
@@ -124,11 +127,11 @@ impl Pieces {
         self.rows = rows;
     }
 
-    /// Copies the rows from `loaded`, which is by chunk number, into a column of this type.
+    /// Copies the rows from `loaded`, indexed by chunk number, into a column of this type.
     ///
     /// # Errors
     ///
-    /// If a row is not in `loaded`: a fragment or a link names one past the end.
+    /// When a row is not in `loaded`: a fragment or a link refers to one past the end.
     pub(crate) fn gather(&self, loaded: &[LoadedRows], dtype: Dtype, width: u32) -> Result<Column> {
         let mut gathered = ColumnAssembler::new(dtype, width, self.rows)?;
         if let [piece] = self.list.as_slice()
@@ -143,7 +146,8 @@ impl Pieces {
     }
 }
 
-/// Returns the ranges of rows that `pieces` of one chunk need, ascending. Ranges at most `gap` rows apart are joined.
+/// Returns the ranges of rows that `pieces` of one chunk need, ascending. Ranges with a gap of at
+/// most `gap` rows are merged.
 pub(crate) fn coalesce_ranges<'a>(
     pieces: impl Iterator<Item = &'a Piece>,
     gap: u32,
@@ -188,7 +192,7 @@ impl ColumnAssembler {
         let bytes = pieces.rows.checked_mul(stride);
         let end =
             bytes.and_then(|bytes| self.filled.checked_add(bytes)).ok_or_else(too_long_error)?;
-        // Look up columns that are held whole once per chunk, not once per piece.
+        // Looks up columns that are loaded whole once per chunk, not once per piece.
         let rows: Vec<Rows<'_>> = loaded.iter().map(|loaded| Rows::new(loaded, stride)).collect();
         let out = self.memory.slice_to_fill(self.filled, end).ok_or_else(too_long_error)?;
         fill(&pieces.list, &rows, stride, out)?;
@@ -220,7 +224,7 @@ fn share_rows(loaded: &LoadedRows, piece: &Piece) -> Option<Column> {
     if is_large { loaded.slice(piece.start, piece.len) } else { None }
 }
 
-/// The rows of one chunk, as they are copied.
+/// The rows of one chunk, prepared for copying.
 enum Rows<'a> {
     /// The bytes of all rows from the first one on.
     Whole(&'a [u8]),
@@ -252,7 +256,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Copies the rows of `pieces` into `out`, which is as long as they are.
+/// Copies the rows of `pieces` into `out`, which has their total length.
 fn fill(pieces: &[Piece], loaded: &[Rows<'_>], stride: usize, out: &mut [u8]) -> Result<()> {
     if out.len() > MIN_THREAD_BYTES && pieces.len() > 1 {
         let (first, second) = pieces.split_at(pieces.len() / 2);
@@ -278,7 +282,7 @@ fn fill(pieces: &[Piece], loaded: &[Rows<'_>], stride: usize, out: &mut [u8]) ->
     Ok(())
 }
 
-/// Returns the error for a row that its chunk does not have.
+/// Returns the error for a missing row.
 pub(crate) fn missing_row_error() -> Error {
     Error::new(
         Class::OutOfBounds,

@@ -1,16 +1,16 @@
-//! The rows of a chunk that its fragments name, as runs in logical order.
+//! The rows of a chunk that are in fragments, as runs in logical order.
 //!
-//! A chunk whose fragments tile it is one run. Otherwise runs follow the fragments, so that rows no
-//! fragment names never appear. Where fragments overlap, the rows of points and chains come with each
-//! fragment that names them, as the reference has it; graphs, skeletons and meshes have each stored row once,
-//! because their elements name rows.
+//! A chunk that is tiled by its fragments is one run. Otherwise runs follow the fragments, so rows
+//! outside of all fragments never appear. If fragments overlap, shared rows of points and chains
+//! are repeated for each fragment, as in zarr-vectors; graphs, skeletons and meshes have each
+//! stored row once, because their elements refer to rows.
 //!
-//! Nothing here is sized by what a fragment claims: a range of any length is one run. The reader of the
-//! rows compares their end with those that are there.
+//! Nothing here is allocated by the claims of fragments: a range of any length is one run. The
+//! reader of the rows compares their end with the existing rows.
 //!
-//! Bins prune only where fragments are known to be bins: as many as a chunk has, in a level that was
-//! written from points without objects. Everywhere else the number of a fragment says nothing about
-//! where its rows are.
+//! Bins prune only where fragments are known to be bins: as many as a chunk has, in a level that
+//! was written from points without objects. Otherwise, the number of a fragment says nothing about
+//! the location of its rows.
 
 use zvf_error::{Error, Result};
 use zvf_format::fragment::FragmentIndex;
@@ -21,7 +21,7 @@ use zvf_format::{Class, Expected};
 
 use super::pieces::Pieces;
 
-/// Refuses an extent of rows past those that 32 bits can number: no chunk that can be decoded has so many.
+/// Refuses an extent that overflows 32 bits: no decodable chunk has so many rows.
 pub(crate) fn check_extent(extent: u64) -> Result<()> {
     if extent < u64::from(u32::MAX) {
         return Ok(());
@@ -30,15 +30,15 @@ pub(crate) fn check_extent(extent: u64) -> Result<()> {
     Err(Error::new(Class::OutOfBounds, what, Expected::AtMost(i128::from(u32::MAX) - 1), extent))
 }
 
-/// The subject of the error about a fragment with rows that its chunk does not have.
+/// The subject of the error for a fragment with missing rows.
 pub(crate) const ROWS_END: &str = "end of the rows of a fragment";
 
-/// Returns the rows of all fragments of a chunk, which have this extent, or of those whose bin is in `bins`. With
-/// `with_fragments`, runs have the number of their fragment.
+/// Returns the rows of all fragments of a chunk with this extent, or of those whose bin is in
+/// `bins`. With `with_fragments`, runs have the number of their fragment.
 ///
 /// # Errors
 ///
-/// When a fragment names a row that no chunk can have.
+/// When a fragment refers to a row that no chunk can have.
 pub(crate) fn list_runs(
     index: &FragmentIndex<'_>,
     extent: u64,

@@ -1,4 +1,4 @@
-//! `Selection`: rows of chunks in the order of the answer, and whose they are.
+//! `Selection`: rows of chunks in the order of the answer, with their objects.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use super::pieces::{Piece, Pieces};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) pieces: Pieces,
-    /// Objects or runs of them, in the order of their pieces; `None` where the answer is not made of objects.
+    /// Objects or runs of them, in the order of their pieces; `None` if the answer is not divided
+    /// into objects.
     pub(crate) spans: Option<Vec<Span>>,
 }
 
@@ -73,7 +74,8 @@ impl Selection {
         retained
     }
 
-    /// Leaves the first `limit` rows; of objects those up to the one with which there are `limit` vertices or more.
+    /// Retains the first `limit` rows; for objects, those up to the one with which there are at
+    /// least `limit` vertices.
     pub(crate) fn truncate(mut self, limit: usize) -> Self {
         if self.pieces.rows <= limit {
             return self;

@@ -1,10 +1,12 @@
-//! Building on the store that is replaced: what stays is hard-linked, what is new is written next to it.
+//! Building on the store that is replaced: unchanged files are hard-linked, new ones are written
+//! next to them.
 //!
-//! Taking over costs one hard link for each file, and no bytes where the file system has hard links. The
-//! old store is not touched: it is replaced as a whole by [`Build::publish`], or stays as it is. A store that is
-//! added to stays in its place: only its documents are copied.
+//! Each file that is carried over costs one hard link, and no bytes if the file system supports
+//! hard links. The old store is not modified: [`Build::publish`] replaces it as a whole, or it
+//! stays as it is. A store that is added to stays in its place; only its documents are copied.
 //!
-//! Only in a directory of this machine: object stores have neither hard links nor an atomic exchange.
+//! This works only in a local directory: object stores have neither hard links nor an atomic
+//! exchange.
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
@@ -18,8 +20,9 @@ use crate::key::Key;
 use crate::open::Store;
 
 impl Build {
-    /// Takes over the store that is to be replaced, but for its root document and for what is in or below
-    /// a node that `leave` holds for; gives the number of nodes. To be called before anything is written.
+    /// Carries over the store that is replaced, except its root document and everything in or below
+    /// a node for which `leave` is true; returns the number of nodes. Must be called before
+    /// anything is written.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -45,7 +48,8 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] on an object store; otherwise when a file can be neither linked nor copied.
+    /// [`Class::Unsupported`] on an object store; otherwise when a file can neither be linked nor
+    /// copied.
     pub async fn carry_over(&self, leave: impl Fn(&Key) -> bool + Send + 'static) -> Result<u64> {
         let documents = self.kept_documents(leave).await?;
         for (document, array) in &documents {
@@ -54,9 +58,10 @@ impl Build {
         Ok(zvf_format::num::to_u64(documents.len()))
     }
 
-    /// Copies the documents of the store that is added to ([`BuildOptions::adds`](super::BuildOptions::adds)), but for its root
-    /// document and those in or below a node that `leave` holds for. Its cells stay where they are and are not in
-    /// [`preview`](Self::preview). To be called before anything is written.
+    /// Copies the documents of the store that is added to
+    /// ([`BuildOptions::adds`](super::BuildOptions::adds)), except its root document and those in
+    /// or below a node for which `leave` is true. Its cells stay where they are and are not part of
+    /// [`preview`](Self::preview). Must be called before anything is written.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -96,8 +101,9 @@ impl Build {
         Ok(())
     }
 
-    /// Hard-links what was written at `path` and below into `folder`, which must not be there, and syncs it where the
-    /// build is synced. A later build may [`hard_link_from`](Self::hard_link_from) it.
+    /// Hard-links everything that was written at and below `path` into `folder`, which must not
+    /// exist, and syncs it if the build is synced. A later build may use
+    /// [`hard_link_from`](Self::hard_link_from).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -135,7 +141,8 @@ impl Build {
         Ok(crate::source::run_blocking("write", link).await??)
     }
 
-    /// Takes over what an earlier build hard-linked into `folder`, at `path`, where nothing may have been written.
+    /// Links the files that an earlier build hard-linked into `folder` to `path`, where nothing may
+    /// have been written.
     ///
     /// # Errors
     ///
@@ -156,7 +163,8 @@ impl Build {
         Ok(())
     }
 
-    /// Removes what was written or taken over at `path` and below, as if it had never been.
+    /// Removes everything that was written or carried over at and below `path`, as if it had never
+    /// been there.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -201,8 +209,8 @@ impl Build {
         Ok(())
     }
 
-    /// Returns what was written and taken over so far, as a store with this root document. It is removed when the build
-    /// is published or dropped.
+    /// Returns everything that was written and carried over so far, as a store with this root
+    /// document. Publishing or dropping the build removes it.
     ///
     /// # Errors
     ///
@@ -229,7 +237,7 @@ impl Build {
     ) -> Result<Vec<(Key, Option<ArrayDoc>)>> {
         let folder = self.staging()?;
         let keep = move || {
-            // Whatever is no key is none that is left.
+            // A path that is not a key is not left out.
             let leave = |path: &str| Key::root().join(path).is_ok_and(|key| leave(&key));
             let documents = super::local::keys(folder.carry_over(&leave)?)?;
             documents_in(folder.path(), documents)
@@ -267,7 +275,7 @@ fn unsupported_backend_error() -> Error {
     Error::new(Class::Unsupported, "store to build on", rule, "an object store")
 }
 
-/// Returns each of these documents, with what it says where it is that of an array.
+/// Returns each of these documents, parsed if it is the document of an array.
 #[cfg(feature = "local")]
 fn documents_in(
     store: &std::path::Path,

@@ -1,4 +1,4 @@
-//! Writing an array over the chunk grid: cells in any order, from any thread.
+//! Writes an array over the chunk grid: cells in any order, from any thread.
 //!
 //! ```text
 //! cell       u32 1, u32 length, payload                      then the chain of codecs
@@ -7,8 +7,8 @@
 //!            nonempty_chunks: the keys that were put, sorted as texts
 //! ```
 //!
-//! A cell is encoded on the thread that brings it, and written at once unless it is one of a shard. A
-//! payload that is empty is not stored, which is what the format says of it.
+//! A cell is encoded on the calling thread and written at once, unless it belongs to a shard. An
+//! empty payload is not stored, as the format requires.
 //!
 //! Not here: what a payload holds; shards ([`super::shards`]).
 
@@ -31,7 +31,7 @@ use crate::codec::{self, CodecPipeline};
 use crate::key::Key;
 use crate::layout::name_chunk;
 
-/// What an array over the chunk grid will be.
+/// The description of an array over the chunk grid.
 ///
 /// ```
 /// use zvf_store::{CellPlan, CodecPipeline};
@@ -41,29 +41,30 @@ use crate::layout::name_chunk;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct CellPlan {
-    /// Components of a key.
+    /// Number of components of a key.
     pub rank: usize,
-    /// The lowest key there may be, which is the origin of the grid.
+    /// The lowest possible key, which is the origin of the grid.
     pub low: Vec<i64>,
-    /// The highest key there may be.
+    /// The highest possible key.
     pub high: Vec<i64>,
-    /// The attributes, but for presence list and origin.
+    /// The attributes, without presence list and origin.
     pub attributes: Object,
-    /// How cells are coded.
+    /// The codecs of cells.
     pub codecs: CodecPipeline,
-    /// Cells per shard on each axis; one object per cell when there is none.
+    /// Cells per shard on each axis; `None` for one object per cell.
     pub shard: Option<Vec<u64>>,
 }
 
 impl CellPlan {
-    /// Returns the plan of cells as they are, one object each, with keys from `low` to `high`, both included.
+    /// Returns the plan of an array of unencoded cells, one object each, with keys from `low` to
+    /// `high`, inclusive.
     #[must_use]
     pub fn new(low: Vec<i64>, high: Vec<i64>) -> Self {
         Self { rank: low.len(), low, high, ..Self::default() }
     }
 }
 
-/// What was written of an array.
+/// Counts of a written array.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -81,17 +82,17 @@ impl CellPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CellReport {
-    /// Cells that are not empty.
+    /// Number of non-empty cells.
     pub cells: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
     /// Bytes of the objects.
     pub stored_bytes: u64,
-    /// Objects, the document left out.
+    /// Number of objects, without the document.
     pub objects: u64,
 }
 
-/// An array over the chunk grid, being written. Clones write the same array.
+/// An array over the chunk grid that is being written. Clones write the same array.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -125,7 +126,7 @@ struct Core {
     state: Mutex<State>,
 }
 
-/// The keys of an array that takes nothing more, and what was written.
+/// The keys of a closed array, and its counts.
 type Closed = (Vec<Box<str>>, CellReport);
 
 #[derive(Debug, Default)]
@@ -157,8 +158,8 @@ impl CellSink {
         Ok(Self(Arc::new(Core { build, key, plan, inner, extras: Object::new(), state })))
     }
 
-    /// Returns the same array with other keys in its document, and with cells that come encoded where `inner` says
-    /// how they are.
+    /// Returns the same array with other keys in its document, and with cells that are already
+    /// encoded if `inner` has their codecs.
     pub(super) fn with_encoded_cells(self, inner: Option<Vec<CodecSpec>>, extras: Object) -> Self {
         let mut core = Arc::into_inner(self.0).expect("nobody shares a sink that just began");
         core.extras = extras;
@@ -168,12 +169,12 @@ impl CellSink {
         Self(Arc::new(core))
     }
 
-    /// Returns what was announced.
+    /// Returns the plan.
     pub(super) fn plan(&self) -> &CellPlan {
         &self.0.plan
     }
 
-    /// Writes what is stored of a cell, as it is.
+    /// Writes the stored bytes of a cell unchanged.
     pub(super) fn put_stored(&self, key: &ChunkKey, stored: Bytes) -> Result<()> {
         let put = self.0.index(key).and_then(|path| self.0.place(key, &path, vec![stored], 0));
         put.at_key(&self.0.key)
@@ -185,24 +186,24 @@ impl CellSink {
         self.0.key.as_str()
     }
 
-    /// Writes the cell under `key`, or keeps it until its shard is whole. From any thread; an empty payload
-    /// is no cell.
+    /// Writes the cell under `key`, or keeps it until its shard is complete. May be called from any
+    /// thread; an empty payload means no cell.
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] outside the range of the plan; [`Class::LimitExceeded`] when cells of shards
-    /// that are not whole fill the budget; [`Class::Duplicate`] where the cell was put before; otherwise when
-    /// it cannot be encoded or written.
+    /// [`Class::OutOfBounds`] outside the range of the plan; [`Class::LimitExceeded`] when cells of
+    /// incomplete shards fill the budget; [`Class::Duplicate`] when the cell was put before;
+    /// otherwise when it cannot be encoded or written.
     pub fn put(&self, key: &ChunkKey, payload: Bytes) -> Result<()> {
         self.0.put(key, payload).at_key(&self.0.key)
     }
 
-    /// Returns the first cell of the shard that `key` lies in, by which its cells can be grouped; `key` itself
-    /// without shards.
+    /// Returns the first cell of the shard that contains `key`, so that cells can be grouped by
+    /// shard; without shards, returns `key`.
     ///
     /// # Errors
     ///
-    /// When `key` lies outside the range of the plan.
+    /// When `key` is outside the range of the plan.
     pub fn shard_key(&self, key: &ChunkKey) -> Result<ChunkKey> {
         let index = self.0.index(key)?;
         let first: Vec<i64> = match &self.0.plan.shard {
@@ -218,7 +219,8 @@ impl CellSink {
         Ok(ChunkKey::new(&first)?)
     }
 
-    /// Writes the shard that holds `key`: all its cells are there. Without shards there is nothing to do.
+    /// Writes the shard that contains `key`, when all its cells have been put. Does nothing without
+    /// shards.
     ///
     /// # Errors
     ///
@@ -232,8 +234,8 @@ impl CellSink {
         shard.map_or(Ok(()), |shard| self.0.write_shard(shard))
     }
 
-    /// Writes what is left of the shards and ends this process's part of the array: what was written, and
-    /// under which keys. The array may be announced again.
+    /// Writes the remaining shards and ends this process's part of the array. Returns the counts
+    /// and the keys that were written. The array may be begun again.
     ///
     /// # Errors
     ///
@@ -247,11 +249,12 @@ impl CellSink {
         left.at_key(&self.0.key)
     }
 
-    /// Counts cells that another process wrote, as its [`finish_part`](Self::finish_part) said.
+    /// Counts cells that another process wrote, as returned by its
+    /// [`finish_part`](Self::finish_part).
     ///
     /// # Errors
     ///
-    /// When one of `keys` is no key of the array.
+    /// When one of `keys` is not a key of the array.
     pub fn record_external(&self, keys: &[Box<str>]) -> Result<()> {
         for key in keys {
             let key = key.parse::<ChunkKey>()?;
@@ -261,12 +264,13 @@ impl CellSink {
         Ok(())
     }
 
-    /// Returns which of the cells that another process wrote, as its [`finish_part`](Self::finish_part) said, lie in
-    /// objects that are not there. Before the array is finished.
+    /// Returns which of the cells that another process wrote, as returned by its
+    /// [`finish_part`](Self::finish_part), are in missing objects. Must be called before the array
+    /// is finished.
     ///
     /// # Errors
     ///
-    /// When one of `keys` is no key of the array, or the place cannot be looked at.
+    /// When one of `keys` is not a key of the array, or the objects cannot be listed.
     #[boxed]
     pub async fn find_missing(&self, keys: &[Box<str>]) -> Result<Vec<Box<str>>> {
         let core = &self.0;
@@ -276,8 +280,8 @@ impl CellSink {
         core.find_missing(keys).await.at_key(&core.key)
     }
 
-    /// Writes what is left of the shards, then the document with the presence list; `attributes` may add to
-    /// those of the plan.
+    /// Writes the remaining shards, then the document with the presence list; `attributes` may add
+    /// to those of the plan.
     ///
     /// # Errors
     ///
@@ -305,7 +309,7 @@ impl Core {
         self.place(key, path, parts, bytes)
     }
 
-    /// Writes what is stored of a cell with a payload of `bytes`, or hands it to its shard.
+    /// Writes the stored bytes of a cell with a payload of `bytes`, or hands them to its shard.
     fn place(&self, key: &ChunkKey, path: &ChunkPath, parts: Vec<Bytes>, bytes: u64) -> Result<()> {
         let stored = codec::len(&parts);
         if self.plan.shard.is_none() {
@@ -341,7 +345,7 @@ impl Core {
         Ok(report)
     }
 
-    /// Writes what is left and lets nothing more come.
+    /// Writes the remaining shards and closes the array.
     fn close(&self) -> Result<Closed> {
         let next = || lock_state(&self.state).shards.as_mut().and_then(Shards::take_next);
         while let Some(shard) = next() {
@@ -387,7 +391,7 @@ impl Core {
         Ok(doc)
     }
 
-    /// Returns where `key` lies, when the plan has room for it.
+    /// Returns the index of `key`, if it is within the plan.
     fn index(&self, key: &ChunkKey) -> Result<ChunkPath> {
         if key.rank() != self.plan.rank {
             let (what, found) = ("components of a key", key.rank());
@@ -418,7 +422,7 @@ impl Core {
         Ok(missing)
     }
 
-    /// Returns the object that holds the cell `key`.
+    /// Returns the object that contains the cell `key`.
     fn cell_object(&self, key: &str) -> Result<Key> {
         let path = self.index(&key.parse::<ChunkKey>()?)?;
         let state = lock_state(&self.state);
@@ -426,7 +430,7 @@ impl Core {
         self.object_key(&shards.locate(path.index()).0)
     }
 
-    /// Returns the object at `index`: of a cell, or of a shard.
+    /// Returns the object at `index`: a cell or a shard.
     fn object_key(&self, index: &[u64]) -> Result<Key> {
         self.key.join(&name_chunk(ChunkKeyEncoding::Default, index))
     }

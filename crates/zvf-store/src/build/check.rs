@@ -1,4 +1,5 @@
-//! Whether the documents of a store fit what is stored next to them; checked for every store right before it is published.
+//! Checks that the documents of a store match the objects next to them. Every store is checked
+//! right before it is published.
 //!
 //! ```text
 //! each document              is of a node that was written or taken over by this build
@@ -7,10 +8,10 @@
 //! nonempty_chunks            lists cells of which each has its object
 //! ```
 //!
-//! In a directory of this machine it costs one look at each folder and at each object that a list names; in an object
-//! store one request for each document, and a list of each array. No cell is read.
+//! In a local directory this costs one look at each folder and at each listed object; in an object
+//! store, one request per document and one listing per array. No cell is read.
 //!
-//! Not here: what is in a cell (`zvf-validate`).
+//! Not here: the content of cells (`zvf-validate`).
 
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "local")]
@@ -34,8 +35,9 @@ use crate::docs::document;
 use crate::key::Key;
 use crate::layout::chunk_grid;
 
-/// Compares the store in the folder `store`, whose root document is `root`, with itself; `is_known` holds for the nodes
-/// that have a document, and `stays` for arrays whose cells are elsewhere.
+/// Checks the consistency of the store in the folder `store` with the root document `root`.
+/// `is_known` is true for nodes that have a document, and `stays` for arrays whose cells are
+/// elsewhere.
 #[cfg(feature = "local")]
 pub(super) fn check_store(
     store: &Path,
@@ -43,7 +45,7 @@ pub(super) fn check_store(
     is_known: &dyn Fn(&Key) -> bool,
     stays: &dyn Fn(&Key) -> bool,
 ) -> Result<()> {
-    // One array alone, or a store of another kind, is not checked.
+    // A single array, or a store of another kind, is not checked.
     let Ok(root) = Root::parse(root) else { return Ok(()) };
     let Ok(LayoutFamily::C) = root.zarr_vectors.zv_version.require_family() else { return Ok(()) };
     for dataset in root.multiscales.iter().flat_map(|scale| &scale.datasets) {
@@ -77,7 +79,7 @@ pub(super) fn check_store(
         }
         for entry in fs::read_dir(&folder_path).map_err(|error| Error::io("list", error))? {
             let entry = entry.map_err(|error| Error::io("list", error))?;
-            // A name that is no key is no node: a file of somebody that was carried over.
+            // A name that is not a key is not a node: it is a foreign file that was carried over.
             if entry.path().is_dir()
                 && let Ok(key) = folder.child(&entry.file_name().to_string_lossy())
             {
@@ -88,8 +90,8 @@ pub(super) fn check_store(
     Ok(())
 }
 
-/// Compares the store that was uploaded, whose root document is `root`, with itself; `nodes` have a document each, but for
-/// groups of versions that have none.
+/// Checks the consistency of the uploaded store with the root document `root`. Each of `nodes` has
+/// a document, except groups of old versions.
 pub(super) async fn check_uploads(
     uploads: &Uploads,
     root: &[u8],
@@ -148,7 +150,7 @@ fn check_uploaded_level(key: &Key, text: &[u8], nodes: &BTreeSet<Key>) -> Result
     Ok(())
 }
 
-/// Checks that what a level says is there.
+/// Checks that everything that a level declares exists.
 #[cfg(feature = "local")]
 fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<()> {
     let Ok(level) = LevelDoc::parse(text) else { return Ok(()) }; // a group of another sort
@@ -160,7 +162,7 @@ fn check_level(level_path: &Path, key: &Key, text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the object of each chunk that an array lists is there.
+/// Checks that the object of each listed chunk exists.
 #[cfg(feature = "local")]
 fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<()> {
     for (object, chunk) in listed_objects(key, doc)? {
@@ -173,8 +175,8 @@ fn check_array(array_path: &Path, key: &Key, doc: &ArrayDoc) -> Result<()> {
     Ok(())
 }
 
-/// Returns the objects in which the chunks are that an array lists, by their numbers, each with the first of its chunks;
-/// none where nothing is listed.
+/// Returns the objects that contain the listed chunks of an array, by index, each with its first
+/// chunk. Empty if nothing is listed.
 fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String>> {
     let mut objects = BTreeMap::new();
     let (Some(listed), ChunkKeyEncoding::Default) = (&doc.nonempty_chunks, doc.chunk_key_encoding)
@@ -187,7 +189,7 @@ fn listed_objects(key: &Key, doc: &ArrayDoc) -> Result<BTreeMap<Vec<u64>, String
         let chunk = text.parse::<ChunkKey>().map_err(about)?;
         let place = ChunkPath::from_key(&chunk, grid.origin()).map_err(about)?;
         let cells = place.index().iter().zip(&doc.chunk_shape);
-        // An array over cells has chunks of one cell, or of as many as a shard holds.
+        // An array of cells has chunks of one cell, or of all cells of a shard.
         let object = cells.map(|(at, cells)| at / (*cells).max(1)).collect();
         objects.entry(object).or_insert_with(|| text.to_owned());
     }
@@ -198,14 +200,14 @@ fn refuse(key: &Key, what: &'static str, rule: &'static str, found: &str) -> Err
     Error::new(Class::CountMismatch, what, rule, quote(found)).at_key(key)
 }
 
-/// Documents asked for at once.
+/// Number of documents requested at once.
 const DOCUMENT_BATCH: usize = 8;
 
 #[cfg(all(test, feature = "local"))]
 mod tests {
     use super::*;
 
-    /// What becomes of a sound store.
+    /// A way to damage a valid store.
     type Damage = fn(&Path);
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who builds below a prefix of an object store.
+//! The claim of a build on a prefix of an object store.
 //!
 //! ```text
 //! <prefix>/.tmp-build/claim    who builds, created only if absent, renewed while the build lives
@@ -6,17 +6,19 @@
 //!                              to read the clock of the store
 //! ```
 //!
-//! Readers skip both names; removing the prefix removes them. A claim that was not renewed for
-//! the time it states, by the clock of the store, is of a dead build, and so is one of a process of this
-//! machine that has ended: the next build replaces it, if it still is the one that was looked at.
+//! Readers skip both names, and removing the prefix removes them. A build is dead if its claim was
+//! not renewed for the stated time, by the clock of the store, or if it belongs to a process of
+//! this machine that has ended. The next build then replaces the claim, provided that it has not
+//! changed since it was read.
 //!
-//! A backend that ignores conditions cannot decide who was first. There each build lists what others
-//! claim after it wrote its own claim: of two that see each other the one with the smaller name goes on, once
-//! the other has withdrawn.
+//! A backend that ignores conditions cannot decide who was first. There, each build writes its own
+//! claim and then lists the others: if two see each other, the one with the smaller name continues
+//! once the other has withdrawn.
 //!
-//! A claim that was lost is found out before the root document is created, and once more after that.
+//! The claim is checked before the root document is created, and once more after that, to detect a
+//! lost claim.
 //!
-//! Not here: what is built, and what of it is removed (`upload`).
+//! Not here: building, and removing what was built (`upload`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,11 +61,12 @@ struct State {
 }
 
 impl Claim {
-    /// Claims the prefix of `remote` for the build `id`; whether a dead build had it before.
+    /// Claims the prefix of `remote` for the build `id`; returns whether a dead build held it
+    /// before.
     ///
     /// # Errors
     ///
-    /// [`Class::Conflict`] when another build has it that may be alive.
+    /// [`Class::Conflict`] when another build that may be alive holds it.
     pub(crate) async fn take(
         remote: &Remote,
         runtime: &Handle,
@@ -82,7 +85,7 @@ impl Claim {
             is_shared,
             state: Arc::new(State {
                 is_written: AtomicBool::new(false),
-                // Another process of the same build may have had to write it, and may be gone.
+                // Another process of the same build may have written it and ended.
                 is_own_written: AtomicBool::new(is_shared),
                 is_listed: AtomicBool::new(false),
                 is_lost: AtomicBool::new(false),
@@ -90,7 +93,7 @@ impl Claim {
             }),
             renewal: Mutex::new(None),
         };
-        // The answer may be lost: from the request on, dropping this releases the claim.
+        // The response may be lost: from the request on, dropping this releases the claim.
         claim.state.is_written.store(true, Ordering::Relaxed);
         match claim.take_once().await {
             Ok(is_inherited) => {
@@ -99,7 +102,7 @@ impl Claim {
             }
             Err(error) => {
                 if !is_shared {
-                    // Whether that succeeds or not, the first error is returned.
+                    // Whether or not this succeeds, the first error is returned.
                     let _released = claim.release().await;
                 }
                 Err(error)
@@ -107,7 +110,7 @@ impl Claim {
         }
     }
 
-    /// Removes the claims of the build `id`, if there are any.
+    /// Removes the claims of the build `id`, if any.
     pub(crate) async fn remove_claims(remote: &Remote, id: &str) -> Result<()> {
         let folder = Key::root().child(FOLDER)?;
         let (key, own_key) = (folder.child(CLAIM)?, folder.child(id)?);
@@ -119,7 +122,7 @@ impl Claim {
         if found.is_some_and(|bytes| Record::parse(&bytes).build == id) {
             keys.push(key);
         }
-        // Without the permission to delete, a build that left nothing can still be joined.
+        // Without permission to delete, a build that left nothing can still be joined.
         if keys.is_empty() { Ok(()) } else { remote.remove(&keys).await }
     }
 
@@ -158,7 +161,8 @@ impl Claim {
         Err(error.at_key(&self.key))
     }
 
-    /// Claims where conditions are ignored: by a name of its own, and by looking for others.
+    /// Takes the claim on a backend that ignores conditions: writes it under a unique name, and
+    /// looks for others.
     async fn take_listed(&self) -> Result<bool> {
         self.state.is_listed.store(true, Ordering::Relaxed);
         let mut is_inherited = false;
@@ -183,7 +187,7 @@ impl Claim {
             let Some((first, rival)) = rivals.into_iter().min_by(|a, b| a.0.cmp(&b.0)) else {
                 return Ok(is_inherited);
             };
-            // Of two that see each other this one withdraws; the other one waits for that.
+            // If two see each other, this one withdraws; the other one waits for that.
             if first < self.own_key || turn + 1 == MAX_TURNS {
                 return Err(rival.in_use_error(&first));
             }
@@ -192,28 +196,28 @@ impl Claim {
         Ok(is_inherited)
     }
 
-    /// Returns whether the prefix was taken over by another build, as far as is known without asking.
+    /// Returns whether another build is known to have taken over the prefix, without a request.
     pub(crate) fn is_lost(&self) -> bool {
         self.state.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Returns whether no other build can have judged this claim dead by its age.
+    /// Returns whether the claim is too young for another build to have considered it dead.
     pub(crate) fn is_fresh(&self) -> bool {
         self.state.last_renewal().elapsed() < self.record.lease / 2
     }
 
-    /// Asks whether the claim is there.
+    /// Requests the claim to see whether it still exists.
     ///
     /// # Errors
     ///
-    /// [`Class::Conflict`] when it is not.
+    /// [`Class::Conflict`] when it does not.
     pub(crate) async fn verify(&self) -> Result<()> {
         let begun = Instant::now();
         let is_listed = self.state.is_listed.load(Ordering::Relaxed);
         let key = if is_listed { &self.own_key } else { &self.key };
         let mut found = self.read_record(key).await?;
         if found.is_none() {
-            // What is claimed does not vanish; an answer may be wrong once.
+            // A claim does not vanish by itself, but a response may be wrong once.
             self.remote.sleep(TURN_PAUSE).await;
             found = self.read_record(key).await?;
         }
@@ -225,7 +229,7 @@ impl Claim {
         Err(self.claim_lost_error())
     }
 
-    /// Returns the error of a build whose prefix was taken over.
+    /// Returns the error of a build that lost its prefix.
     pub(crate) fn claim_lost_error(&self) -> Error {
         Error::new(Class::Conflict, "claim", "the one of this build", "another one, or none")
             .at_key(&self.key)
@@ -239,14 +243,14 @@ impl Claim {
         release(&self.remote, &self.record.build, &keys, &state).await
     }
 
-    /// Leaves the claim in place: the outcome of the build is not known.
+    /// Leaves the claim in place, because the outcome of the build is unknown.
     pub(crate) fn keep_claim(&self) {
         self.end_renewal();
         self.state.is_written.store(false, Ordering::Relaxed);
         self.state.is_own_written.store(false, Ordering::Relaxed);
     }
 
-    /// Lets the next build take the prefix over, with what lies there.
+    /// Lets the next build take over the prefix and the objects in it.
     pub(crate) async fn offer_takeover(&self) {
         let is_listed = self.state.is_listed.load(Ordering::Relaxed);
         let key = if is_listed { &self.own_key } else { &self.key };
@@ -254,7 +258,7 @@ impl Claim {
         if self.verify().await.is_ok() {
             let (build, lease) = (DEAD.to_owned(), Duration::ZERO);
             let dead = Record { build, lease, process: None };
-            // Where that fails, the lease expires by itself.
+            // If that fails, the lease expires by itself.
             let _written = self.remote.put(key, &[dead.encode(0)]).await;
         }
         if !is_listed && self.state.is_own_written.load(Ordering::Relaxed) {
@@ -278,7 +282,7 @@ impl Claim {
         Ok(bytes.map(|bytes| (Record::parse(&bytes), meta)))
     }
 
-    /// Returns the claims under names of their own.
+    /// Returns the claims under unique names.
     async fn list_claims(&self) -> Result<Vec<Key>> {
         let folder = Key::root().child(FOLDER)?;
         let listed = self.remote.list_all(&folder).await?;
@@ -295,7 +299,7 @@ impl Claim {
         if found.process.as_ref().is_some_and(Process::has_ended) {
             return Ok(true);
         }
-        // The store's clock, not that of this machine.
+        // The age is measured with the clock of the store, not of this machine.
         self.write_own(0).await?;
         let Some(now) = self.remote.head(&self.own_key).await? else { return Ok(false) };
         let age = now.last_modified.signed_duration_since(meta.last_modified);
@@ -363,7 +367,7 @@ impl State {
     }
 }
 
-/// Removes what the build `id` claimed, and nothing of another's.
+/// Removes the claim of the build `id`, but not that of another build.
 async fn release(
     remote: &Remote,
     id: &str,
@@ -391,7 +395,7 @@ async fn release(
     Ok(())
 }
 
-/// Writes the claim once more, unless it is another's by now; whether it is not.
+/// Writes the claim again unless another build has taken it; returns whether it was written.
 async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result<bool> {
     let Some(meta) = remote.head(key).await? else { return Ok(false) };
     let found = remote.read(key).await?;
@@ -401,14 +405,14 @@ async fn renew(remote: &Remote, key: &Key, record: &Record, beat: u64) -> Result
     let bytes = record.encode(beat);
     match remote.replace(key, &bytes, &meta, None).await {
         Err(error) if error.class() == Class::Unsupported => {
-            // Where nothing is replaced conditionally, no build takes a claim over either.
+            // Without conditional replacement, no build takes over a claim either.
             remote.put(key, &[bytes]).await.map(|()| true)
         }
         replaced => replaced.map(|()| true),
     }
 }
 
-/// What a claim says.
+/// The content of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     build: String,
@@ -420,7 +424,8 @@ impl Record {
     fn encode(&self, beat: u64) -> Bytes {
         let mut object = serde_json::Map::new();
         object.insert("build".to_owned(), self.build.clone().into());
-        // So that no two renewals have the same bytes, of which some backends make the version.
+        // Makes the bytes of each renewal unique, because some backends derive the version from the
+        // bytes.
         object.insert("beat".to_owned(), beat.into());
         object.insert("lease_seconds".to_owned(), self.lease.as_secs().into());
         if let Some(process) = &self.process {
@@ -429,7 +434,7 @@ impl Record {
         serde_json::Value::Object(object).to_string().into()
     }
 
-    /// Returns what `bytes` say; of what cannot be understood only the longest lease is known.
+    /// Parses a claim. An unreadable claim is assumed to have the longest lease.
     fn parse(bytes: &[u8]) -> Self {
         let value: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
         let text = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
@@ -454,19 +459,20 @@ impl Record {
     }
 }
 
-/// The folder of claims; readers skip names that begin so.
+/// The folder of claims; readers skip names that begin with `.tmp-`.
 const FOLDER: &str = ".tmp-build";
 const CLAIM: &str = "claim";
-/// The build of a claim that was given up.
+/// The build name of a claim that was given up.
 const DEAD: &str = "none";
-/// How long a claim may go without renewal before its build counts as dead.
+/// Time without renewal after which a build counts as dead.
 const LEASE: Duration = Duration::from_secs(600);
-/// The same of a build by many processes, with pauses between them.
+/// The same for a build by many processes, with pauses between them.
 const SHARED_LEASE: Duration = Duration::from_secs(24 * 3600);
-/// How often a claim may change while it is looked at.
+/// Number of reads of a claim that changes while it is examined.
 const MAX_CLAIM_READS: u32 = 8;
-/// How often, and how far apart, a build without conditions looks whether others have withdrawn.
+/// Number of turns, and the pause between them, in which a build without conditions waits for
+/// others to withdraw.
 const MAX_TURNS: u32 = 20;
 const TURN_PAUSE: Duration = Duration::from_millis(500);
-/// What a replacement answers that came too late.
+/// Classes of a conditional replacement that came too late.
 const LOST: [Class; 3] = [Class::FileChanged, Class::AlreadyExists, Class::NotFound];

@@ -1,7 +1,7 @@
-//! Attributes that were written, as the root declares them.
+//! Declares written attributes in the root document.
 //!
-//! Plain HTTP has no listing: a reader finds an attribute only when the root names it. So whatever is
-//! published declares every attribute that it holds:
+//! Plain HTTP has no listing: a reader finds an attribute only if the root names it. So every
+//! published store declares all its attributes:
 //!
 //! ```text
 //! vertex    LEVEL/[KIND/]vertex_attributes/NAME
@@ -9,7 +9,8 @@
 //! link      LEVEL/[KIND/]link_attributes/NAME/...
 //! ```
 //!
-//! What the root declares already stays. Attributes of fragments and of groups have no scope in the format.
+//! Existing declarations in the root stay. Attributes of fragments and groups have no scope in the
+//! format.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +24,7 @@ use crate::key::Key;
 pub(super) struct Declared(Mutex<Vec<(&'static str, String, AttributeSpec)>>);
 
 impl Declared {
-    /// Remembers the array at `key`, where it is an attribute.
+    /// Records the array at `key` if it is an attribute.
     pub(super) fn remember(&self, key: &Key, doc: &ArrayDoc) {
         let (Some((scope, name)), Some(spec)) = (attribute(key), spec(&doc.attributes)) else {
             return;
@@ -34,8 +35,7 @@ impl Declared {
         }
     }
 
-    /// Adds to `root` what it does not declare. Declarations that cannot be read stay as
-    /// they are.
+    /// Adds missing declarations to `root`. Declarations that cannot be read stay as they are.
     pub(super) fn add_to(&self, root: &Root) -> Root {
         let mut root = root.clone();
         let declared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,16 +79,17 @@ fn scope(segment: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the declaration of an attribute with these attributes of its array; none where its type is not stated.
+/// Returns the declaration of an attribute from the attributes of its array; `None` if its type is
+/// not stated.
 fn spec(attributes: &Object) -> Option<AttributeSpec> {
     let text = |key: &str| attributes.get(key).and_then(Value::as_str);
     let dtype = text("dtype").filter(|dtype| dtype.parse::<Dtype>().is_ok())?;
-    // Without a shape a row has one value; where the stated shape is none, nothing is declared.
+    // Without a shape, a row has one value; if the stated shape is invalid, nothing is declared.
     let lengths = |key: &str| -> Option<Vec<u64>> {
         let Some(lengths) = attributes.get(key) else { return Some(Vec::new()) };
         lengths.as_array()?.iter().map(Value::as_u64).collect()
     };
-    // Cells state the shape of a row; arrays of rows state that of the array.
+    // Arrays of cells state the shape of a row; for arrays of rows, it is the shape of the array.
     let row = match attributes.contains_key("row_shape") {
         true => lengths("row_shape")?,
         false => lengths("shape")?.get(1..).unwrap_or_default().to_vec(),

@@ -1,13 +1,13 @@
-//! Writing a standalone array of items of one size, by runs of rows in their order.
+//! Writes a standalone array of fixed-size items, row by row in order.
 //!
 //! ```text
 //! chunk      rows back to back, little-endian           then the chain of codecs
 //! the last   is filled up with the fill value, unless all rows are one chunk
 //! ```
 //!
-//! A chunk that is nothing but the fill value is not stored.
+//! A chunk that contains only the fill value is not stored.
 //!
-//! Not here: what an item means; which value stands for "absent".
+//! Not here: the meaning of items; which value stands for "absent".
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::{saturating_usize, to_u64};
@@ -20,7 +20,7 @@ use crate::codec::CodecPipeline;
 use crate::key::Key;
 use crate::layout::fill_item;
 
-/// What a standalone array of items will be.
+/// The description of a standalone array of items.
 ///
 /// ```
 /// use zvf_metadata::{Dtype, FillValue};
@@ -31,22 +31,22 @@ use crate::layout::fill_item;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DensePlan {
-    /// The type of an item; the byte order of rows is little-endian whatever it says.
+    /// The type of an item. Rows are little-endian, whatever byte order the type states.
     pub dtype: Dtype,
-    /// Items of a row, in an array of two axes; one axis when there is none.
+    /// Items per row in an array of two axes; `None` for one axis.
     pub columns: Option<u64>,
-    /// Rows per chunk, the last one filled up; all of them in one when there is none.
+    /// Rows per chunk, with the last chunk padded; `None` for a single chunk.
     pub chunk_rows: Option<u64>,
-    /// The value of what is not stored.
+    /// The value of chunks that are not stored.
     pub fill: FillValue,
     /// The attributes.
     pub attributes: Object,
-    /// How chunks are coded.
+    /// The codecs of chunks.
     pub codecs: CodecPipeline,
 }
 
 impl DensePlan {
-    /// Returns the plan of one axis and one chunk, filled with nothing or zero, under Zstandard.
+    /// Returns the plan of one axis and one chunk, with fill value zero, compressed with Zstandard.
     #[must_use]
     pub fn new(dtype: Dtype) -> Self {
         let fill = match dtype.kind {
@@ -60,14 +60,14 @@ impl DensePlan {
         Self { dtype, columns, chunk_rows, fill, attributes, codecs: CodecPipeline::zstd(0) }
     }
 
-    /// Returns the plan of chunks of 65536 rows filled with `fill`: a column of objects.
+    /// Returns the plan of a column of objects: chunks of 65536 rows with fill value `fill`.
     #[must_use]
     pub fn object_attribute(dtype: Dtype, columns: Option<u64>, fill: FillValue) -> Self {
         Self { columns, chunk_rows: Some(ATTRIBUTE_CHUNK_ROWS), fill, ..Self::new(dtype) }
     }
 }
 
-/// A standalone array of items of one size, being written.
+/// A standalone array of items that is being written.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -109,7 +109,7 @@ impl DenseSink {
         })
     }
 
-    /// Returns how many rows came.
+    /// Returns the number of rows so far.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.array.report.rows
@@ -119,8 +119,8 @@ impl DenseSink {
     ///
     /// # Errors
     ///
-    /// [`Class::BadShape`] when `rows` are not whole; [`Class::LimitExceeded`] when a chunk fills the budget;
-    /// otherwise when a full chunk cannot be encoded or written.
+    /// [`Class::BadShape`] when `rows` is not a whole number of rows; [`Class::LimitExceeded`] when
+    /// a chunk fills the budget; otherwise when a full chunk cannot be encoded or written.
     pub fn push(&mut self, rows: &[u8]) -> Result<()> {
         self.add(rows).at_key(&self.array.key)
     }
@@ -173,7 +173,7 @@ impl DenseSink {
         self.array.finish(doc, attributes)
     }
 
-    /// Returns the bytes of a full chunk, at most 1 GiB, where there are several.
+    /// Returns the bytes of a full chunk, at most 1 GiB, if there are several chunks.
     fn full_chunk_bytes(&self) -> Option<usize> {
         self.plan.chunk_rows.map(|rows| self.width * saturating_usize(rows))
     }
@@ -182,7 +182,7 @@ impl DenseSink {
     fn flush(&mut self) -> Result<()> {
         let chunk = self.array.take(Vec::new());
         let per_chunk = self.plan.chunk_rows.unwrap_or(u64::MAX); // without chunks all rows are in the first
-        // One chunk holds all rows; there are some, and some in a chunk.
+        // There is at least one row here, and at least one row per chunk.
         let number = (self.rows() - 1) / per_chunk;
         let size = self.fill.len().max(1);
         if chunk.chunks(size).all(|item| item == &*self.fill) {
@@ -193,7 +193,7 @@ impl DenseSink {
     }
 }
 
-/// Rows of a chunk of object attributes.
+/// Rows per chunk of object attributes.
 const ATTRIBUTE_CHUNK_ROWS: u64 = 65536;
-/// No reader decodes more at once.
+/// Readers do not decode more than this at once.
 const MAX_CHUNK_BYTES: u64 = 1 << 30;

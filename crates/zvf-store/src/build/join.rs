@@ -1,6 +1,6 @@
-//! Stores that many processes build: joining one, and what each of them may ask of it.
+//! Stores that many processes build together: joining a build, and what each process may do.
 //!
-//! Not here: which tasks there are and who does which (`zvf-write`).
+//! Not here: the tasks and their distribution (`zvf-write`).
 
 use async_recursion::async_recursion as boxed;
 use std::sync::Arc;
@@ -19,12 +19,14 @@ use super::{Build, BuildOptions, Site, cannot_replace_error};
 use crate::source::{Place, url};
 
 impl Build {
-    /// Takes part in building the store at `address`, which other processes do as well, each some of its
-    /// arrays' cells; one of them publishes it. What is in a directory of this machine is built in `work`,
-    /// a folder on the same file system that outlives every process; below a URL, under its final names.
+    /// Joins the build of the store at `address`. Several processes each write some of the cells,
+    /// and one of them publishes the store. In a local directory, the store is built in `work`, a
+    /// folder on the same file system that outlives every process; below a URL, objects have their
+    /// final names.
     ///
-    /// The same calls made again, by any process, change nothing. Dropping removes nothing. A sink is ended
-    /// with [`CellSink::finish_part`](super::CellSink::finish_part), what it wrote is passed to the sink of the process that publishes by
+    /// Repeating the same calls, in any process, changes nothing. Dropping the build removes
+    /// nothing. End a sink with [`CellSink::finish_part`](super::CellSink::finish_part), and pass
+    /// its result to the sink of the publishing process with
     /// [`CellSink::record_external`](super::CellSink::record_external).
     ///
     /// ```
@@ -60,7 +62,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin); objects below a prefix are no fault.
+    /// As [`begin`](Self::begin), but objects below the prefix are not an error.
     #[boxed]
     pub async fn join(
         address: &str,
@@ -84,8 +86,8 @@ impl Build {
         }
     }
 
-    /// Takes part in building the store below `prefix` of the caller's own backend; `work` is a folder that
-    /// every process sees.
+    /// Joins the build of a store below `prefix` of the caller's own backend; `work` is a folder
+    /// that every process can access.
     ///
     /// # Errors
     ///
@@ -106,12 +108,12 @@ impl Build {
         Ok(Self::new(Site::Remote(Box::new(uploads)), options, may_wait))
     }
 
-    /// Returns whether the store that was [joined](Self::join) has been published, by this process or by one that
-    /// may be dead.
+    /// Returns whether the [joined](Self::join) store has been published, by this process or by one
+    /// that may have died.
     ///
     /// # Errors
     ///
-    /// When the place cannot be looked at.
+    /// When the store cannot be examined.
     #[boxed]
     pub async fn is_published(&self) -> Result<bool> {
         match &self.0.place {
@@ -126,7 +128,8 @@ impl Build {
         }
     }
 
-    /// Waits until all that was handed over is stored, and on a disk would survive a loss of power.
+    /// Waits until everything that was handed over is stored and, on a disk, would survive a power
+    /// failure.
     ///
     /// # Errors
     ///
@@ -146,7 +149,7 @@ impl Build {
         }
     }
 
-    /// Takes part in building a store in a directory.
+    /// Joins the build of a store in a directory.
     ///
     /// # Errors
     ///

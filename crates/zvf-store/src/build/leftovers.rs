@@ -1,13 +1,13 @@
-//! Leftovers of commands that were killed, next to a store.
+//! Leftovers of killed commands next to a store.
 //!
 //! ```text
 //! .NAME.zvf-build-ID/lock    free: its build is dead, and all of it is scratch
 //! ```
 //!
-//! Listing changes nothing, so it also works where nothing can be written. The next build under the
-//! same name removes what is found here; commands that read or repair a store may report it, or remove it as well.
+//! Listing changes nothing, so it also works without write permission. The next build under the
+//! same name removes the leftovers; commands that read or repair a store may report or remove them.
 //!
-//! Not here: folders of plans, which outlive every process (the caller's).
+//! Not here: folders of plans, which outlive every process and belong to the caller.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use super::local::DOCUMENT;
 use crate::source::Place;
 
 impl Build {
-    /// Returns the folders that builds of a store at `address` left when they were killed. None below a URL.
+    /// Returns the folders that killed builds of a store at `address` left. Empty for a URL.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -39,24 +39,25 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// When `address` is none, or the folder above it cannot be listed.
+    /// When `address` is invalid, or the parent folder cannot be listed.
     pub fn list_abandoned(address: &str) -> Result<Vec<PathBuf>> {
         let found = Self::list_leftovers(address)?.into_iter();
         Ok(found.filter(|leftover| !leftover.in_use).map(|leftover| leftover.path).collect())
     }
 
-    /// Leftovers of processes next to a store at `address`, and what some of them are using. None below a URL.
+    /// Lists leftovers next to a store at `address`, including those that running processes use.
+    /// Empty for a URL.
     ///
     /// # Errors
     ///
-    /// When `address` is none, or the folder above it cannot be listed.
+    /// When `address` is invalid, or the parent folder cannot be listed.
     pub fn list_leftovers(address: &str) -> Result<Vec<Leftover>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
         list_leftovers(&Disk::default(), &path).map_err(|error| Error::io("list", error))
     }
 
-    /// Returns the work folder of a command, next to the store at `address`:
-    /// `.NAME.zvf-WORD`. Nowhere below a URL.
+    /// Returns the work folder of a command next to the store at `address`: `.NAME.zvf-WORD`.
+    /// `None` for a URL.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -68,19 +69,20 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// When `address` is none, or cannot be looked at.
+    /// When `address` is invalid or cannot be examined.
     pub fn sibling_work_dir(address: &str, word: &str) -> Result<Option<PathBuf>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
         let target = resolve_target(&path).map_err(|error| Error::io("open", error))?;
         Ok(hidden_sibling(&target, word))
     }
 
-    /// Returns whether the store at `address` is the one that was [joined](Self::join) in the folder `work`, which
-    /// then holds nothing that is needed. Below a URL that is not known without a request, and the answer is no.
+    /// Returns whether the store at `address` is the one that was [joined](Self::join) in the
+    /// folder `work`, which is then no longer needed. False for a URL, because that would need a
+    /// request.
     ///
     /// # Errors
     ///
-    /// When `address` is none, or cannot be looked at.
+    /// When `address` is invalid or cannot be examined.
     pub fn is_built_in(address: &str, work: &Path) -> Result<bool> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
         let look = resolve_target(&path)
@@ -88,8 +90,9 @@ impl Build {
         look.map_err(|error| Error::io("open", error))
     }
 
-    /// Returns whether a store at `address` was finished in the folder `work` and has gone since, from there and from
-    /// `address`: what tasks left in `work` is of no use any more. Below a URL the answer is no.
+    /// Returns whether a store at `address` was finished in the folder `work` and has since
+    /// disappeared, from there and from `address`: the task data in `work` is then useless. False
+    /// for a URL.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -101,7 +104,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// When `address` is none, or cannot be looked at.
+    /// When `address` is invalid or cannot be examined.
     pub fn is_gone_from(address: &str, work: &Path) -> Result<bool> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(false) };
         let look = resolve_target(&path)
@@ -109,11 +112,12 @@ impl Build {
         look.map_err(|error| Error::io("open", error))
     }
 
-    /// Removes them, and returns which; an old store that one of them left without a name gets it back.
+    /// Removes the leftovers and returns them; an old store that was left without a name gets its
+    /// name back.
     ///
     /// # Errors
     ///
-    /// When `address` is none, or the folder above it cannot be listed.
+    /// When `address` is invalid, or the parent folder cannot be listed.
     pub fn remove_leftovers(address: &str) -> Result<Vec<PathBuf>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(Vec::new()) };
         remove_leftovers(&Disk::default(), &path).map_err(|error| Error::io("write", error))

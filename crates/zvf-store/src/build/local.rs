@@ -1,6 +1,7 @@
-//! A store in a directory of this machine as `zvf_publish` sees it: a folder that is known by its root document.
+//! A store in a local directory as `zvf_publish` sees it: a folder that is identified by its root
+//! document.
 //!
-//! Not here: how folders appear under their names at once (`zvf_publish`).
+//! Not here: how folders appear under their names atomically (`zvf_publish`).
 
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use zvf_publish::{SharedStagingDir, StagingDir, StagingOptions, TargetLock, coun
 use super::BuildOptions;
 use crate::key::Key;
 
-/// Returns how the store is published.
+/// Returns the publishing options of a build.
 fn staging_options(options: &BuildOptions) -> StagingOptions {
     StagingOptions {
         replace: options.replace,
@@ -27,7 +28,8 @@ fn staging_options(options: &BuildOptions) -> StagingOptions {
     }
 }
 
-/// Makes scratch beside the store at `target`, after what dead builds left was removed.
+/// Creates a staging directory beside the store at `target`, after removing leftovers of dead
+/// builds.
 pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir> {
     let lock = match &options.lock {
         Some(lock) if lock.is_of(target) => lock.clone(),
@@ -38,7 +40,7 @@ pub(super) fn begin(target: &Path, options: &BuildOptions) -> Result<StagingDir>
     Ok(StagingDir::begin(lock, staging)?)
 }
 
-/// Takes part in building the store at `target` in the folder `work`.
+/// Joins the build of the store at `target` in the folder `work`.
 pub(super) fn join(target: &Path, work: &Path, options: &BuildOptions) -> Result<SharedStagingDir> {
     let staging = staging_options(options);
     let check = staging.clone();
@@ -47,7 +49,7 @@ pub(super) fn join(target: &Path, work: &Path, options: &BuildOptions) -> Result
     })
 }
 
-/// Refuses a name that is taken, a store with a journal, and the journal of a store that is gone.
+/// Refuses a name that is taken, a store with a journal, and the journal of a deleted store.
 fn check_target(target: &Path, options: &StagingOptions) -> Result<()> {
     options.check_target(target)?;
     if count_records(target).map_err(write)? == 0 {
@@ -69,13 +71,13 @@ fn check_target(target: &Path, options: &StagingOptions) -> Result<()> {
     Err(error)
 }
 
-/// Writes the object under `key`, which must not be there yet.
+/// Writes the object under `key`, which must not exist.
 pub(super) fn put(staging: &StagingDir, key: &Key, parts: &[Bytes]) -> Result<()> {
     Ok(staging.put(key.as_str(), parts)?)
 }
 
-/// Copies the documents of the store that `staging` is added to, but for the root document and those in or below a node that
-/// `leave` holds for. Returns their keys and texts.
+/// Copies the documents of the store that `staging` is added to, except the root document and those
+/// in or below a node for which `leave` is true. Returns their keys and texts.
 pub(super) fn copy_documents(
     staging: &StagingDir,
     leave: &dyn Fn(&Key) -> bool,
@@ -101,7 +103,7 @@ pub(super) fn copy_documents(
         }
         for entry in fs::read_dir(&folder).map_err(|error| Error::io("list", error))? {
             let entry = entry.map_err(|error| Error::io("list", error))?;
-            // A name that is no key is no node.
+            // A name that is not a key is not a node.
             if entry.path().is_dir()
                 && let Ok(key) = node.child(&entry.file_name().to_string_lossy())
                 && !leave(&key)
@@ -118,7 +120,8 @@ pub(super) fn keys(paths: Vec<String>) -> Result<Vec<Key>> {
     paths.iter().map(|path| Key::root().join(path)).collect()
 }
 
-/// Files of the folder of a store that belong to no node of it. Below an array everything is taken for a chunk.
+/// Returns the files in the folder of a store that belong to no node. Everything below an array
+/// counts as a chunk.
 fn find_foreign(store: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut folders, mut foreign) = (vec![PathBuf::new()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -129,7 +132,8 @@ fn find_foreign(store: &Path) -> io::Result<Vec<PathBuf>> {
         if document.as_deref().is_some_and(|text| matches!(Node::parse(text), Ok(Node::Array(_)))) {
             continue;
         }
-        // Groups of old versions have no documents: their folders are known by what lies below them.
+        // Groups of old versions have no documents: a folder is a group if there is a document
+        // below it.
         let is_group = document.is_some() || has_document_below(&store.join(&folder))?;
         for entry in fs::read_dir(store.join(&folder))? {
             let entry = entry?;
@@ -145,8 +149,8 @@ fn find_foreign(store: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(foreign)
 }
 
-/// Returns whether this is one of the names that the files of a group have: documents of any version, and what an
-/// interrupted write left.
+/// Returns whether files of a group can have this name: documents of any version, and leftovers of
+/// an interrupted write.
 fn is_own_name(name: &str) -> bool {
     name == DOCUMENT
         || matches!(name, ".zattrs" | ".zgroup" | ".zmetadata")
@@ -167,7 +171,7 @@ fn write(error: io::Error) -> Error {
     Error::io("write", error)
 }
 
-/// The file by which the folder of a store is known.
+/// The file that identifies the folder of a store.
 pub(super) const DOCUMENT: &str = "zarr.json";
 
 #[cfg(test)]

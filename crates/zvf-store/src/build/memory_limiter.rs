@@ -1,11 +1,12 @@
-//! How much memory a build may hold: cells that wait for their shard, and objects in flight.
+//! The memory limit of a build: cells that wait for their shard, and objects in flight.
 //!
-//! Objects in flight release their bytes by themselves, so a request for more waits for them (backpressure): a task
-//! without blocking its thread, a thread after it moved the tasks of its runtime to another one. Bytes that are held
-//! until the caller does something would never be released: then there is an error.
+//! Objects in flight release their bytes when they arrive, so a request for more memory waits for
+//! them (backpressure). A task waits without blocking its thread; a thread first moves the tasks of
+//! its runtime to another thread. Bytes that only the caller can release would never become free:
+//! then the result is an error.
 //!
-//! Where the only thread of a runtime may be the one that asks, no thread waits, and the bytes in flight are not
-//! bounded; tasks wait there too.
+//! On a runtime with a single thread, that thread must not wait, so there the bytes in flight are
+//! not bounded; tasks still wait.
 
 use std::sync::{Arc, PoisonError};
 
@@ -46,7 +47,7 @@ impl MemoryLimiter {
     ///
     /// # Errors
     ///
-    /// When the limit is reached and nothing is released by itself.
+    /// When the limit is reached and nothing in flight will release memory.
     pub(crate) fn try_acquire(&self, bytes: u64) -> Result<MemoryPermit> {
         let mut state = self.0.state();
         while state.held + bytes > self.0.cap {
@@ -61,8 +62,8 @@ impl MemoryLimiter {
         Ok(MemoryPermit { room: Arc::clone(&self.0), bytes, leaving: false })
     }
 
-    /// Acquires `bytes` that are released by themselves, and blocks until they fit; more than the limit is let through
-    /// alone.
+    /// Acquires `bytes` for an object in flight, and blocks until they fit. A request above the
+    /// limit is admitted when nothing else is held.
     #[must_use]
     pub(crate) fn acquire_blocking(&self, bytes: u64) -> MemoryPermit {
         if !self.0.waits {
@@ -77,8 +78,8 @@ impl MemoryLimiter {
         }
     }
 
-    /// Does what [`acquire_blocking`](Self::acquire_blocking) does for a task: its thread does other work until the bytes
-    /// fit.
+    /// Like [`acquire_blocking`](Self::acquire_blocking), for a task: its thread does other work
+    /// until the bytes fit.
     pub(crate) async fn acquire(&self, bytes: u64) -> MemoryPermit {
         loop {
             let freed = self.0.freed_for_tasks.notified();
@@ -103,7 +104,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits on this thread for as long as `is_full`.
+    /// Blocks this thread while `is_full` holds.
     fn wait(&self, is_full: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let state = self.state();
         if !is_full(&state) {
@@ -116,7 +117,7 @@ impl Shared {
                 state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         };
-        // What is in flight may need this very thread: another one takes its tasks over.
+        // Objects in flight may need this very thread: another thread takes over its tasks.
         #[cfg(not(target_arch = "wasm32"))]
         if tokio::task::try_id().is_some() && is_worker() {
             tokio::task::block_in_place(wait);
@@ -136,13 +137,13 @@ impl Shared {
 }
 
 impl State {
-    /// Returns whether `bytes` that are released by themselves have to wait for others that do.
+    /// Returns whether `bytes` of an object in flight must wait for other objects in flight.
     const fn is_full(&self, bytes: u64, cap: u64) -> bool {
         self.leaving > 0 && self.held + bytes > cap
     }
 }
 
-/// Returns whether this thread may be one of several that a runtime's tasks run on.
+/// Returns whether this thread may be one of several worker threads of a runtime.
 #[cfg(not(target_arch = "wasm32"))]
 fn is_worker() -> bool {
     Handle::try_current()
@@ -201,7 +202,7 @@ impl Drop for MemoryPermit {
     }
 }
 
-/// How much a buffer grows at a time.
+/// Step in which a growing buffer acquires memory.
 const STEP_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Building a store that becomes visible only when it is complete.
+//! Builds a store that becomes visible only when it is complete.
 //!
 //! ```text
 //! begin       scratch beside the name, or a prefix with nothing below it
@@ -12,9 +12,9 @@
 //! join        the same store built by several processes, in any number of goes       join
 //! ```
 //!
-//! The same calls give the same bytes, in whatever order the cells came. An array is announced once and
-//! its document is written by its `finish`; a build with an array that was not finished, or with a write
-//! that failed, is not published. A build that is dropped before removes what it wrote.
+//! The same calls give the same bytes, whatever the order of the cells. An array is begun once, and
+//! its `finish` writes its document. A build with an unfinished array or a failed write is not
+//! published. Dropping an unpublished build removes everything that it wrote.
 //!
 //! Not here: what a payload means, and which arrays a store must have.
 
@@ -74,7 +74,7 @@ use crate::options::OpenOptions;
 use crate::source::remote::Created;
 use crate::source::{Backend, Place, Remote, url};
 
-/// How a store is built.
+/// Options of a build.
 ///
 /// ```
 /// use zvf_store::BuildOptions;
@@ -84,23 +84,24 @@ use crate::source::{Backend, Place, Remote, url};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
-    /// Whether a store that is there is replaced, in one step. Only in a directory of this machine:
-    /// object stores have no such step.
+    /// Whether an existing store is replaced, atomically. Only in a local directory: object stores
+    /// cannot do this.
     pub replace: bool,
-    /// Whether what is written is added to the store that is there, which stays in its place but for its root document. That is
-    /// replaced last, and is the commit. Together with `replace`, in a directory of this machine;
-    /// [`Build::copy_documents`] brings the documents that are not written anew.
+    /// Whether the build is added to an existing store, which stays in place except for its root
+    /// document. The root document is replaced last, which is the commit. Requires `replace` and a
+    /// local directory; [`Build::copy_documents`] brings the documents that are not rewritten.
     pub adds: bool,
     /// Credentials, timeouts and the budget.
     pub store: OpenOptions,
-    /// Whether publishing waits until everything would survive a loss of power.
+    /// Whether publishing waits until everything would survive a power failure.
     pub sync: bool,
-    /// What every call that changes a directory of this machine goes through.
+    /// The interface through which every change of a local directory is made.
     pub disk: Disk,
-    /// Called right before anything is visible: from then on a command is no longer cancelled.
+    /// Called right before anything becomes visible: from then on the command can no longer be
+    /// cancelled.
     pub gate: CommitGate,
-    /// The lock of the store, when the caller took it before reading what is replaced; otherwise it is taken by
-    /// [`Build::begin`]. It is ignored for another store, and for [`Build::join`].
+    /// The lock of the store, if the caller took it before reading the store to be replaced;
+    /// otherwise [`Build::begin`] takes it. Ignored for another store, and for [`Build::join`].
     pub lock: Option<TargetLock>,
 }
 
@@ -118,16 +119,17 @@ impl Default for BuildOptions {
     }
 }
 
-/// A store being built: nothing of it is visible until [`publish`](Self::publish).
+/// A store that is being built: nothing is visible until [`publish`](Self::publish).
 ///
-/// Cheap to clone; clones build the same store. Local builds need no runtime. On object stores the calls
-/// that write bytes wait while the memory limit is reached; on a runtime of many threads that hands the other tasks of the thread
-/// to another one (so not from a `LocalSet`), on a runtime of one thread they never wait, and the bytes
-/// in flight are not bounded.
+/// Cheap to clone; clones build the same store. Local builds need no runtime. On object stores,
+/// calls that write bytes wait while the memory limit is reached. On a multi-threaded runtime, the
+/// waiting thread hands its other tasks to another thread (so this does not work in a `LocalSet`).
+/// On a single-threaded runtime they never wait, and the bytes in flight are not bounded.
 ///
-/// Below a prefix of an object store one build is at work at a time. Another one is refused with
-/// [`Class::Conflict`], until the first is done or dead: its process, of this machine, has ended, or its claim was
-/// not renewed for ten minutes (a day for [`join`](Self::join)). What a dead build left is removed then.
+/// Only one build at a time may write below a prefix of an object store. Another one is refused
+/// with [`Class::Conflict`] until the first is finished or dead. A build is dead if its process, on
+/// this machine, has ended, or if its claim was not renewed for ten minutes (a day for
+/// [`join`](Self::join)). Leftovers of a dead build are removed.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -176,22 +178,22 @@ enum Site {
     Remote(Box<Uploads>),
 }
 
-/// What is known of a node.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Group,
-    /// Whether it is finished.
+    /// An array, and whether it is finished.
     Array(bool),
 }
 
 impl Build {
-    /// Begins a store at `address`: a path, or a URL of one of the backends that this build has.
+    /// Begins a store at `address`: a path, or a URL of a backend that this build supports.
     ///
     /// # Errors
     ///
-    /// [`Class::AlreadyExists`] when something is there and is not to be replaced, on an object store
-    /// anything below the prefix; [`Class::Unsupported`] to replace on an object store; otherwise when
-    /// the place cannot be written.
+    /// [`Class::AlreadyExists`] when something exists that is not to be replaced (on an object
+    /// store, anything below the prefix); [`Class::Unsupported`] for replacing on an object store;
+    /// otherwise when the location cannot be written.
     #[boxed]
     pub async fn begin(address: &str, options: BuildOptions) -> Result<Self> {
         match Place::parse(address)? {
@@ -270,19 +272,21 @@ impl Build {
         }))
     }
 
-    /// Returns the lock of the store in a directory of this machine, for callers that read what they will replace: to be
-    /// taken before reading, and passed in [`BuildOptions::lock`]. `None` below a URL.
+    /// Returns the lock of the store in a local directory, for callers that read the store that
+    /// they will replace. Take it before reading, and pass it in [`BuildOptions::lock`]. `None`
+    /// below a URL.
     ///
     /// # Errors
     ///
-    /// [`Class::Conflict`] while another process changes the store; otherwise when the place cannot be written.
+    /// [`Class::Conflict`] while another process changes the store; otherwise when the location
+    /// cannot be written.
     #[cfg(feature = "local")]
     pub fn lock_target(address: &str, disk: &Disk) -> Result<Option<TargetLock>> {
         let Place::Directory(path) = Place::parse(address)? else { return Ok(None) };
         Ok(Some(TargetLock::acquire(disk, &path)?))
     }
 
-    /// Refuses `source` when it is the store that is replaced and is no longer as it was opened.
+    /// Refuses `source` if it is the store to be replaced and has changed since it was opened.
     ///
     /// # Errors
     ///
@@ -308,17 +312,17 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// When `path` is no path or is taken, or the plan contradicts itself.
+    /// When `path` is invalid or taken, or the plan contradicts itself.
     pub fn cells(&self, path: &str, plan: CellPlan) -> Result<CellSink> {
         let key = self.claim(path, State::Array(false))?;
         CellSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
 
-    /// Begins a standalone array of rows of any length at `path`.
+    /// Begins a standalone array of variable-length rows at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is no path or is taken, or a chunk has no rows.
+    /// When `path` is invalid or taken, or a chunk has no rows.
     pub fn rows(&self, path: &str, plan: RowPlan) -> Result<RowSink> {
         let key = self.claim(path, State::Array(false))?;
         if plan.chunk_rows == Some(0) {
@@ -329,33 +333,33 @@ impl Build {
         Ok(RowSink::begin(self.clone(), key, plan))
     }
 
-    /// Begins a standalone array of items of one size at `path`.
+    /// Begins a standalone array of fixed-size items at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is no path or is taken, or the plan is of no items.
+    /// When `path` is invalid or taken, or the plan has no items.
     pub fn dense(&self, path: &str, plan: DensePlan) -> Result<DenseSink> {
         let key = self.claim(path, State::Array(false))?;
         DenseSink::begin(self.clone(), key.clone(), plan).inspect_err(|_| self.release(&key))
     }
 
-    /// Writes the document of the group at `path`, as it is. The root's is written by
-    /// [`publish`](Self::publish).
+    /// Writes the document of the group at `path` unchanged. [`publish`](Self::publish) writes that
+    /// of the root.
     ///
     /// # Errors
     ///
-    /// When `path` is no path or is taken, or the document cannot be written.
+    /// When `path` is invalid or taken, or the document cannot be written.
     #[boxed]
     pub async fn group(&self, path: &str, doc: &GroupDoc) -> Result<()> {
         let key = self.claim(path, State::Group)?;
         self.object_later(document(&key)?, vec![doc.print().into()]).await
     }
 
-    /// Writes the document of the group at `path` as it is given, not a byte changed.
+    /// Writes the document of the group at `path` byte for byte.
     ///
     /// # Errors
     ///
-    /// As [`group`](Self::group), and when `text` is no document of a group.
+    /// As [`group`](Self::group), and when `text` is not the document of a group.
     #[boxed]
     pub async fn verbatim_group(&self, path: &str, text: Bytes) -> Result<()> {
         let key = self.claim(path, State::Group)?;
@@ -363,42 +367,43 @@ impl Build {
         self.object_later(document(&key)?, vec![text]).await
     }
 
-    /// Says that there is a group at `path` without a document, as versions before 0.9 have them: it gets none.
+    /// Declares a group at `path` without a document, as versions before 0.9 have them.
     ///
     /// # Errors
     ///
-    /// When `path` is no path or is taken.
+    /// When `path` is invalid or taken.
     pub fn implied_group(&self, path: &str) -> Result<()> {
         self.claim(path, State::Group).map(drop)
     }
 
-    /// Begins the array at `path` whose document is `text`, not a byte changed: its chunks are encoded as that
-    /// says. With an empty path it is all there is: the text is then for
-    /// [`publish_text`](Self::publish_text) to write.
+    /// Begins the array at `path` with the document `text`, byte for byte; its chunks are encoded
+    /// accordingly. With an empty path, the array is the whole store, and
+    /// [`publish_text`](Self::publish_text) writes the document.
     ///
     /// # Errors
     ///
-    /// When `path` is no path or is taken, `text` is no document of an array, or names a codec that is not
-    /// written here.
+    /// When `path` is invalid or taken, or `text` is not the document of an array, or names a codec
+    /// that cannot be written.
     pub fn verbatim_array(&self, path: &str, text: Bytes) -> Result<VerbatimArray> {
         let key = self.claim(path, State::Array(false))?;
         VerbatimArray::begin(self.clone(), key.clone(), text).inspect_err(|_| self.release(&key))
     }
 
-    /// Returns what a caller should know and that is no error.
+    /// Returns notices that are not errors.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.0.notices.all()
     }
 
-    /// Returns the number of bytes that are held now: cells whose shard is not whole, and objects in flight.
+    /// Returns the number of bytes held now: cells of incomplete shards, and objects in flight.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.0.room.held_bytes()
     }
 
-    /// Returns the root document with a declaration of every attribute that was written or taken over so far:
-    /// readers that cannot list find attributes by these alone. What it declares already stays.
+    /// Returns the root document with a declaration of every attribute that was written or carried
+    /// over so far: readers that cannot list find attributes only through these. Existing
+    /// declarations stay.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -428,15 +433,15 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// [`Class::AlreadyExists`] when there is a store of that name by now; [`Class::InvalidArgument`] when
-    /// an array was not finished; [`Class::CommitUnknown`] when the store may be visible; whatever failed
-    /// before. But for the third, nothing is visible.
+    /// [`Class::AlreadyExists`] when a store of that name exists by now; [`Class::InvalidArgument`]
+    /// when an array was not finished; [`Class::CommitUnknown`] when the store may be visible;
+    /// otherwise the error of an earlier failure. Except for `CommitUnknown`, nothing is visible.
     #[boxed]
     pub async fn publish(self, root: &Root) -> Result<()> {
         self.publish_text(root.print()).await
     }
 
-    /// Does what [`publish`](Self::publish) does, with a root document as it is.
+    /// Like [`publish`](Self::publish), with the given root document unchanged.
     ///
     /// # Errors
     ///
@@ -454,7 +459,7 @@ impl Build {
                 let documented = self.documented_nodes();
                 let publish = move || {
                     folder.put_again(key.as_str(), &root)?;
-                    // The cells of an array that stays in its place are there.
+                    // The cells of an array that stays in its place are in the target.
                     let target = folder.lock().target();
                     let stays =
                         |key: &Key| folder.is_addition() && target.join(key.as_str()).exists();
@@ -487,7 +492,7 @@ impl Build {
         }
     }
 
-    /// Removes what was written.
+    /// Removes everything that was written.
     ///
     /// # Errors
     ///
@@ -506,7 +511,7 @@ impl Build {
         }
     }
 
-    /// Writes one object; a fault is kept, so that nothing is published without it.
+    /// Writes one object; an error is recorded, so that nothing is published without the object.
     pub(crate) fn object(&self, key: Key, parts: Vec<Bytes>) -> Result<()> {
         let put = match &self.0.place {
             #[cfg(feature = "local")]
@@ -518,7 +523,8 @@ impl Build {
         self.keep_fault(put)
     }
 
-    /// Does what [`object`](Self::object) does for a task, which waits for memory without blocking its thread.
+    /// Like [`object`](Self::object), for a task, which waits for memory without blocking its
+    /// thread.
     async fn object_later(&self, key: Key, parts: Vec<Bytes>) -> Result<()> {
         match &self.0.place {
             Site::Remote(uploads) => {
@@ -530,14 +536,14 @@ impl Build {
         }
     }
 
-    /// Keeps the fault of a write.
+    /// Records the error of a write.
     fn keep_fault(&self, put: Result<()>) -> Result<()> {
         put.inspect_err(|error| {
             lock_state(&self.0.failure).get_or_insert_with(|| error.clone());
         })
     }
 
-    /// Writes the document of the array at `key`, which is finished by that.
+    /// Writes the document of the array at `key`, which finishes the array.
     pub(crate) fn array(&self, key: &Key, doc: &ArrayDoc) -> Result<()> {
         self.object(document(key)?, vec![doc.print().into()])?;
         self.0.declared.remember(key, doc);
@@ -545,7 +551,7 @@ impl Build {
         Ok(())
     }
 
-    /// Returns whether other processes write some of its cells.
+    /// Returns whether other processes write some of the cells.
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.place {
             #[cfg(feature = "local")]
@@ -556,7 +562,8 @@ impl Build {
         }
     }
 
-    /// Returns which of these objects, that other processes wrote, are not there; `array` is above them all.
+    /// Returns which of these objects, written by other processes, are missing; `array` is their
+    /// common parent.
     pub(crate) async fn find_missing(
         &self,
         array: &Key,
@@ -611,13 +618,13 @@ impl Build {
         lock_state(&self.0.nodes).keys().cloned().collect()
     }
 
-    /// Takes the names of nodes whose documents are copied.
+    /// Takes the name of a node whose document is copied.
     fn take_copied_name(&self, key: Key, is_array: bool) {
         let state = if is_array { State::Array(true) } else { State::Group };
         lock_state(&self.0.nodes).insert(key, state);
     }
 
-    /// Marks the array at `key` as one that has its document.
+    /// Marks the array at `key` as finished.
     fn mark_written(&self, key: &Key) {
         lock_state(&self.0.nodes).insert(key.clone(), State::Array(true));
     }
@@ -627,7 +634,7 @@ impl Build {
         lock_state(&self.0.nodes).remove(key);
     }
 
-    /// Refuses a build with arrays that have no document yet.
+    /// Refuses a build with unfinished arrays.
     fn check_finished(&self) -> Result<()> {
         let nodes = lock_state(&self.0.nodes);
         let open = nodes.iter().find(|(_, state)| **state == State::Array(false));
@@ -636,7 +643,7 @@ impl Build {
             .at_key(key))
     }
 
-    /// Writes the documents of groups that are only implied by what lies below them.
+    /// Writes the documents of groups that are only implied by the nodes below them.
     async fn write_implied_groups(&self) -> Result<()> {
         let nodes: Vec<Key> = lock_state(&self.0.nodes).keys().cloned().collect();
         for node in nodes {
@@ -652,12 +659,12 @@ impl Build {
         Ok(())
     }
 
-    /// Refuses a build in which a write failed, whoever received the error.
+    /// Refuses a build in which a write failed, whichever caller received the error.
     fn check(&self) -> Result<()> {
         lock_state(&self.0.failure).clone().map_or(Ok(()), Err)
     }
 
-    /// Encodes what is stored of a chunk.
+    /// Encodes a chunk.
     fn encode(&self, codecs: &CodecPipeline, parts: Vec<Bytes>) -> Result<Vec<Bytes>> {
         let mut encoder = lock_state(&self.0.encoders).pop().unwrap_or_default();
         let encoded = codecs.encode(parts, &mut encoder);
@@ -671,7 +678,7 @@ fn cannot_replace_error() -> Error {
     Error::new(Class::Unsupported, "place", rule, "the old one")
 }
 
-/// Returns the keys above `key`, the root left out, outermost first.
+/// Returns the keys above `key`, without the root, outermost first.
 fn parents(key: &Key) -> Result<Vec<Key>> {
     let mut above = Vec::new();
     let mut at = Key::root();
@@ -689,7 +696,7 @@ fn is_below(other: &Key, key: &Key) -> bool {
 }
 
 fn lock_state<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic leaves behind is a whole value: nothing is changed in steps.
+    // After a panic the value is still consistent, because nothing is changed in steps.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,17 +1,16 @@
-//! The identity of a process: the machine since its start, the process number, its start.
+//! The identity of a process: the boot of the machine, the process id, the start time.
 //!
 //! ```text
 //! <machine, 16 hex digits>-<process number>-<ticks from the start of the machine to its own>
 //! ```
 //!
-//! The machine is a hash of the identity of its start and of the space in which process numbers count, so
-//! that containers are distinguished and no identity of a machine is written down. Elsewhere than on Linux
-//! nothing is known.
+//! The machine is identified by a hash of the boot id and the pid namespace, so that containers
+//! differ and no machine identity is written down. On other systems than Linux nothing is known.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// A process of some machine.
+/// A process on some machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     machine: u64,
@@ -20,7 +19,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Returns this process, where that can be found out.
+    /// Returns this process, if it can be identified.
     pub(super) fn current() -> Option<Self> {
         let number = std::process::id();
         let (start, _) = start(number)?;
@@ -36,14 +35,15 @@ impl Process {
         parts.next().is_none().then_some(Self { machine, number, start })
     }
 
-    /// Returns whether this was a process of this machine and is none any more. Of another machine nothing is known.
+    /// Returns whether this was a process of this machine and has ended. Nothing is known about
+    /// other machines.
     pub(super) fn has_ended(&self) -> bool {
         if machine() != Some(self.machine) {
             return false;
         }
         match start(self.number) {
             Some((start, is_running)) => start != self.start || !is_running,
-            // Processes of others may be hidden, and then the first one is.
+            // Processes of other users may be hidden; if they are, so is process 1.
             None => start(1).is_some(),
         }
     }
@@ -63,17 +63,17 @@ fn machine() -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// Returns when a process started, and whether it runs: a zombie does not.
+/// Returns the start time of a process, and whether it runs: a zombie does not.
 fn start(number: u32) -> Option<(u64, bool)> {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any character.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let is_running = !matches!(fields.next()?, "Z" | "X");
     Some((fields.nth(STARTED)?.parse().ok()?, is_running))
 }
 
-/// Fields between the state of a process and the time it was started.
+/// Number of fields between the state of a process and its start time.
 const STARTED: usize = 18;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The same store with its bytes arranged otherwise: in shards or not, under other codecs.
+//! Rewrites a store with a different arrangement of its bytes: with or without shards, with other
+//! codecs.
 //!
 //! ```text
 //! arrays over the chunk grid    cell by cell: as stored where the codecs stay, else decoded and encoded
@@ -8,10 +9,9 @@
 //! ```
 //!
 //! Keys, attributes, levels, and unknown nodes stay. A shard is read, put and closed before the
-//! next one, so memory is that of a shard. What lies in a rearranged array without being listed there is
-//! left behind.
+//! next one, so memory holds one shard. Unlisted objects in a rearranged array are not copied.
 //!
-//! Not here: stores of versions before 0.9, whose arrays are others.
+//! Not here: stores of versions before 0.9, whose arrays differ.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ use crate::key::Key;
 use crate::layout::{Cells, chunk_grid};
 use crate::open::Store;
 
-/// What becomes of shards.
+/// What to do with shards.
 ///
 /// ```
 /// use zvf_store::Arrange;
@@ -43,17 +43,17 @@ use crate::open::Store;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrange {
-    /// Each array keeps what it has.
+    /// Each array keeps its arrangement.
     #[default]
     Keep,
     /// One object per cell.
     Cells,
-    /// So many cells per shard, on each axis; one number stands for all axes. A binned level has the axis
-    /// of the attribute in front, which gets 1 unless it is named.
+    /// The number of cells per shard on each axis; one number applies to all axes. A binned level
+    /// has an additional first axis for the attribute, which gets 1 unless it is stated.
     Shards(Vec<u64>),
 }
 
-/// What is to change.
+/// The changes to make.
 ///
 /// ```
 /// use zvf_store::{Arrange, CodecPipeline, Rearrangement};
@@ -65,11 +65,11 @@ pub enum Arrange {
 pub struct Rearrangement {
     /// Shards of the arrays over the chunk grid.
     pub shards: Arrange,
-    /// Their codecs; each keeps its own when there are none.
+    /// Their codecs; `None` keeps those of each array.
     pub codecs: Option<CodecPipeline>,
 }
 
-/// How far a rearrangement is.
+/// Progress of a rearrangement.
 ///
 /// ```
 /// assert_eq!(zvf_store::RearrangeCounts::default().cells, 0);
@@ -77,24 +77,25 @@ pub struct Rearrangement {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct RearrangeCounts {
-    /// Arrays that were rearranged.
+    /// Number of rearranged arrays.
     pub arrays: u64,
-    /// Their cells.
+    /// Number of their cells.
     pub cells: u64,
-    /// The objects their cells are in now.
+    /// Number of objects that now contain their cells.
     pub objects: u64,
     /// Bytes of those objects.
     pub stored_bytes: u64,
-    /// Other objects, copied as they are.
+    /// Number of other objects, copied unchanged.
     pub copied: u64,
 }
 
 impl Rearrangement {
-    /// Checks whether a store can be rearranged at all: ask before something is begun.
+    /// Checks whether a store can be rearranged; call this before you begin a build.
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] for a store before 0.9 and for one in a pack, which has neither shards nor codecs.
+    /// [`Class::Unsupported`] for a store before 0.9, and for a pack, which has neither shards nor
+    /// codecs.
     pub fn check(store: &Store) -> Result<()> {
         let refused =
             |what, rule, found: &str| Err(Error::new(Class::Unsupported, what, rule, quote(found)));
@@ -109,10 +110,11 @@ impl Rearrangement {
         Ok(())
     }
 
-    /// Writes `store` again, arranged like this, into `build`, and publishes that. `on_progress` is called from
-    /// time to time with the progress so far.
+    /// Writes `store` with this arrangement into `build`, and publishes it. `on_progress` is called
+    /// from time to time.
     ///
-    /// Cells are encoded on the current rayon pool, while this waits; see [`Build`] for where to run it.
+    /// Cells are encoded on the current rayon pool while this call waits; see [`Build`] for where
+    /// to run it.
     ///
     /// # Errors
     ///
@@ -209,12 +211,12 @@ impl Rearrangement {
         Ok(())
     }
 
-    /// Returns what the array of `doc` will be.
+    /// Returns the plan of the array of `doc`.
     fn plan(&self, key: &Key, doc: &ArrayDoc) -> Result<CellPlan> {
         let (rank, low) = (doc.rank(), chunk_grid(key, doc)?.origin().to_vec());
         let mut attributes = doc.attributes.clone();
         attributes.shift_remove("chunk_grid_origin");
-        // Of no cells, the lowest: the array is left out before. The last of a grid has a key.
+        // Empty arrays are left out earlier. The last cell of a grid has a key.
         let last = |(low, cells): (&i64, &u64)| low.strict_add_unsigned(cells.saturating_sub(1));
         let high = low.iter().zip(&doc.shape).map(last).collect();
         let shard = match &self.shards {
@@ -232,8 +234,8 @@ impl Rearrangement {
         Ok(CellPlan { rank, low, high, attributes, codecs, shard })
     }
 
-    /// Returns the keys of the array in runs of which each fills a shard; without shards they follow those of the
-    /// source.
+    /// Returns the keys of the array in runs that each fill a shard; without shards, runs follow
+    /// the shards of the source.
     async fn runs(
         &self,
         sink: &CellSink,
@@ -242,7 +244,7 @@ impl Rearrangement {
     ) -> Result<Vec<Vec<ChunkKey>>> {
         let plan = sink.plan();
         let shape = plan.shard.as_ref().unwrap_or(&doc.chunk_shape);
-        // No key lies below the lowest: a sink refuses such a one.
+        // No key is below the lowest one: a sink would refuse it.
         let shard = |key: &ChunkKey| -> Vec<u64> {
             let axes = key.components().iter().zip(&plan.low).zip(shape);
             axes.map(|((at, low), cells)| at.abs_diff(*low) / cells).collect()
@@ -257,8 +259,8 @@ impl Rearrangement {
 }
 
 impl Build {
-    /// Copies the node at `path` of `store` and everything below it as it is, object by object, and returns
-    /// how many there were.
+    /// Copies the node at `path` of `store` and everything below it unchanged, object by object,
+    /// and returns the number of objects.
     ///
     /// # Errors
     ///
@@ -283,7 +285,7 @@ impl Build {
     }
 }
 
-/// Returns the node whose document `object` is.
+/// Returns the node that `object` is the document of.
 fn document_node(object: &Key) -> Result<Option<Key>> {
     match object.as_str().rsplit_once('/') {
         None if object.as_str() == DOCUMENT => Ok(Some(Key::root())),
@@ -292,8 +294,8 @@ fn document_node(object: &Key) -> Result<Option<Key>> {
     }
 }
 
-/// Returns whether cells of this array are what is rearranged: it is one of those that lie over the chunk grid, each
-/// cell of it encoded by itself.
+/// Returns whether the cells of this array are rearranged: it is an array over the chunk grid, with
+/// each cell encoded separately.
 fn is_over_grid(key: &Key, doc: &ArrayDoc) -> bool {
     let path: Vec<&str> = key.segments().skip(1).collect();
     let named = match path.as_slice() {
@@ -326,8 +328,8 @@ fn fit_rank(shape: &[u64], rank: usize) -> Result<Vec<u64>> {
     }
 }
 
-/// Returns the text of a group document without the copies of other documents that a tool put into it; `None` when
-/// there are none, or it is no such document.
+/// Returns the text of a group document without embedded copies of other documents (consolidated
+/// metadata); `None` if there are none, or this is not such a document.
 fn strip_copies(bytes: &[u8]) -> Option<String> {
     if !bytes.starts_with(b"{") {
         return None;
@@ -337,12 +339,12 @@ fn strip_copies(bytes: &[u8]) -> Option<String> {
     Some(group.print())
 }
 
-/// Returns whether `key` lies in one of `arrays`.
+/// Returns whether `key` is in one of `arrays`.
 fn lies_in(key: &Key, arrays: &BTreeSet<String>) -> bool {
     let mut slashes = key.as_str().match_indices('/');
     slashes.any(|(at, _)| arrays.contains(&key.as_str()[..at]))
 }
 
 const DOCUMENT: &str = "zarr.json";
-/// Cells or objects that are read at once.
+/// Number of cells or objects that are read at once.
 const READ_BATCH_CELLS: usize = 256;

@@ -1,10 +1,11 @@
-//! Cells of the store that is replaced, in arrays that are written again without them.
+//! Keeps cells of the replaced store in arrays that are rewritten without them.
 //!
-//! An array of which few cells change is written with those cells alone, and then gets the others: a hard link to
-//! the file of each, and their keys in the presence list. That is possible where a cell is a file and means the same in
-//! both arrays: coded in one way, under the same origin, with the same attributes.
+//! If few cells of an array change, the array is written with those cells alone and then completed:
+//! a hard link to the file of each other cell, and its key in the presence list. This is possible
+//! if each cell is a file and means the same in both arrays: same codecs, same origin, same
+//! attributes.
 //!
-//! Not here: arrays that stay as they are (`carry_over`).
+//! Not here: arrays that do not change (`carry_over`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,9 +22,9 @@ use crate::key::Key;
 use crate::layout::{chunk_grid, name_chunk};
 
 impl Build {
-    /// Takes over the cells that `stays` holds for, into the arrays that were written at `path` and below, from the
-    /// arrays of the store that is replaced. False where one of these cannot have them, or has them: then nothing was
-    /// done.
+    /// Carries over the cells for which `stays` is true, from the arrays of the replaced store into
+    /// the arrays that were written at and below `path`. Returns false, and does nothing, if one of
+    /// these cannot take the cells or already has them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -91,7 +92,7 @@ impl Build {
 }
 
 impl Build {
-    /// Returns the arrays that were written at a key and below.
+    /// Returns the arrays that were written at and below a key.
     fn arrays_at(&self, top: &Key) -> Vec<Key> {
         let nodes = lock_state(&self.0.nodes);
         let arrays = nodes.iter().filter(|(_, state)| matches!(state, State::Array(_)));
@@ -100,7 +101,7 @@ impl Build {
     }
 }
 
-/// An array with the cells that it gets.
+/// An array and the cells that it receives.
 struct Joined {
     array: Key,
     doc: ArrayDoc,
@@ -108,7 +109,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// Returns none where the array cannot get them.
+    /// Returns `None` if the array cannot take the cells.
     fn new(
         folder: &StagingDir,
         array: &Key,
@@ -146,7 +147,7 @@ impl Joined {
     }
 }
 
-/// Reads the document of an array in a folder; none where there is no such array.
+/// Reads the document of an array in a folder; `None` if there is no such array.
 fn read(folder: &Path, array: &Key) -> Result<Option<ArrayDoc>> {
     let key = crate::docs::document(array)?;
     let text = match fs::read(folder.join(key.as_str())) {

@@ -1,14 +1,14 @@
-//! Writing a standalone array of rows of any length, in their order.
+//! Writes a standalone array of variable-length rows in order.
 //!
 //! ```text
 //! chunk      u32 count, then u32 length and payload of each row       then the chain of codecs
 //! the last   is filled with empty rows up to the length of a chunk, unless it is the only one
 //! ```
 //!
-//! The framing grows as rows come; a chunk is encoded and written when it is full. A chunk of empty rows
-//! is what the fill value says anyway and is not stored.
+//! The framing grows with the rows; a full chunk is encoded and written. A chunk of empty rows
+//! equals the fill value and is not stored.
 //!
-//! Not here: what a row holds.
+//! Not here: the content of rows.
 
 use zvf_error::{Error, Locate as _, Result};
 use zvf_format::num::to_u64;
@@ -19,7 +19,7 @@ use super::standalone::{ArrayReport, Standalone};
 use crate::codec::CodecPipeline;
 use crate::key::Key;
 
-/// What an array of rows will be.
+/// The description of an array of rows.
 ///
 /// ```
 /// use zvf_store::RowPlan;
@@ -29,30 +29,31 @@ use crate::key::Key;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RowPlan {
-    /// Rows per chunk; all of them in one when there is none. An array of fewer is one chunk of those.
+    /// Rows per chunk; `None` for a single chunk. An array with fewer rows has one smaller chunk.
     pub chunk_rows: Option<u64>,
     /// The attributes.
     pub attributes: Object,
-    /// How chunks are coded.
+    /// The codecs of chunks.
     pub codecs: CodecPipeline,
 }
 
 impl Default for RowPlan {
-    /// Returns the plan of one chunk under Zstandard: groups and names.
+    /// Returns the plan of one chunk, compressed with Zstandard: for groups and names.
     fn default() -> Self {
         Self { chunk_rows: None, attributes: Object::new(), codecs: CodecPipeline::zstd(0) }
     }
 }
 
 impl RowPlan {
-    /// Returns the plan of chunks of 16384 rows under Zstandard: the manifests of objects.
+    /// Returns the plan of chunks of 16384 rows, compressed with Zstandard: for manifests of
+    /// objects.
     #[must_use]
     pub fn manifests() -> Self {
         Self { chunk_rows: Some(MANIFEST_CHUNK_ROWS), ..Self::default() }
     }
 }
 
-/// A standalone array of rows, being written.
+/// A standalone array of rows that is being written.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -81,7 +82,7 @@ impl RowSink {
         Self { array, plan, in_chunk: 0, empty: true }
     }
 
-    /// Returns how many rows came.
+    /// Returns the number of rows so far.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.array.report.rows
@@ -123,7 +124,7 @@ impl RowSink {
 
     fn end(&mut self, attributes: impl FnOnce(&mut Object)) -> Result<ArrayReport> {
         let rows = self.rows();
-        // One chunk is as long as the array; of an array without rows it has one.
+        // A single chunk is as long as the array; an array without rows has a chunk of one.
         let chunk = self.plan.chunk_rows.unwrap_or(rows).min(rows).max(1);
         if self.in_chunk > 0 {
             self.flush(chunk)?;
@@ -135,7 +136,7 @@ impl RowSink {
         self.array.finish(doc, attributes)
     }
 
-    /// Writes the chunk as one of `count` rows.
+    /// Writes the chunk with `count` rows.
     fn flush(&mut self, count: u64) -> Result<()> {
         let number = (self.rows() - 1) / count; // some rows came, and fit in the chunk
         let mut chunk = self.array.take(vec![0; COUNT_BYTES]);
@@ -154,7 +155,7 @@ impl RowSink {
     }
 }
 
-/// Rows of a chunk of manifests.
+/// Rows per chunk of manifests.
 const MANIFEST_CHUNK_ROWS: u64 = 16384;
-/// Bytes of the count in front of a chunk.
+/// Bytes of the count at the start of a chunk.
 const COUNT_BYTES: usize = 4;

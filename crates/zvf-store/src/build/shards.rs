@@ -5,9 +5,10 @@
 //! index    16 bytes for each cell of the shard: offset and nbytes, or all ones; then a CRC-32C
 //! ```
 //!
-//! Readers fetch and keep the index of a shard whole, however few of its cells they want: that of
-//! [`MAX_SHARD_CELLS`] is 16 MiB, and fits a handle's usual memory many times. A larger one is not written,
-//! unless a document is copied word by word; it is read where the memory of the handle allows.
+//! Readers fetch and keep the whole index of a shard, even for a single cell. With
+//! [`MAX_SHARD_CELLS`] it takes 16 MiB, a small part of a handle's usual memory. Larger shards are
+//! written only for a document that is copied byte for byte; they are read if the memory of the
+//! handle suffices.
 //!
 //! Not here: how a cell is encoded, and where a shard is written.
 
@@ -38,12 +39,13 @@ struct Held {
 }
 
 impl Shards {
-    /// Returns shards of this shape, in an array of `rank` axes.
+    /// Returns shards of this shape for an array of `rank` axes.
     pub(super) fn new(shape: &[u64], rank: usize) -> Result<Self> {
         Self::with_cap(shape, rank, MAX_SHARD_CELLS)
     }
 
-    /// Creates shards with the limit for copied documents: a copy does not choose its shards.
+    /// Returns shards with the limit for copied documents, because a copy does not choose its
+    /// shards.
     pub(super) fn for_copy(shape: &[u64], rank: usize) -> Result<Self> {
         Self::with_cap(shape, rank, MAX_COPIED_CELLS)
     }
@@ -58,7 +60,7 @@ impl Shards {
         Ok(Self { shape: shape.into(), cells, open, closed })
     }
 
-    /// Returns the shard of the cell at `index`, and the place of the cell in it.
+    /// Returns the shard of the cell at `index`, and the position of the cell in it.
     pub(super) fn locate(&self, index: &[u64]) -> (Box<[u64]>, u64) {
         let axes = || index.iter().zip(&self.shape);
         let shard = axes().map(|(i, n)| i / n).collect();
@@ -88,13 +90,13 @@ impl Shards {
         }
     }
 
-    /// Removes and returns the shard that holds the cell at `index`; `None` when nothing is in it.
+    /// Removes and returns the shard that contains the cell at `index`; `None` if it has no cells.
     pub(super) fn take(&mut self, index: &[u64]) -> Option<CompleteShard> {
         let (shard, _) = self.locate(index);
         self.take_one(shard)
     }
 
-    /// Removes and returns the next open shard, in order.
+    /// Removes and returns the next incomplete shard, in order.
     pub(super) fn take_next(&mut self) -> Option<CompleteShard> {
         let shard = self.open.keys().next().cloned()?;
         self.take_one(shard)
@@ -115,7 +117,7 @@ pub(super) struct CompleteShard {
 }
 
 impl CompleteShard {
-    /// Returns the bytes of the shard; the memory of its cells is released.
+    /// Returns the bytes of the shard, and releases the memory of its cells.
     pub(super) fn assemble(self) -> Result<Vec<Bytes>> {
         let mut spans: Vec<Option<Range<u64>>> = vec![None; saturating_usize(self.room)];
         let mut parts = Vec::new();
@@ -133,7 +135,7 @@ impl CompleteShard {
     }
 }
 
-/// Counts the cells of a shard of this shape, each axis in cells.
+/// Returns the number of cells of a shard of this shape, given in cells per axis.
 ///
 /// ```
 /// use zvf_store::{MAX_SHARD_CELLS, count_shard_cells};
@@ -154,7 +156,7 @@ pub fn count_shard_cells(shape: &[u64]) -> Result<u64> {
     count_cells(shape, MAX_SHARD_CELLS, "")
 }
 
-/// Counts the cells of a shard of an array that keeps its shards.
+/// Returns the number of cells of a shard of an array that keeps its shards.
 pub(super) fn count_kept_cells(shape: &[u64]) -> Result<u64> {
     count_cells(shape, MAX_SHARD_CELLS, " in zvf shard, which writes the store with smaller ones")
 }
@@ -199,14 +201,15 @@ pub fn fit_shard_shape(mut shape: Vec<u64>) -> Vec<u64> {
     shape
 }
 
-/// The most cells of a shard, wherever the caller chooses how many: see [`count_shard_cells`].
+/// The largest number of cells per shard if the caller chooses: see [`count_shard_cells`].
 ///
 /// ```
 /// assert_eq!(zvf_store::MAX_SHARD_CELLS, 1 << 20); // 101 on each of three axes
 /// ```
 pub const MAX_SHARD_CELLS: u64 = 1 << 20;
 
-/// Cells of a shard at most where a document is copied: zvf wrote such shards once.
+/// The largest number of cells per shard for a copied document: earlier versions of zvf wrote such
+/// shards.
 const MAX_COPIED_CELLS: u64 = 1 << 24;
 
 #[cfg(test)]

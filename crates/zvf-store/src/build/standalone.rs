@@ -1,4 +1,5 @@
-//! What the writers of rows and of items have in common: a chunk that grows, and is then encoded and written.
+//! The common part of the writers of rows and items: a chunk that grows, and is then encoded and
+//! written.
 
 use zvf_error::Result;
 use zvf_metadata::{ArrayDoc, Object};
@@ -8,7 +9,7 @@ use super::memory_limiter::GrowingPermit;
 use crate::codec::{self, CodecPipeline};
 use crate::key::Key;
 
-/// What was written of a standalone array.
+/// Counts of a written standalone array.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,15 +34,15 @@ use crate::key::Key;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArrayReport {
-    /// Rows, empty ones included.
+    /// Number of rows, including empty ones.
     pub rows: u64,
     /// Bytes of the objects.
     pub stored_bytes: u64,
-    /// Objects, the document left out.
+    /// Number of objects, without the document.
     pub objects: u64,
 }
 
-/// A standalone array, being written in the order of its chunks.
+/// A standalone array that is written in the order of its chunks.
 #[derive(Debug)]
 pub(super) struct Standalone {
     build: Build,
@@ -57,7 +58,7 @@ impl Standalone {
         Self { build, key, chunk: Vec::new(), report: ArrayReport::default(), room }
     }
 
-    /// Adds these bytes to the chunk, one after the other.
+    /// Appends these bytes to the chunk.
     pub(super) fn append(&mut self, front: &[u8], bytes: &[u8]) -> Result<()> {
         self.room.acquire_up_to(self.chunk.len() + front.len() + bytes.len())?;
         self.chunk.extend_from_slice(front);
@@ -65,7 +66,7 @@ impl Standalone {
         Ok(())
     }
 
-    /// Returns the chunk, after which the next one begins with `next`.
+    /// Returns the chunk, and begins the next one with `next`.
     pub(super) fn take(&mut self, next: Vec<u8>) -> Vec<u8> {
         self.room.clear();
         std::mem::replace(&mut self.chunk, next)
@@ -84,7 +85,7 @@ impl Standalone {
         self.build.object(self.key.join(name)?, parts)
     }
 
-    /// Writes the document, to whose attributes `attributes` may add.
+    /// Writes the document; `attributes` may add to its attributes.
     pub(super) fn finish(
         &self,
         mut doc: ArrayDoc,

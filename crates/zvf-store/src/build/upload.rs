@@ -1,7 +1,8 @@
-//! A store being built on an object store: many uploads at once.
+//! Builds a store on an object store, with many concurrent uploads.
 //!
-//! Uploads run as tasks of the caller's runtime; `put` returns at once, unless the
-//! memory limit is reached (backpressure). The first fault is kept and returned to later callers; nothing is sent after it.
+//! Uploads run as tasks of the caller's runtime; `put` returns at once, unless the memory limit is
+//! reached (backpressure). The first error is recorded and returned to later callers; nothing is
+//! sent after it.
 //!
 //! ```text
 //! begin      the prefix is claimed, and nothing may lie below it but what a dead build left: that is removed
@@ -11,13 +12,15 @@
 //! abandon    what was sent is removed, and nothing else; then the claim
 //! ```
 //!
-//! The root document is created last, and only where there is none, so that objects without one are no store.
+//! The root document is created last, with create-if-absent, so objects without one are not a
+//! store.
 //!
-//! Where many processes build one store, they share a claim by its name in their folder, and the one that
-//! creates the root document writes it down there first (write-ahead intent). Killed before it knew the answer, the next one
-//! compares what it wrote down with what is there.
+//! Processes that build one store together share a claim, whose name is in their folder. The
+//! process that creates the root document first records it there (write-ahead intent). If it is
+//! killed before it gets the response, the next process compares the record with the stored
+//! document.
 //!
-//! Not here: who may build (`claim`); single requests and when they are sent again (`source::remote`).
+//! Not here: who may build (`claim`); single requests and their retries (`source::remote`).
 
 mod publish;
 
@@ -60,13 +63,13 @@ struct Shared {
 struct State {
     under_way: usize,
     failure: Option<Error>,
-    /// The name and length of each object that may have arrived, hashed, and whether it has.
+    /// Name and length, hashed, of each object that may have arrived, and whether it has.
     sent: HashMap<u64, bool>,
     done: bool,
 }
 
 impl Uploads {
-    /// Uploads to `remote`, below which nothing may lie but what is left of a dead build.
+    /// Begins uploads to `remote`, below which only leftovers of a dead build may exist.
     pub(crate) async fn begin(remote: Remote) -> Result<Self> {
         let runtime = runtime()?;
         if remote.read(&root_document()?).await?.is_some() {
@@ -78,7 +81,7 @@ impl Uploads {
             if is_inherited {
                 claim.offer_takeover().await;
             } else {
-                // Whether that succeeds or not, the first error is returned.
+                // Whether or not this succeeds, the first error is returned.
                 let _released = claim.release().await;
             }
             return Err(error);
@@ -86,21 +89,22 @@ impl Uploads {
         Ok(Self { remote, runtime, shared: Arc::default(), claim: Some(claim), work: None })
     }
 
-    /// Uploads to `remote`, to which other processes upload other objects of the same store; they share the
-    /// folder `work`.
+    /// Begins uploads to `remote` together with other processes, which upload other objects of the
+    /// same store and share the folder `work`.
     pub(crate) async fn join(remote: Remote, work: &Path) -> Result<Self> {
         let (runtime, work_folder) = (runtime()?, Some(work.to_owned()));
         let id = shared_id(&Disk::default(), work).map_err(|error| Error::io("open", error))?;
         let mut joined =
             Self { remote, runtime, shared: Arc::default(), claim: None, work: work_folder };
         if joined.is_published().await? {
-            // The process that published it may have left the claim there.
+            // The process that published it may have left the claim.
             Claim::remove_claims(&joined.remote, &id).await?;
             return Ok(joined);
         }
         let (claim, is_inherited) = Claim::take(&joined.remote, &joined.runtime, &id, true).await?;
-        // It may have been published, and its claim removed, in the meantime. A store of somebody else is found here and
-        // not by its objects: some stores take conditions and ignore them, and would replace these.
+        // The store may have been published, and its claim removed, in the meantime. A foreign
+        // store is detected here and not by its objects: some backends accept conditions and ignore
+        // them, and would replace these.
         match joined.remote.read(&root_document()?).await {
             Ok(None) => {}
             Ok(Some(_)) if joined.is_published().await? => {
@@ -112,7 +116,8 @@ impl Uploads {
                 return Err(store_exists_error());
             }
             Err(error) => {
-                // Others may have put objects under this claim, or be about to: it stays until it is old.
+                // Others may have put objects under this claim, or be about to, so it stays until
+                // it expires.
                 claim.keep_claim();
                 return Err(error);
             }
@@ -130,7 +135,7 @@ impl Uploads {
         self.work.is_some()
     }
 
-    /// Returns whether the root document that one of the processes wanted to create is there.
+    /// Returns whether the root document that one of the processes wanted to create exists.
     pub(crate) async fn is_published(&self) -> Result<bool> {
         let Some(work) = &self.work else { return Ok(self.shared.state().done) };
         let root = match std::fs::read(work.join(INTENT)) {
@@ -141,13 +146,13 @@ impl Uploads {
         Ok(found.is_some_and(|found| found == root))
     }
 
-    /// Reads the object under `key`; `None` when there is none.
+    /// Reads the object under `key`; `None` if it does not exist.
     pub(super) async fn read(&self, key: &Key) -> Result<Option<Bytes>> {
         self.remote.read(key).await
     }
 
-    /// Returns which of `objects`, all below `array`, are not there. A list that leaves one out is no proof: it is
-    /// asked for by its name then.
+    /// Returns which of `objects`, all below `array`, are missing. A listing that omits an object
+    /// proves nothing: the object is then requested by name.
     pub(crate) async fn find_missing(
         &self,
         array: &Key,
@@ -171,7 +176,7 @@ impl Uploads {
         Ok(objects)
     }
 
-    /// Returns whether a thread may wait for uploads without being the one that does them.
+    /// Returns whether a thread may wait for uploads, because another thread runs them.
     pub(crate) fn may_wait(&self) -> bool {
         !matches!(self.runtime.runtime_flavor(), RuntimeFlavor::CurrentThread)
     }
@@ -182,7 +187,7 @@ impl Uploads {
         self.send(key, parts, permit)
     }
 
-    /// Does what [`put`](Self::put) does for a task, which waits for memory without blocking its thread.
+    /// Like [`put`](Self::put), for a task, which waits for memory without blocking its thread.
     pub(crate) async fn put_later(
         &self,
         key: Key,
@@ -236,7 +241,7 @@ impl Uploads {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Removes what was sent, unless it is published, and lets others build here.
+    /// Removes everything that was sent, unless it is published, and releases the prefix.
     pub(crate) async fn abandon(&self) -> Result<()> {
         self.fail();
         let Some(claim) = self.claim.as_ref().filter(|_| !self.is_shared()) else {
@@ -245,7 +250,7 @@ impl Uploads {
         remove(&self.remote, &self.shared, claim).await
     }
 
-    /// Lets nothing be sent any more.
+    /// Stops further uploads.
     fn fail(&self) {
         self.shared.state().failure.get_or_insert_with(|| {
             Error::new(Class::Cancelled, "build", "a build that goes on", "an abandoned one")
@@ -266,8 +271,7 @@ impl Drop for Uploads {
     }
 }
 
-/// Writes a file of the folder `work` that is whole when it is there, and there when this returns, also after a loss of
-/// power.
+/// Writes a file of the folder `work` atomically, and syncs it before returning.
 fn write_down(disk: &Disk, work: &Path, name: &str, bytes: &Bytes) -> std::io::Result<()> {
     let folder = KeyedFolder::new(disk.clone(), work.to_owned());
     folder.put(name, bytes.clone())?;
@@ -280,8 +284,8 @@ fn runtime() -> Result<Handle> {
     })
 }
 
-/// Removes what was sent once nothing is in progress, unless it is a store by now or another build has the
-/// prefix; then gives the prefix back. What cannot be removed is left to the next build.
+/// Removes what was sent once nothing is in progress, unless it is a store by now or another build
+/// has the prefix; then releases the prefix. The next build removes anything that remains.
 async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
     shared.wait_until_idle().await;
     let (is_asked, is_empty) = {
@@ -289,7 +293,8 @@ async fn remove(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<()> {
         (state.done, state.sent.is_empty())
     };
     if is_asked {
-        // The root document may be on its way. Whoever finds the claim dead one day finds out.
+        // The root document may be in flight. The build that later finds the claim dead will find
+        // out.
         return match remote.read(&root_document()?).await {
             Ok(Some(_)) => claim.release().await,
             missing => {
@@ -323,7 +328,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
             if shared.forget(&hashes) {
                 return Ok(());
             }
-            // A list may be older than what was put.
+            // A listing may be older than the last put.
             remote.sleep(LIST_PAUSE).await;
             continue;
         }
@@ -333,7 +338,7 @@ async fn remove_sent(remote: &Remote, shared: &Shared, claim: &Claim) -> Result<
     Err(Error::new(Class::Unavailable, "objects to remove", "all that was sent", "fewer"))
 }
 
-/// Refuses a prefix with something below it; what a dead build left is removed.
+/// Refuses a prefix that is not empty, after removing the leftovers of a dead build.
 async fn prepare(remote: &Remote, is_inherited: bool) -> Result<()> {
     let listed = remote.list_all(&Key::root()).await?;
     let names: Vec<String> =
@@ -353,7 +358,7 @@ fn prefix_in_use_error() -> Error {
     Error::new(Class::AlreadyExists, "store", "a prefix with nothing below it", "objects")
 }
 
-/// Returns whether an object of a store can have this name: a document, or a chunk by its numbers.
+/// Returns whether an object of a store can have this name: a document, or a chunk by its indexes.
 fn is_store_name(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
     let is_number = |text: &str| {
@@ -371,21 +376,21 @@ fn store_exists_error() -> Error {
     Error::new(Class::AlreadyExists, "store", "none yet", "another one")
 }
 
-/// Returns a name that no other build has.
+/// Returns a unique name.
 fn new_id() -> String {
-    // Each state is seeded anew by the system.
+    // The system seeds each state with new random values.
     let half = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", half(), half())
 }
 
-/// Returns the name that all processes with this folder have. Once one has it, it survives a loss of power: a claim by
-/// another name would be that of another build.
+/// Returns the name shared by all processes with this folder. It is synced before use: a claim by
+/// another name would belong to another build.
 fn shared_id(disk: &Disk, work: &Path) -> std::io::Result<String> {
     let folder = KeyedFolder::new(disk.clone(), work.to_owned());
     loop {
         match std::fs::read_to_string(folder.path(ID)) {
             Ok(id) => {
-                // Whoever made it may have died before it was synced.
+                // The process that created it may have died before it was synced.
                 folder.sync_folders([ID].into_iter())?;
                 return Ok(id);
             }
@@ -408,12 +413,12 @@ impl Shared {
         }
     }
 
-    /// Returns the hash of an object of this name and length.
+    /// Returns the hash of the name and length of an object.
     fn hash(&self, name: &str, len: u64) -> u64 {
         self.hasher.hash_one((name, len))
     }
 
-    /// Notes that these are removed; whether nothing that has arrived is left.
+    /// Records that these were removed; returns whether none of the arrived objects is left.
     fn forget(&self, hashes: &[u64]) -> bool {
         let mut state = self.state();
         for hash in hashes {
@@ -432,7 +437,7 @@ impl Shared {
     }
 }
 
-/// One object on its way, however it ends.
+/// One object in flight; its state is settled however the upload ends.
 struct Upload {
     shared: Arc<Shared>,
     _permit: MemoryPermit,
@@ -447,13 +452,13 @@ impl Drop for Upload {
     }
 }
 
-/// The root document, as it is about to be created.
+/// The root document that is about to be created.
 const INTENT: &str = "root.json";
-/// The name of a build, where many processes do it.
+/// The name of a build by many processes.
 const ID: &str = "store.id";
 const ROOT: &str = "zarr.json";
 const DOCUMENTS: [&str; 4] = [ROOT, ".zarray", ".zgroup", ".zattrs"];
-/// How often it is listed what was put, and the time between.
+/// Number of listings, and the pause between them, until all put objects are listed.
 const MAX_LIST_ATTEMPTS: u32 = 5;
 const LIST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -478,7 +483,8 @@ mod tests {
         calls.collect()
     }
 
-    /// Each step comes before the one that depends on it; the two folders may be synced in either order.
+    /// Each step precedes the one that depends on it; the two folders may be synced in either
+    /// order.
     const DURABLE: [&str; 5] = ["written", "synced", "renamed", "folder synced", "names synced"];
 
     #[test]
@@ -496,7 +502,7 @@ mod tests {
         let (disk, work) = (Disk::with_recording(), dir.path().join("work"));
         let id = shared_id(&disk, &work).unwrap();
         assert_eq!(steps(&disk, &work, ID), DURABLE);
-        // Another process does not know whether the first one lived to sync it.
+        // Another process does not know whether the first one lived long enough to sync it.
         let second_disk = Disk::with_recording();
         assert_eq!(shared_id(&second_disk, &work).unwrap(), id);
         assert_eq!(steps(&second_disk, &work, ID), ["folder synced", "names synced"]);

@@ -1,4 +1,5 @@
-//! An array whose document is given, as it comes out of a pack: chunks in C order, encoded as it says.
+//! An array with a given document, as unpacked from a pack: chunks in C order, encoded as the
+//! document says.
 //!
 //! ```text
 //! items    a chunk in full: turned to the stored order of axes and bytes, then the codecs
@@ -6,8 +7,8 @@
 //! shards   chunks wait until theirs is closed
 //! ```
 //!
-//! The document is written with `finish`, not a byte changed; that of an array without a group by whoever
-//! publishes it. Not here: which chunks there are.
+//! `finish` writes the document byte for byte; the caller publishes that of an array without a
+//! group. Not here: which chunks exist.
 
 use std::sync::Mutex;
 
@@ -24,7 +25,7 @@ use crate::docs::document;
 use crate::key::Key;
 use crate::layout::name_chunk;
 
-/// An array being written under a document that is given.
+/// An array that is being written under a given document.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -61,7 +62,7 @@ struct State {
     report: VerbatimReport,
 }
 
-/// What was written of an array.
+/// Counts of a written array.
 ///
 /// ```
 /// assert_eq!(zvf_store::VerbatimReport::default().chunks, 0);
@@ -69,11 +70,11 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerbatimReport {
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Bytes of the objects they are in.
+    /// Bytes of their objects.
     pub stored_bytes: u64,
-    /// Those objects.
+    /// Number of these objects.
     pub objects: u64,
 }
 
@@ -117,11 +118,12 @@ impl VerbatimArray {
         &self.doc
     }
 
-    /// Writes the chunk at `index`: all of its items, little-endian and in C order.
+    /// Writes the chunk at `index` with all its items, little-endian and in C order.
     ///
     /// # Errors
     ///
-    /// When the array holds rows, `items` is not as long as a chunk, or it cannot be encoded or written.
+    /// When the array contains rows, `items` does not have the length of a chunk, or it cannot be
+    /// encoded or written.
     pub fn put_items(&self, index: &[u64], items: Bytes) -> Result<()> {
         let Some(packing) = &self.items else {
             return Err(self.mismatch_error("items of one size"));
@@ -135,12 +137,12 @@ impl VerbatimArray {
         self.put(index, vec![packing.pack(items)])
     }
 
-    /// Writes the chunk at `index`, which holds these rows; those that are missing to fill it are empty.
+    /// Writes the chunk at `index` with these rows, padded with empty rows.
     ///
     /// # Errors
     ///
-    /// When the array holds items of one size, there are more rows than a chunk has or 2^24 fewer, or they
-    /// cannot be encoded or written.
+    /// When the array contains fixed-size items, there are more rows than fit in a chunk, more than
+    /// 2^24 rows are missing, or they cannot be encoded or written.
     pub fn put_rows(&self, index: &[u64], rows: &[Bytes]) -> Result<()> {
         let inner = self.doc.inner_chunk_shape().iter();
         let items = inner.copied().try_fold(1_u64, u64::checked_mul);
@@ -162,7 +164,8 @@ impl VerbatimArray {
         self.put(index, parts)
     }
 
-    /// Returns so many rows without bytes, framed. A chunk shape is a claim: what it takes is bounded.
+    /// Returns this number of empty rows, framed. A chunk shape is untrusted, so their size is
+    /// limited.
     fn empty_rows(&self, count: u64) -> Result<Option<Bytes>> {
         if count > MAX_EMPTY_ROWS {
             let what = "rows that are missing to fill a chunk";
@@ -172,8 +175,8 @@ impl VerbatimArray {
         Ok((bytes > 0).then(|| vec![0; bytes].into()))
     }
 
-    /// Writes the shard that holds the chunk at `index`: all its chunks are there. Without shards there is
-    /// nothing to do.
+    /// Writes the shard that contains the chunk at `index`, when all its chunks have been put. Does
+    /// nothing without shards.
     ///
     /// # Errors
     ///
@@ -183,7 +186,7 @@ impl VerbatimArray {
         shard.map_or(Ok(()), |shard| self.write_shard(shard))
     }
 
-    /// Writes what is left of the shards, then the document.
+    /// Writes the remaining shards, then the document.
     ///
     /// # Errors
     ///
@@ -239,7 +242,7 @@ impl VerbatimArray {
     }
 }
 
-/// Rows that are added to fill a chunk: 64 MiB of lengths.
+/// The largest number of padding rows: 64 MiB of lengths.
 const MAX_EMPTY_ROWS: u64 = 1 << 24;
 
 #[cfg(test)]

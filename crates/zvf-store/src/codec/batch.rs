@@ -1,15 +1,15 @@
-//! Many chunks decoded at once, on as many threads as pay.
+//! Decodes many chunks at once, on as many threads as are worthwhile.
 //!
-//! A chunk of a few kilobytes is decoded before another thread has woken up, so small batches stay
-//! where they are. Large ones are shared out to threads of their own: inside a tokio runtime to its
-//! blocking threads, in one hop, otherwise to threads that end with the batch. They never enter the
-//! caller's rayon pool. Its workers may all be waiting for this very batch, and a worker that waits
-//! runs other tasks meanwhile, which may wait for what this one is about to hand over.
+//! A chunk of a few kilobytes is decoded before another thread wakes up, so small batches stay on
+//! the calling thread. Large batches are distributed: inside a tokio runtime to its blocking
+//! threads, in one hop, otherwise to threads that end with the batch. They never use the caller's
+//! rayon pool: all its workers may be waiting for this very batch, and a waiting worker runs other
+//! tasks, which may wait for the result of this one.
 //!
-//! A chunk that grows beyond what ordinary data does, or beyond the share of a thread, waits until all
-//! others are done, and these then go one after the other: however many decompression bombs a batch holds, one of
-//! them at a time takes memory. What they hold beyond ordinary data is counted against one allowance
-//! of the batch; what ordinary data of their length may hold is not.
+//! A chunk that decompresses to more than ordinary data would, or to more than a thread's share, is
+//! deferred until all others are done; deferred chunks are decoded one by one. So however many
+//! decompression bombs a batch contains, only one at a time takes memory. The part of their output
+//! that exceeds ordinary data counts against a single allowance of the batch.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,21 +22,20 @@ use zvf_format::num::{saturating_usize, to_u64};
 
 use super::{Chain, Scratch};
 
-/// How much may be decoded.
+/// Limits on decoded bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
-    /// The most one chunk may hold.
+    /// Maximum of one chunk.
     pub(crate) chunk: u64,
-    /// The most that each of several threads may make at once.
+    /// Maximum that each of several threads may decode at once.
     pub(crate) thread: u64,
-    /// The most that all chunks of a batch may hold together beyond what ordinary data of their stored
-    /// lengths does.
+    /// Maximum by which all chunks of a batch together may exceed ordinary data of their stored
+    /// lengths.
     pub(crate) batch: u64,
 }
 
 impl Caps {
-    /// Returns the limits for a chunk whose length is known exactly, so that there is nothing to guess and nothing to
-    /// share.
+    /// Returns the limits for a chunk whose decoded length is known exactly.
     pub(crate) const fn from_chunk_len(chunk: u64) -> Self {
         Self { chunk, thread: chunk, batch: u64::MAX }
     }
@@ -51,16 +50,16 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Returns what ordinary data of this length holds at most.
+    /// Returns the largest decoded size of ordinary data of this stored length.
     fn max_ordinary_bytes(&self) -> u64 {
-        // Saturates above every cap.
+        // Saturates above every limit.
         let max = to_u64(self.stored.len())
             .saturating_mul(PLAUSIBLE_RATIO)
             .saturating_add(MIN_ORDINARY_BYTES);
         max.min(self.caps.chunk)
     }
 
-    /// Returns as much of it as several threads may make at once.
+    /// Returns the part that several threads may decode at once.
     fn max_first_bytes(&self) -> u64 {
         self.max_ordinary_bytes().min(self.caps.thread)
     }
@@ -99,16 +98,16 @@ pub(crate) async fn decode_many(jobs: Vec<Job>) -> Vec<Result<Bytes>> {
     decoded
 }
 
-/// Decodes those of `jobs` at `places`, one after the other, under one allowance.
+/// Decodes the jobs at `places`, one after the other, under one allowance.
 fn decode_late(jobs: &[Job], places: &[usize], scratch: &mut Scratch) -> Vec<Result<Bytes>> {
     let late = || places.iter().map(|&place| &jobs[place]);
     let mut left = late().map(|job| job.caps.batch).max().unwrap_or_default(); // without jobs, none
     let decode = |job: &Job| {
         let max_ordinary_bytes = job.max_ordinary_bytes();
-        // Saturates where there is no allowance to keep to; the cap of the chunk holds all the same.
+        // Saturates if there is no allowance; the limit of the chunk still holds.
         let cap = job.caps.chunk.min(max_ordinary_bytes.saturating_add(left));
         let bytes = job.decode(cap, scratch)?;
-        // A chunk may well hold less than ordinary data could: then it takes nothing.
+        // A chunk that decodes to less than ordinary data could uses no allowance.
         let beyond = to_u64(bytes.len()).saturating_sub(max_ordinary_bytes);
         left = left.saturating_sub(beyond); // `cap` kept it below
         Ok(bytes)
@@ -116,7 +115,7 @@ fn decode_late(jobs: &[Job], places: &[usize], scratch: &mut Scratch) -> Vec<Res
     late().map(decode).collect()
 }
 
-/// Calls `run` for each of `items`, in their order; `work` says how many compressed bytes they go through.
+/// Calls `run` for each of `items`, in order; `work` is the number of compressed bytes to process.
 pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
     items: Vec<I>,
     work: u64,
@@ -155,7 +154,7 @@ pub(crate) async fn spread<I: Send + 'static, T: Send + 'static>(
             Ok(part) => done.push(part),
             Err(stopped) => match stopped.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is going down, and this future with it: nobody will poll it again.
+                // The runtime is shutting down, and this future with it: nobody will poll it again.
                 Err(_cancelled) => std::future::pending().await,
             },
         }
@@ -174,7 +173,7 @@ impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
         Self { items: Mutex::new(items.into_iter().enumerate()), run }
     }
 
-    /// Runs items until there are none left; returns the result of each with its place.
+    /// Runs items until none are left; returns each result with its position.
     fn drain(&self) -> Vec<(usize, T)> {
         let mut scratch = Scratch::default();
         let next = || self.items.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -183,7 +182,7 @@ impl<I, T, F: Fn(I, &mut Scratch) -> T> Queue<I, F> {
     }
 }
 
-/// Returns the results of all threads in the order of their places.
+/// Returns the results of all threads in the order of their positions.
 fn sort_results<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
     let mut all: Vec<(usize, T)> = parts.into_iter().flatten().collect();
     all.sort_unstable_by_key(|(place, _)| *place);
@@ -195,11 +194,11 @@ fn run_here<I, T>(items: Vec<I>, run: impl Fn(I, &mut Scratch) -> T) -> Vec<T> {
     items.into_iter().map(|item| run(item, &mut scratch)).collect()
 }
 
-/// The least compressed bytes for which another thread pays.
+/// The smallest number of compressed bytes that justifies another thread.
 const MIN_THREAD_BYTES: u64 = 128 << 10;
 /// The largest compression ratio of ordinary data.
 const PLAUSIBLE_RATIO: u64 = 64;
-/// What may be decoded of any chunk, however short.
+/// Decoded size that is allowed for any chunk, however short.
 const MIN_ORDINARY_BYTES: u64 = 64 << 10;
 
 #[cfg(test)]
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_share_of_a_thread_takes_nothing_of_the_allowance() {
-        // Each chunk is larger than a thread may make, and none is beyond ordinary.
+        // Each chunk is larger than a thread may decode, and none exceeds ordinary data.
         let caps = Caps { chunk: 1 << 20, thread: 4 << 10, batch: 0 };
         let content = noise(100 << 10);
         let jobs = (0..6).map(|_| zstd(&content, caps)).collect();

@@ -1,4 +1,4 @@
-//! The `blosc` codec: whole chunks, and the blocks of a chunk that hold a part of it.
+//! The `blosc` codec: whole chunks, and the blocks of a chunk that contain a requested part.
 //!
 //! ```text
 //! whole    header, table and blocks at hand
@@ -14,42 +14,44 @@ use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::checked_usize;
 
-/// Returns all of `chunk`, decoded. A chunk that is shorter than it says is a fault of the chunk, not of who asks.
+/// Decodes all of `chunk`. A chunk that is shorter than it states is a fault of the chunk, not of
+/// the caller.
 pub(super) fn decode(decoder: &mut Decoder, chunk: &[u8]) -> Result<Vec<u8>> {
     let decoded = Chunk::parse(chunk)
         .and_then(|chunk| decoder.decode_all(chunk.layout(), &chunk.stored_parts()));
     decoded.map_err(to_store_error)
 }
 
-/// Returns how many bytes of a chunk tell where its blocks are, given its first [`HEADER_BYTES`] bytes.
+/// Returns the number of bytes of a chunk that contain its block table, given its first
+/// [`HEADER_BYTES`] bytes.
 pub(crate) fn header_len(front: &[u8]) -> Result<u64> {
     parse_header(front).map(|header| Layout::front_len(&header)).map_err(to_store_error)
 }
 
-/// Where the blocks of one chunk are.
+/// The locations of the blocks of one chunk.
 #[derive(Debug)]
 pub(crate) struct Blocks(Layout);
 
 impl Blocks {
-    /// Bytes of a chunk that are always its header.
+    /// Bytes of the header of every chunk.
     pub(crate) const HEADER_BYTES: u64 = 16;
 
-    /// Parses the front of a chunk, as long as [`header_len`] says.
+    /// Parses the front of a chunk, with the length from [`header_len`].
     pub(crate) fn parse(front: &[u8]) -> Result<Self> {
         Layout::parse(front).map(Self).map_err(to_store_error)
     }
 
-    /// Returns the number of bytes of the chunk, decoded.
+    /// Returns the decoded length of the chunk.
     pub(crate) fn decoded_len(&self) -> u64 {
         self.0.decoded_len()
     }
 
-    /// Returns the number of bytes of one block, decoded; never 0.
+    /// Returns the decoded length of one block; never 0.
     pub(crate) fn block_len(&self) -> u64 {
         u64::from(self.0.header().blocksize()).max(1)
     }
 
-    /// Returns the bytes of the chunk that any of `ranges` needs, ascending and apart.
+    /// Returns the bytes of the chunk that `ranges` need, ascending and disjoint.
     pub(crate) fn spans(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut spans: Vec<Range<u64>> =
             self.runs(ranges).into_iter().flat_map(|run| self.0.spans_needed(run)).collect();
@@ -64,8 +66,8 @@ impl Blocks {
         apart
     }
 
-    /// Returns the decoded bytes of each of `ranges`, when `parts` holds the [`spans`](Self::spans) they need. Each
-    /// block is decoded once.
+    /// Returns the decoded bytes of each of `ranges`; `parts` contains the [`spans`](Self::spans)
+    /// that they need. Each block is decoded once.
     pub(crate) fn decode(
         &self,
         decoder: &mut Decoder,
@@ -85,7 +87,7 @@ impl Blocks {
             bytes.get(inside(range.start)?..inside(range.end)?).map(<[u8]>::to_vec)
         };
         let found = |range: &Range<u64>| {
-            // Of nothing there is no run.
+            // An empty range belongs to no run.
             let found = if range.is_empty() { Some(Vec::new()) } else { piece(range) };
             found.ok_or_else(|| {
                 Error::new(Class::Codec, "blosc block", "all bytes of its range", "fewer")
@@ -94,7 +96,7 @@ impl Blocks {
         ranges.iter().map(found).collect()
     }
 
-    /// Returns the ranges, ascending, with those that share a block joined.
+    /// Returns the ranges in ascending order; those that share a block are merged.
     fn runs(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let block = |at: u64| at.checked_div(self.block_len());
         let mut order: Vec<&Range<u64>> = ranges.iter().filter(|range| !range.is_empty()).collect();

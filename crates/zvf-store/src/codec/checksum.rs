@@ -3,7 +3,7 @@
 use zvf_format::num::to_u64;
 use zvf_format::{Class, Expected, FormatError, Found, Part};
 
-/// Returns how many bytes of `stored` are the payload, once the checksum behind it was verified.
+/// Verifies the checksum at the end of `stored`, and returns the length of the payload.
 pub(crate) fn verify_checksum(stored: &[u8]) -> Result<usize, FormatError> {
     let at = to_u64(stored.len().saturating_sub(CHECKSUM_BYTES)); // of less than a sum, from its first byte
     let Some((payload, sum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() else {

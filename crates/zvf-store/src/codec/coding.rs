@@ -1,4 +1,4 @@
-//! The codec list of an array document, as what a reader has to do.
+//! The codec list of an array document, as the steps that a reader must take.
 //!
 //! Not here: the spelling of codecs (`zvf_metadata`).
 
@@ -19,7 +19,7 @@ pub(crate) struct Coding {
     pub(crate) index: Option<IndexCoding>,
 }
 
-/// From items to bytes.
+/// The step from items to bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// Items of any length, framed.
@@ -28,7 +28,7 @@ pub(crate) enum Packing {
     Items {
         /// Whether items are stored with the most significant byte first.
         big_endian: bool,
-        /// For each stored axis, the axis of the array; none when they are the same.
+        /// For each stored axis, the axis of the array; `None` if they are the same.
         order: Option<Box<[usize]>>,
     },
 }
@@ -41,12 +41,12 @@ pub(crate) struct IndexCoding {
 }
 
 impl Coding {
-    /// Returns how the array of `doc` is encoded.
+    /// Returns the coding of the array of `doc`.
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`], naming the first codec that is unknown or stands where this layer
-    /// cannot undo it.
+    /// [`Class::Unsupported`], with the name of the first codec that is unknown or in a position
+    /// where this layer cannot undo it.
     pub(crate) fn from_doc(doc: &ArrayDoc) -> Result<Self> {
         let (codecs, index) = match doc.sharding() {
             None => (&doc.codecs, None),
@@ -96,7 +96,7 @@ fn unknown_codec(codec: &CodecSpec) -> Result<Step> {
         .ok_or_else(|| misplaced_codec_error(codec))
 }
 
-/// Returns a codec beyond the common ones: none, without the feature `more-codecs`.
+/// Returns `None`: codecs beyond the common ones need the feature `more-codecs`.
 #[cfg(not(feature = "more-codecs"))]
 fn unknown_codec(codec: &CodecSpec) -> Result<Step> {
     Err(misplaced_codec_error(codec))
@@ -117,9 +117,9 @@ fn index_coding(sharding: &Sharding) -> Result<IndexCoding> {
     Ok(IndexCoding { at_start: sharding.index_at_start, checksum })
 }
 
-/// Returns the axes of `order`, each of `rank` once; none when that changes nothing.
+/// Returns the axes of `order`, each of `rank` exactly once; `None` if the order changes nothing.
 fn permutation(order: &[u64], rank: usize) -> Result<Box<[usize]>> {
-    // A number that does not fit is no axis.
+    // A number that does not fit is not an axis.
     let axes: Box<[usize]> = order.iter().map(|&axis| saturating_usize(axis)).collect();
     let mut sorted = axes.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! The codec chains of Zarr, applied: from what a chunk holds to what is stored of it.
+//! Applies the codec chains of Zarr: from the payload of a chunk to its stored bytes.
 //!
 //! ```text
 //! none      the framed payload as it is: never copied
@@ -8,7 +8,7 @@
 //! crc32c    the bytes, then their CRC-32C; never copied either
 //! ```
 //!
-//! Not here: framing (`build`), undoing (the other files of this module).
+//! Not here: framing (`build`), decoding (the other files of this module).
 
 use std::fmt;
 use std::io::Write as _;
@@ -25,7 +25,7 @@ use zvf_metadata::{Blosc, CodecKind, CodecSpec};
 
 use super::{Chain, Scratch};
 
-/// How the payload of an array is coded, from bytes to bytes. No chain changes what is read back.
+/// The codec chain of an array, from bytes to bytes. No chain changes the data that is read back.
 ///
 /// ```
 /// use zvf_store::CodecPipeline;
@@ -49,31 +49,32 @@ enum Step {
 }
 
 impl CodecPipeline {
-    /// Returns the chain that leaves the payload as it is: parts of it can be read by range.
+    /// Returns the empty chain: parts of the payload can be read by range.
     #[must_use]
     pub const fn empty() -> Self {
         Self { steps: Vec::new() }
     }
 
-    /// Returns the chain of Zstandard at `level`; 0 is the library's own choice, as the reference has it.
+    /// Returns the Zstandard chain at `level`; 0 is the library's default, as in the reference
+    /// implementation.
     #[must_use]
     pub fn zstd(level: i32) -> Self {
         Self { steps: vec![Step::Zstd { level, checksum: false }] }
     }
 
-    /// Returns the chain of Gzip at `level`, 0 to 9; nothing is encoded with another.
+    /// Returns the Gzip chain at `level`, 0 to 9; encoding with another level fails.
     #[must_use]
     pub fn gzip(level: u32) -> Self {
         Self { steps: vec![Step::Gzip { level }] }
     }
 
-    /// Returns the chain to one Blosc 1 chunk, of which blocks can be read without the rest.
+    /// Returns the chain to one Blosc 1 chunk, whose blocks can be read separately.
     #[must_use]
     pub fn blosc(settings: BloscSettings) -> Self {
         Self { steps: vec![Step::Blosc(settings)] }
     }
 
-    /// Returns the same chain with a CRC-32C around it, unless there is one already.
+    /// Returns the same chain followed by a CRC-32C, unless it already has one.
     #[must_use]
     pub fn with_crc32c(mut self) -> Self {
         if self.steps.last() != Some(&Step::Crc32c) {
@@ -82,42 +83,44 @@ impl CodecPipeline {
         self
     }
 
-    /// Returns the chain that `codecs` of an array document are, without the codec from items to bytes.
+    /// Returns the chain of the `codecs` of an array document, without the codec from items to
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// [`Class::Unsupported`] for a codec that this build does not write, [`Class::InvalidArgument`] for a level that it does
-    /// not have.
+    /// [`Class::Unsupported`] for a codec that this build does not write,
+    /// [`Class::InvalidArgument`] for an invalid level.
     pub fn from_specs(codecs: &[CodecSpec]) -> Result<Self> {
         codecs.iter().map(Step::from_spec).collect::<Result<_, _>>().map(|steps| Self { steps })
     }
 
-    /// Returns the chain as an array document has it, after the codec from items to bytes.
+    /// Returns the chain in the form of an array document, to follow the codec from items to bytes.
     #[must_use]
     pub fn metadata(&self) -> Vec<CodecSpec> {
         self.steps.iter().map(Step::metadata).collect()
     }
 
-    /// Returns what is stored of the bytes `plain`.
+    /// Encodes `plain`.
     ///
     /// # Errors
     ///
-    /// When a codec of the chain fails, or what was packed does not read back.
+    /// When a codec of the chain fails, or the result does not read back.
     pub fn pack(&self, plain: Bytes) -> Result<Bytes> {
         self.encode(vec![plain], &mut Encoder::default()).map(join)
     }
 
-    /// Returns what `stored` was before the chain was applied, when that is at most `cap` bytes.
+    /// Decodes `stored`, if the result is at most `cap` bytes.
     ///
     /// # Errors
     ///
-    /// When the bytes do not decode, or to more than `cap`.
+    /// When the bytes do not decode, or decode to more than `cap`.
     pub fn unpack(&self, stored: Bytes, cap: u64) -> Result<Bytes> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
         chain.decode(stored, cap, &mut Scratch::default())
     }
 
-    /// Returns what is stored of a chunk of these parts, as parts again; `scratch` is kept between chunks.
+    /// Encodes a chunk that is given in parts, and returns it in parts; `scratch` is reused between
+    /// chunks.
     pub(crate) fn encode(&self, parts: Vec<Bytes>, scratch: &mut Encoder) -> Result<Vec<Bytes>> {
         let packed = self.steps.iter().any(|step| *step != Step::Crc32c);
         let plain = packed.then(|| parts.clone());
@@ -127,7 +130,7 @@ impl CodecPipeline {
         Ok(stored)
     }
 
-    /// Reads back what was packed: what is stored must become what it was made of.
+    /// Reads back what was encoded, and compares it with the input.
     fn check(&self, plain: &[Bytes], stored: &[Bytes], scratch: &mut Encoder) -> Result<()> {
         let chain = Chain::new(self.steps.iter().map(Step::reverse).collect());
         let back = chain.decode(join(stored.to_vec()), len(plain), &mut scratch.back)?;
@@ -182,7 +185,7 @@ impl Step {
         }
     }
 
-    /// Returns what undoes it.
+    /// Returns the step that decodes this one.
     const fn reverse(&self) -> super::Step {
         match self {
             Self::Blosc(_) => super::Step::Blosc,
@@ -230,7 +233,8 @@ impl Step {
     }
 }
 
-/// Returns what a document says of Blosc, when that can be written; a block size of 0 leaves the choice to us.
+/// Returns the Blosc settings of a document, if they can be written; with a block size of 0 the
+/// encoder chooses.
 fn settings(blosc: &Blosc) -> Option<BloscSettings> {
     let default = BloscSettings::default();
     let block_size = blosc.blocksize.filter(|size| *size > 0);
@@ -243,7 +247,7 @@ fn settings(blosc: &Blosc) -> Option<BloscSettings> {
     })
 }
 
-/// What encoders keep from one chunk to the next.
+/// Encoder state that is reused from one chunk to the next.
 #[derive(Default)]
 pub(crate) struct Encoder {
     blosc: zvf_blosc::Encoder,
@@ -259,7 +263,7 @@ impl fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// Refuses: nothing is written in a browser.
+    /// Returns an error: nothing is written in a browser.
     #[cfg(target_arch = "wasm32")]
     fn zstd(&self, _plain: &[u8], _level: i32, _checksum: bool) -> Result<Bytes> {
         Err(Error::new(Class::Unsupported, "zstd", "a codec that this build writes", "zstd"))
@@ -284,7 +288,8 @@ impl Encoder {
     }
 }
 
-/// Takes the bytes in one piece: what zlib-rs, which other crates of a program may choose, writes depends on the pieces.
+/// Takes the bytes in one piece, because the output of zlib-rs, which other crates of a program may
+/// enable, depends on the pieces.
 fn gzip(plain: &[u8], level: u32) -> Result<Bytes> {
     if level > MAX_GZIP_LEVEL {
         return Err(gzip_level_error(level.into()));
@@ -294,7 +299,7 @@ fn gzip(plain: &[u8], level: u32) -> Result<Bytes> {
     encoder.finish().map(Bytes::from).map_err(|error| Error::io("encode", error))
 }
 
-/// Returns the parts in one piece.
+/// Concatenates the parts.
 pub(crate) fn join(parts: Vec<Bytes>) -> Bytes {
     match <[Bytes; 1]>::try_from(parts) {
         Ok([part]) => part,
@@ -302,7 +307,7 @@ pub(crate) fn join(parts: Vec<Bytes>) -> Bytes {
     }
 }
 
-/// Returns how many bytes the parts have.
+/// Returns the total length of the parts.
 pub(crate) fn len(parts: &[Bytes]) -> u64 {
     parts.iter().map(|part| to_u64(part.len())).sum()
 }

@@ -8,11 +8,11 @@ use zvf_format::{Class, Expected, FormatError, Part};
 
 use super::check_cap;
 
-/// Returns all of `input`, decoded, when that is at most `cap` bytes.
+/// Decodes all of `input`, if the result is at most `cap` bytes.
 pub(crate) fn decode(input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
     let (mut stream, mut decoded) = (MultiGzDecoder::new(input), Vec::new());
     loop {
-        // One byte more than the cap, so that passing it is seen.
+        // One byte more than the limit, so that exceeding it is detected.
         let room = saturating_usize(cap).saturating_add(1).saturating_sub(decoded.len());
         let step = decoded.len().clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES).min(room);
         decoded.reserve_exact(step);
@@ -35,7 +35,7 @@ fn refuse(error: &io::Error) -> FormatError {
     FormatError::new(class, Part::CodecStream, "gzip", 0, expected, found)
 }
 
-/// How much room is made at a time.
+/// Step by which the buffer grows.
 const MIN_BUFFER_BYTES: usize = 64 << 10;
 const MAX_BUFFER_BYTES: usize = 16 << 20;
 

@@ -1,4 +1,4 @@
-//! Decodes the codec chains of Zarr: from what is stored of a chunk to what it holds.
+//! Decodes the codec chains of Zarr: from the stored bytes of a chunk to its payload.
 //!
 //! ```text
 //! array   -> transpose* -> bytes | vlen-bytes -> (zstd | gzip | blosc | crc32c)*  -> stored
@@ -6,10 +6,10 @@
 //! sharded -> sharding_indexed { a chain as above for each cell; index: bytes, crc32c? }
 //! ```
 //!
-//! Each stream is decoded under a cap, in memory that grows with what was decoded and never with what
-//! a header claims. A codec without steps costs nothing: the stored bytes are handed on as they are.
+//! Each stream is decoded under a limit, in memory that grows with the decoded bytes and never with
+//! the claims of a header. An empty chain costs nothing: the stored bytes are passed on unchanged.
 //!
-//! Not here: which bytes are stored where (`layout`), and the parsing of documents.
+//! Not here: where bytes are stored (`layout`), and the parsing of documents.
 #![cfg_attr(
     not(test),
     deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
@@ -42,7 +42,7 @@ pub use encode::CodecPipeline;
 pub(crate) use encode::{Encoder, len};
 pub(crate) use order::{Items, swap_items};
 
-/// What reading a part of a chunk costs.
+/// The cost of reading a part of a chunk.
 ///
 /// ```
 /// # use zvf_store::Partial;
@@ -52,15 +52,15 @@ pub(crate) use order::{Items, swap_items};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partial {
-    /// Only the bytes asked for.
+    /// Only the requested bytes.
     Ranges,
-    /// The compressed blocks that hold the bytes asked for.
+    /// The compressed blocks that contain the requested bytes.
     Blocks,
-    /// The whole chunk: its stream has one piece, or a checksum over all of it.
+    /// The whole chunk: its stream is one piece, or has a checksum over all of it.
     Whole,
 }
 
-/// Steps from bytes to bytes, in the order in which a writer took them.
+/// Steps from bytes to bytes, in the order of the writer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
     steps: Vec<Step>,
@@ -73,23 +73,23 @@ pub(crate) enum Step {
     Crc32c,
     Gzip,
     Zstd,
-    /// One that zarrs brings.
+    /// One that zarrs provides.
     #[cfg(feature = "more-codecs")]
     More(Box<more::More>),
 }
 
 impl Chain {
-    /// Returns the chain of `steps`, first the one that a writer took first.
+    /// Returns the chain of `steps`, in the order of the writer.
     pub(crate) fn new(steps: Vec<Step>) -> Self {
         Self { steps }
     }
 
-    /// Returns whether what is stored is what the chunk holds.
+    /// Returns whether the stored bytes equal the payload.
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Returns what a part costs.
+    /// Returns the cost of reading a part.
     pub(crate) fn part_cost(&self) -> Partial {
         match self.steps.as_slice() {
             [] => Partial::Ranges,
@@ -98,11 +98,11 @@ impl Chain {
         }
     }
 
-    /// Returns what `stored` was before the steps, when that is at most `cap` bytes.
+    /// Decodes `stored`, if the result is at most `cap` bytes.
     pub(crate) fn decode(&self, stored: Bytes, cap: u64, scratch: &mut Scratch) -> Result<Bytes> {
         let mut bytes = stored;
         for (left, step) in self.steps.iter().enumerate().rev() {
-            // Between two steps there may be a little more than in the end, but not much.
+            // Intermediate results may be slightly larger than the final one.
             let cap = if left == 0 {
                 cap
             } else {
@@ -143,7 +143,8 @@ impl Step {
     }
 }
 
-/// Returns what was decoded, without the unused capacity of its buffer: the cache charges its bytes.
+/// Returns the decoded bytes without unused buffer capacity, because the cache charges only the
+/// bytes.
 fn shrink_buffer(mut decoded: Vec<u8>) -> Bytes {
     if decoded.capacity().saturating_sub(decoded.len()) > decoded.len() / 8 {
         decoded.shrink_to_fit();
@@ -151,7 +152,7 @@ fn shrink_buffer(mut decoded: Vec<u8>) -> Bytes {
     decoded.into()
 }
 
-/// What decoders keep from one chunk to the next.
+/// Decoder state that is reused from one chunk to the next.
 #[derive(Default)]
 pub(crate) struct Scratch {
     zstd: zstd::Zstd,
@@ -159,7 +160,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Returns a decoder that makes no more than `cap` bytes.
+    /// Returns a decoder that produces at most `cap` bytes.
     pub(crate) fn blosc(&mut self, cap: u64) -> &mut Decoder {
         let fresh = || (cap, Decoder::new(cap));
         let (_, decoder) = match self.blosc.take_if(|(made_with, _)| *made_with != cap) {
@@ -170,7 +171,7 @@ impl Scratch {
     }
 }
 
-/// Refuses what was decoded beyond `cap`.
+/// Refuses decoded bytes beyond `cap`.
 fn check_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), FormatError> {
     if to_u64(decoded) <= cap {
         return Ok(());
@@ -186,5 +187,5 @@ fn check_cap(codec: &'static str, decoded: usize, cap: u64) -> Result<(), Format
     ))
 }
 
-/// Frames and checksums of a codec between two others.
+/// Frames and checksums of an intermediate codec.
 const STEP_OVERHEAD_BYTES: u64 = 64 << 10;

@@ -1,16 +1,17 @@
-//! Codecs from bytes to bytes that zarrs knows and this crate does not: feature `more-codecs`.
+//! Codecs from bytes to bytes that zarrs supports and this crate does not: feature `more-codecs`.
 //!
-//! | name | what it does |
+//! | name | effect |
 //! | --- | --- |
 //! | `numcodecs.adler32` | a checksum before or after the bytes |
 //! | `numcodecs.shuffle` | the first bytes of all items, then the second ones, and so on |
 //!
-//! None of these makes more bytes than it is given, so what was read is the cap. zarrs also has
-//! decompressors beyond the common ones (`bz2`, `gdeflate`, `zlib`); they write as much as a stream claims,
-//! and a few hundred hostile bytes would fill the memory, so they stay refused by name. So does
-//! `numcodecs.fletcher32`, whose sum over an odd number of bytes leaves out the last one there.
+//! None of these produces more bytes than it is given, so the input length is the limit. zarrs also
+//! has other decompressors (`bz2`, `gdeflate`, `zlib`), which write as much as a stream claims: a
+//! few hundred hostile bytes would exhaust memory, so they are refused by name.
+//! `numcodecs.fletcher32` is refused too, because zarrs omits the last byte of an odd number of
+//! bytes from the sum.
 //!
-//! Not here: the common codecs, which this crate decodes itself under a cap and in part.
+//! Not here: the common codecs, which this crate decodes itself, with limits and in part.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,7 +35,7 @@ pub(crate) struct More {
 }
 
 impl More {
-    /// Returns the codec, when it is one of those above and its settings make sense.
+    /// Returns the codec, if it is one of those above and its settings are valid.
     pub(crate) fn from_spec(codec: &CodecSpec) -> Option<Self> {
         if !NAMES.contains(&codec.name()) {
             return None;
@@ -48,7 +49,7 @@ impl More {
         }
     }
 
-    /// Returns what `stored` was before this step.
+    /// Decodes this step.
     pub(crate) fn decode(&self, stored: &Bytes) -> Result<Bytes> {
         if stored.is_empty() {
             return Err(self.refuse(Class::Truncated, "the end").into());
@@ -83,7 +84,7 @@ impl fmt::Debug for More {
     }
 }
 
-/// Two are alike when they are spelled alike.
+/// Two codecs are equal if their specifications are.
 impl PartialEq for More {
     fn eq(&self, other: &Self) -> bool {
         self.codec == other.codec
@@ -139,7 +140,7 @@ mod tests {
              format!("Truncated{part}adler32 at byte 0: expected bytes that the codec made, found the end")),
             (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 3}}), b"abcd",
              format!("Codec{part}shuffle at byte 0: expected bytes that the codec made, found something else")),
-            // An element size of 0 is not divided by.
+            // An element size of 0 must not cause a division by zero.
             (json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 0}}), b"abcd",
              format!("Codec{part}shuffle at byte 0: expected bytes that the codec made, found something else")),
         ];

@@ -1,7 +1,8 @@
-//! The order of bytes in an item and of items in a chunk: the codecs `bytes` and `transpose`, decoded.
+//! The order of bytes in an item and of items in a chunk: decodes the codecs `bytes` and
+//! `transpose`.
 //!
-//! What leaves this module is little-endian and in C order. Lengths were compared with the
-//! shape before.
+//! The output of this module is little-endian and in C order. Lengths were compared with the shape
+//! before.
 
 use bytes::Bytes;
 use zvf_format::num::saturating_usize;
@@ -9,7 +10,7 @@ use zvf_metadata::{ArrayDoc, DataTypeKind, Dtype, DtypeKind};
 
 use super::Packing;
 
-/// How the items of a chunk are packed: their size, the order of their bytes, and that of the axes.
+/// How the items of a chunk are packed: item size, byte order, axis order.
 #[derive(Debug)]
 pub(crate) struct Items {
     shape: Box<[usize]>, // of a chunk; what does not fit into memory is of no chunk
@@ -19,7 +20,7 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    /// Returns how the array of `doc` packs its items; `None` where these have no size of their own.
+    /// Returns the packing of the array of `doc`; `None` if items have no fixed size.
     pub(crate) fn new(packing: &Packing, doc: &ArrayDoc) -> Option<Self> {
         let Packing::Items { big_endian, order } = packing else { return None };
         let (width, unit) = match doc.data_type.kind() {
@@ -36,17 +37,17 @@ impl Items {
         })
     }
 
-    /// Returns the bytes of a chunk; `None` where they do not fit into memory.
+    /// Returns the byte length of a chunk; `None` if it does not fit in memory.
     pub(crate) fn chunk_len(&self) -> Option<usize> {
         self.shape.iter().try_fold(self.width, |bytes, extent| bytes.checked_mul(*extent))
     }
 
-    /// Returns whether items are stored as they are handed out, one row after the other.
+    /// Returns whether items are stored as they are returned, row after row.
     pub(crate) fn is_in_order(&self) -> bool {
         self.order.is_none()
     }
 
-    /// Returns the items of a chunk that is stored like this.
+    /// Decodes the items of a chunk.
     pub(crate) fn unpack(&self, stored: Bytes) -> Bytes {
         let items = match &self.order {
             None => stored,
@@ -55,7 +56,7 @@ impl Items {
         self.swap(items)
     }
 
-    /// Returns a chunk of these items, as it is stored.
+    /// Encodes a chunk of these items.
     pub(crate) fn pack(&self, items: Bytes) -> Bytes {
         self.swap(match &self.order {
             None => items,
@@ -63,7 +64,7 @@ impl Items {
         })
     }
 
-    /// Turns the bytes of items around, where they are stored in the other order.
+    /// Reverses the bytes of items if they are stored in the other byte order.
     pub(crate) fn swap(&self, items: Bytes) -> Bytes {
         match self.swapped {
             Some(unit) => swap_units(items, unit),
@@ -72,7 +73,7 @@ impl Items {
     }
 }
 
-/// Turns the bytes of items around.
+/// Reverses the bytes of items.
 pub(crate) fn swap_items(items: Bytes, dtype: Dtype) -> Bytes {
     match unit(dtype) {
         0 | 1 => items,
@@ -80,7 +81,7 @@ pub(crate) fn swap_items(items: Bytes, dtype: Dtype) -> Bytes {
     }
 }
 
-/// Returns how many bytes of an item are in one order: text has units of four bytes, every other item is one unit.
+/// Returns the byte-order unit of an item: four bytes for text, otherwise the whole item.
 fn unit(dtype: Dtype) -> usize {
     if dtype.kind == DtypeKind::Text { 4 } else { saturating_usize(dtype.size) }
 }
@@ -91,18 +92,18 @@ fn swap_units(items: Bytes, unit: usize) -> Bytes {
     items.into()
 }
 
-/// Turns every item of `width` bytes around, in place.
+/// Reverses every unit of `width` bytes in place.
 fn swap(items: &mut [u8], width: usize) {
     items.chunks_exact_mut(width).for_each(<[u8]>::reverse);
 }
 
-/// Returns the items of `stored` in C order of `shape`, when axis `i` of what is stored is axis
+/// Returns the items of `stored` in C order of `shape`; axis `i` of the stored data is axis
 /// `order[i]` of the array.
 fn untranspose(stored: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
     if stored.is_empty() {
         return Vec::new();
     }
-    // No axis is empty, and all of them together are as long as `stored`: no position wraps.
+    // No axis is empty, and together they have the length of `stored`: no position wraps.
     let steps = steps(shape, order, width);
     let mut items = Vec::with_capacity(stored.len());
     let mut index = vec![0_usize; shape.len()];
@@ -124,7 +125,7 @@ fn untranspose(stored: &[u8], shape: &[usize], order: &[usize], width: usize) ->
     items
 }
 
-/// Returns the items of `items`, which are in C order of `shape`, as they are stored when axis `i` of what is stored
+/// Returns `items`, which are in C order of `shape`, in stored order; axis `i` of the stored data
 /// is axis `order[i]` of the array.
 fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: usize) -> Vec<u8> {
     let stored: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
@@ -132,11 +133,11 @@ fn transpose(items: &[u8], shape: &[usize], order: &[usize], width: usize) -> Ve
     for (at, &axis) in order.iter().enumerate() {
         back[axis] = at;
     }
-    // What is C order of the array is another order of the axes as they are stored.
+    // C order of the array is another axis order of the stored data.
     untranspose(items, &stored, &back, width)
 }
 
-/// Returns the bytes from one item to its neighbour along each axis of the array.
+/// Returns the distance in bytes between neighbouring items along each axis of the array.
 fn steps(shape: &[usize], order: &[usize], width: usize) -> Vec<usize> {
     let mut steps = vec![0; shape.len()];
     let mut step = width;
@@ -168,7 +169,7 @@ mod tests {
             (&[2, 3], &[0, 1], 1, b"abcdef", b"abcdef"),
             (&[2, 3], &[1, 0], 1, b"adbecf", b"abcdef"),
             (&[2, 3], &[1, 0], 2, b"aADdbBEecCFf", b"aAbBcCDdEeFf"),
-            // Stored axis 0 is axis 2 of the array, and so on: item (i, j, k) lies at 2k + i.
+            // Stored axis 0 is axis 2 of the array, and so on: item (i, j, k) is at 2k + i.
             (&[2, 1, 3], &[2, 0, 1], 1, b"adbecf", b"abcdef"),
             (&[], &[], 1, b"a", b"a"),
         ];

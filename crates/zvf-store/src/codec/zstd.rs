@@ -1,8 +1,8 @@
-//! Zstandard frames, decoded into a buffer that grows and never passes a cap.
+//! Zstandard frames, decoded into a buffer that grows up to a limit.
 //!
-//! A frame may state its decoded size. The statement is a hint: the first allocation follows it only as far
-//! as the input makes it plausible, and the rest has to be decoded first. Several frames in a row
-//! are one stream. The window is limited to 2^27 bytes.
+//! A frame may state its decoded size. This is only a hint: the first allocation follows it as far
+//! as the input makes it plausible, and grows only as data is decoded. Consecutive frames form one
+//! stream. The window is limited to 2^27 bytes.
 //!
 //! Not here: dictionaries, which the Zarr codec does not have.
 
@@ -19,7 +19,7 @@ pub(crate) struct Zstd {
 }
 
 impl Zstd {
-    /// Returns all of `input`, decoded, when that is at most `cap` bytes.
+    /// Decodes all of `input`, if the result is at most `cap` bytes.
     pub(crate) fn decode(&mut self, input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
         let context = match &mut self.context {
             Some(context) => context,
@@ -61,21 +61,22 @@ fn decode_with(context: &mut DCtx<'_>, input: &[u8], cap: u64) -> Result<Vec<u8>
             let more = decoded.capacity().max(MIN_BUFFER_BYTES);
             decoded.reserve_exact(more.min(room(cap, decoded.len())));
         } else if source.pos() == before_in && decoded.len() == before_out {
-            // The input is used up and a frame still wants more of it.
+            // The input ends inside a frame.
             return Err(refuse(Class::Truncated, input.len(), "the rest of a frame", "the end"));
         }
     }
 }
 
-/// Returns what is reserved before anything is decoded: what the frame states, as far as the input and
-/// the cap make that plausible.
+/// Returns the initial capacity: the stated size, as far as the input and the limit make that
+/// plausible.
 fn first_capacity(input: &[u8], cap: u64) -> usize {
     let plausible = input.len().saturating_mul(PLAUSIBLE_RATIO).saturating_add(MIN_BUFFER_BYTES);
     let stated = zstd_safe::get_frame_content_size(input).ok().flatten().unwrap_or(0); // not stated
     saturating_usize(stated).min(plausible).min(room(cap, 0))
 }
 
-/// Returns how many bytes may still be decoded: one more than the cap, so that passing it is seen.
+/// Returns how many bytes may still be decoded: one more than the limit, so that exceeding it is
+/// detected.
 fn room(cap: u64, used: usize) -> usize {
     saturating_usize(cap).saturating_add(1).saturating_sub(used).max(1)
 }
@@ -90,7 +91,7 @@ fn refuse(class: Class, at: usize, expected: &'static str, found: &'static str) 
 }
 
 const MAX_WINDOW_LOG: u32 = 27;
-/// The largest compression ratio of ordinary data; what does is decoded in growing steps.
+/// The largest compression ratio of ordinary data; more is decoded in growing steps.
 const PLAUSIBLE_RATIO: usize = 64;
 const MIN_BUFFER_BYTES: usize = 64 << 10;
 

@@ -1,8 +1,9 @@
-//! Zstandard frames where there is no C compiler: the same promises as [`zstd`](super), in Rust and slower.
+//! Zstandard frames without a C compiler: the same guarantees as [`zstd`](super), in Rust and
+//! slower.
 //!
-//! Several frames in a row are one stream; skippable frames, windows above 2^27 bytes and dictionaries are refused.
-//! What is decoded is taken out of the decoder piece by piece, so that memory is that of the window and never passes
-//! the cap by more than one piece. Compressing is not here.
+//! Consecutive frames form one stream; skippable frames, windows above 2^27 bytes and dictionaries
+//! are refused. Decoded bytes are taken from the decoder piece by piece, so memory holds the window
+//! and never exceeds the limit by more than one piece. Compression is not implemented.
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use zvf_format::{Class, Expected, FormatError, Part};
@@ -16,7 +17,7 @@ pub(crate) struct Zstd {
 }
 
 impl Zstd {
-    /// Returns all of `input`, decoded, when that is at most `cap` bytes.
+    /// Decodes all of `input`, if the result is at most `cap` bytes.
     pub(crate) fn decode(&mut self, input: &[u8], cap: u64) -> Result<Vec<u8>, FormatError> {
         let decoder = self.decoder.get_or_insert_with(|| {
             let mut decoder = Box::new(FrameDecoder::new());

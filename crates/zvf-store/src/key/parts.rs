@@ -1,4 +1,4 @@
-//! Keys built from parts, each checked by the rules for names.
+//! Builds keys from parts; each part is checked by the rules for names.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use zvf_format::Class;
 use super::Key;
 
 impl Key {
-    /// Returns the thing called `segment` directly below this one.
+    /// Returns the key of `segment` directly below this one.
     ///
     /// # Errors
     ///
-    /// [`Class::InvalidKey`] when `segment` breaks a rule of the module's table, or the key gets more
-    /// than 32 segments.
+    /// [`Class::InvalidKey`] when `segment` violates a rule of the module's table, or the key would
+    /// have more than 32 segments.
     pub fn child(&self, segment: &str) -> Result<Self> {
         self.descend([segment])
     }
 
-    /// Returns the thing at `path` below this one; every segment of `path` is checked.
+    /// Returns the key of `path` below this one; every segment of `path` is checked.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Key {
         self.descend(path.split('/'))
     }
 
-    /// Returns the thing below this one by the names in `segments`, outermost first.
+    /// Returns the key below this one with these `segments`, outermost first.
     ///
     /// # Errors
     ///
@@ -55,11 +55,12 @@ impl Key {
         Ok(Self(Arc::from(path)))
     }
 
-    /// Returns the thing below this one by `prefix`, which is a good name, and `numbers`: one of many chunks.
+    /// Returns the key below this one with `prefix`, which must be a valid name, and `numbers`: for
+    /// one of many chunks.
     ///
     /// # Errors
     ///
-    /// As [`child`](Self::child), when the key gets more than 32 segments.
+    /// As [`child`](Self::child), when the key would have more than 32 segments.
     pub(crate) fn descend_numbers(&self, prefix: Option<&str>, numbers: &[u64]) -> Result<Self> {
         let room = numbers.len().saturating_add(1).saturating_mul(NUMBER_CAPACITY_BYTES);
         let mut path = String::with_capacity(self.0.len().saturating_add(room));
@@ -81,7 +82,7 @@ impl Key {
     }
 }
 
-/// Adds the digits of a number.
+/// Appends the digits of a number.
 fn push_decimal(path: &mut String, number: u64) {
     if number >= 10 {
         push_decimal(path, number / 10);
@@ -89,7 +90,7 @@ fn push_decimal(path: &mut String, number: u64) {
     path.extend(char::from_digit(zvf_format::num::saturating_u32(number % 10), 10)); // one digit
 }
 
-/// Returns which rule `segment`, the `depth`th of its key, breaks.
+/// Returns the rule that `segment`, at position `depth` of its key, violates.
 fn broken_rule(segment: &str, depth: usize) -> Option<&'static str> {
     if segment.is_empty() {
         Some("a name that is not empty")

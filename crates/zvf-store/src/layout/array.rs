@@ -1,8 +1,8 @@
 //! One array of chunks: from the index of a chunk to its bytes.
 //!
-//! A chunk is an object of its own or a span of a shard; both are read in batches, in the order
-//! asked, and decoded in batches. Cells, rows and items of one size are views of it: what the bytes of a chunk
-//! are is for them.
+//! A chunk is an object of its own or a span of a shard; both are read in batches, in the requested
+//! order, and decoded in batches. Cells, rows and fixed-size items are views of the array that
+//! interpret its bytes.
 //!
 //! Not here: presence, framing.
 
@@ -26,7 +26,7 @@ use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Source, Version};
 
-/// Where the chunks of one array are and how they are encoded.
+/// The locations and the coding of the chunks of one array.
 #[derive(Debug)]
 pub(crate) struct ChunkArray {
     key: Key,
@@ -36,23 +36,23 @@ pub(crate) struct ChunkArray {
     pub(crate) shards: Option<Shards>,
 }
 
-/// Which bytes hold a chunk.
+/// The location of the bytes of a chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) key: Key,
-    /// The span of the object, and the version it was learned from; none when it is all of it.
+    /// The span of the object, and the version that it belongs to; `None` for the whole object.
     pub(crate) span: Option<(Range<u64>, Version)>,
-    /// The index of its shard, and its place there.
+    /// The index of its shard, and its position there.
     indexed: Option<(Arc<Spans>, usize)>,
 }
 
 impl Place {
-    /// Returns the place that is all of an object.
+    /// Returns the location of a whole object.
     pub(super) fn object(key: Key) -> Self {
         Self { key, span: None, indexed: None }
     }
 
-    /// Returns a request for all of the chunk.
+    /// Returns a request for the whole chunk.
     pub(crate) fn get_all(&self) -> Get {
         match &self.span {
             None => Get::object(self.key.clone()),
@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// Returns a request for bytes `part` of the chunk; `None` when a span is shorter than that.
+    /// Returns a request for bytes `part` of the chunk; `None` if its span is shorter.
     pub(crate) fn part(&self, part: &Range<u64>) -> Option<Get> {
         let len = part.end.checked_sub(part.start)?;
         match &self.span {
@@ -73,14 +73,14 @@ impl Place {
         }
     }
 
-    /// Returns the length of the payload and the version that it is of, where the frame was read before.
+    /// Returns the length of the payload and its version, if the frame was read before.
     pub(crate) fn known_payload(&self) -> Option<(u64, &Version)> {
         let (spans, inner) = self.indexed.as_ref()?;
         let (span, version) = self.span.as_ref().filter(|_| spans.is_framed(*inner))?;
         Some((span.end.checked_sub(span.start)?.checked_sub(FRAME_BYTES)?, version))
     }
 
-    /// Remembers that the frame says that the chunk holds a payload of so many bytes, where they are all that are there.
+    /// Records the payload length that the frame states, if the payload fills the chunk.
     pub(crate) fn remember_payload(&self, payload: u64, payload_version: &Version) {
         if let (Some((spans, inner)), Some((span, version))) = (&self.indexed, &self.span)
             && payload.checked_add(FRAME_BYTES) == span.end.checked_sub(span.start)
@@ -90,7 +90,7 @@ impl Place {
         }
     }
 
-    /// Returns how many bytes the chunk has, given one answer about its object.
+    /// Returns the length of the chunk, given one answer about its object.
     pub(crate) fn total(&self, got: &GetAnswer) -> u64 {
         match &self.span {
             None => got.size,
@@ -98,7 +98,7 @@ impl Place {
         }
     }
 
-    /// Checks that there may be no such object: not where an index of the object was read.
+    /// Checks that the object may be absent: not if an index of the object was read.
     pub(crate) fn check_absent(&self) -> Result<()> {
         match &self.span {
             None => Ok(()),
@@ -106,7 +106,7 @@ impl Place {
         }
     }
 
-    /// Returns the same fault, of these bytes.
+    /// Adds the location of these bytes to the error.
     pub(crate) fn locate_error(&self, error: Error) -> Error {
         let error = error.at_key(&self.key);
         match &self.span {
@@ -120,11 +120,12 @@ impl Place {
     }
 }
 
-/// A chunk that was read: where it was, and what is stored.
+/// A chunk that was read: its location and its stored bytes.
 pub(crate) type Stored = Option<(Place, Bytes)>;
 
 impl ChunkArray {
-    /// Returns the array of `doc`, whose chunks hold items of any length; `what` is the codec of these.
+    /// Returns the array of `doc`, whose chunks contain variable-length items; `what` is their
+    /// codec.
     pub(crate) fn of_frames(
         key: &Key,
         doc: &ArrayDoc,
@@ -138,7 +139,7 @@ impl ChunkArray {
         Self::new(key, doc, id, coding)
     }
 
-    /// Returns the array of `doc`, whose chunks hold items of one size, and how these are packed.
+    /// Returns the array of `doc`, whose chunks contain fixed-size items, and their packing.
     pub(crate) fn of_items(key: &Key, doc: &ArrayDoc, id: u32) -> Result<(Self, Items)> {
         let coding = Coding::from_doc(doc)?;
         let items = Items::new(&coding.packing, doc);
@@ -152,8 +153,8 @@ impl ChunkArray {
         Ok(Self { key: key.clone(), id, names, chain: coding.chain, shards })
     }
 
-    /// Returns the chunks `indexes`, each as `finish` makes it of what is decoded: from the cache, where each has the place
-    /// `slots` says.
+    /// Returns the chunks `indexes`, each converted by `finish` after decoding; from the cache, for
+    /// those with a slot in `slots`.
     pub(crate) async fn get_many(
         &self,
         shared: &Shared,
@@ -171,7 +172,8 @@ impl ChunkArray {
         shared.cache.read_many(self.id, slots, Caching::Keep, fetch).await
     }
 
-    /// Returns where each of the chunks `chunk_indexes` is; `None` for those that their shard says are absent.
+    /// Returns the location of each of the chunks `chunk_indexes`; `None` for those that are absent
+    /// from their shard.
     pub(crate) async fn places(
         &self,
         source: &Source,
@@ -181,7 +183,7 @@ impl ChunkArray {
             let whole = |index: &[u64]| Ok(Some(Place::object(self.object(index)?)));
             return chunk_indexes.iter().map(|index| whole(index.as_ref())).collect();
         };
-        // Neighbours lie in one shard, as a rule.
+        // Neighbours are usually in one shard.
         let mut objects: Vec<Vec<u64>> = Vec::new();
         let mut numbers: HashMap<Vec<u64>, usize> = HashMap::new();
         let mut located: Vec<(usize, usize)> = Vec::with_capacity(chunk_indexes.len());
@@ -223,7 +225,7 @@ impl ChunkArray {
         Ok((key, spans))
     }
 
-    /// Returns the name of the object at `index`: of a chunk, or of a shard.
+    /// Returns the key of the object at `index`: a chunk or a shard.
     pub(crate) fn object(&self, index: &[u64]) -> Result<Key> {
         let (prefix, separator) = spelling(self.names);
         if separator == "/" && !index.is_empty() {
@@ -232,7 +234,8 @@ impl ChunkArray {
         self.key.join(&name_chunk(self.names, index))
     }
 
-    /// Reads the encoded bytes of each of the chunks `chunk_indexes`; `caching` tells whether they are released soon.
+    /// Reads the encoded bytes of each of the chunks `chunk_indexes`; `caching` states whether they
+    /// are kept.
     pub(crate) async fn read_stored(
         &self,
         source: &Source,
@@ -248,7 +251,8 @@ impl ChunkArray {
         })
     }
 
-    /// Returns what each of the chunks `chunk_indexes` holds, within `caps`, and where it was.
+    /// Returns the decoded bytes of each of the chunks `chunk_indexes`, within `caps`, and its
+    /// location.
     pub(crate) async fn chunks(
         &self,
         source: &Source,
@@ -275,8 +279,8 @@ impl ChunkArray {
     }
 }
 
-/// Returns what `finish` makes of each of `requests` and its answer: there is one for each request that asks for something,
-/// in their order.
+/// Calls `finish` with each of `requests` and its answer. There is one answer per non-empty
+/// request, in order.
 pub(super) fn answer_each<R, A, T>(
     requests: Vec<Result<Option<R>>>,
     answers: impl IntoIterator<Item = A>,

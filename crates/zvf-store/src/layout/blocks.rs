@@ -1,4 +1,4 @@
-//! Parts of chunks in Blosc blocks: only the blocks that hold what was asked for.
+//! Parts of Blosc chunks: reads only the blocks that contain the requested bytes.
 //!
 //! ```text
 //! stage 1    16 bytes: the header        -> how long the table is
@@ -6,10 +6,10 @@
 //! stage 3    those spans                 -> blocks, decoded, cut
 //! ```
 //!
-//! Each stage is one batch over all chunks. The block with the frame is always among them, so that a
-//! part is refused when the whole would be.
+//! Each stage is one batch over all chunks. The block with the frame is always included, so that a
+//! part is refused whenever the whole would be.
 //!
-//! Not here: parts of what is stored as it is ([`super::part`]).
+//! Not here: parts of uncompressed chunks ([`super::part`]).
 
 use std::ops::Range;
 use std::{iter, mem};
@@ -27,7 +27,8 @@ use crate::error::object_replaced_error;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer, Version};
 
-/// Returns the bytes that each of `asks` names, counted from the start of the payload, of Blosc chunks.
+/// Returns the bytes that each of `asks` requests from Blosc chunks, counted from the start of the
+/// payload.
 pub(super) async fn read_by_block(
     shared: &Shared,
     asks: &[PartRequest<'_>],
@@ -52,7 +53,7 @@ pub(super) async fn read_by_block(
     finish.collect()
 }
 
-/// Compares the frame with the ranges, and returns the pieces after it.
+/// Checks the frame against the ranges, and returns the pieces after it.
 fn check_frame(place: &Place, ranges: &[Range<u64>], decoded: Decoded) -> Result<Vec<Bytes>> {
     let mut pieces = decoded.pieces.into_iter();
     let frame = pieces.next().expect("the frame is asked for first");

@@ -1,4 +1,4 @@
-//! The chunks of one spatial array, whichever way its format version lays them out.
+//! The chunks of one spatial array, for any layout version.
 //!
 //! ```text
 //! Cells  ->  family C: one array over the chunk grid     c/4/0/0, or a span of a shard, or a row of a pack
@@ -6,11 +6,11 @@
 //! stored ->  codecs decoded                              u32 1, u32 n, n bytes: the payload
 //! ```
 //!
-//! A chunk is named by its absolute key. What is handed out is its payload: codecs decoded, framing
-//! removed. A chunk without bytes is absent; one that the array says is there and is not is a
-//! fault.
+//! A chunk is identified by its absolute key. Callers get its payload: decoded, without framing. A
+//! chunk without bytes is absent; a chunk that the presence list names but that does not exist is
+//! an error.
 //!
-//! Not here: what a payload holds.
+//! Not here: the content of payloads.
 
 use async_recursion::async_recursion as boxed;
 use std::ops::Range;
@@ -44,7 +44,7 @@ use crate::source::Source;
 
 /// The chunks of one array of a level.
 ///
-/// Cheap to clone; clones share what was learned and read.
+/// Cheap to clone; clones share metadata and cached data.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -70,7 +70,7 @@ pub struct Cells {
     core: Arc<CellsCore>,
 }
 
-/// What all handles of one array share.
+/// The state shared by all handles of one array.
 #[derive(Debug)]
 pub(crate) struct CellsCore {
     key: Key,
@@ -80,10 +80,10 @@ pub(crate) struct CellsCore {
     body: Body,
 }
 
-/// Where the chunks are.
+/// The location of the chunks.
 #[derive(Debug)]
 enum Body {
-    /// In objects, or why their codecs cannot be decoded.
+    /// In objects, or the reason why their codecs cannot be decoded.
     Array(Box<Presence>, Result<ChunkArray>),
     Packed(Box<Presence>, PackedCells),
     /// In small arrays, of families A and B.
@@ -91,12 +91,12 @@ enum Body {
 }
 
 impl CellsCore {
-    /// Returns the chunks of the array `doc` under `key`, as family C has them.
+    /// Returns the chunks of the array `doc` under `key`, in the layout of family C.
     pub(crate) fn from_array(shared: &Shared, key: &Key, doc: &ArrayDoc) -> Result<Self> {
         Self::from_document(shared, key, doc, Recorded::Keys(doc.nonempty_chunks.clone()))
     }
 
-    /// Returns the same of an array whose presence list is read when it is asked for.
+    /// The same for an array whose presence list is read on request.
     pub(crate) fn from_outline(shared: &Shared, key: &Key, outline: &Arc<Outline>) -> Result<Self> {
         Self::from_document(shared, key, outline.doc(), Recorded::Unread(Arc::clone(outline)))
     }
@@ -114,7 +114,7 @@ impl CellsCore {
             return Err(error.at_key(key));
         }
         let presence = Box::new(Presence::new(key.clone(), chunk_grid(key, doc)?, recorded));
-        // In a pack no codec is left to be decoded; one that is known frames cells.
+        // Cells in a pack are already decoded; a known codec only frames them.
         let body = if let Source::Pack(pack) = &shared.source
             && Coding::from_doc(doc).map_or(true, |coding| coding.packing == Packing::Vlen)
         {
@@ -126,7 +126,8 @@ impl CellsCore {
         Ok(Self::new(shared, key, doc.attributes.clone(), doc.rank(), body))
     }
 
-    /// Returns the chunks that families A and B keep below the group `key`, whose names have `rank` components.
+    /// Returns the chunks that families A and B store below the group `key`; their names have
+    /// `rank` components.
     pub(crate) fn from_group(shared: &Shared, key: &Key, attributes: Object, rank: usize) -> Self {
         let packed = shared.root.shard_layout.is_some();
         let body = Body::Tiny(Tiny::new(key.clone(), rank, packed));
@@ -157,19 +158,21 @@ impl Cells {
         &self.core.key
     }
 
-    /// Returns the attributes of the array, or of the group that stands for it; without the presence list.
+    /// Returns the attributes of the array, or of the group that replaces it, without the presence
+    /// list.
     #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
     }
 
-    /// Returns how many components its keys have.
+    /// Returns the number of components of its keys.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.core.rank
     }
 
-    /// Returns the chunks that there is room for; `None` in the older families, whose arrays say nothing about it.
+    /// Returns the shape of the chunk grid; `None` in the older families, whose arrays do not state
+    /// it.
     #[must_use]
     pub fn grid(&self) -> Option<&Grid> {
         self.core.presence().map(|presence| &presence.grid)
@@ -181,7 +184,7 @@ impl Cells {
         self.shared.family
     }
 
-    /// Returns what reading a part of a chunk costs.
+    /// Returns the cost of reading a part of a chunk.
     #[must_use]
     pub fn part_cost(&self) -> Partial {
         match &self.core.body {
@@ -191,15 +194,15 @@ impl Cells {
         }
     }
 
-    /// Returns the keys of the chunks that hold something, in numeric order.
+    /// Returns the keys of the non-empty chunks, in numeric order.
     ///
-    /// They are those that the array records, where it does; otherwise they are listed, which a notice
-    /// reports, and may then hold keys of chunks that turn out to be empty.
+    /// They come from the presence list, if there is one. Otherwise they are listed, which a notice
+    /// reports, and may include chunks that turn out to be empty.
     ///
     /// # Errors
     ///
-    /// When a recorded key is not one, or lies outside the grid of the array; [`Class::Unsupported`] when
-    /// nothing is recorded and the backend cannot list.
+    /// When a recorded key is invalid or outside the grid of the array; [`Class::Unsupported`] when
+    /// there is no presence list and the backend cannot list.
     #[boxed]
     pub async fn presence(&self) -> Result<Arc<KeyTable>> {
         let Some(presence) = self.core.presence() else { return self.list_keys().await };
@@ -211,11 +214,11 @@ impl Cells {
         Ok(table)
     }
 
-    /// Reads the payloads of the chunks `keys`, in their order; `None` for those that are absent.
+    /// Reads the payloads of the chunks `keys`, in order; `None` for absent chunks.
     ///
-    /// Each answer has its own fault: [`Class::NotFound`] where the array records a chunk that is not
-    /// there, [`Class::Unsupported`] where a codec is unknown, otherwise what went wrong reading or
-    /// decoding it.
+    /// Each answer has its own error: [`Class::NotFound`] if the presence list names a chunk that
+    /// does not exist, [`Class::Unsupported`] for an unknown codec, otherwise the error of reading
+    /// or decoding.
     #[boxed]
     pub async fn read_many(
         &self,
@@ -244,8 +247,8 @@ impl Cells {
         answer_each(requests, payloads, |_, payload| payload)
     }
 
-    /// Fetches where the chunks `keys` lie in the shards of a store behind a network, so that reading them takes one
-    /// round less. What goes wrong shows when they are read.
+    /// Prefetches the locations of the chunks `keys` in the shards of a remote store, which saves
+    /// one round trip when they are read. Errors are reported when the chunks are read.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -269,11 +272,12 @@ impl Cells {
         }
         let requests = presence.plan_reads(&self.shared, keys.iter()).await;
         let indexes = presence.indexes(requests.iter().flatten().flatten());
-        // The indexes of shards stay known; a fault is not kept, and shows when chunks are read.
+        // The shard indexes stay cached; an error is not cached, and is reported when chunks are
+        // read.
         drop(array.places(&self.shared.source, &presence.split(&indexes)).await);
     }
 
-    /// Reads the payload of one chunk; `None` when it is absent.
+    /// Reads the payload of one chunk; `None` if it is absent.
     ///
     /// # Errors
     ///
@@ -283,11 +287,11 @@ impl Cells {
         only(self.read_many(std::slice::from_ref(key), caching).await)
     }
 
-    /// Parts of payloads: for each chunk the bytes of each range, counted from the start of its payload;
-    /// `None` for absent chunks. What that costs is [`part_cost`](Self::part_cost).
+    /// Reads parts of payloads: for each chunk the bytes of each range, counted from the start of
+    /// its payload; `None` for absent chunks. [`part_cost`](Self::part_cost) is the cost.
     ///
-    /// Each answer has its own fault: [`Class::OutOfBounds`] where a range ends past the payload, otherwise
-    /// as for [`read_many`](Self::read_many).
+    /// Each answer has its own error: [`Class::OutOfBounds`] if a range ends past the payload,
+    /// otherwise as for [`read_many`](Self::read_many).
     #[boxed]
     pub async fn read_parts(
         &self,
@@ -330,10 +334,11 @@ impl Cells {
         parts.collect()
     }
 
-    /// Returns the length of each payload, `None` for absent chunks: from an index or a few bytes where
-    /// [`part_cost`](Self::part_cost) is [`Partial::Ranges`], otherwise by reading it.
+    /// Returns the length of each payload, `None` for absent chunks. It is read from an index or a
+    /// few bytes if [`part_cost`](Self::part_cost) is [`Partial::Ranges`], otherwise by reading the
+    /// payload.
     ///
-    /// Each answer has its own fault, as for [`read_many`](Self::read_many).
+    /// Each answer has its own error, as for [`read_many`](Self::read_many).
     #[boxed]
     pub async fn sizes(&self, keys: &[ChunkKey]) -> Vec<Result<Option<u64>>> {
         if self.part_cost() == Partial::Ranges {
@@ -358,21 +363,24 @@ impl Cells {
         payloads.into_iter().map(|payload| Ok(payload?.map(size))).collect()
     }
 
-    /// Returns the payload of one chunk, whether the array records it or not, whole, and past the cache.
+    /// Returns the whole payload of one chunk, whether or not it is in the presence list, bypassing
+    /// the cache.
     ///
     /// For checking the store.
     ///
     /// # Errors
     ///
-    /// As for each answer of [`read_many`](Self::read_many), except that nothing is promised to be there.
+    /// As for each answer of [`read_many`](Self::read_many), except that a missing chunk is not an
+    /// error.
     #[boxed]
     pub async fn read_raw(&self, key: &ChunkKey) -> Result<Option<Bytes>> {
         only(self.read_raw_many(std::slice::from_ref(key)).await)
     }
 
-    /// Returns the payloads of many chunks as [`read_raw`](Self::read_raw) gives them, in the order of `keys`.
+    /// Returns the payloads of many chunks as [`read_raw`](Self::read_raw) does, in the order of
+    /// `keys`.
     ///
-    /// Each answer has its own fault, as for `read_raw`.
+    /// Each answer has its own error, as for `read_raw`.
     #[boxed]
     pub async fn read_raw_many(&self, keys: &[ChunkKey]) -> Vec<Result<Option<Bytes>>> {
         let plan = |key: &ChunkKey| match self.core.presence() {
@@ -385,8 +393,8 @@ impl Cells {
         answer_each(requests, payloads, |_, payload| payload)
     }
 
-    /// Returns the keys of the chunks that a listing shows, whatever the array records; some may turn out to be
-    /// empty.
+    /// Returns the keys of the chunks in a listing, whatever the presence list says; some may turn
+    /// out to be empty.
     ///
     /// For checking the store.
     ///
@@ -428,7 +436,7 @@ impl Cells {
         stored.into_iter().map(|stored| Ok(stored?.map(|(_, bytes)| bytes))).collect()
     }
 
-    /// Returns the request for each of `keys`; `None` for one that is known to be absent.
+    /// Returns the request for each of `keys`; `None` for chunks known to be absent.
     async fn plan(
         &self,
         keys: impl Iterator<Item = &ChunkKey>,
@@ -477,8 +485,8 @@ impl Cells {
         requests.iter().zip(chunks).map(payload).collect()
     }
 
-    /// Returns whether parts are worth reading by themselves. Where requests are expensive, a chunk of unknown length in
-    /// compressed blocks is better read in one.
+    /// Returns whether it is worthwhile to read parts separately. If requests are expensive, a
+    /// compressed chunk of unknown length is better read whole.
     fn reads_parts(&self, array: &ChunkArray) -> bool {
         match array.chain.part_cost() {
             Partial::Ranges => true,
@@ -490,7 +498,7 @@ impl Cells {
         }
     }
 
-    /// Returns where the chunks `requests` are.
+    /// Returns the locations of the chunks `requests`.
     async fn places(
         &self,
         presence: &Presence,
@@ -505,7 +513,7 @@ impl Cells {
         requests.iter().zip(places).map(found).collect()
     }
 
-    /// Lists the keys in the store, whatever the presence list says.
+    /// Lists the keys in the store, ignoring the presence list.
     async fn find_keys(
         &self,
         presence: &Presence,
@@ -539,7 +547,7 @@ impl Cells {
             let path = name.and_then(|name| parse_chunk_name(array.names, name));
             let Some(path) = path else { continue };
             match &array.shards {
-                // Eight bytes frame nothing; what is compressed is not looked into.
+                // A frame of eight bytes is empty; compressed chunks are not examined.
                 None if array.chain.is_empty() && size == EMPTY_CELL_BYTES => {}
                 None => indexes.push(path.index().to_vec()),
                 Some(shards) => {
@@ -554,13 +562,13 @@ impl Cells {
                 }
             }
         }
-        // What lies outside the grid has no key in this array.
+        // An index outside the grid has no key in this array.
         let keys = indexes.iter().filter_map(|index| grid.key(index));
         KeyTable::new(grid.rank(), keys).map(Arc::new).map_err(Error::from)
     }
 }
 
-/// Returns the chunks that are asked for, each with its ranges.
+/// Returns the requested chunks, each with its ranges.
 fn with_ranges<'a>(
     requests: &'a [Result<Option<ChunkRequest>>],
     asks: &'a [(ChunkKey, Vec<Range<u64>>)],
@@ -571,17 +579,17 @@ fn with_ranges<'a>(
     })
 }
 
-/// Returns the payload of a framed cell, without a copy.
+/// Returns the payload of a framed cell without a copy.
 fn strip_frame(bytes: &Bytes) -> Result<Bytes, FormatError> {
     Ok(bytes.slice_ref(VlenCell::parse(bytes)?.payload()))
 }
 
-/// Returns the one answer to one request.
+/// Returns the single answer to a single request.
 fn only<T>(mut answers: Vec<Result<Option<T>>>) -> Result<Option<T>> {
     answers.pop().expect("one request has one answer")
 }
 
 /// The merge gap, in bytes, from which requests are expensive: a Blosc chunk outside of a shard is then read whole.
 const EXPENSIVE_REQUEST_GAP_BYTES: u64 = 64 << 10;
-/// A frame around nothing.
+/// The size of an empty frame.
 const EMPTY_CELL_BYTES: u64 = 8;

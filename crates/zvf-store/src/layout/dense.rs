@@ -1,4 +1,4 @@
-//! Standalone arrays of items of one size: object and group attributes, ids, parametric objects.
+//! Standalone arrays of fixed-size items: object and group attributes, ids, parametric objects.
 //!
 //! ```text
 //! B1, C    one Zarr array; chunks that are not stored hold the fill value
@@ -6,13 +6,14 @@
 //!          byte for each row, where some rows are absent
 //! ```
 //!
-//! What is handed out is little-endian and in C order, whichever way it is stored. Rows of an
-//! uncompressed array are read by range when few are wanted; everything else goes through the cache by
-//! chunk.
+//! Items are returned little-endian and in C order, however they are stored. If only a few rows of
+//! an uncompressed array are needed, they are read by range; everything else is read by chunk,
+//! through the cache.
 //!
-//! What documents state of items, rows and chunks is compared with the caps before memory is taken for it; then it fits.
+//! Sizes from documents (items, rows, chunks) are compared with the limits before memory is
+//! allocated.
 //!
-//! Not here: what a value means, and which of them say "absent".
+//! Not here: the meaning of values, and which values mean "absent".
 
 use async_recursion::async_recursion as boxed;
 use std::num::NonZeroU64;
@@ -38,9 +39,9 @@ use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::Source;
 
-/// A standalone array of numbers, booleans or texts of a fixed width.
+/// A standalone array of numbers, booleans or fixed-width texts.
 ///
-/// Cheap to clone; clones share what was read.
+/// Cheap to clone; clones share cached data.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -59,7 +60,7 @@ pub struct DenseArray {
     core: Arc<DenseCore>,
 }
 
-/// What all handles of one array share.
+/// The state shared by all handles of one array.
 #[derive(Debug)]
 pub(crate) struct DenseCore {
     key: Key,
@@ -73,7 +74,7 @@ pub(crate) struct DenseCore {
 
 #[derive(Debug)]
 enum Body {
-    /// Or why its codecs cannot be decoded.
+    /// The chunks, or the reason why their codecs cannot be decoded.
     Chunked(Result<(ChunkArray, Items)>),
     Flat(Flat),
     Packed(PackedDense),
@@ -116,7 +117,7 @@ impl DenseCore {
         Ok(Self { key, attributes, dtype, grid, fill, texts, body })
     }
 
-    /// Returns the array that families A and B0 keep in the group `doc` under `key`.
+    /// Returns the array that families A and B0 store in the group `doc` under `key`.
     pub(crate) fn from_group(shared: &Shared, key: &Key, doc: &GroupDoc) -> Result<Self> {
         let attributes = doc.attributes.clone();
         let text = attributes.get("dtype").and_then(serde_json::Value::as_str);
@@ -125,7 +126,7 @@ impl DenseCore {
             Some(text) => text.parse::<Dtype>().at_key(key)?,
             // Links of composite stores never state their type.
             None if is_links => Dtype::INT64,
-            // Writers that leave out the type of an attribute mean this one.
+            // Writers that omit the type of an attribute mean this one.
             None => Dtype::FLOAT32,
         };
         let Some(shape) = flat_shape(&attributes) else {
@@ -136,7 +137,7 @@ impl DenseCore {
         let mask = if masked == Some(true) { Some(key.child("present_mask")?) } else { None };
         let dtype = Dtype { big_endian: false, ..stored };
         check_item(shared, key, dtype.size)?;
-        // All rows are one chunk; an array without rows has a chunk all the same.
+        // All rows are one chunk; an array without rows still has a chunk.
         let chunk: Vec<u64> = shape.iter().map(|&extent| extent.max(1)).collect();
         let grid = Grid::new(shape.into(), &chunk, dtype.size);
         let grid = grid.ok_or_else(|| chunk_shape_error(key))?;
@@ -180,31 +181,32 @@ impl DenseArray {
         &self.core.grid.shape
     }
 
-    /// Returns the type of an item as it is handed out: never big-endian.
+    /// Returns the type of a returned item: never big-endian.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.core.dtype
     }
 
-    /// Returns the number of rows along the first axis; a `u64`, because they are not in memory.
+    /// Returns the number of rows along the first axis; a `u64`, because the rows are not in
+    /// memory.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.core.grid.rows()
     }
 
-    /// Returns whether there is no row.
+    /// Returns whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the item that stands for what was never stored.
+    /// Returns the fill value: the item for positions that were never stored.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
         self.core.texts.as_deref().unwrap_or(&self.core.fill)
     }
 
-    /// Reads all rows, back to back.
+    /// Reads all rows, contiguous.
     ///
     /// # Errors
     ///
@@ -214,13 +216,13 @@ impl DenseArray {
         self.rows(0..self.len()).await
     }
 
-    /// Returns the rows `range`, back to back.
+    /// Returns the rows `range`, contiguous.
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] when there are fewer rows; [`Class::LimitExceeded`] when they are more than
-    /// the budget; [`Class::Unsupported`] when a codec is unknown; otherwise when a chunk cannot be read
-    /// or does not decode to what the shape says.
+    /// [`Class::OutOfBounds`] when there are fewer rows; [`Class::LimitExceeded`] when they exceed
+    /// the budget; [`Class::Unsupported`] when a codec is unknown; otherwise when a chunk cannot be
+    /// read or does not decode to its shape.
     #[boxed]
     pub async fn rows(&self, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.check(&range)?;
@@ -233,7 +235,7 @@ impl DenseArray {
             .map_err(|item| self.not_text_error(range.start, item))
     }
 
-    /// Returns the rows `range` as they are stored, which are `bytes` bytes.
+    /// Returns the rows `range` in stored form; they take `bytes` bytes.
     async fn stored_rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes> {
         match &self.core.body {
             Body::Flat(flat) => self.flat_rows(flat, range).await,
@@ -243,7 +245,7 @@ impl DenseArray {
         }
     }
 
-    /// Returns the rows at `places`, back to back, in that order.
+    /// Returns the rows at `places`, contiguous, in that order.
     ///
     /// # Errors
     ///
@@ -256,7 +258,7 @@ impl DenseArray {
         let row = self.check_total(self.row_bytes()?.checked_mul(self.expansion()))?;
         let total = self.check_total(row.checked_mul(to_u64(places.len())))?;
         if let Some(&past) = places.iter().find(|&&place| place >= self.len()) {
-            // no range ends beyond 2^64 - 1
+            // No range ends beyond 2^64 - 1.
             return Err(self.past_end_error(past.saturating_add(1)));
         }
         if let Body::Chunked(Ok(chunked)) = &self.core.body
@@ -275,7 +277,8 @@ impl DenseArray {
         }
         let mut out = Vec::with_capacity(saturating_usize(total));
         let mut held: Option<(u64, Bytes)> = None; // a run of rows that was read, from its first
-        // The rows of a chunk, or as many of them as may be held at once: any number where a row has no bytes.
+        // The rows of a chunk, or as many as may be in memory at once; any number if a row has no
+        // bytes.
         let max_rows = self.shared.chunk_cap().checked_div(row).unwrap_or(u64::MAX);
         let chunk_rows = self.core.grid.chunk_rows();
         let step = NonZeroU64::new(max_rows).map_or(NonZeroU64::MIN, |max| chunk_rows.min(max));
@@ -296,12 +299,12 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// Returns one byte for each row, zero where it is absent; `None` where no mask is kept and the fill value
-    /// says it.
+    /// Returns one byte per row, zero if the row is absent; `None` if there is no mask and the fill
+    /// value marks absent rows.
     ///
     /// # Errors
     ///
-    /// When the mask cannot be read, or does not have one byte for each row.
+    /// When the mask cannot be read, or does not have one byte per row.
     #[boxed]
     pub async fn present_mask(&self) -> Result<Option<Bytes>> {
         let Body::Flat(Flat { mask: Some(mask), .. }) = &self.core.body else { return Ok(None) };
@@ -319,7 +322,7 @@ impl DenseArray {
         })
     }
 
-    /// Returns how many bytes the rows `range` are, when they exist and may be held.
+    /// Returns the byte length of the rows `range`, if they exist and fit the budget.
     fn check(&self, range: &Range<u64>) -> Result<u64> {
         if range.end > self.core.grid.rows() {
             return Err(self.past_end_error(range.end));
@@ -334,12 +337,12 @@ impl DenseArray {
         self.check_total(stored)
     }
 
-    /// Returns how many bytes are handed out for each that is stored.
+    /// Returns the number of returned bytes per stored byte.
     fn expansion(&self) -> u64 {
         if self.core.texts.is_some() { UTF32_BYTES } else { 1 }
     }
 
-    /// Returns the fault of item `item` of the rows from `first`.
+    /// Returns the error for item `item`, counted from row `first`, which is not text.
     fn not_text_error(&self, first: u64, item: usize) -> Error {
         let mut extents = self.core.grid.shape.iter().skip(1);
         let row_items = extents.try_fold(1_u64, |items, extent| items.checked_mul(*extent));
@@ -368,7 +371,7 @@ impl DenseArray {
         }
     }
 
-    /// Returns the `rows` in `bytes`, which are rows of `row` bytes from row `first` on.
+    /// Returns `rows` from `bytes`, which contain rows of `row` bytes from row `first` on.
     fn slice_rows(&self, bytes: &Bytes, row: u64, first: u64, rows: &Range<u64>) -> Result<Bytes> {
         let at = |place: u64| checked_usize(place.checked_sub(first)?.checked_mul(row)?);
         let span = at(rows.start).zip(at(rows.end));
@@ -376,7 +379,7 @@ impl DenseArray {
         span.map(|(start, end)| bytes.slice(start..end)).ok_or_else(|| self.missing_rows())
     }
 
-    /// Returns the fault of rows that do not hold what their shape says.
+    /// Returns the error for rows that do not match their shape.
     fn missing_rows(&self) -> Error {
         Error::new(Class::CountMismatch, "bytes of rows", "all rows of the shape", "fewer")
             .at_key(&self.core.key)
@@ -399,13 +402,13 @@ impl DenseArray {
         Err(Error::new(Class::CountMismatch, "bytes", expected, found).at_key(key))
     }
 
-    /// Returns rows of the flat form, all of which are read at once.
+    /// Returns rows of the flat form, which is always read whole.
     async fn flat_rows(&self, flat: &Flat, range: &Range<u64>) -> Result<Bytes> {
         let Flat { data, big_endian, content, .. } = flat;
         let whole = content.get_or_try_init(|| async {
             let bytes = read_flat(&self.shared, data.clone()).await?;
             let bytes = bytes.ok_or_else(|| Error::missing(data, "its group is there"))?;
-            // More than 64 bits count is more than any file has.
+            // No file has more bytes than 64 bits can count.
             let expected =
                 count_bytes(&self.core.grid.shape, self.core.grid.width).unwrap_or(u64::MAX);
             self.check_len(data, to_u64(bytes.len()), expected)?;
@@ -447,7 +450,7 @@ impl DenseArray {
             return self.slice_rows(&chunk, self.row_bytes()?, first, range);
         }
         let mut out = fill_buffer(bytes, &self.core.fill);
-        // Chunks may hold much beside the rows asked for.
+        // Chunks may contain much more than the requested rows.
         let chunk_size = NonZeroU64::new(chunk_bytes).expect("a chunk holds some of the bytes");
         let batch = saturating_usize(cap / chunk_size).max(1);
         for some in touched.chunks(batch) {
@@ -461,12 +464,13 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// Returns whether rows are runs of bytes of what is stored, so that they can be read without their chunk.
+    /// Returns whether rows are contiguous in the stored bytes, so that they can be read without
+    /// the rest of their chunk.
     fn is_read_by_range(&self, (array, items): &(ChunkArray, Items)) -> bool {
         self.core.grid.is_row_wise() && items.is_in_order() && array.chain.is_empty()
     }
 
-    /// Returns which bytes of each of the chunks `touched` are of the rows `range`.
+    /// Returns the bytes of each of the chunks `touched` that belong to the rows `range`.
     fn parts_of_chunks(&self, range: &Range<u64>, touched: &[Vec<u64>]) -> Result<Vec<ChunkPart>> {
         let (row, step) = (self.row_bytes()?, self.core.grid.chunk_rows());
         let part = |index: &Vec<u64>| {
@@ -480,8 +484,8 @@ impl DenseArray {
         parts.ok_or_else(|| self.missing_rows())
     }
 
-    /// Returns `parts` of large chunks that are stored as they are, back to back. A chunk holds whole rows: it is the first
-    /// along every axis but one.
+    /// Returns `parts` of large uncompressed chunks, contiguous. A chunk holds whole rows: it is
+    /// the first along every axis but one.
     async fn read_by_range(
         &self,
         (array, items): &(ChunkArray, Items),
@@ -532,7 +536,7 @@ impl DenseArray {
         Ok(out.into())
     }
 
-    /// Returns what each of the chunks holds, little-endian and in C order, through the cache.
+    /// Returns the content of each chunk, little-endian and in C order, through the cache.
     async fn chunks(
         &self,
         (array, items): &(ChunkArray, Items),
@@ -541,7 +545,7 @@ impl DenseArray {
     ) -> Vec<Result<Option<Bytes>>> {
         let slots: Vec<Option<u64>> =
             touched.iter().map(|index| self.core.grid.slot(index)).collect();
-        // The shape says how much each chunk holds, and the caller asks for few enough of them.
+        // The shape gives the size of each chunk, and the caller requests few enough of them.
         let caps = self.shared.caps(chunk_bytes.min(self.shared.chunk_cap()));
         let caps = Caps { batch: u64::MAX, ..caps };
         let finish = |place: Place, bytes: Bytes| {
@@ -552,10 +556,10 @@ impl DenseArray {
     }
 }
 
-/// Bytes of a chunk, by its number along the first axis.
+/// A range of bytes of a chunk, with its number along the first axis.
 type ChunkPart = (u64, Range<u64>);
 
-/// Refuses items of more bytes than a chunk may have: of each array one item is held.
+/// Refuses items larger than a chunk may be, because one item of each array is kept in memory.
 fn check_item(shared: &Shared, key: &Key, size: u64) -> Result<()> {
     let cap = shared.chunk_cap();
     if size <= cap {
@@ -569,7 +573,7 @@ fn chunk_shape_error(key: &Key) -> Error {
     Error::new(Class::BadShape, what, rule, "another").at_key(key)
 }
 
-/// Returns the type that padded bytes are handed out as: as many characters as an item has bytes.
+/// Returns the type in which padded bytes are returned: as many characters as an item has bytes.
 fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype> {
     if *doc.fill_value.fill() == Fill::Other {
         let (what, rule) = ("fill_value of padded bytes", "no text");
@@ -581,7 +585,7 @@ fn padded_text(key: &Key, doc: &ArrayDoc, size: u64) -> Result<Dtype> {
     Ok(Dtype { kind: DtypeKind::Text, size, big_endian: false })
 }
 
-/// Returns the shape that the attributes of a group of family A give.
+/// Returns the shape stated by the attributes of a group of family A.
 fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     let number = |key| attributes.get(key).and_then(serde_json::Value::as_u64);
     if let Some(shape) = attributes.get("shape") {
@@ -593,9 +597,9 @@ fn flat_shape(attributes: &Object) -> Option<Vec<u64>> {
     Some(vec![number("num_objects")?, number("max_row_length")?])
 }
 
-/// A larger chunk is not read whole for single rows of it.
+/// Larger chunks are not read whole for single rows.
 const MAX_WHOLE_CHUNK_BYTES: u64 = 8 << 20;
-/// Chunks that one read may touch.
+/// Maximum number of chunks in one read.
 const MAX_READ_CHUNKS: u64 = 1 << 20;
 /// Bytes of a character in UTF-32.
 const UTF32_BYTES: u64 = 4;

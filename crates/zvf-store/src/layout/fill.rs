@@ -1,9 +1,9 @@
-//! The item that stands for what was never stored, as bytes.
+//! The bytes of a fill value.
 
 use zvf_format::num::saturating_usize;
 use zvf_metadata::{Dtype, Fill};
 
-/// Returns the bytes of one item that is `fill`, of a type whose size was compared with a cap.
+/// Returns the bytes of one item with value `fill`; the size of its type was compared with a limit.
 pub(crate) fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
     let size = saturating_usize(dtype.size);
     let mut item = match fill {
@@ -18,7 +18,7 @@ pub(crate) fn fill_item(fill: &Fill, dtype: Dtype) -> Box<[u8]> {
     item.into()
 }
 
-/// Returns a number in as many bytes as its type has.
+/// Returns a number in the width of its type.
 fn float_item(value: f64, size: usize) -> Vec<u8> {
     match size {
         2 => half::f16::from_f64(value).to_le_bytes().to_vec(),

@@ -1,14 +1,14 @@
-//! Pieces of a dense array: which chunks hold a run of rows, and where each item goes.
+//! The grid of a dense array: which chunks contain a run of rows, and where each item goes.
 //!
-//! Shapes and rows come from the array's document and were compared with the caps before anything here
-//! is sized by them.
+//! Shapes and rows come from the array's document and were compared with the limits before anything
+//! here is allocated for them.
 
 use std::num::NonZeroU64;
 use std::ops::Range;
 
 use zvf_format::num::{checked_usize, saturating_usize, to_u64};
 
-/// A regular grid of chunks over an array of items of one size.
+/// A regular grid of chunks over an array of fixed-size items.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     pub(crate) shape: Box<[u64]>,
@@ -17,14 +17,15 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Returns the grid of chunks of the extents `chunk`; `None` where one of them is zero or an axis has none.
+    /// Returns the grid with chunks of extents `chunk`; `None` if an extent is zero or an axis has
+    /// none.
     pub(crate) fn new(shape: Box<[u64]>, chunk: &[u64], width: u64) -> Option<Self> {
         let extents = chunk.iter().map(|&extent| NonZeroU64::new(extent));
         let chunk: Box<[NonZeroU64]> = extents.collect::<Option<_>>()?;
         (chunk.len() == shape.len()).then_some(Self { shape, chunk, width })
     }
 
-    /// Returns the number of rows along the first axis; an array without axes has one.
+    /// Returns the number of rows along the first axis; 1 for an array without axes.
     pub(crate) fn rows(&self) -> u64 {
         self.shape.first().copied().unwrap_or(1)
     }
@@ -39,18 +40,18 @@ impl Grid {
         count_bytes(self.shape.get(1..).unwrap_or_default(), self.width) // without axes, one item
     }
 
-    /// Returns the number of bytes of one chunk, or `None` where 64 bits do not count them.
+    /// Returns the number of bytes of one chunk, or `None` if it overflows 64 bits.
     pub(crate) fn chunk_bytes(&self) -> Option<u64> {
         self.chunk.iter().try_fold(self.width, |bytes, extent| bytes.checked_mul(extent.get()))
     }
 
-    /// Returns whether every chunk holds whole rows and nothing beside them, so that rows are runs of bytes.
+    /// Returns whether every chunk contains only whole rows, so that rows are contiguous bytes.
     pub(crate) fn is_row_wise(&self) -> bool {
         let mut axes = self.chunk.iter().zip(&self.shape).skip(1);
         axes.all(|(chunk, extent)| chunk.get() == *extent)
     }
 
-    /// Returns the chunks that hold `rows`, in C order; `None` when there are more than `max`.
+    /// Returns the chunks that contain `rows`, in C order; `None` if there are more than `max`.
     pub(crate) fn touched_chunks(&self, rows: &Range<u64>, max: u64) -> Option<Vec<Vec<u64>>> {
         let mut spans = Vec::with_capacity(self.shape.len());
         for (axis, (&extent, &chunk)) in self.shape.iter().zip(&self.chunk).enumerate() {
@@ -73,7 +74,8 @@ impl Grid {
         Some(all)
     }
 
-    /// Returns the place of chunk `index` in the grid, in C order; `None` where 64 bits do not hold it.
+    /// Returns the position of chunk `index` in the grid, in C order; `None` if it overflows 64
+    /// bits.
     pub(crate) fn slot(&self, index: &[u64]) -> Option<u64> {
         index.iter().zip(self.shape.iter().zip(&self.chunk)).try_fold(
             0_u64,
@@ -83,8 +85,9 @@ impl Grid {
         )
     }
 
-    /// Copies what `bytes`, all of chunk `index`, holds of `rows` to its place in `to`, which is all of
-    /// `rows`; `None` where either has fewer bytes than its shape says, or `rows` do not touch the chunk.
+    /// Copies the items of `rows` from `bytes`, which is all of chunk `index`, to their positions
+    /// in `to`, which holds all of `rows`. Returns `None` if either is shorter than its shape
+    /// requires, or `rows` does not intersect the chunk.
     pub(crate) fn paste(
         &self,
         bytes: &[u8],
@@ -124,7 +127,7 @@ impl Grid {
     }
 }
 
-/// What a chunk and a target have in common along one axis.
+/// The overlap of a chunk and a target along one axis.
 #[derive(Clone, Debug)]
 struct AxisOverlap {
     from: usize,   // first common item, counted in the chunk
@@ -135,11 +138,11 @@ struct AxisOverlap {
 }
 
 impl AxisOverlap {
-    /// Returns what `chunk` items from `start` on and `target` have in common; `None` where that is nothing, or does not
-    /// fit into memory.
+    /// Returns the overlap of `chunk` items from `start` on with `target`; `None` if it is empty or
+    /// does not fit in memory.
     fn new(start: u64, chunk: u64, target: &Range<u64>) -> Option<Self> {
         let low = start.max(target.start);
-        // The last chunk may reach beyond 2^64; what is beyond the target does not count anyway.
+        // The last chunk may reach beyond 2^64; anything beyond the target does not count.
         let high = start.saturating_add(chunk).min(target.end);
         Some(Self {
             from: checked_usize(low.checked_sub(start)?)?,
@@ -151,7 +154,7 @@ impl AxisOverlap {
     }
 }
 
-/// Goes to the next position along the axes, last one fastest; returns false after the last.
+/// Moves to the next position along the axes, last one fastest; returns false after the last.
 fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     for (at, axis) in at.iter_mut().zip(axes).rev() {
         *at = at.saturating_add(1); // at most the count
@@ -163,7 +166,7 @@ fn advance(at: &mut [usize], axes: &[AxisOverlap]) -> bool {
     false
 }
 
-/// Returns the number of bytes of an array of `shape`, or `None` where 64 bits do not count them.
+/// Returns the number of bytes of an array of `shape`, or `None` if it overflows 64 bits.
 pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -171,7 +174,7 @@ pub(crate) fn count_bytes(shape: &[u64], width: u64) -> Option<u64> {
     shape.iter().try_fold(width, |bytes, &extent| bytes.checked_mul(extent))
 }
 
-/// Returns a buffer of `len` bytes that repeats `item`, whole.
+/// Returns a buffer of `len` bytes filled with repeated `item`.
 pub(crate) fn fill_buffer(len: u64, item: &[u8]) -> Vec<u8> {
     let is_zero = item.iter().all(|&byte| byte == 0);
     match len.checked_div(to_u64(item.len())) {
@@ -235,7 +238,7 @@ mod tests {
         let scalar = Grid::new([].into(), &[], 1).unwrap();
         scalar.paste(b"a", &[], &(0..1), &mut item).unwrap();
         assert_eq!(item, *b"a");
-        // A chunk that is cut short, and one that the rows do not touch.
+        // A chunk that is too short, and one that the rows do not intersect.
         assert_eq!(grid.paste(b"abcfg", &[0, 0], &(0..3), &mut [0; 15]), None);
         assert_eq!(grid.paste(b"abcfgh", &[0, 0], &(2..3), &mut [0; 5]), None);
     }

@@ -1,4 +1,4 @@
-//! How arrays of each format version lie in files, behind types that do not tell.
+//! The layouts of arrays in files for each format version, behind types that hide the version.
 //!
 //! ```text
 //! array      chunks by their index, in objects or shards: what the other three are views of

@@ -7,8 +7,7 @@
 //! v2       .    4.0        an array without axes: 0, where default has c
 //! ```
 //!
-//! What a document declares is where its chunks are looked for, and nowhere else: other readers of Zarr do
-//! the same.
+//! Chunks are looked for only where the document declares them, as in other Zarr readers.
 
 use zvf_format::key::ChunkPath;
 use zvf_metadata::ChunkKeyEncoding;
@@ -32,7 +31,8 @@ pub fn name_chunk(encoding: ChunkKeyEncoding, index: &[u64]) -> String {
     if words.is_empty() { "0".to_owned() } else { words.join(separator) }
 }
 
-/// Returns the place of the object called `name` below its array; `None` when that is no name of a chunk.
+/// Returns the index of the chunk with the name `name` below its array; `None` if it is not the
+/// name of a chunk.
 #[must_use]
 pub fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option<ChunkPath> {
     let (prefix, separator) = spelling(encoding);
@@ -47,7 +47,7 @@ pub fn parse_chunk_name(encoding: ChunkKeyEncoding, name: &str) -> Option<ChunkP
     }
 }
 
-/// Returns the name below which all chunks of an array lie, where they lie below one.
+/// Returns the folder that contains all chunks of an array, if there is one.
 pub(crate) const fn chunk_folder(encoding: ChunkKeyEncoding) -> Option<&'static str> {
     match encoding {
         ChunkKeyEncoding::Default => Some("c"),
@@ -57,7 +57,7 @@ pub(crate) const fn chunk_folder(encoding: ChunkKeyEncoding) -> Option<&'static 
     }
 }
 
-/// Returns what names begin with, and what stands between their parts.
+/// Returns the prefix of names, and the separator between their parts.
 pub(super) const fn spelling(encoding: ChunkKeyEncoding) -> (Option<&'static str>, &'static str) {
     match encoding {
         ChunkKeyEncoding::Default => (Some("c"), "/"),

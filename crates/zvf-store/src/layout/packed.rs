@@ -1,4 +1,5 @@
-//! Arrays of a packed store: cells found in a table, everything else by the bytes of its dataset.
+//! Arrays of a packed store: cells are found through a table, everything else by the bytes of its
+//! dataset.
 //!
 //! ```text
 //! cells    table: binary search for the coordinates -> rows -> a slice of the values
@@ -6,11 +7,11 @@
 //! dense    the rows asked for are a slice, or a selection where chunks split other axes too
 //! ```
 //!
-//! In a pack that is mapped or in memory nothing is copied or kept; elsewhere the table of an array is
-//! read when its first cell is asked for. What has no row in the table is absent: an array may well list
-//! a chunk that was empty.
+//! If the pack is mapped or in memory, nothing is copied or cached; otherwise the table of an array
+//! is read with its first cell. A cell without a row in the table is absent: an array may list a
+//! chunk that was empty.
 //!
-//! Not here: which arrays there are.
+//! Not here: which arrays exist.
 
 use std::ops::Range;
 
@@ -67,12 +68,12 @@ impl PackedCells {
         Ok(Self { pack: pack.clone(), key: key.clone(), rank, rows, row_len, values, cells, table })
     }
 
-    /// Returns whether cells are handed out where they lie.
+    /// Returns whether cells are returned without a copy.
     pub(crate) fn is_resident(&self) -> bool {
         self.values.is_resident(self.pack.tet())
     }
 
-    /// Returns whether a part of a cell is read without the rest.
+    /// Returns whether a part of a cell can be read without the rest.
     pub(crate) const fn reads_ranges(&self) -> bool {
         self.values.reads_ranges()
     }
@@ -89,7 +90,7 @@ impl PackedCells {
         answer_each(spans, answers, |_, bytes| bytes.map(Some).at_key(&self.key))
     }
 
-    /// Parts of the cells at `coords`.
+    /// Reads parts of the cells at `coords`.
     pub(crate) async fn read_parts(
         &self,
         asks: &[(&[i64], &[Range<u64>])],
@@ -136,7 +137,7 @@ impl PackedCells {
         Ok(keys)
     }
 
-    /// Returns where the payloads at `coords` lie among the values.
+    /// Returns the spans of the payloads at `coords` within the values.
     async fn spans(
         &self,
         coords: impl IntoIterator<Item = &[i64]>,
@@ -159,7 +160,7 @@ impl PackedCells {
         CellTable::parse(bytes, self.rank, self.rows).map_err(|error| self.with_array(error.into()))
     }
 
-    /// Returns the table of cells: where it lies, or read once.
+    /// Returns the table of cells, without a copy if it is resident, otherwise read once.
     async fn table(&self) -> Result<Bytes> {
         let (tet, all) = (self.pack.tet(), 0..self.cells.len());
         if let Some(bytes) = self.cells.resident_bytes(tet, &all) {
@@ -192,7 +193,7 @@ pub(crate) struct PackedDense {
 impl PackedDense {
     /// Opens the items of the array at `key` over `grid`.
     pub(crate) fn open(pack: &Pack, key: &Key, grid: &Grid) -> Result<Self> {
-        // More than 64 bits count is more than any pack has.
+        // No pack has more bytes than 64 bits can count.
         let expected = super::grid::count_bytes(&grid.shape, grid.width).unwrap_or(u64::MAX);
         let found = pack.array(key, |array| {
             let bytes = array.geometry().byte_len();
@@ -213,7 +214,7 @@ impl PackedDense {
         Ok(Self { pack: pack.clone(), key: key.clone(), values })
     }
 
-    /// Returns the rows `range` of the array, which are `bytes` bytes.
+    /// Returns the rows `range` of the array, which take `bytes` bytes.
     pub(crate) async fn rows(&self, range: &Range<u64>, bytes: u64) -> Result<Bytes> {
         if bytes == 0 {
             return Ok(Bytes::new());
@@ -231,7 +232,7 @@ impl PackedDense {
                 }
                 return tet.read(dataset, &axes, max_bytes).await;
             };
-            // All rows together were counted, and there are some in the range.
+            // The size of all rows was computed, and the range is not empty.
             let row = range.end.checked_sub(range.start).and_then(|rows| bytes.checked_div(rows));
             let start = row.and_then(|row| range.start.checked_mul(row));
             let part = start.and_then(|start| Some(start..start.checked_add(bytes)?));
@@ -241,7 +242,7 @@ impl PackedDense {
     }
 }
 
-/// Returns the content of the small array at `key`; `None` when there is no such array.
+/// Returns the content of the small array at `key`; `None` if there is no such array.
 pub(crate) async fn read_flat(pack: &Pack, key: &Key) -> Result<Option<Bytes>> {
     if !pack.has_node(key) {
         return Ok(None);
@@ -267,13 +268,13 @@ fn strip(pack: &Pack, id: u32) -> Result<Strip> {
     strip.ok_or_else(|| Error::new(Class::BadShape, what, rule, found))
 }
 
-/// Returns the fault of rows whose bytes 64 bits do not count.
+/// Returns the error for rows whose size overflows 64 bits.
 fn too_many_bytes_error() -> Error {
     let most = Expected::AtMost(u64::MAX.into());
     Error::new(Class::OutOfBounds, "bytes of packed rows", most, "more")
 }
 
-/// Returns the number of a row as coordinates.
+/// Returns a row number as coordinates.
 pub(crate) fn coordinate(place: u64) -> [i64; 1] {
     [i64::try_from(place).unwrap_or(i64::MAX)] // no table holds that one
 }

@@ -1,15 +1,16 @@
-//! Parts of chunks: only the bytes that hold what was asked for.
+//! Parts of chunks: reads only the requested bytes.
 //!
 //! ```text
 //! stored as it is    8 bytes of frame, then each range, shifted by 8
 //! in Blosc blocks    see [`super::blocks`]
 //! ```
 //!
-//! The frame is read as well, and its length is compared with the bytes there are: a part equals the
-//! slice of a whole read, or is refused like one. Of a chunk in a shard it is read once for each version of
-//! the shard. Neighbours are merged by the source.
+//! The frame is also read, and its length is compared with the stored length: a part equals the
+//! slice of a whole read, or fails like one. For a chunk in a shard, the frame is read once per
+//! version of the shard. The source coalesces neighbouring ranges.
 //!
-//! Not here: chunks with a checksum over the whole or a stream in one piece; those are read whole.
+//! Not here: chunks with a checksum over the whole, or compressed in one stream; those are read
+//! whole.
 
 use std::ops::Range;
 
@@ -26,10 +27,10 @@ use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::{Get, GetAnswer};
 
-/// The parts asked of one chunk.
+/// The requested parts of one chunk.
 pub(super) type PartRequest<'a> = (&'a Place, &'a [Range<u64>]);
 
-/// Returns the bytes that each of `asks` names, counted from the start of the payload.
+/// Returns the bytes that each of `asks` requests, counted from the start of the payload.
 pub(super) async fn read_by_range(
     shared: &Shared,
     asks: &[PartRequest<'_>],
@@ -61,7 +62,8 @@ pub(super) async fn sizes(shared: &Shared, places: &[&Place]) -> Vec<Result<Opti
     places.iter().map(size).collect()
 }
 
-/// Returns the frame of a chunk unless it is known, then each range of its payload.
+/// Returns requests for the frame of a chunk, unless it is known, and for each range of its
+/// payload.
 fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>> {
     let shifted = ranges.iter().map(|range| shift_past_frame(place, range));
     let mut gets = Vec::with_capacity(ranges.len().saturating_add(1)); // a capacity
@@ -73,7 +75,7 @@ fn plan_gets(&(place, ranges): &PartRequest<'_>) -> Result<Vec<Get>> {
     Ok(gets)
 }
 
-/// Returns the bytes of a chunk that are bytes `range` of its payload.
+/// Returns the bytes of a chunk that contain bytes `range` of its payload.
 pub(super) fn shift_past_frame(place: &Place, range: &Range<u64>) -> Result<Range<u64>> {
     match (range.start.checked_add(FRAME_BYTES), range.end.checked_add(FRAME_BYTES)) {
         (Some(start), Some(end)) if start <= end => Ok(start..end),
@@ -81,8 +83,8 @@ pub(super) fn shift_past_frame(place: &Place, range: &Range<u64>) -> Result<Rang
     }
 }
 
-/// Returns the answers after the frame, where it was asked for, once the ranges were compared with what the frame says;
-/// `None` when there is no such object. All are about one version of it.
+/// Returns the answers after the frame, if it was requested, after comparing the ranges with the
+/// frame; `None` if there is no such object. All answers are of the same version.
 fn pieces(
     place: &Place,
     ranges: &[Range<u64>],
@@ -115,13 +117,13 @@ fn pieces(
     Ok(Some(pieces))
 }
 
-/// Returns where the payload lies in a chunk that starts with `frame`.
+/// Returns the location of the payload in a chunk that starts with `frame`.
 fn payload(place: &Place, frame: &GetAnswer) -> Result<Range<u64>> {
     VlenCell::payload_span(&frame.bytes, place.total(frame))
         .map_err(|error| place.locate_error(error.into()))
 }
 
-/// Returns the bytes `range` of a payload that is the bytes `payload` of something.
+/// Returns the span of bytes `range` of a payload that occupies the bytes `payload`.
 pub(super) fn part_span(payload: &Range<u64>, range: &Range<u64>) -> Result<Range<u64>> {
     let whole = length(payload);
     if range.start > range.end || range.end > whole {
@@ -132,7 +134,7 @@ pub(super) fn part_span(payload: &Range<u64>, range: &Range<u64>) -> Result<Rang
     span.ok_or_else(|| outside_payload_error(whole, range.end))
 }
 
-/// Returns the slices `ranges` of a payload that is in memory.
+/// Returns the slices `ranges` of a payload in memory.
 pub(super) fn slices(key: &Key, payload: &Bytes, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
     let slice = |range: &Range<u64>| {
         let Range { start, end } = part_span(&(0..to_u64(payload.len())), range).at_key(key)?;
@@ -150,7 +152,7 @@ pub(super) fn past_payload_error(place: &Place, whole: u64, end: u64) -> Error {
 }
 
 pub(super) fn past_end_error(place: &Place, part: &Range<u64>) -> Error {
-    // Of a chunk that is shorter than its frame there is no payload.
+    // A chunk that is shorter than its frame has no payload.
     let whole = place.span.as_ref().map_or(0, |(span, _)| length(span)).saturating_sub(FRAME_BYTES);
     past_payload_error(place, whole, part.end.saturating_sub(FRAME_BYTES))
 }

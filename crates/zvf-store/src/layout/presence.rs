@@ -1,12 +1,12 @@
-//! Which chunks of an array of family C there are, and where they lie in its grid.
+//! The existing chunks of an array of family C, and their locations in its grid.
 //!
 //! ```text
 //! key 3.0.-1  -  origin of this array  ->  index 4.0.0
 //! ```
 //!
-//! Grid and origin are this array's own; nothing is concluded from a neighbour. `nonempty_chunks` is
-//! the record of presence: a key that is not in it is absent without being looked at, one that
-//! is in it must be there. Where it is missing, keys are found by listing, and reads just try.
+//! Each array has its own grid and origin. `nonempty_chunks` is the presence list: a key that is
+//! not in it is absent, without a request, and a key that is in it must exist. Without the list,
+//! keys are found by listing, and reads just try.
 //!
 //! Not here: reading chunks, and listing them ([`super::cells`]).
 
@@ -33,23 +33,23 @@ pub(super) struct Presence {
     pub(super) grid: Grid,
     recorded: Recorded,
     listed: OnceLock<Result<Arc<KeyTable>>>,
-    /// Those that a listing shows.
+    /// The keys that a listing found.
     pub(super) found: OnceCell<Arc<KeyTable>>,
 }
 
-/// The presence list, as the document has it.
+/// The presence list, as in the document.
 #[derive(Debug)]
 pub(super) enum Recorded {
     Keys(Option<KeyList>),
-    /// A list that is not read yet.
+    /// A list that has not been read yet.
     Unread(Arc<Outline>),
 }
 
-/// A chunk to be read: inside the grid, and not known to be absent.
+/// A chunk to read: inside the grid, and not known to be absent.
 #[derive(Clone, Debug)]
 pub(super) struct ChunkRequest {
     pub(super) key: ChunkKey,
-    /// A number of its own within the array, where there is one.
+    /// Its unique number within the array, if it has one.
     pub(super) slot: Option<u64>,
     pub(super) listed: bool,
 }
@@ -62,12 +62,12 @@ impl ChunkRequest {
 }
 
 impl Presence {
-    /// Creates the presence of the chunks of the array `key`; `recorded` lists those that hold data.
+    /// Creates the presence of the chunks of the array `key`; `recorded` lists the non-empty ones.
     pub(super) fn new(key: Key, grid: Grid, recorded: Recorded) -> Self {
         Self { key, grid, recorded, listed: OnceLock::new(), found: OnceCell::new() }
     }
 
-    /// Returns the keys of the presence list, when there is one.
+    /// Returns the keys of the presence list, if there is one.
     pub(super) async fn recorded(&self, shared: &Shared) -> Option<Result<Arc<KeyTable>>> {
         if let Some(listed) = self.listed.get() {
             return Some(listed.clone());
@@ -90,7 +90,7 @@ impl Presence {
     fn parse(&self, keys: &KeyList) -> Result<Arc<KeyTable>> {
         let with_key = |error: FormatError| Error::from(error).at_key(&self.key);
         let (rank, mut misfit) = (self.grid.rank(), None);
-        // One number of each key at least is in memory as text.
+        // At least one number of each key is in memory as text.
         let mut coords = Vec::with_capacity(keys.len().saturating_mul(rank));
         for text in keys.iter() {
             let key = text.parse::<ChunkKey>().map_err(|error| {
@@ -112,7 +112,7 @@ impl Presence {
         Ok(Arc::new(KeyTable::from_coords(rank, coords)))
     }
 
-    /// Returns where `key` lies in this array, when it is inside the grid.
+    /// Returns the index of `key` in this array, if it is inside the grid.
     pub(super) fn path(&self, key: &ChunkKey) -> Result<Option<ChunkPath>> {
         match self.grid.path(key) {
             Ok(path) => Ok(Some(path)),
@@ -121,11 +121,11 @@ impl Presence {
         }
     }
 
-    /// Returns the index in this array of each of `requests`, one after the other.
+    /// Returns the index of each of `requests` in this array, concatenated.
     pub(super) fn indexes<'a>(&self, requests: impl Iterator<Item = &'a ChunkRequest>) -> Vec<u64> {
         let index = |request: &'a ChunkRequest| {
             let axes = request.key.components().iter().zip(self.grid.origin());
-            // Inside the grid, so that no difference is negative or leaves 64 bits.
+            // Inside the grid, so no difference is negative or overflows 64 bits.
             axes.map(|(component, origin)| component.wrapping_sub(*origin).cast_unsigned())
         };
         requests.flat_map(index).collect()
@@ -136,7 +136,7 @@ impl Presence {
         indexes.chunks_exact(self.grid.rank()).collect()
     }
 
-    /// Returns the request for each of `keys`; `None` for one that is known to be absent.
+    /// Returns the request for each of `keys`; `None` for chunks known to be absent.
     pub(super) async fn plan_reads(
         &self,
         shared: &Shared,
@@ -157,7 +157,7 @@ impl Presence {
     ) -> Result<Option<ChunkRequest>> {
         if let Some(table) = recorded {
             match table.find(key) {
-                // What is recorded is inside the grid.
+                // Recorded keys are inside the grid.
                 Some(at) => {
                     let slot = Some(to_u64(at));
                     return Ok(Some(ChunkRequest { key: *key, slot, listed: true }));
@@ -171,14 +171,14 @@ impl Presence {
         Ok(Some(ChunkRequest::unlisted(*key, slot)))
     }
 
-    /// Plans as [`plan_reads`](Self::plan_reads) does, without trust in presence.
+    /// Like [`plan_reads`](Self::plan_reads), ignoring the presence list.
     pub(super) fn plan_unchecked(&self, key: &ChunkKey) -> Result<Option<ChunkRequest>> {
         let inside = self.path(key)?.is_some();
         Ok(inside.then_some(ChunkRequest::unlisted(*key, None)))
     }
 }
 
-/// Returns the place of `index` in a grid, in C order; none where 64 bits do not hold it.
+/// Returns the position of `index` in a grid, in C order; `None` if it overflows 64 bits.
 fn linear_index(index: &[u64], grid: &[u64]) -> Option<u64> {
     index
         .iter()
@@ -186,7 +186,7 @@ fn linear_index(index: &[u64], grid: &[u64]) -> Option<u64> {
         .try_fold(0_u64, |sum, (&index, &extent)| sum.checked_mul(extent)?.checked_add(index))
 }
 
-/// Returns one answer for each of `requests`: the next of `answers` where its chunk has a place.
+/// Returns one answer for each of `requests`: the next of `answers` if its chunk has a location.
 pub(super) fn complete<T>(
     presence: &Presence,
     array: &ChunkArray,
@@ -241,7 +241,7 @@ pub(crate) fn chunk_grid(key: &Key, doc: &ArrayDoc) -> Result<Grid> {
     Grid::new(&origin, &doc.shape).at_key(key)
 }
 
-/// Returns a whole number, also where it is written as a float.
+/// Returns an integer, even if it is written as a float.
 fn whole_number(value: &serde_json::Value) -> Option<i64> {
     if let Some(number) = value.as_i64() {
         return Some(number);

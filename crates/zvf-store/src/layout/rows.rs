@@ -1,4 +1,4 @@
-//! Standalone arrays of rows of any length: object manifests, groups, names.
+//! Standalone arrays of variable-length rows: object manifests, groups, names.
 //!
 //! ```text
 //! B1, C, and 0.7 manifests   one vlen-bytes Zarr array of rank 1
@@ -6,14 +6,14 @@
 //!                            the last one runs to the end)
 //! ```
 //!
-//! A chunk of rows is decoded once and kept with a table of where its rows end, so that any row of it
-//! is found without walking:
+//! A chunk of rows is decoded once and cached with a table of row ends, so that any row is found
+//! without scanning:
 //!
 //! ```text
 //! indexed the chunk as it is framed, then u32 for each row: the byte after its payload
 //! ```
 //!
-//! Not here: what a row is, and which of the rows count.
+//! Not here: the content of rows, and which rows count.
 
 use async_recursion::async_recursion as boxed;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -35,9 +35,9 @@ use crate::key::Key;
 use crate::shared::Shared;
 use crate::source::Source;
 
-/// A standalone array of rows of any length.
+/// A standalone array of variable-length rows.
 ///
-/// Cheap to clone; clones share what was read.
+/// Cheap to clone; clones share cached data.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,7 +56,7 @@ pub struct Rows {
     core: Arc<RowsCore>,
 }
 
-/// What all handles of one array share.
+/// The state shared by all handles of one array.
 #[derive(Debug)]
 pub(crate) struct RowsCore {
     key: Key,
@@ -79,7 +79,7 @@ struct Flat {
     content: OnceCell<FlatRows>,
 }
 
-/// Rows back to back, all of them.
+/// All rows, contiguous.
 #[derive(Debug)]
 struct FlatRows {
     data: Bytes,
@@ -114,7 +114,7 @@ impl RowsCore {
         Ok(Self { key: key.clone(), attributes: attributes.clone(), body })
     }
 
-    /// Returns the rows that families A and B0 keep in the group `doc` under `key`.
+    /// Returns the rows that families A and B0 store in the group `doc` under `key`.
     pub(crate) fn from_group(key: &Key, doc: &GroupDoc) -> Result<Self> {
         let (data, offsets) = (key.child("data")?, key.child("offsets")?);
         Ok(Self {
@@ -136,7 +136,7 @@ impl Rows {
         &self.core.key
     }
 
-    /// Returns the attributes of the array, or of the object index whose manifests these are.
+    /// Returns the attributes of the array, or of the object index for manifests.
     #[must_use]
     pub fn attributes(&self) -> &Object {
         &self.core.attributes
@@ -146,7 +146,7 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// When the rows lie in the form of family A and cannot be read.
+    /// When the rows have the form of family A and cannot be read.
     #[boxed]
     pub async fn count(&self) -> Result<u64> {
         match &self.core.body {
@@ -155,7 +155,7 @@ impl Rows {
         }
     }
 
-    /// Returns the rows `range`, each as long as it is.
+    /// Returns the rows `range`, each with its own length.
     ///
     /// # Errors
     ///
@@ -170,17 +170,17 @@ impl Rows {
         self.rows(&places).await
     }
 
-    /// Returns the rows at `places`, in that order; one that was never written is empty.
+    /// Returns the rows at `places`, in that order; rows that were never written are empty.
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] when there is no such row; [`Class::Unsupported`] when a codec is unknown;
-    /// otherwise when a chunk cannot be read or is not what the array's document says.
+    /// [`Class::OutOfBounds`] when there is no such row; [`Class::Unsupported`] when a codec is
+    /// unknown; otherwise when a chunk cannot be read or does not match the array's document.
     #[boxed]
     pub async fn rows(&self, places: &[u64]) -> Result<Vec<Bytes>> {
         let len = self.count().await?;
         if let Some(&past) = places.iter().find(|&&place| place >= len) {
-            // no range ends beyond 2^64 - 1
+            // No range ends beyond 2^64 - 1.
             return Err(self.past_end_error(past.saturating_add(1), len));
         }
         match &self.core.body {
@@ -220,7 +220,7 @@ impl Rows {
             let numbers: Vec<u64> = group.iter().map(|run| run[0].0).collect(); // no run is empty
             let chunks = self.indexed_chunks(array, chunk, &numbers).await?;
             for (run, indexed) in group.iter().zip(&chunks) {
-                // Of a chunk that was never written all rows are empty.
+                // All rows of a chunk that was never written are empty.
                 if let Some(indexed) = indexed {
                     take_rows(indexed, chunk, run, places, &mut rows);
                 }
@@ -234,7 +234,7 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Returns these chunks, each with its table behind it.
+    /// Returns these chunks, each followed by its table of ends.
     async fn indexed_chunks(
         &self,
         array: &ChunkArray,
@@ -274,14 +274,14 @@ impl Rows {
 }
 
 impl FlatRows {
-    /// Returns row `place`, which there is.
+    /// Returns row `place`, which exists.
     fn row(&self, place: usize) -> Bytes {
         let end = self.starts[place..].get(1).copied().unwrap_or(self.data.len()); // the last row
         self.data.slice(self.starts[place]..end)
     }
 }
 
-/// Returns where rows start, checked against the length of what they lie in.
+/// Returns the starts of rows, after checking them against the length of the data.
 fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> {
     let refuse = |class, at: usize, expected, found: Found| {
         let at = to_u64(at).saturating_mul(8); // a byte of what was read
@@ -310,14 +310,15 @@ fn parse_starts(bytes: &[u8], data: usize) -> Result<Box<[usize]>, FormatError> 
     Ok(starts.into())
 }
 
-/// Returns the chunk with the table of ends behind it.
+/// Returns the chunk followed by its table of ends.
 fn with_ends(bytes: Bytes, count: u64) -> Result<Bytes, FormatError> {
     let rows = VlenRows::parse(&bytes, count)?;
     let mut end = COUNT_BYTES;
-    // Each row has a length in front of it, as wide as its end: nothing here is larger than the chunk.
+    // Each row is preceded by a length that is as wide as its end, so this is not larger than the
+    // chunk.
     let mut ends = Vec::with_capacity(rows.len().saturating_mul(END_BYTES));
     for payload in rows.iter() {
-        // A chunk is at most the cap of one, far below 2^32.
+        // A chunk is at most as large as its limit, far below 2^32.
         end = end.saturating_add(LENGTH_BYTES).saturating_add(payload.len());
         let end = u32::try_from(end).map_err(|_large| too_long_error(end))?;
         ends.extend_from_slice(&end.to_le_bytes());
@@ -339,7 +340,8 @@ fn too_long_error(end: usize) -> FormatError {
     )
 }
 
-/// Returns row `place` of a chunk of `count` rows that has its table behind it, as [`with_ends`] made it: it fits memory.
+/// Returns row `place` of a chunk of `count` rows with a table from [`with_ends`], so all offsets
+/// fit in memory.
 fn row(indexed: &Bytes, count: u64, place: u64) -> Bytes {
     let (_, words) = indexed.as_rchunks::<END_BYTES>();
     let ends = &words[words.len().strict_sub(saturating_usize(count))..];
@@ -349,7 +351,8 @@ fn row(indexed: &Bytes, count: u64, place: u64) -> Bytes {
     indexed.slice(before.strict_add(LENGTH_BYTES)..end_of(place))
 }
 
-/// Puts the rows of a chunk in their places: copies where they are less than half of the chunk, which would be held for them.
+/// Places the rows of a chunk in the answer. If they are less than half of the chunk, they are
+/// copied, so that they do not keep it alive.
 fn take_rows(
     indexed: &Bytes,
     chunk: NonZeroU64,
@@ -369,11 +372,12 @@ fn take_rows(
     }
 }
 
-/// Chunks that are read at once: first, and at most; and the part of the budget that they may take.
+/// Number of chunks read at once: at first, and at most; and the part of the budget that they may
+/// use.
 const FIRST_CHUNKS: usize = 8;
 const MAX_CHUNKS: usize = 64;
 const HELD_SHARE: u64 = 8;
-/// Bytes of the count in front of all items, and of the length in front of each.
+/// Bytes of the count before all items, and of the length before each.
 const COUNT_BYTES: usize = 4;
 const LENGTH_BYTES: usize = 4;
 /// Bytes of one end in the table.

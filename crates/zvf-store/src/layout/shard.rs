@@ -1,4 +1,4 @@
-//! Shards: several chunks of an array in one object, behind an index of spans.
+//! Shards: several chunks of an array in one object, with an index of spans.
 //!
 //! ```text
 //! chunk index          7.2           of the array
@@ -6,11 +6,11 @@
 //! inner                1.0 -> 2      the remainders, in C order: where the span stands in the index
 //! ```
 //!
-//! The index of a shard is fetched once per handle, checked whole (checksum, then every span against the
-//! size of the object), and kept with the version of the object it was read from, so that a
-//! rewritten shard is noticed instead of read with the spans of the old one.
+//! The index of a shard is fetched once per handle, checked whole (checksum, then every span
+//! against the size of the object), and cached with the version of its object, so that a rewritten
+//! shard is detected and not read with old spans.
 //!
-//! Not here: the bytes of an index (`zvf_format::shard`), and the codecs of the chunks in it.
+//! Not here: the bytes of an index (`zvf_format::shard`), and the codecs of its chunks.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU64;
@@ -29,10 +29,10 @@ use crate::codec::IndexCoding;
 use crate::key::Key;
 use crate::source::{Get, GetAnswer, Source, Version};
 
-/// How the chunks of one array are gathered in shards.
+/// How the chunks of one array are grouped into shards.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    /// Chunks of one shard along each axis; the product fits.
+    /// Chunks of one shard along each axis; their product does not overflow.
     per: Box<[NonZeroU64]>,
     cells: u64,
     location: IndexLocation,
@@ -40,29 +40,30 @@ pub(crate) struct Shards {
     indexes: Mutex<IndexCache>,
 }
 
-/// The indexes that were read last, by their objects. Each takes as many bytes.
+/// The most recently read indexes, by object. All have the same size.
 #[derive(Debug, Default)]
 struct IndexCache {
     indexes: HashMap<Key, Arc<OnceCell<Option<Arc<Spans>>>>>,
     oldest_first: VecDeque<Key>,
 }
 
-/// Where the chunks of one shard lie in it: checked against the object's size.
+/// The spans of the chunks of one shard, checked against the size of the object.
 #[derive(Debug)]
 pub(crate) struct Spans {
     spans: Box<[Option<Range<u64>>]>,
     pub(crate) version: Version,
-    /// Of which chunks the frame was read and found to say that all bytes behind it are the payload, a bit each.
+    /// A bit per chunk: its frame was read, and the payload fills the rest of the chunk.
     framed: Box<[AtomicU64]>,
 }
 
 impl Spans {
-    /// Returns the bytes of chunk `inner`, when it is there.
+    /// Returns the bytes of chunk `inner`, if it exists.
     pub(crate) fn get(&self, inner: usize) -> Option<Range<u64>> {
         self.spans[inner].clone()
     }
 
-    /// Returns whether the frame of chunk `inner` of this version was read, and all bytes behind it are the payload.
+    /// Returns whether the frame of chunk `inner` of this version was read, and the payload fills
+    /// the rest of the chunk.
     pub(crate) fn is_framed(&self, inner: usize) -> bool {
         self.framed[inner / 64].load(Ordering::Relaxed) >> (inner % 64) & 1 == 1
     }
@@ -72,7 +73,7 @@ impl Spans {
         self.framed[inner / 64].fetch_or(1 << (inner % 64), Ordering::Relaxed);
     }
 
-    /// Returns the chunks that are there, by their place in the shard.
+    /// Returns the existing chunks, by their position in the shard.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let spans = self.spans.iter().enumerate();
         spans.filter_map(|(inner, span)| Some((inner, span.clone()?)))
@@ -80,7 +81,8 @@ impl Spans {
 }
 
 impl Shards {
-    /// Returns shards of `per` chunks along each axis; `None` when that is not a number of chunks.
+    /// Returns shards of `per` chunks along each axis; `None` if that is not a valid number of
+    /// chunks.
     pub(crate) fn new(per: &[u64], location: IndexLocation, checksum: bool) -> Option<Self> {
         let per: Box<[NonZeroU64]> =
             per.iter().map(|&axis| NonZeroU64::new(axis)).collect::<Option<_>>()?;
@@ -88,7 +90,8 @@ impl Shards {
         Some(Self { per, cells, location, checksum, indexes: Mutex::default() })
     }
 
-    /// Returns the shards of the array of `doc`, whose index is encoded as `index` says; none when it has none.
+    /// Returns the shards of the array of `doc`, whose index is encoded as `index`; `None` if it
+    /// has none.
     pub(crate) fn from_doc(doc: &ArrayDoc, index: Option<IndexCoding>) -> Result<Option<Self>> {
         let Some(IndexCoding { at_start, checksum }) = index else { return Ok(None) };
         let shard = doc.chunk_shape.iter().zip(doc.inner_chunk_shape());
@@ -105,27 +108,27 @@ impl Shards {
         }
     }
 
-    /// Returns the shard that chunk `index` lies in, and its place there.
+    /// Returns the shard that contains chunk `index`, and the position of the chunk in it.
     pub(crate) fn locate(&self, index: &[u64]) -> (Vec<u64>, usize) {
         let mut shard = Vec::with_capacity(index.len());
         let inner = self.locate_into(index, &mut shard);
         (shard, inner)
     }
 
-    /// Returns the same place, with the shard put to `shard`.
+    /// Like [`locate`](Self::locate), writing the shard to `shard`.
     pub(crate) fn locate_into(&self, index: &[u64], shard: &mut Vec<u64>) -> usize {
         let mut inner = 0_u64;
         shard.clear();
         shard.extend(index.iter().zip(&self.per).map(|(&index, &per)| {
-            // Nothing saturates: the number stays below `cells`.
+            // Does not saturate: the number stays below `cells`.
             inner = inner.saturating_mul(per.get()).saturating_add(index % per);
             index / per
         }));
         saturating_usize(inner)
     }
 
-    /// Returns the chunk at place `inner` of `shard`: the inverse of [`locate`](Self::locate). `None` where it
-    /// is no index.
+    /// Returns the chunk at position `inner` of `shard`: the inverse of [`locate`](Self::locate).
+    /// `None` if there is no such index.
     pub(crate) fn chunk(&self, shard: &[u64], inner: usize) -> Option<Vec<u64>> {
         let mut rest = to_u64(inner);
         let mut chunk = shard.to_vec();
@@ -136,7 +139,7 @@ impl Shards {
         Some(chunk)
     }
 
-    /// Returns the spans of the shard under `key`, or `None` where there is no such object.
+    /// Returns the spans of the shard under `key`, or `None` if there is no such object.
     pub(crate) async fn spans(&self, source: &Source, key: &Key) -> Result<Option<Arc<Spans>>> {
         let slot = self.slot(key);
         slot.get_or_try_init(|| self.fetch(source, key)).await.cloned()
@@ -175,7 +178,7 @@ impl Shards {
         let with_span = |error| Error::from(error).at_span(at.start, at.end);
         let index = ShardIndex::parse(&got.bytes, self.cells, self.checksum).map_err(with_span)?;
         index.check_spans(got.size, self.location).map_err(with_span)?;
-        // A chunk without bytes holds nothing.
+        // A chunk without bytes is empty.
         let spans: Box<[_]> =
             index.iter().map(|span| span.filter(|span| !span.is_empty())).collect();
         let framed = (0..spans.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
@@ -183,11 +186,11 @@ impl Shards {
     }
 }
 
-/// Bytes of one span as it is stored, and as it is kept.
+/// Bytes of one span in the stored index, and in the cache.
 const ENTRY_BYTES: u64 = 16;
 const SPAN_BYTES: u64 = 24;
 const SUM_BYTES: u64 = 4;
-/// What the indexes of one array may weigh together before the oldest is evicted.
+/// The total size of the indexes of one array above which the oldest is evicted.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]

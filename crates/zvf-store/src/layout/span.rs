@@ -1,8 +1,8 @@
-//! The lengths of spans, and of the frame at the start of those that hold a cell.
+//! The lengths of spans, and of the frame at the start of a cell.
 
 use std::ops::Range;
 
-/// Returns the length of a span or a payload; one that goes backwards is empty.
+/// Returns the length of a span or a payload; a reversed one is empty.
 pub(super) fn length(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }

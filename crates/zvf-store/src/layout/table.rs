@@ -1,10 +1,10 @@
-//! Which chunks of an array hold something: keys, sorted by their numbers.
+//! The non-empty chunks of an array: keys in numeric order.
 //!
-//! One flat list of coordinates, so that ten million keys cost no more than their numbers, and a
-//! key is found by bisection. Links are enumerated in the order of the printed keys; that order is
-//! made on request ([`KeyTable::string_order`]).
+//! It is one flat list of coordinates, so ten million keys take no more memory than their numbers,
+//! and a key is found by binary search. Links are enumerated in the order of the printed keys;
+//! [`KeyTable::string_order`] computes that order on request.
 //!
-//! Not here: where the keys come from (the presence list of an array, or a listing).
+//! Not here: the source of the keys (the presence list of an array, or a listing).
 
 use std::borrow::Borrow;
 
@@ -12,7 +12,7 @@ use zvf_format::FormatError;
 use zvf_format::key::ChunkKey;
 use zvf_format::num::usize_from_u32;
 
-/// The chunks of one array that hold something, in numeric order, each once.
+/// The non-empty chunks of one array, in numeric order, without duplicates.
 ///
 /// ```
 /// use zvf_format::key::ChunkKey;
@@ -32,14 +32,15 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// Returns the table of `keys`, all of which have `rank` components; any order, any repetition.
+    /// Returns the table of `keys`, which all have `rank` components, in any order and with any
+    /// repetition.
     ///
     /// # Errors
     ///
-    /// When `rank` is not that of a key, or a key has another one.
+    /// When `rank` is invalid, or a key has another rank.
     pub fn new(rank: usize, keys: impl IntoIterator<Item = ChunkKey>) -> Result<Self, FormatError> {
         let keys = keys.into_iter();
-        // Any key of that rank will do to have the rank itself checked by the one place that knows.
+        // Creating any key of that rank checks the rank.
         ChunkKey::new(&vec![0; rank.min(MORE_THAN_ANY_RANK)])?;
         let mut coords = Vec::with_capacity(rank.saturating_mul(keys.size_hint().0));
         for key in keys {
@@ -52,24 +53,24 @@ impl KeyTable {
         Ok(Self::from_coords(rank, coords))
     }
 
-    /// Returns the table of keys by their components, `rank` of them each: a rank that a key can have.
+    /// Returns the table of keys with these components, `rank` per key; the rank is valid.
     pub(crate) fn from_coords(rank: usize, coords: Vec<i64>) -> Self {
         Self { rank, coords: sort_keys(rank, coords) }
     }
 
-    /// Returns how many components each key has.
+    /// Returns the number of components of each key.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Returns how many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows().len()
     }
 
-    /// Returns whether nothing is stored at all.
+    /// Returns whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.coords.is_empty()
@@ -88,29 +89,29 @@ impl KeyTable {
         self.coords.get(start..)?.get(..self.rank)
     }
 
-    /// Returns the place of `key`, when it is there.
+    /// Returns the position of `key`, if it exists.
     #[must_use]
     pub fn find(&self, key: &ChunkKey) -> Option<usize> {
         self.search(key.components())
     }
 
-    /// Returns the place of the key with these components, when it is there.
+    /// Returns the position of the key with these components, if it exists.
     fn search(&self, components: &[i64]) -> Option<usize> {
         let at = self.lower_bound(components);
         (self.row(at)? == components).then_some(at)
     }
 
-    /// Returns what looks up about so many keys.
+    /// Returns a lookup that is efficient for this number of keys.
     #[must_use]
     pub fn finder(&self, look_ups: usize) -> KeyFinder<&Self> {
         KeyFinder::new(self, look_ups)
     }
 
-    /// Returns the place of the first key that is not below `components`, which may be fewer than a key has:
-    /// a run of keys with one start lies between two such places.
+    /// Returns the position of the first key that is not below `components`, which may be fewer
+    /// than a key has: keys with a common prefix lie between two such positions.
     #[must_use]
     pub fn lower_bound(&self, components: &[i64]) -> usize {
-        // Rows of a length that the compiler knows are compared without a loop.
+        // Rows whose length is known at compile time are compared without a loop.
         let found = match self.rank {
             2 => self.bisect::<2>(components),
             3 => self.bisect::<3>(components),
@@ -132,7 +133,7 @@ impl KeyTable {
         low
     }
 
-    /// Returns the place of the first key that is not below a whole one of `N` components.
+    /// Returns the position of the first key that is not below a full key of `N` components.
     fn bisect<const N: usize>(&self, components: &[i64]) -> Option<usize> {
         let key: &[i64; N] = components.try_into().ok()?;
         Some(self.coords.as_chunks::<N>().0.partition_point(|row| row < key))
@@ -148,7 +149,8 @@ impl KeyTable {
         self.coords.chunks_exact(self.rank.max(1))
     }
 
-    /// Returns the places of the keys in the order of their printed form, in which links are enumerated.
+    /// Returns the positions of the keys in the order of their printed form, in which links are
+    /// enumerated.
     #[must_use]
     pub fn string_order(&self) -> Vec<usize> {
         let keys: Vec<ChunkKey> = self.iter().collect();
@@ -158,7 +160,7 @@ impl KeyTable {
     }
 }
 
-/// Looks up many keys of a table: without a search where the keys fill enough of the box around them.
+/// Looks up many keys of a table, without a search if the keys fill enough of their bounding box.
 ///
 /// ```
 /// use zvf_format::key::ChunkKey;
@@ -176,7 +178,7 @@ pub struct KeyFinder<T> {
     grid: Option<Grid>,
 }
 
-/// The box around the keys of a table.
+/// The bounding box of the keys of a table.
 #[derive(Clone, Debug)]
 struct Grid {
     low: Vec<i64>,
@@ -185,7 +187,7 @@ struct Grid {
 }
 
 impl<T: Borrow<KeyTable>> KeyFinder<T> {
-    /// Returns what looks up about so many keys of `table`.
+    /// Returns a lookup that is efficient for this number of keys of `table`.
     #[must_use]
     pub fn new(table: T, look_ups: usize) -> Self {
         let keys: &KeyTable = table.borrow();
@@ -193,7 +195,7 @@ impl<T: Borrow<KeyTable>> KeyFinder<T> {
         Self { table, grid }
     }
 
-    /// Returns the place of the key with these components, when it is there.
+    /// Returns the position of the key with these components, if it exists.
     #[must_use]
     pub fn find(&self, components: &[i64]) -> Option<usize> {
         let table: &KeyTable = self.table.borrow();
@@ -207,7 +209,7 @@ impl<T: Borrow<KeyTable>> KeyFinder<T> {
 }
 
 impl Grid {
-    /// Returns the grid of `table`; `None` where its keys lie too far apart.
+    /// Returns the grid of `table`; `None` if its keys are too far apart.
     fn new(table: &KeyTable) -> Option<Self> {
         let mut rows = table.rows();
         let mut low = rows.next()?.to_vec();
@@ -236,7 +238,7 @@ impl Grid {
         Some(grid)
     }
 
-    /// Returns where these components lie in the box.
+    /// Returns the offset of these components in the box.
     fn offset(&self, components: &[i64]) -> Option<usize> {
         let mut offset = 0_u64;
         for ((component, low), extent) in components.iter().zip(&self.low).zip(&self.extent) {
@@ -253,20 +255,20 @@ impl Grid {
     }
 }
 
-/// A place of a box without a key.
+/// A box cell without a key.
 const NO_KEY: u32 = u32::MAX;
-/// A box is taken when it has at most so many places for each key, and 4 MiB of them.
+/// A box is used if it has at most this many cells per key, and takes at most 4 MiB.
 const MAX_CELLS_PER_KEY: usize = 4;
 const MAX_GRID_CELLS: usize = 1 << 20;
 
-/// No keys, of one component.
+/// A table without keys, with one component.
 impl Default for KeyTable {
     fn default() -> Self {
         Self { rank: 1, coords: Vec::new() }
     }
 }
 
-/// Returns the coordinates with their keys in order, each once.
+/// Returns the coordinates with their keys sorted and deduplicated.
 fn sort_keys(rank: usize, mut coords: Vec<i64>) -> Vec<i64> {
     let ascend = |coords: &[i64]| coords.chunks_exact(rank).is_sorted_by(|a, b| a < b);
     if ascend(&coords) {
@@ -301,7 +303,7 @@ fn rank_error(expected: usize, found: usize) -> FormatError {
         .with_hint(Hint::WrongRank)
 }
 
-/// Enough components for the check of the rank to refuse.
+/// Enough components for the rank check to refuse.
 const MORE_THAN_ANY_RANK: usize = zvf_format::key::MAX_RANK + 1;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Tables of keys that several arrays share: those of one level mostly list the same chunks.
+//! Tables of keys that several arrays share: arrays of one level mostly list the same chunks.
 //!
-//! A table of 10^5 keys takes megabytes and milliseconds. Comparing two lists takes a fraction of that, and what is
-//! inside the grid of one array is inside the same grid of another.
+//! A table of 10^5 keys takes megabytes and milliseconds. Comparing two lists takes a fraction of
+//! that, and a list that is valid for the grid of one array is valid for the same grid of another.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,7 +11,7 @@ use zvf_metadata::KeyList;
 
 use super::table::KeyTable;
 
-/// The tables of long lists that are in use.
+/// The tables of long lists in use.
 #[derive(Debug, Default)]
 pub(crate) struct SharedTables(Mutex<Vec<Entry>>);
 
@@ -23,7 +23,8 @@ struct Entry {
 }
 
 impl SharedTables {
-    /// Returns the table of `keys`, of an array with this grid: that of another array, or what `parse` gives.
+    /// Returns the table of `keys` for an array with this grid: that of another array, or the
+    /// result of `parse`.
     pub(crate) fn find_or_parse(
         &self,
         keys: &KeyList,
@@ -33,7 +34,7 @@ impl SharedTables {
         if keys.len() < MIN_SHARED_KEYS {
             return parse();
         }
-        // Whoever comes meanwhile with the same list waits for it.
+        // Concurrent callers with the same list wait for it.
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|entry| entry.table.strong_count() > 0);
         let same = |entry: &&Entry| {
@@ -51,9 +52,9 @@ impl SharedTables {
     }
 }
 
-/// Shorter lists are parsed in no time.
+/// Shorter lists are parsed fast enough.
 const MIN_SHARED_KEYS: usize = 1000;
-/// Lists that are compared with a new one.
+/// Number of lists that are compared with a new one.
 const MAX_TABLES: usize = 16;
 
 #[cfg(test)]

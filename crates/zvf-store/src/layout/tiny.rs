@@ -1,4 +1,4 @@
-//! Chunks of families A and B: a group whose children are one small array for each chunk.
+//! Chunks of families A and B: a group with one small array per chunk.
 //!
 //! ```text
 //! <array>/zarr.json             the group, with the attributes
@@ -7,11 +7,11 @@
 //! <array>/__shard_000007/       several payloads; attribute shard_index: {"3.0.-1": [offset, n], …}
 //! ```
 //!
-//! There is no list of what is present: keys are found by listing, reads try. In a store whose root
-//! names a shard layout, a key without an array of its own is looked up in the shards, which have to
-//! be listed. The same small arrays hold what family A keeps flat (manifests, groups, attributes).
+//! There is no presence list: keys are found by listing, and reads just try. If the root states a
+//! shard layout, a key without its own array is looked up in the shards, which must be listed. The
+//! same small arrays contain the flat data of family A (manifests, groups, attributes).
 //!
-//! Not here: what a payload is.
+//! Not here: the content of payloads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,7 @@ pub(crate) struct Tiny {
     slots: Mutex<HashMap<ChunkKey, u64>>,
 }
 
-/// What a listing of the group shows.
+/// The result of listing the group.
 #[derive(Debug)]
 struct Names {
     table: Arc<KeyTable>,
@@ -64,7 +64,7 @@ impl Tiny {
         Self { key, rank, packed, names: OnceCell::new(), slots: Mutex::default() }
     }
 
-    /// Returns a number for `key`, the same each time; none when there are too many to remember.
+    /// Returns a number for `key`, the same each time; `None` if there are too many to remember.
     pub(crate) fn slot(&self, key: &ChunkKey) -> Option<u64> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let next = slots.len();
@@ -75,7 +75,7 @@ impl Tiny {
         }
     }
 
-    /// Returns the keys that have an array, which may be one of length 0.
+    /// Returns the keys that have an array, which may have length 0.
     pub(crate) async fn presence(&self, shared: &Shared) -> Result<Arc<KeyTable>> {
         Ok(Arc::clone(&self.names(shared).await?.table))
     }
@@ -134,7 +134,7 @@ impl Tiny {
         payloads
     }
 
-    /// Returns whether a listing showed the array of `key`.
+    /// Returns whether a listing included the array of `key`.
     fn was_listed(&self, key: &ChunkKey) -> bool {
         self.names.get().is_some_and(|names| names.table.find(key).is_some())
     }
@@ -143,7 +143,7 @@ impl Tiny {
         Err(Error::missing(&self.key.child(&key.to_string())?, "a listing showed this array"))
     }
 
-    /// Returns a payload that lies in a shard.
+    /// Returns a payload from a shard.
     async fn unpack(&self, shared: &Shared, key: &ChunkKey) -> Result<Option<Bytes>> {
         let names = self.names(shared).await?;
         let Some(Packed { shard, start, len }) = names.shards.get(key) else { return Ok(None) };
@@ -161,7 +161,7 @@ impl Tiny {
     }
 }
 
-/// Returns the content of the small array under `key`, or `None` when there is no such array.
+/// Returns the content of the small array under `key`, or `None` if there is no such array.
 pub(crate) async fn read_flat(shared: &Shared, key: Key) -> Result<Option<Bytes>> {
     read_flat_many(shared, vec![Ok(key)]).await.pop().expect("one array has one content")
 }
@@ -221,7 +221,8 @@ impl Flat {
             DataTypeKind::Fixed(Dtype { kind: DtypeKind::UInt, size: 1, big_endian: false });
         let fill = if let Fill::UInt(fill) = doc.fill_value.fill() { *fill } else { 0 };
         let fill = u8::try_from(fill).unwrap_or(0); // the document fits its type
-        // Both objects are asked for at once, before the document can say where the second one is.
+        // Both objects are requested at once, before the document can state where the second one
+        // is.
         if !doc.chunk_key_encoding.is_usual() {
             let name = name_chunk(doc.chunk_key_encoding, &[0]);
             let error = Error::unsupported("chunk_key_encoding of a small array: chunk", &name);
@@ -287,7 +288,7 @@ fn not_flat_error(key: &Key, rule: &'static str) -> Error {
     Error::new(Class::BadShape, "array of a chunk", rule, "another array").at_key(key)
 }
 
-/// How the names of shards start.
+/// Prefix of the names of shards.
 const SHARD: &str = "__shard_";
-/// Chunks of one array that can be in the cache.
+/// Number of chunks of one array that can be cached.
 const MAX_CACHED_CHUNKS: usize = 1 << 18;

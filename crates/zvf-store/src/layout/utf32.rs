@@ -1,7 +1,7 @@
-//! Conversion of padded UTF-8 to padded UTF-32, as NumPy stores text of a fixed length.
+//! Converts padded UTF-8 to padded UTF-32, the form in which NumPy stores fixed-length text.
 
-/// Converts items of `size` bytes of padded UTF-8 to items of as many characters of padded UTF-32; gives the number of the
-/// first item that is no text otherwise.
+/// Converts items of `size` bytes of padded UTF-8 to items of as many characters of padded UTF-32.
+/// The error is the number of the first item that is not text.
 pub(super) fn widen_text(items: &[u8], size: usize) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(items.len().saturating_mul(4)); // the caller compared it with the cap
     for (at, item) in items.chunks_exact(size.max(1)).enumerate() {

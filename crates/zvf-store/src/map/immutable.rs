@@ -7,9 +7,9 @@
 //!                              file open for writing; it is given back at once
 //! ```
 //!
-//! The owner, and who may do everything, can change the permission again; see
-//! [`MappedFile::map_if_immutable`](super::MappedFile::map_if_immutable). Where one of the three cannot be
-//! found out, the answer is no.
+//! The owner and root can change the permission again; see
+//! [`MappedFile::map_if_immutable`](super::MappedFile::map_if_immutable). If one of the three
+//! cannot be determined, the answer is no.
 
 use std::fs::{File, Metadata};
 
@@ -29,7 +29,7 @@ pub(super) fn is_closed_to_writers(_file: &File, _about: &Metadata) -> bool {
 #[cfg(target_os = "linux")]
 fn lies_on_a_local_disk(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|about| {
-        // The type is as wide as the system likes; all of these fit 32 bits.
+        // The width of the type depends on the system; all of these fit in 32 bits.
         u32::try_from(about.f_type).is_ok_and(|kind| LOCAL_FILE_SYSTEMS.contains(&kind))
     })
 }
@@ -50,7 +50,7 @@ fn has_no_writer(file: &File) -> bool {
     }
 }
 
-/// Sets the signal of a lease; the same number on every architecture of Linux that Rust has.
+/// Sets the signal of a lease; the same number on every Linux architecture that Rust supports.
 #[cfg(target_os = "linux")]
 const F_SETSIG: libc::c_int = 10;
 #[cfg(target_os = "linux")]
@@ -95,7 +95,7 @@ mod tests {
         assert!(!closed(), "it is open for writing");
         drop(writer);
         let file = File::open(&path).unwrap();
-        // Not every file system that tests run on is of a known kind or gives leases.
+        // Not every file system that tests run on is known or supports leases.
         assert_eq!(closed(), lies_on_a_local_disk(&file) && has_no_writer(&file));
     }
 }

@@ -1,4 +1,4 @@
-//! Opening a store whose large files are mapped.
+//! Opens a store whose large files are mapped.
 
 use async_recursion::async_recursion as boxed;
 use std::path::Path;
@@ -12,16 +12,16 @@ use crate::source::{Source, is_pack_file};
 use zvf_error::Result;
 
 impl Store {
-    /// Opens the store in the directory or pack `path`, whose large files are read through memory maps: cells that are
-    /// not compressed are then views of the file, without a copy. After an answer made of them, ask
-    /// [`check_maps`](Self::check_maps). Files beyond what a process can map are read.
+    /// Opens the store in the directory or pack `path`, reading its large files through memory
+    /// maps: uncompressed cells are then views of the file, without a copy. After using an answer,
+    /// call [`check_maps`](Self::check_maps). Files beyond the map limit of the process are read.
     ///
     /// # Safety
     ///
-    /// For as long as the handle, a copy of it, a handle that [`revalidate`](Self::revalidate) made of it, or
-    /// bytes one of them gave live, no one may change the bytes of a file of the store in place. A file that is
-    /// only cut short is survived where [`install_sigbus_handler`](crate::signal::install_sigbus_handler) was called, and ends
-    /// the process otherwise.
+    /// While the handle, a clone of it, a handle that [`revalidate`](Self::revalidate) returned, or
+    /// bytes from one of them live, no one may change the bytes of a file of the store in place.
+    /// After [`install_sigbus_handler`](crate::signal::install_sigbus_handler), a mere truncation
+    /// is survived; otherwise it ends the process.
     ///
     /// # Errors
     ///
@@ -31,8 +31,8 @@ impl Store {
         Self::open_promised(path, options, Promise::OfCaller).await
     }
 
-    /// Returns the same, mapping only files that nobody can write to, as [`MappedFile::map_if_immutable`] finds out, and
-    /// reading all others.
+    /// The same, but maps only files that nobody can write to, as [`MappedFile::map_if_immutable`]
+    /// determines, and reads all others.
     ///
     /// # Errors
     ///

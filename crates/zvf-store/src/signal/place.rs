@@ -1,5 +1,5 @@
-//! One place of the table that the handler of SIGBUS reads while others write it: a range, guarded by a counter
-//! that is odd while it is being written.
+//! One slot of the table that the SIGBUS handler reads while other threads write it: a range,
+//! guarded by a counter that is odd while it is being written.
 //!
 //! Not here: the table, and the handler.
 
@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 #[cfg(not(all(test, zvf_loom)))]
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// One place of the table.
+/// One slot of the table.
 #[derive(Debug)]
 #[cfg_attr(all(test, zvf_loom), derive(Default))]
 pub(crate) struct Place {
@@ -21,7 +21,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns a place that nobody took. The checker's atomics are no constants.
+    /// Returns a free slot. The atomics of the model checker cannot be constants.
     #[cfg(not(all(test, zvf_loom)))]
     pub(crate) const fn new() -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Place {
         }
     }
 
-    /// Sets the range; only whoever took the place does.
+    /// Sets the range; only the owner of the slot may call this.
     pub(crate) fn write(&self, start: usize, end: usize) {
         self.version.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -42,7 +42,7 @@ impl Place {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns whether `address` lies in the range; never while the range is being written.
+    /// Returns whether `address` is in the range; false while the range is being written.
     pub(crate) fn holds(&self, address: usize) -> bool {
         let before = self.version.load(Ordering::Acquire);
         let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
@@ -56,7 +56,7 @@ impl Place {
 mod tests {
     use super::*;
 
-    /// The interpreter of `cargo xtask miri` runs this in many orders, with memory as weak as the language allows.
+    /// `cargo xtask miri` runs this under many interleavings, with weak memory.
     #[test]
     fn a_range_is_seen_whole_or_not_at_all() {
         static PLACE: Place = Place::new();
@@ -68,7 +68,7 @@ mod tests {
             }
         });
         for _ in 0..rounds {
-            // Between the two: in a range of the start of one and the end of the other.
+            // Between the two: in a range with the start of one and the end of the other.
             assert!(!PLACE.holds(3000));
         }
         writer.join().unwrap();

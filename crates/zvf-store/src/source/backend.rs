@@ -1,11 +1,11 @@
-//! A place on an object store.
+//! A location on an object store.
 
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-/// Where a store lies that is no directory, for callers that replace single objects of it.
+/// The location of a store that is not a directory, for callers that replace single objects.
 ///
 /// ```
 /// use zvf_store::{OpenOptions, Store};
@@ -18,17 +18,17 @@ use object_store::path::Path;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Backend {
-    /// The bucket, or what else has objects.
+    /// The bucket or another object store.
     pub store: Arc<dyn ObjectStore>,
-    /// What the names of all objects of the store begin with.
+    /// The common prefix of all objects of the store.
     pub prefix: Path,
-    /// Whether names can be listed. Plain HTTP cannot: it lists only where it is `WebDAV`, and a failed try is not evidence of
-    /// absence.
+    /// Whether names can be listed. Plain HTTP cannot: only a `WebDAV` server lists, and a failed
+    /// listing is not evidence of absence.
     pub can_list: bool,
 }
 
 impl Backend {
-    /// Returns the place `prefix` of `store`, which can be listed.
+    /// Returns the location `prefix` of `store`, which can list.
     #[must_use]
     pub const fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
         Self { store, prefix, can_list: true }

@@ -1,8 +1,8 @@
-//! The backends of `object_store`, set up alike.
+//! The backends of `object_store`, configured in the same way.
 //!
-//! In this order, later ones winning: our timeouts, the environment, the options of the caller. Only
-//! the connection's timeout is theirs to keep; how long a request may take depends on its length, and
-//! whether it is sent again on the handle, so both are decided by [`super::remote`].
+//! Settings are applied in this order, and later ones win: our timeouts, the environment, the
+//! caller's options. Only the connect timeout can be overridden: the time limit of a request
+//! depends on its length, and retries are up to the handle, so [`super::remote`] decides both.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::remote::refusal::Connector;
 use crate::error::{BackendAnswer, backend_error};
 use crate::options::{OpenOptions, Timeouts};
 
-/// Returns the bucket and its service that `url` names.
+/// Returns the bucket that `url` names, with its service.
 #[cfg(feature = "s3")]
 pub(super) fn s3(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::aws::AmazonS3Builder::new();
@@ -49,11 +49,11 @@ pub(super) fn azure(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSt
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
-/// Returns the server that `url` names; where on it the store lies is kept apart.
+/// Returns the server that `url` names; the path of the store is kept separately.
 #[cfg(feature = "http")]
 pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::http::HttpBuilder::new();
-    // Whoever types http:// means it.
+    // An explicit http:// URL means that plain HTTP is intended.
     let builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
     let builder = configure(builder, "HTTP_STORE_", options, |builder, key, value| {
         builder.with_config(key, value)
@@ -63,16 +63,16 @@ pub(super) fn http(url: &Url, options: &OpenOptions) -> Result<Arc<dyn ObjectSto
     share_store(builder.with_retry(no_retry()).with_http_connector(Connector).build())
 }
 
-/// Makes ring the TLS provider of the process, unless the program has chosen one: the HTTP client
-/// brings none.
+/// Installs ring as the TLS provider of the process, unless the program has chosen one: the HTTP
+/// client does not include one.
 pub(super) fn choose_tls_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error says that another thread was faster, and then there is a provider too.
+        // An error means that another thread was faster, so there is a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// Returns `builder` with everything that is known about its backend.
+/// Returns `builder` with all settings for its backend.
 fn configure<B, K: FromStr>(
     builder: B,
     environment: &str,

@@ -6,8 +6,8 @@
 //! <root>.zvf/txn/<txid>/new   the new bytes of all keys;   old: what they replaced
 //! ```
 //!
-//! Everything is read as of the last commit when the store was opened, whether it is applied yet or
-//! not:
+//! Everything is read as of the last commit at the time of opening, whether or not it has been
+//! applied:
 //!
 //! ```text
 //! a commit not applied        its keys are read from `new`
@@ -16,8 +16,8 @@
 //! a recent one, on a backend  its keys are read from `new` where the store has other bytes: a slow writer put them back
 //! ```
 //!
-//! Readers take no lock and write nothing. Bytes that `gc` removed are `FileChanged`: the store is
-//! to be opened again.
+//! Readers take no lock and write nothing. If `gc` removed needed bytes, the error is
+//! `FileChanged`: open the store again.
 //!
 //! Not here: writing and applying commits (`zvf-edit`).
 
@@ -50,12 +50,13 @@ pub(crate) struct Journaled {
     side: Side,
     head: u64,
     seen: Mutex<Seen>,
-    /// The number of looks for the next record that were begun, and of the last one that is done.
+    /// The number of checks for the next record that were begun, and the number of the last
+    /// finished one.
     begun_looks: AtomicU64,
     last_look: tokio::sync::Mutex<u64>,
 }
 
-/// The place of the journal.
+/// The location of the journal.
 #[derive(Debug)]
 enum Side {
     /// A folder, which may not exist yet.
@@ -64,10 +65,10 @@ enum Side {
     Objects(Remote),
 }
 
-/// What the records tell that were read so far.
+/// The state derived from the records read so far.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The last of them.
+    /// The number of the last record.
     last: u64,
     keys: BTreeMap<Key, Staged>,
 }
@@ -76,30 +77,30 @@ struct Seen {
 #[derive(Clone, Debug)]
 struct Staged {
     file: Key,
-    /// Its bytes at the head; `None` where there is no such object.
+    /// Its bytes at the head; `None` if there is no such object.
     span: Option<StagedSpan>,
     when: When,
 }
 
 #[derive(Clone, Debug)]
 enum When {
-    /// By a commit that is applied. The store has the bytes, unless a slow writer changed them.
+    /// Changed by an applied commit. The store has the bytes, unless a slow writer changed them.
     Applied,
-    /// By commits that are not applied. In a folder the store has one of these, unless another
+    /// Changed by unapplied commits. In a folder, the store has one of these, unless another
     /// program changed it.
     Pending(Vec<Option<StagedSpan>>),
-    /// By a commit after the head.
+    /// Changed by a commit after the head.
     Later,
 }
 
 impl Journaled {
-    /// Returns the store in a folder at its last commit. It is read in this way before its first
-    /// commit too.
+    /// Returns the store in a folder at its last commit. A folder without commits is read in the
+    /// same way.
     #[cfg(feature = "local")]
     pub(crate) async fn open_folder(local: Local) -> Result<Source> {
         let folder = match zvf_publish::journal_folder(local.path()) {
             Ok(folder) => folder,
-            // The root of a file system has no place beside it.
+            // The root of a file system has no sibling.
             Err(PublishError::NoName(_)) => return Ok(Source::Local(local)),
             Err(error) => return Err(error.into()),
         };
@@ -107,8 +108,8 @@ impl Journaled {
         Self::open(Source::Local(local), side).await
     }
 
-    /// Returns a store whose root says that it has a journal at its last commit; as it is where the
-    /// journal cannot be listed, or must not be read.
+    /// Returns a store whose root document states that it has a journal, at its last commit;
+    /// without the journal if it cannot be listed or must not be read.
     pub(crate) async fn open_objects(remote: Remote, options: &OpenOptions) -> Result<Source> {
         match remote.beside(".zvf", options).filter(Remote::can_list) {
             None => Ok(Source::Remote(remote)),
@@ -139,7 +140,7 @@ impl Journaled {
         };
         let mut head = log.last().copied().unwrap_or(0); // 0 before the first commit
         let is_done = |seq: u64| done.binary_search(&seq).is_ok();
-        // Marks may be lost: later commits that are applied have the last word.
+        // Marks may be lost: a later applied commit shows that earlier ones were applied.
         let pending = log.iter().copied().find(|seq| !is_done(*seq));
         let recent = is_backend.then(|| head.saturating_sub(RECENT_COMMITS - 1));
         match pending.into_iter().chain(recent).min() {
@@ -163,7 +164,7 @@ impl Journaled {
                 false => seen.add_pending(record)?,
             }
         }
-        // The listing of a backend may lack the last ones.
+        // The listing of a backend may omit the last ones.
         while is_backend
             && let Some(next) = head.checked_add(1)
             && let Some(record) = opened.side.read_record(next).await?
@@ -181,7 +182,8 @@ impl Journaled {
         &self.base
     }
 
-    /// Returns what was asked of the backend; files of a journal in a folder are not counted.
+    /// Returns counts of the requests to the backend; files of a journal in a folder are not
+    /// counted.
     pub(crate) fn stats(&self) -> IoStats {
         let base = self.base.stats();
         match &self.side {
@@ -203,7 +205,7 @@ impl Journaled {
         self.head
     }
 
-    /// Returns whether a key is one of a commit that was not applied when the store was opened.
+    /// Returns whether a key belongs to a commit that was not applied when the store was opened.
     pub(crate) fn is_pending(&self, key: &Key) -> bool {
         self.seen().keys.get(key).is_some_and(|staged| matches!(staged.when, When::Pending(_)))
     }
@@ -258,8 +260,8 @@ impl Journaled {
     pub(super) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         let children = self.base.children(prefix).await?;
         self.look_ahead().await?;
-        // A listing of all keys below takes long, so an applied commit counts where its removed key
-        // is back right here.
+        // Listing all keys below takes long, so an applied commit counts if its removed key exists
+        // again directly below.
         let is_back = |name: &str| children.iter().any(|child| !child.is_dir && child.name == name);
         let differs = |(key, staged): (&Key, &Staged)| {
             below(key, prefix).is_some_and(|name| match staged.when {
@@ -295,8 +297,8 @@ impl Journaled {
         Ok(keys.into_iter().collect())
     }
 
-    /// Looks for commits that were made since the last look: from now on their keys are read from
-    /// their old bytes. Reads of a backend that ended before a look begins share it.
+    /// Looks for commits since the last check: from now on, their keys are read from their old
+    /// bytes. Concurrent reads that ended before a check begins share it.
     async fn look_ahead(&self) -> Result<()> {
         if self.side.is_folder() {
             return self.look_now().await;
@@ -341,7 +343,7 @@ impl Side {
         }
     }
 
-    /// Returns the objects of the journal; `None` for a folder that does not exist.
+    /// Returns the objects of the journal; `None` if its folder does not exist.
     fn source(&self) -> Result<Option<Source>> {
         match self {
             #[cfg(feature = "local")]
@@ -379,8 +381,8 @@ impl Side {
         found.map(|found| CommitRecord::parse(seq, &found.bytes)).transpose()
     }
 
-    /// Reads what `get` asks for from the staged bytes of its key; `None` where these are gone or
-    /// there is no such object.
+    /// Reads the request `get` from the staged bytes of its key; `None` if these are gone or there
+    /// is no such object.
     async fn read_staged(&self, get: &Get, staged: &Staged) -> Result<Option<GetAnswer>> {
         let (Some(span), Some(source)) = (staged.span, self.source()?) else { return Ok(None) };
         let range = get.range.clamp_to(span.len);
@@ -395,15 +397,15 @@ impl Side {
         let tag = Some(format!("{}:{}", staged.file, span.offset).into());
         let version = Version { tag, ..Version::from_size(span.len) };
         let read = Read { bytes: read.bytes, start: range.start, size: span.len, version };
-        // Whatever version was read before had the same bytes.
+        // Any version that was read before had the same bytes.
         let get = Get { version: None, ..get.clone() };
         cut(&get, &read).map(Some).map_err(|error| error.at_key(&get.key))
     }
 }
 
 impl Staged {
-    /// Returns whether the store has the bytes of the key, as its `answer` to `get` shows. Refuses
-    /// bytes of another program.
+    /// Returns whether the store has the bytes of the key, judging by its `answer` to `get`.
+    /// Refuses bytes of another program.
     fn check(
         &self,
         get: &Get,
@@ -433,7 +435,7 @@ impl Staged {
 }
 
 impl Seen {
-    /// Adds the new bytes of a commit that is applied.
+    /// Adds the new bytes of an applied commit.
     fn add_applied(&mut self, record: CommitRecord) -> Result<()> {
         let file = Key::root().join(&record.staged("new"))?;
         for RecordKey { key, new: span, .. } in record.keys {
@@ -442,7 +444,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Adds the new bytes of a commit that is not applied.
+    /// Adds the new bytes of an unapplied commit.
     fn add_pending(&mut self, record: CommitRecord) -> Result<()> {
         let file = Key::root().join(&record.staged("new"))?;
         for RecordKey { key, new: span, old } in record.keys {
@@ -457,7 +459,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Adds the old bytes of a later commit. A key that has staged bytes keeps them.
+    /// Adds the old bytes of a later commit. A key that already has staged bytes keeps them.
     fn add_later(&mut self, record: CommitRecord) -> Result<()> {
         let file = Key::root().join(&record.staged("old"))?;
         for RecordKey { key, old: span, .. } in record.keys {

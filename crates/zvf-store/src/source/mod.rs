@@ -1,10 +1,10 @@
-//! Where bytes come from.
+//! The sources of bytes.
 //!
-//! One private type over the backends; callers give a URL or an `Arc<dyn ObjectStore>`, never a trait
-//! of ours. [`Source::read_many`] is the only way to read: many ranges of many objects, answered in
-//! the order asked.
+//! One private type over the backends; callers give a URL or an `Arc<dyn ObjectStore>`, never a
+//! trait of ours. [`Source::read_many`] is the only way to read: many ranges of many objects,
+//! answered in the requested order.
 //!
-//! Not here: what keys mean, codecs, caches.
+//! Not here: the meaning of keys, codecs, caches.
 
 mod backend;
 #[cfg(feature = "net")]
@@ -50,12 +50,12 @@ pub(crate) enum Source {
     Local(Local),
     Remote(Remote),
     Pack(Pack),
-    /// One of the first two, with its journal.
+    /// A local directory or a remote store, with its journal.
     Journaled(Arc<Journaled>),
 }
 
 impl Backend {
-    /// Returns the place `prefix` of a caller's own `store`.
+    /// Returns the location `prefix` of the caller's own `store`.
     pub(crate) const fn from_caller(
         store: Arc<dyn ObjectStore>,
         prefix: Path,
@@ -75,12 +75,13 @@ impl Source {
                 let backend = url::build(scheme, &url, path, options)?;
                 Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
             }
-            // They are opened by `find`, which can wait.
+            // `find` opens these, because it can wait.
             Place::Versions(address) => Err(not_a_file_error(&address)),
         }
     }
 
-    /// Returns the same, where it may lie in a repository of versions: which one it is has to be asked for.
+    /// Like [`open`](Self::open), also for a versioned repository, whose latest version must be
+    /// requested.
     pub(crate) async fn find(
         address: &str,
         budget: &Budget,
@@ -94,8 +95,9 @@ impl Source {
         Ok(Self::Remote(Remote::new(backend, budget.clone(), options)))
     }
 
-    /// Returns the store at the last commit of its journal: pending commits are part of it. Objects
-    /// need a root that `is_marked` as that of a store with a journal, folders do not.
+    /// Returns the store at the last commit of its journal, including pending commits. On object
+    /// stores, only a root document that is marked (`is_marked`) has a journal; folders are always
+    /// checked.
     pub(crate) async fn at_head(self, is_marked: bool, options: &OpenOptions) -> Result<Self> {
         match self {
             #[cfg(feature = "local")]
@@ -105,12 +107,12 @@ impl Source {
         }
     }
 
-    /// Returns the store with its journal, where it may have one.
+    /// Returns the store with its journal, if it may have one.
     pub(crate) fn journaled(&self) -> Option<&Journaled> {
         if let Self::Journaled(journaled) = self { Some(journaled) } else { None }
     }
 
-    /// Returns whether reads go through the interface of object stores, which may wait for a network.
+    /// Returns whether reads go through the object-store interface, which may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         match self {
             #[cfg(feature = "local")]
@@ -121,7 +123,7 @@ impl Source {
         }
     }
 
-    /// Returns the directory `path` of this machine.
+    /// Returns the local directory `path`.
     pub(crate) fn folder(path: &std::path::Path, budget: &Budget) -> Result<Self> {
         #[cfg(feature = "local")]
         return Ok(Self::Local(Local::open(path, budget.clone())?));
@@ -133,7 +135,7 @@ impl Source {
         }
     }
 
-    /// Returns the directory `path`, of files whose bytes are released soon.
+    /// Returns the directory `path`, for files whose bytes are released soon.
     pub(crate) fn with_buffer_pool(path: &std::path::Path, budget: &Budget) -> Result<Self> {
         #[cfg(feature = "local")]
         return Ok(Self::Local(Local::with_buffer_pool(path, budget.clone())?));
@@ -141,7 +143,7 @@ impl Source {
         Self::folder(path, budget)
     }
 
-    /// Returns the directory `path`, large files of which are read through maps.
+    /// Returns the directory `path`, with large files read through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn open_mapped(
         path: &std::path::Path,
@@ -151,7 +153,7 @@ impl Source {
         Ok(Self::Local(Local::open_mapped(path, budget.clone(), promise)?))
     }
 
-    /// Checks whether everything that was handed out so far is still what it was: only maps can change.
+    /// Checks whether all returned bytes are still unchanged: only maps can change.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             #[cfg(feature = "local")]
@@ -162,8 +164,8 @@ impl Source {
         }
     }
 
-    /// Returns the source that has the address by now: another one only for a directory of this machine. A pack is
-    /// opened again by its file.
+    /// Returns the source that now has the address: a different one only for a local directory. A
+    /// pack is reopened through its file.
     pub(crate) fn reopen(&self) -> Result<Self> {
         match self {
             #[cfg(feature = "local")]
@@ -173,7 +175,8 @@ impl Source {
         }
     }
 
-    /// Returns whether another store has the address by now, as far as that can be determined without reading.
+    /// Returns whether another store now has the address, as far as that can be determined without
+    /// reading.
     pub(crate) fn is_replaced(&self) -> bool {
         match self {
             #[cfg(feature = "local")]
@@ -194,7 +197,7 @@ impl Source {
         Self::Remote(Remote::new(backend, budget.clone(), options))
     }
 
-    /// Reads the bytes of each of `gets`, in their order; `None` where there is no such object.
+    /// Reads the bytes of each of `gets`, in order; `None` for objects that do not exist.
     pub(crate) async fn read_many(&self, gets: &[Get]) -> Vec<Result<Option<GetAnswer>>> {
         match self {
             #[cfg(feature = "local")]
@@ -205,13 +208,13 @@ impl Source {
         }
     }
 
-    /// Reads the bytes of one get.
+    /// Reads the bytes of one request.
     pub(crate) async fn read_one(&self, get: Get) -> Result<Option<GetAnswer>> {
         self.read_many(&[get]).await.pop().expect("one get has one answer")
     }
 
-    /// Returns the object `key`, or its first and last `ends` bytes where it has `long` of them and the rest can be read
-    /// from the same version of it later.
+    /// Returns the object `key`, or only its first and last `ends` bytes if it has at least `long`
+    /// bytes and the rest can later be read from the same version.
     pub(crate) async fn begin(&self, key: &Key, long: u64, ends: u64) -> Result<PartialRead> {
         if let Self::Journaled(journaled) = self {
             return journaled.begin(key, long, ends).await;
@@ -249,7 +252,7 @@ impl Source {
         }
     }
 
-    /// Returns what lies directly below `prefix`, by name; nothing when it is not there.
+    /// Returns the entries directly below `prefix`, by name; empty if it does not exist.
     pub(crate) async fn children(&self, prefix: &Key) -> Result<Vec<Child>> {
         match self {
             #[cfg(feature = "local")]
@@ -271,7 +274,7 @@ impl Source {
         }
     }
 
-    /// Returns what was asked of the backend so far.
+    /// Returns counts of the requests so far.
     pub(crate) fn stats(&self) -> IoStats {
         match self {
             #[cfg(feature = "local")]
@@ -283,7 +286,7 @@ impl Source {
     }
 }
 
-/// Returns the backend that `address` names, for writing to it; none for a directory.
+/// Returns the backend that `address` names, for writing; `None` for a directory.
 pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
@@ -295,7 +298,7 @@ pub(crate) fn backend(address: &str, options: &OpenOptions) -> Result<Option<Bac
     }
 }
 
-/// Returns the repository of versions that `address` names; none where it names something else.
+/// Returns the versioned repository that `address` names; `None` for any other address.
 pub(crate) fn versions(address: &str, options: &OpenOptions) -> Result<Option<Arc<dyn Versions>>> {
     match Place::parse(address)? {
         Place::Versions(address) => options.open_versions(&address).map(Some),
@@ -309,7 +312,7 @@ pub(crate) fn not_a_file_error(address: &str) -> Error {
     Error::custom(Class::NotFound, text)
 }
 
-/// Returns the backend that `address` names, for reading from it; none for a directory.
+/// Returns the backend that `address` names, for reading; `None` for a directory.
 pub(crate) fn backend_for_reading(address: &str, options: &OpenOptions) -> Result<Option<Backend>> {
     match Place::parse(address)? {
         Place::Directory(_) => Ok(None),
@@ -318,70 +321,71 @@ pub(crate) fn backend_for_reading(address: &str, options: &OpenOptions) -> Resul
     }
 }
 
-/// Returns whether reading from `address` waits for a network, or lies behind the interface that may.
+/// Returns whether reading from `address` waits for a network, or uses an interface that may.
 pub(crate) fn needs_runtime(address: &str) -> Result<bool> {
     Ok(!matches!(Place::parse(address)?, Place::Directory(_)))
 }
 
-/// One thing to read.
+/// One read request.
 #[derive(Clone, Debug)]
 pub(crate) struct Get {
     pub(crate) key: Key,
     pub(crate) range: ByteRange,
-    /// When given, any other version of the object is answered with `FileChanged`.
+    /// If set, any other version of the object gives `FileChanged`.
     pub(crate) version: Option<Version>,
     /// Whether the bytes are released soon, so that a pooled buffer is used.
     pub(crate) pooled: bool,
 }
 
 impl Get {
-    /// Asks for the whole object.
+    /// Requests the whole object.
     pub(crate) fn object(key: Key) -> Self {
         Self { key, range: ByteRange::All, version: None, pooled: false }
     }
 
-    /// Asks for exactly `len` bytes from `start`.
+    /// Requests exactly `len` bytes from `start`.
     pub(crate) fn range(key: Key, start: u64, len: u64) -> Self {
         Self { key, range: ByteRange::At { start, len }, version: None, pooled: false }
     }
 
-    /// Asks for the last `len` bytes, or all when there are fewer.
+    /// Requests the last `len` bytes, or all if there are fewer.
     pub(crate) fn suffix(key: Key, len: u64) -> Self {
         Self { key, range: ByteRange::Last(len), version: None, pooled: false }
     }
 
-    /// Asks for the first `len` bytes, or all when there are fewer.
+    /// Requests the first `len` bytes, or all if there are fewer.
     pub(crate) fn prefix(key: Key, len: u64) -> Self {
         Self { key, range: ByteRange::First(len), version: None, pooled: false }
     }
 
-    /// Returns the same, of which nothing is kept where `caching` says so.
+    /// Returns the same request, using pooled buffers if `caching` says that nothing is kept.
     pub(crate) fn with_caching(self, caching: Caching) -> Self {
         Self { pooled: caching == Caching::Once, ..self }
     }
 
-    /// Returns the same, of `version` and no other.
+    /// Returns the same request for exactly `version`.
     pub(crate) fn with_version(self, version: Version) -> Self {
         Self { version: Some(version), ..self }
     }
 }
 
-/// Which bytes of an object.
+/// A range of bytes of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ByteRange {
     /// All of them.
     All,
-    /// Exactly `len` from `start`; an object that ends before is `Truncated`.
+    /// Exactly `len` from `start`; a shorter object is `Truncated`.
     At { start: u64, len: u64 },
-    /// The first so many; all when there are fewer.
+    /// The first bytes, at most this many.
     First(u64),
-    /// The last so many; all when there are fewer.
+    /// The last bytes, at most this many.
     Last(u64),
 }
 
 impl ByteRange {
-    /// Returns the bytes meant in an object of `size` bytes. A range [at](Self::At) a place may end behind it: where 64
-    /// bits do not count that end, at the largest number, which is behind every object as well.
+    /// Returns the requested bytes in an object of `size` bytes. A range [at](Self::At) a position
+    /// may end after the object; an end that overflows 64 bits becomes the largest number, which is
+    /// also after any object.
     pub(crate) fn resolve(self, size: u64) -> Range<u64> {
         match self {
             Self::All => 0..size,
@@ -391,24 +395,24 @@ impl ByteRange {
         }
     }
 
-    /// Returns those of them that such an object has.
+    /// Returns the part of the range that exists in such an object.
     pub(crate) fn clamp_to(self, size: u64) -> Range<u64> {
         let Range { start, end } = self.resolve(size);
         start.min(size)..end.min(size)
     }
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Clone, Debug)]
 pub(crate) struct GetAnswer {
     pub(crate) bytes: Bytes,
-    /// Of the whole object.
+    /// The size of the whole object.
     pub(crate) size: u64,
-    /// To be sure that a later read is of the same object.
+    /// The version, for later reads of the same object.
     pub(crate) version: Version,
 }
 
-/// An object of which no more is read than has to be.
+/// An object of which only the necessary part was read.
 #[derive(Debug)]
 pub(crate) enum PartialRead {
     Whole(Option<GetAnswer>),
@@ -417,7 +421,7 @@ pub(crate) enum PartialRead {
     Ends(Bytes, Bytes, HeldFile),
 }
 
-/// There are no files to be held.
+/// On this build no files are held open.
 #[cfg(not(feature = "local"))]
 #[derive(Debug)]
 pub(crate) enum HeldFile {}
@@ -433,18 +437,19 @@ impl HeldFile {
     }
 }
 
-/// Which version of an object answered, as far as the backend reports it.
+/// The version of an object, as far as the backend reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     size: u64,
     #[cfg(feature = "local")]
     stamp: Option<local::Stamp>,
-    /// What the backend calls it: an entity tag, or when it was last changed.
+    /// The backend's identifier: an entity tag, or the modification time.
     tag: Option<Arc<str>>,
 }
 
 impl Version {
-    /// Returns whether both may be of one file: only a file system knows where a file lies.
+    /// Returns whether both may belong to one file: only a file system knows the identity of a
+    /// file.
     pub(crate) fn may_be_one_file(&self, other: &Self) -> bool {
         #[cfg(feature = "local")]
         if let (Some(stamp), Some(other_stamp)) = (&self.stamp, &other.stamp) {
@@ -454,7 +459,7 @@ impl Version {
         true
     }
 
-    /// Returns what is known when nothing but the size is known.
+    /// Returns the version if only the size is known.
     pub(crate) const fn from_size(size: u64) -> Self {
         Self {
             size,
@@ -472,7 +477,7 @@ pub(crate) struct Child {
     pub(crate) is_dir: bool,
 }
 
-/// What was asked of a backend since the handle was opened; never decreases.
+/// Counts of requests to a backend since the handle was opened; they never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoStats {
@@ -480,9 +485,9 @@ pub struct IoStats {
     pub requests: u64,
     /// Bytes received.
     pub bytes_read: u64,
-    /// Requests that were sent again.
+    /// Repeated requests.
     pub retries: u64,
 }
 
-/// More keys than one call may list.
+/// One more than the largest number of keys in one listing.
 const MAX_LISTED_KEYS: usize = 10_000_001;

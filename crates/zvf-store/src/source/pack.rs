@@ -5,8 +5,8 @@
 //! chunks                 none: arrays are asked for by name, see `layout::packed`
 //! ```
 //!
-//! Documents are where a folder would have them, so that everything that is learned from documents and
-//! their names is learned from a pack too. Nothing else is an object here.
+//! Documents have the same keys as in a folder, so everything that is derived from documents and
+//! their names works for a pack too. Nothing else is an object here.
 #![cfg_attr(
     not(test),
     deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
@@ -41,12 +41,13 @@ struct Inner {
 }
 
 impl Pack {
-    /// Returns whether the file lies on a backend that may wait for a network.
+    /// Returns whether the file is on a backend that may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         self.0.tet.is_remote()
     }
 
-    /// Reads directory and documents; nothing else is held, and no more than `max_bytes` at once.
+    /// Reads directory and documents; nothing else is kept, and at most `max_bytes` are read at
+    /// once.
     pub(crate) async fn open(file: RangedFile, max_bytes: u64) -> Result<Self> {
         let tet = TetFile::open(file).await?;
         let documents = {
@@ -80,7 +81,7 @@ impl Pack {
         Ok(Self(Arc::new(Inner { tet, nodes, max_bytes })))
     }
 
-    /// Returns the pack that has the name by now; `None` when it is this one.
+    /// Returns the pack that now has the name; `None` if it is this one.
     pub(crate) async fn reopen(&self, options: &OpenOptions) -> Result<Option<Self>> {
         match self.0.tet.bytes().reopen(options).await? {
             None => Ok(None),
@@ -98,7 +99,7 @@ impl Pack {
         self.0.max_bytes
     }
 
-    /// Returns the dataset with the values of the array at `key`, when something of it is stored.
+    /// Returns the dataset with the values of the array at `key`, if any are stored.
     pub(crate) fn values(&self, key: &Key) -> Option<&TetDataset> {
         self.0.tet.find(key.as_str())
     }
@@ -108,7 +109,7 @@ impl Pack {
         self.0.nodes.contains_key(key.as_str())
     }
 
-    /// Returns what `look` makes of the datasets of the array at `key`, when something of it is stored.
+    /// Calls `look` with the datasets of the array at `key`, if any are stored.
     pub(crate) fn array<T>(
         &self,
         key: &Key,
@@ -140,7 +141,7 @@ impl Pack {
         Ok(Some(GetAnswer { bytes, size, version: Version::from_size(size) }))
     }
 
-    /// Returns what lies directly below `prefix`: nodes, and the document of this one.
+    /// Returns the entries directly below `prefix`: nodes, and the document of this node.
     pub(crate) fn children(&self, prefix: &Key) -> Vec<Child> {
         let mut children: Vec<Child> = Vec::new();
         for (name, _) in self.entries_below(prefix) {
@@ -200,5 +201,5 @@ fn document_node(key: &Key) -> Option<&str> {
 }
 
 const DOCUMENT: &str = "zarr.json";
-/// Documents of one store.
+/// Maximum total size of the documents of one store.
 const MAX_DOCUMENT_BYTES: u64 = 1 << 30;

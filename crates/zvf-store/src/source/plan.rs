@@ -1,9 +1,9 @@
-//! From what was asked to what is read, and back.
+//! From requests to reads, and back to answers.
 //!
-//! Gets of one object become one [`Object`], so that a file is opened once. Its ranges become
-//! [`Piece`]s: neighbours closer than the backend's gap are read as one, up to a size that keeps a
-//! merged read far below any budget. Each piece is then cut into the answers it serves, and here, where
-//! both are known, the size of the object and the version asked for are compared.
+//! Requests for one object become one [`Object`], so that a file is opened once. Its ranges become
+//! [`Piece`]s: ranges closer than the backend's gap are coalesced, up to a size far below any
+//! budget. Each piece is then cut into the answers that it serves; at this point the size of the
+//! object and the requested version are checked.
 //!
 //! Pure: no reading, no waiting.
 
@@ -19,40 +19,40 @@ use super::{ByteRange, Get, GetAnswer, Version};
 use crate::error::{length_error, object_replaced_error};
 use crate::key::Key;
 
-/// One object and what is read of it.
+/// One object and the reads from it.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) key: Key,
     pub(super) pieces: Vec<Piece>, // never empty
-    /// Whether all of it is released soon.
+    /// Whether all its bytes are released soon.
     #[cfg_attr(not(feature = "local"), expect(dead_code, reason = "only files use buffers again"))]
     pub(super) pooled: bool,
 }
 
-/// One read, and the gets that it serves.
+/// One read, and the requests that it serves.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) range: ByteRange,
     gets: Vec<usize>,
 }
 
-/// What a backend read for one piece: the part of the range that exists.
+/// The bytes that a backend read for one piece: the part of the range that exists.
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     pub(super) bytes: Bytes,
-    /// Where in the object `bytes` begins.
+    /// The offset of `bytes` in the object.
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) version: Version,
 }
 
-/// Returns what is read for `gets`: objects in the order in which they are first asked for.
+/// Returns the reads for `gets`: objects in the order of their first request.
 pub(super) fn plan(gets: &[Get], gap: u64) -> Vec<Object> {
     let mut objects: Vec<(Key, Vec<usize>)> = Vec::with_capacity(gets.len());
     let mut index_by_key: HashMap<&Key, usize> = HashMap::with_capacity(gets.len());
     let mut last = None;
     for (i, get) in gets.iter().enumerate() {
-        // Many in a row are of one object.
+        // Consecutive requests are often for one object.
         let again = last.filter(|last: &usize| objects[*last].0.is_clone_of(&get.key));
         let at = again.unwrap_or_else(|| {
             *index_by_key.entry(&get.key).or_insert_with(|| {
@@ -110,16 +110,17 @@ fn pieces(gets: &[Get], members: Vec<usize>, gap: u64) -> Vec<Piece> {
     pieces
 }
 
-/// Returns the length from `first` that covers both ranges, when they are close enough to be read as one.
+/// Returns the length from `first` that covers both ranges, if they are close enough to be read as
+/// one.
 fn merge_length(first: u64, length: u64, start: u64, len: u64, gap: u64) -> Option<u64> {
     let end = first.checked_add(length)?;
     let covered = start.checked_add(len)?.max(end).checked_sub(first)?;
     let close = start <= end.saturating_add(gap); // all is close to the end of what 64 bits count
-    // A range inside the one before it costs nothing, however long that one is.
+    // A range inside the previous one costs nothing, however long that one is.
     (close && (covered <= MAX_MERGED_BYTES || covered == length)).then_some(covered)
 }
 
-/// Cuts what was read for `piece` into the answers of its gets.
+/// Cuts the bytes read for `piece` into the answers of its requests.
 pub(super) fn deliver(
     gets: &[Get],
     key: &Key,
@@ -137,7 +138,7 @@ pub(super) fn deliver(
     }
 }
 
-/// Returns the answer to `get` out of `read`, which covers it as far as the object goes.
+/// Returns the answer to `get` from `read`, which covers it as far as the object exists.
 pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer> {
     if get.version.as_ref().is_some_and(|version| *version != read.version) {
         return Err(object_replaced_error());
@@ -161,8 +162,8 @@ pub(super) fn cut(get: &Get, read: &Read) -> Result<GetAnswer> {
     Ok(GetAnswer { bytes, size, version })
 }
 
-/// Returns the part `range` of `whole`. While it lives it keeps all of `whole` in memory; where that is much more
-/// than the part, the part is not reported as unique ([`Bytes::is_unique`]), so that a cache
+/// Returns the part `range` of `whole`. The part keeps all of `whole` in memory. If that is much
+/// more than the part, the part is not reported as unique ([`Bytes::is_unique`]), so that a cache
 /// keeps a copy instead.
 fn share_buffer(whole: &Bytes, range: Range<usize>) -> Bytes {
     let part = whole.slice(range);
@@ -170,7 +171,7 @@ fn share_buffer(whole: &Bytes, range: Range<usize>) -> Bytes {
     if beside > part.len() / 8 { Bytes::from_owner(part) } else { part }
 }
 
-/// Returns `error` with the object and the bytes that were asked of it.
+/// Returns `error` with the object and the requested bytes.
 fn place(error: Error, key: &Key, range: ByteRange) -> Error {
     match range {
         ByteRange::At { start, len } => {
@@ -180,7 +181,7 @@ fn place(error: Error, key: &Key, range: ByteRange) -> Error {
     }
 }
 
-/// The longest read that merging may make.
+/// Maximum length of a coalesced read.
 const MAX_MERGED_BYTES: u64 = 8 << 20;
 
 #[cfg(test)]

@@ -11,10 +11,10 @@
 //! icechunk+…                                     a repository of versions           the hook of the options
 //! ```
 //!
-//! Text is a URL when it has a scheme of two letters or more and `//` after it, or is one of `file:`
-//! and `memory:`; everything else is a path. Backends are set up as `object_store` does it: from the
-//! environment, then from the options given, which win; an option the backend does not know is
-//! refused. Their own retries are off, because [`super::remote`] has them.
+//! Text is a URL when it has a scheme of two letters or more and `//` after it, or is one of
+//! `file:` and `memory:`; everything else is a path. Backends are configured as in `object_store`:
+//! from the environment, then from the given options, which take precedence; an unknown option is
+//! refused. Their own retries are disabled, because [`super::remote`] retries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,17 +30,17 @@ use zvf_format::Class;
 use super::Backend;
 use crate::options::OpenOptions;
 
-/// What an address names.
+/// The location that an address names.
 #[derive(Debug)]
 pub(crate) enum Place {
     Directory(PathBuf),
     Remote(Scheme, Url, Path),
-    /// In a repository of versions; the address as it is.
+    /// A versioned repository; the address is kept unchanged.
     Versions(String),
 }
 
 impl Place {
-    /// Reads `text`.
+    /// Parses `text`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(refuse("a path or a URL", "nothing"));
@@ -69,7 +69,8 @@ impl Place {
 }
 
 impl Place {
-    /// Returns whether a store in one file is meant: its name ends in `.tet`, and it is no directory.
+    /// Returns whether this is a store in one file: its name ends in `.tet`, and it is not a
+    /// directory.
     pub(crate) fn is_pack(&self) -> bool {
         match self {
             Self::Directory(path) => is_pack_file(path),
@@ -79,7 +80,7 @@ impl Place {
     }
 }
 
-/// Returns the path that a file URL names on this machine; a browser has none.
+/// Returns the local path that a file URL names; a browser has none.
 fn file_path(url: &Url) -> Option<PathBuf> {
     #[cfg(not(target_arch = "wasm32"))]
     return url.to_file_path().ok();
@@ -90,7 +91,7 @@ fn file_path(url: &Url) -> Option<PathBuf> {
     }
 }
 
-/// Returns whether what is at `path` of this machine is a store in one file.
+/// Returns whether the local `path` is a store in one file.
 pub(crate) fn is_pack_file(path: &std::path::Path) -> bool {
     path.extension().is_some_and(|extension| extension == "tet") && !path.is_dir()
 }
@@ -100,7 +101,7 @@ pub(crate) fn is_pack(path: &Path) -> bool {
     path.as_ref().ends_with(".tet")
 }
 
-/// Returns the backend that `scheme` and `url` name, with the place `prefix` on it.
+/// Returns the backend that `scheme` and `url` name, with the location `prefix` on it.
 pub(crate) fn build(
     scheme: Scheme,
     url: &Url,
@@ -129,7 +130,7 @@ fn build_store(scheme: Scheme, url: &Url, options: &OpenOptions) -> Result<Arc<d
     }
 }
 
-/// Refuses a scheme whose backend this build lacks.
+/// Returns the error for a scheme whose backend this build lacks.
 fn refuse_lacking(scheme: Scheme, name: &str) -> Error {
     let feature = match scheme {
         Scheme::AmazonS3 => "s3",
@@ -146,7 +147,7 @@ fn refuse_lacking(scheme: Scheme, name: &str) -> Error {
     Error::custom(Class::Unsupported, text)
 }
 
-/// Returns whether `text` is meant as a URL; `C:\data` is not.
+/// Returns whether `text` is a URL; `C:\data` is not.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.len() >= 2
@@ -155,7 +156,7 @@ fn is_url(text: &str) -> bool {
     is_scheme && (rest.starts_with("//") || matches!(scheme, "file" | "memory"))
 }
 
-/// Returns whether a URL names a repository of versions: its scheme has a `+` in it.
+/// Returns whether a URL names a versioned repository: its scheme contains a `+`.
 fn is_of_versions(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| scheme.contains('+'))
 }

@@ -1,14 +1,14 @@
-//! Runs copied out of a tile.
+//! Copies runs out of a tile.
 //!
-//! A run is side by side in the result and `stride` bytes apart in the tile. Whole runs are one copy;
-//! the others go element by element, in a loop for each size there is.
+//! A run is contiguous in the result and strided by `stride` bytes in the tile. Contiguous runs are
+//! one copy; others are copied element by element, in a separate loop per element size.
 
 use zvf_error::{Error, Result};
 use zvf_format::Class;
 use zvf_format::num::saturating_usize;
 use zvf_tet::{CopyRun, Row, Runs};
 
-/// Copies `runs` of a tile, which `row` describes, into the result.
+/// Copies the `runs` of a tile, which `row` describes, into the result.
 pub(super) fn runs(
     (tile, row): (&[u8], &Row),
     runs: Runs,
@@ -21,7 +21,8 @@ pub(super) fn runs(
     Ok(())
 }
 
-/// Returns the error of a tile that does not hold its runs. Plans compare lengths before, so none should.
+/// Returns the error for a tile that is too short for its runs. Plans compare lengths before, so
+/// this should not happen.
 pub(super) fn missing_runs_error(row: &Row) -> Error {
     let error = Error::new(Class::CountMismatch, "tile", "every run of the selection", "fewer");
     error.at_span(row.payload_offset(), row.payload_end())
@@ -33,8 +34,8 @@ pub(super) fn span_bytes(run: &CopyRun, size: u64) -> u64 {
     run.count.saturating_sub(1).saturating_mul(run.stride).saturating_add(size)
 }
 
-/// Copies one run. `tile` comes with the place in the tile where its bytes begin. None when the run lies outside of them,
-/// or of the result.
+/// Copies one run. `tile` comes with the offset of its bytes in the whole tile. Returns `None` if
+/// the run is outside of these bytes or of the result.
 pub(super) fn copy_run(
     (tile, begin): (&[u8], u64),
     run: &CopyRun,
@@ -53,7 +54,7 @@ pub(super) fn copy_run(
         to.copy_from_slice(from);
         return Some(());
     }
-    // A stride that does not fit, and one of 0, are of one element: its bytes were found above.
+    // A stride that does not fit, or is 0, has only one element: its bytes were found above.
     let stride = saturating_usize(run.stride).max(1);
     match size {
         1 => gather::<1>(from, stride, to),
@@ -102,7 +103,7 @@ mod tests {
         let tile = [1; 32];
         #[rustfmt::skip]
         let table = [
-            // source, result, count, stride, element, where the tile begins
+            // source, result, count, stride, element, start of the tile
             (30, 0, 2, 2, 2, 0), // the second element past the end, adjacent
             (27, 0, 2, 4, 2, 0), // its end just past the tile, strided
             (0, 3, 2, 2, 2, 0), // past the result

@@ -1,8 +1,8 @@
-//! From a plan to its elements: what is fetched, decoded and copied.
+//! From a plan to its elements: fetching, decoding and copying.
 //!
-//! Chunks that cannot be copied from where they lie go in waves: as many at once as a fixed number of
-//! bytes allows, whatever the selection. A chunk is decoded to the length its row says and not a byte more;
-//! that length was compared with the tile by the plan.
+//! Chunks that are not resident in memory are processed in waves, each limited to a fixed number of
+//! bytes, whatever the selection. A chunk is decoded to exactly the length in its row, which the
+//! plan compared with the tile.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) async fn selection(
     Ok(out.into())
 }
 
-/// Returns what one chunk holds.
+/// Returns the content of one chunk.
 pub(super) async fn chunk(file: &TetFile, row: &Row, tile: u64, max_bytes: u64) -> Result<Bytes> {
     if row.raw_byte_len() != tile {
         let found = row.raw_byte_len();
@@ -116,22 +116,22 @@ async fn flush(file: &TetFile, wave: &[TouchedTile<'_>], size: u64, out: &mut [u
     Ok(())
 }
 
-/// Returns whether the runs of a tile are fetched one by one: those of a raw one, when there are few.
+/// Returns whether the runs of a tile are fetched separately: if the tile is raw and has few runs.
 fn is_by_run(touched: &TouchedTile<'_>) -> bool {
     touched.is_raw() && touched.runs().nth(MAX_RUN_REQUESTS - 1).is_none()
 }
 
-/// Returns where the runs of a raw tile lie in the file.
+/// Returns the locations of the runs of a raw tile in the file.
 fn run_ranges(touched: &TouchedTile<'_>, size: u64) -> impl Iterator<Item = Range<u64>> {
     let start = touched.row().payload_offset();
     touched.runs().map(move |run| {
         let first = start.saturating_add(run.src); // no file has what lies beyond 2^64
-        // Beyond the tile: refused where it is cut.
+        // A range past the tile is refused when it is cut.
         first..first.saturating_add(copy::span_bytes(&run, size))
     })
 }
 
-/// Returns the tiles of zstd payloads, each with its row.
+/// Decodes the tiles of zstd payloads, each with its row.
 pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes>> {
     let chain = Arc::new(Chain::new(vec![Step::Zstd]));
     let job = |(row, stored): &(Row, Bytes)| {
@@ -163,11 +163,11 @@ pub(super) async fn decode_tiles(packed: Vec<(Row, Bytes)>) -> Vec<Result<Bytes>
     checked.collect()
 }
 
-/// Bytes that are fetched and decoded at once, but for one chunk that is larger.
+/// Bytes that are fetched and decoded at once, except for a single larger chunk.
 const BATCH_BYTES: u64 = 32 << 20;
-/// Chunks of one wave.
+/// Maximum number of chunks in one wave.
 const BATCH_CHUNKS: usize = 4096;
-/// More runs than this are fetched with what lies between them.
+/// If there are more runs, the whole tile is fetched.
 const MAX_RUN_REQUESTS: usize = 64;
-/// What may be decoded of a chunk whatever the limit of the result.
+/// Decoded size that is allowed for a chunk, whatever the limit of the result.
 const MIN_CHUNK_CAP_BYTES: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! A `.tet` file: what planning takes is in memory of its own, payloads stay where they lie.
+//! A `.tet` file: everything that planning needs is copied to memory, payloads stay in the file.
 //!
 //! ```text
 //! open     the end, the prefix (superblock, directory, index), the JSON of a footer: copied, then checked
@@ -7,10 +7,10 @@
 //!                     zstd tiles: fetched, decoded on several threads, runs copied out
 //! ```
 //!
-//! Opening looks at every row once; after that, a dataset is looked up through what was learned on its
-//! first use. Packs are read through this too ([`strip`]).
+//! Opening examines every row once; after that, a dataset is looked up through an index that is
+//! built on first use. Packs are also read through this module ([`strip`]).
 //!
-//! Not here: writing, names with a meaning, labels, validation (`zvf-tensor`).
+//! Not here: writing, meaningful names, labels, validation (`zvf-tensor`).
 #![cfg_attr(
     not(test),
     deny(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::indexing_slicing)
@@ -92,11 +92,11 @@ pub struct TetDataset {
 }
 
 impl TetFile {
-    /// Reads what planning takes.
+    /// Reads everything that planning needs.
     ///
     /// # Errors
     ///
-    /// When a rule from O1 to O9 of the format is broken, or the file cannot be read.
+    /// When a rule from O1 to O9 of the format is violated, or the file cannot be read.
     #[boxed]
     pub async fn open(file: RangedFile) -> Result<Self> {
         let len = file.len();
@@ -105,14 +105,14 @@ impl TetFile {
             let tail_at = len.saturating_sub(need.tail); // all of a file that is shorter
             let mut parts = file.read_many(&[0..need.prefix, tail_at..len]).await.into_iter();
             let mut next = || parts.next().unwrap_or_else(|| Ok(Bytes::new()));
-            // Copied before they are checked: bytes of a map may be others the next time.
+            // Copied before they are checked, because mapped bytes may change.
             let [prefix, tail] = [copy_if_mapped(next()?, &file), copy_if_mapped(next()?, &file)];
             file.check()?;
             match TetView::open(&prefix, &tail, len)? {
                 TetOpening::More(more) => need = more,
                 TetOpening::Ready(open) => {
                     let datasets = datasets(&open);
-                    // Both are places in the prefix, which was read.
+                    // Both are offsets in the prefix, which was read.
                     let index_at = saturating_usize(open.superblock().chunk_index_offset());
                     let budget = open.index().memory_budget();
                     let end = saturating_usize(open.superblock().prefix_len()).min(prefix.len());
@@ -123,7 +123,7 @@ impl TetFile {
         }
     }
 
-    /// Returns whether the file lies on a backend that may wait for a network.
+    /// Returns whether the file is on a backend that may wait for a network.
     pub(crate) fn is_remote(&self) -> bool {
         self.0.file.is_remote()
     }
@@ -143,7 +143,7 @@ impl TetFile {
         Self(Arc::new(Inner { file, prefix, tail, index_at, budget, datasets, names }))
     }
 
-    /// Returns the bytes it is made of.
+    /// Returns the underlying bytes.
     #[must_use]
     pub fn bytes(&self) -> &RangedFile {
         &self.0.file
@@ -153,11 +153,11 @@ impl TetFile {
     ///
     /// # Errors
     ///
-    /// None that opening did not have.
+    /// None that opening would not have returned.
     pub fn view(&self) -> Result<TetView<'_>> {
         match TetView::open(&self.0.prefix, &self.0.tail, self.0.file.len())? {
             TetOpening::Ready(file) => Ok(file),
-            // Opening ended with these very bytes.
+            // Opening ended with these bytes.
             TetOpening::More(_) => Ok(TetView::parse(&self.0.prefix)?),
         }
     }
@@ -178,13 +178,13 @@ impl TetFile {
         &self.0.datasets
     }
 
-    /// Returns the first dataset of exactly this name.
+    /// Returns the first dataset with exactly this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&TetDataset> {
         self.0.datasets.get(*self.0.names.get(name)?)
     }
 
-    /// Returns what the file asks readers to stay within.
+    /// Returns the limits that the file requests of readers.
     #[must_use]
     pub fn memory_budget(&self) -> MemoryBudget {
         self.0.budget
@@ -202,19 +202,20 @@ impl TetFile {
         }
         let geometry = dataset.geometry()?;
         let lookup = Lookup::new(&index, dataset.id, &geometry, dataset.first_row);
-        // When another thread was faster, it learned the same.
+        // If another thread was faster, its result is the same.
         let _known = dataset.places.set(lookup.places().clone());
         Ok(lookup)
     }
 
-    /// Reads the elements that `axes` select, row-major and little-endian, when they are at most `max_bytes` bytes and
-    /// each chunk that has to be decoded for them is too. An empty selection reads nothing.
+    /// Reads the elements that `axes` select, row-major and little-endian, if they take at most
+    /// `max_bytes`, and so does each chunk that must be decoded. An empty selection reads nothing.
     ///
     /// # Errors
     ///
-    /// When the selection does not fit the dataset; [`LimitExceeded`](zvf_format::Class::LimitExceeded),
-    /// before anything is read, when it is larger than `max_bytes`; otherwise when a chunk has no row, cannot be
-    /// read, or does not decode to what its row says.
+    /// When the selection does not fit the dataset;
+    /// [`LimitExceeded`](zvf_format::Class::LimitExceeded), before anything is read, when it is
+    /// larger than `max_bytes`; otherwise when a chunk has no row, cannot be read, or does not
+    /// decode to the length in its row.
     #[boxed]
     pub async fn read(
         &self,
@@ -229,7 +230,7 @@ impl TetFile {
         Ok(out)
     }
 
-    /// Reads all elements of a dataset, as [`read`](Self::read) gives them.
+    /// Reads all elements of a dataset, like [`read`](Self::read).
     ///
     /// # Errors
     ///
@@ -244,7 +245,7 @@ impl TetFile {
         self.read(dataset, &axes, max_bytes).await
     }
 
-    /// Returns what one chunk holds, decoded.
+    /// Returns the decoded content of one chunk.
     ///
     /// # Errors
     ///
@@ -263,7 +264,7 @@ impl TetFile {
         fetch::chunk(self, &row, tile, max_bytes).await
     }
 
-    /// Returns the bytes of the file where they lie, when that is in memory or in a map.
+    /// Returns bytes of the file without a copy, if it is in memory or mapped.
     fn resident_bytes(&self, span: tet::Span) -> Option<Bytes> {
         let whole = self.0.file.resident_bytes()?;
         let end = saturating_usize(span.offset.checked_add(span.len)?);
@@ -271,31 +272,32 @@ impl TetFile {
         (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
     }
 
-    /// Returns the elements that `plan` selects as one span of the file, where they lie: nothing is copied. After
-    /// use, ask [`RangedFile::check`] of [`bytes`](Self::bytes).
+    /// Returns the elements that `plan` selects as one span of the file, without a copy. After use,
+    /// call [`RangedFile::check`] of [`bytes`](Self::bytes).
     ///
-    /// `None` when they do not lie side by side in their order, or are not in memory or in a map.
+    /// `None` if they are not contiguous and in order, or not in memory or mapped.
     #[must_use]
     pub fn dense_view(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
         let span = plan.dense_span().or_else(|| plan.strided_view()?.as_dense())?;
         self.resident_bytes(span)
     }
 
-    /// Returns the elements that `plan` selects in the order of the chunks, where they lie: good for what does not
-    /// depend on the order, and for nothing that has a shape.
+    /// Returns the elements that `plan` selects in chunk order, without a copy: suitable if the
+    /// order does not matter, but not for shaped results.
     #[must_use]
     pub fn byte_stream(&self, plan: &Plan<'_, '_>) -> Option<Bytes> {
         self.resident_bytes(plan.byte_stream()?)
     }
 
-    /// Returns the selection inside of one raw chunk: its bytes from the first element on, where they lie, and how
-    /// it strides through them.
+    /// Returns a selection inside a single raw chunk: its bytes from the first element on, without
+    /// a copy, and the strides.
     #[must_use]
     pub fn strided_view(&self, plan: &Plan<'_, '_>) -> Option<(Bytes, tet::StridedView)> {
         let view = plan.strided_view()?;
         let strides = view.shape().iter().zip(view.strides());
         let size = plan.selection().geometry().element().size();
-        // Of nothing, one element: it is there, and the shape says that none is meant.
+        // An empty selection takes one element, which exists; the shape shows that none is
+        // selected.
         let reach = strides.fold(size, |reach, (n, stride)| {
             reach.saturating_add(n.saturating_sub(1).saturating_mul(*stride))
         });
@@ -311,7 +313,8 @@ impl TetDataset {
         self.id
     }
 
-    /// Returns its name as stored: any text, not to be shown or used as a path as it is.
+    /// Returns its name as stored: any text, which must not be displayed or used as a path
+    /// unchecked.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -323,7 +326,7 @@ impl TetDataset {
         self.dtype
     }
 
-    /// Returns its element type, or `None` when the tag is unknown.
+    /// Returns its element type, or `None` if the tag is unknown.
     #[must_use]
     pub const fn element(&self) -> Option<TensorDtype> {
         TensorDtype::from_tag(self.dtype)
@@ -356,7 +359,7 @@ fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
     let dataset = |dataset: tet::Dataset<'_>| {
         let geometry = dataset.geometry();
         let this = first_row;
-        // Of an impossible dataset none are counted: places that are wrong then are searched.
+        // For an invalid dataset none are counted: its rows are then searched.
         let rows = geometry.as_ref().map_or(0, TileGeometry::tile_count);
         first_row = first_row.saturating_add(rows); // behind every index, where extents claim that much
         TetDataset {
@@ -373,11 +376,11 @@ fn datasets(file: &TetView<'_>) -> Vec<TetDataset> {
     file.directory().iter().map(dataset).collect()
 }
 
-/// Copies bytes that lie in the mapped file, so that they cannot change.
+/// Copies bytes of a mapped file, so that they cannot change.
 fn copy_if_mapped(bytes: Bytes, file: &RangedFile) -> Bytes {
     let held = file.resident_bytes().is_some_and(|whole| to_u64(whole.len()) == file.len());
     if held { Bytes::copy_from_slice(&bytes) } else { bytes }
 }
 
-/// What opening reads of the start, before it knows how long the index is.
+/// Bytes of the start that opening reads before it knows the length of the index.
 const FIRST_PREFIX_BYTES: u64 = Superblock::LEN + (16 << 10);

@@ -1,7 +1,7 @@
-//! Strips: datasets whose payloads are their bytes in order, read by byte range.
+//! Strips: datasets whose payloads are their bytes in order, readable by byte range.
 //!
-//! A dataset is one when its chunks split the first axis only; then any run of rows is a run of bytes.
-//! Raw chunks that lie side by side are one span of the file: a part of it is a slice.
+//! A dataset is a strip if its chunks split only the first axis; then any run of rows is a run of
+//! bytes. Contiguous raw chunks are one span of the file, and a part of it is a slice.
 //!
 //! Not here: which bytes belong to which cell.
 
@@ -26,17 +26,17 @@ pub(crate) struct Strip {
 
 #[derive(Clone, Debug)]
 enum Form {
-    /// All of them side by side in the file.
+    /// All bytes are contiguous in the file.
     Span(u64),
-    /// In chunks of so many bytes, but for the last.
+    /// Chunks of equal size, except for the last.
     Chunks { step: NonZeroU64, rows: Vec<Row> },
 }
 
 impl Strip {
-    /// Nothing.
+    /// An empty strip.
     pub(crate) const EMPTY: Self = Self { len: 0, form: Form::Span(0) };
 
-    /// Opens the bytes of `dataset`; `None` when its chunks split another axis.
+    /// Opens the bytes of `dataset`; `None` if its chunks split another axis.
     pub(crate) fn open(file: &TetFile, dataset: &TetDataset) -> Result<Option<Self>> {
         let geometry = dataset.geometry()?;
         if geometry.is_empty() {
@@ -60,29 +60,29 @@ impl Strip {
         Ok(Some(Self { len, form: Form::Chunks { step, rows } }))
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns the bytes `range`, where they lie.
+    /// Returns the bytes `range` without a copy.
     pub(crate) fn resident_bytes(&self, file: &TetFile, range: &Range<u64>) -> Option<Bytes> {
         let Form::Span(offset) = self.form else { return None };
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
         file.resident_bytes(Span { offset: offset.checked_add(range.start)?, len })
     }
 
-    /// Returns whether parts of it are handed out where they lie.
+    /// Returns whether parts are returned without a copy.
     pub(crate) fn is_resident(&self, file: &TetFile) -> bool {
         matches!(self.form, Form::Span(_)) && file.bytes().resident_bytes().is_some()
     }
 
-    /// Returns whether a part of it is read without the rest.
+    /// Returns whether a part can be read without the rest.
     pub(crate) const fn reads_ranges(&self) -> bool {
         matches!(self.form, Form::Span(_))
     }
 
-    /// Reads the bytes of each of `ranges`, in their order; decodes chunks of no more than `max_bytes` bytes.
+    /// Reads the bytes of each of `ranges`, in order; decodes chunks of at most `max_bytes` bytes.
     pub(crate) async fn read_many(
         &self,
         file: &TetFile,
@@ -121,7 +121,7 @@ impl Strip {
         }
     }
 
-    /// Returns one range of it.
+    /// Reads one range.
     pub(crate) async fn read(
         &self,
         file: &TetFile,
@@ -180,7 +180,8 @@ fn missing_bytes_error(range: &Range<u64>) -> Error {
     Error::new(Class::CountMismatch, "bytes of the chunks of a part", len, "fewer")
 }
 
-/// Returns the bytes `range` out of the chunks that hold them; none where these hold fewer.
+/// Assembles the bytes `range` from the chunks that contain them; `None` if the chunks are too
+/// short.
 fn assemble(range: &Range<u64>, step: NonZeroU64, chunks: &Chunks) -> Result<Option<Bytes>> {
     let mut pieces = Vec::new();
     let mut at = range.start;

@@ -1,4 +1,4 @@
-//! The end of taking in: what is there becomes slices, and the steps that write them are done (`stages`).
+//! The end of ingest: the input becomes slices, and the steps that write them are run (`stages`).
 
 use zvf_error::Result;
 use zvf_metadata::LevelDoc;
@@ -10,7 +10,7 @@ use crate::geometry_path::GeometryPath;
 use crate::stages::{MergedSlices, Outcome, Stages, Target};
 
 impl Ingest {
-    /// Writes everything at `geometry`; `edit_level` may change the document there.
+    /// Writes everything at `geometry`; `edit_level` may change the document.
     pub(crate) async fn finish(
         mut self,
         build: &Build,
@@ -25,7 +25,7 @@ impl Ingest {
             ));
         }
         let mut slices = std::mem::take(&mut self.slices);
-        // What fits in memory stays there.
+        // Data that fits in memory stays there.
         let (target, stem, folder) = if slices.is_empty() {
             (Target::Memory, None, None)
         } else {

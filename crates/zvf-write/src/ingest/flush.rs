@@ -1,7 +1,7 @@
-//! What was taken in so far, put aside as a slice: in memory, or in files.
+//! Turns the input so far into a slice, in memory or in files.
 //!
-//! What counts over all batches goes on: running numbers, and what the first batch said of all. What
-//! is numbered within a slice begins anew.
+//! State that spans all batches continues: running numbers, and the columns of the first batch.
+//! Numbers within a slice start anew.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::stages::{
 use crate::stop::StopFlag;
 
 impl Ingest {
-    /// Returns about how many bytes it holds, with what would be needed beside them at the end.
+    /// Returns the approximate number of bytes in memory, including those that the end will need.
     pub(crate) fn held_bytes(&self) -> u64 {
         let placed = self.schema.kind.has_links() || self.records_locations;
         let places = if placed { PLACE } else { 0 };
@@ -41,7 +41,7 @@ impl Ingest {
         counted.into_iter().sum::<u64>()
     }
 
-    /// Takes what is held as a slice: in memory, or in the files of the target.
+    /// Takes the data in memory as a slice: in memory, or in files of the target.
     pub(crate) fn take_slice(&mut self, target: &Target) -> Result<Slice> {
         let stop = self.options.stop_flag();
         stop.check()?;
@@ -94,7 +94,7 @@ impl Ingest {
     ) -> Result<Slice> {
         slice.data = SliceData::Files(stem.to_owned());
         slice.sum = rows.batches.par_iter().map(sum_of_positions).reduce(|| 0, u64::wrapping_add);
-        // Without columns no row came.
+        // Without columns there were no rows.
         let grouping = self.columns.as_ref().map_or(Grouping::Bins, |columns| columns.grouping);
         let side_data = SideData::new(&self.schema, grouping, self.records_locations);
         slice.files.extend(write_rows(stem, rows, side_data, stop)?);
@@ -139,7 +139,7 @@ impl ObjectSpill {
         Ok(all)
     }
 
-    /// Puts one attribute aside.
+    /// Spills one attribute.
     fn put_field(
         &mut self,
         kind: Kind,
@@ -165,7 +165,7 @@ impl ObjectSpill {
     }
 }
 
-/// Bytes beside a vertex that elements may name.
+/// Bytes for the location of a vertex that elements may refer to.
 const PLACE: u64 = 8;
-/// Bytes of a run of a chain, and of what is made of it at the end.
+/// Bytes of a run of a chain, including derived data.
 const RUN: u64 = 160;

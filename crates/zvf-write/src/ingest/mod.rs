@@ -1,6 +1,6 @@
 //! From batches to a level: each batch is checked, routed and kept until the end (`finish`).
 //!
-//! Not here: the store's root and who may see it (`writer`), and how rows become cells (`cells`).
+//! Not here: the root document and publishing (`writer`), and assembling cells (`cells`).
 
 mod finish;
 mod flush;
@@ -32,7 +32,7 @@ use crate::types::chain::{self, Chains, ids_from};
 use crate::types::tree;
 use crate::{Outside, WriteOptions};
 
-/// One kind of geometry on its way into a level.
+/// The ingest of one kind of geometry into a level.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     pub(crate) schema: Schema,
@@ -95,17 +95,17 @@ impl Ingest {
         }
     }
 
-    /// Returns the folder of what was put aside, which is there as long as somebody holds it.
+    /// Returns the scratch folder, which exists as long as a handle to it.
     pub(crate) fn scratch(&self) -> Arc<Scratch> {
         Arc::clone(&self.scratch)
     }
 
-    /// Returns the flag of the caller that ends work.
+    /// Returns the caller's stop flag.
     pub(crate) fn stop_flag(&self) -> StopFlag {
         self.options.stop_flag()
     }
 
-    /// Takes a batch; `of_parts` are attributes of fragments, one row for each part.
+    /// Processes a batch; `of_parts` are attributes of fragments, one row per part.
     pub(crate) fn push(&mut self, batch: &Batch, of_parts: &[Field]) -> Result<()> {
         let stop = self.stop_flag();
         stop.check()?;
@@ -117,7 +117,7 @@ impl Ingest {
         let (taken, row_count) = self.restrict_to_bounds(taken)?;
         stop.check()?;
         let bins = &self.schema.bins;
-        // One bin in a chunk is the chunk.
+        // A single bin in a chunk is the chunk.
         let by_bin = grouping == Grouping::Bins && bins.bin_shape() != bins.chunk_shape().sizes();
         let (positions, leading) = (&taken.positions, &taken.leading);
         let routes = route::route(positions, leading, bins, by_bin, &mut self.table)?;
@@ -147,7 +147,7 @@ impl Ingest {
         self.relieve()
     }
 
-    /// Takes elements that name vertices by running number.
+    /// Processes elements with running vertex numbers.
     pub(crate) fn push_elements(&mut self, vertices: &Column, fields: &[Field]) -> Result<()> {
         let kind = self.schema.kind;
         if kind == Kind::Skeleton {
@@ -164,16 +164,16 @@ impl Ingest {
         self.relieve()
     }
 
-    /// Begins with what an earlier part of the input would have left: the numbers of the first vertex,
+    /// Starts from the state after an earlier part of the input: the numbers of the first vertex,
     /// the first tree and the first line.
     pub(crate) fn begin_at(&mut self, vertex: u64, tree: u64, line: u64) {
         self.given = vertex;
-        // What no id can follow is refused by `ids_from`.
+        // `ids_from` refuses an id without a successor.
         self.trees = saturating_i64(tree);
         self.chains.lines = saturating_i64(line);
     }
 
-    /// Puts aside what it holds when that is more than it may.
+    /// Spills if the data in memory exceeds the limit.
     pub(crate) fn relieve(&mut self) -> Result<()> {
         if self.held_bytes() <= self.options.memory / 2 {
             return Ok(());
@@ -202,7 +202,7 @@ impl Ingest {
         route::check_rows(batch.len())
     }
 
-    /// Learns from the first batch what there is, and checks that another has the same.
+    /// Takes the columns from the first batch, and checks that others have the same.
     fn first_batch(&mut self, batch: &Batch, of_parts: &[Field]) -> Result<Grouping> {
         let (kind, dtype) = (self.schema.kind, batch.positions().dtype());
         if let Some(columns) = &self.columns {
@@ -283,13 +283,13 @@ impl Ingest {
             Grouping::Runs => taken.parts = self.parts(batch)?,
             Grouping::Objects => self.assign_objects(batch, &mut taken)?,
         }
-        // An object without vertices is one nevertheless.
+        // An object without vertices also exists.
         let empty = batch.parts().iter().filter(|part| part.rows.is_empty());
         self.objects.declare(empty.map(|part| part.object.0));
         Ok(taken)
     }
 
-    /// Returns the bin of the attribute that each row is in, where chunks are binned by one.
+    /// Returns the attribute bin of each row, if chunks are binned by an attribute.
     fn leading(&self, batch: &Batch) -> Result<Vec<i64>> {
         let Some((name, values)) = &self.schema.by_attribute else { return Ok(Vec::new()) };
         let kind = self.schema.kind;
@@ -352,7 +352,7 @@ impl Ingest {
         Ok(parts)
     }
 
-    /// Finds the object of each vertex, and the order of a skeleton's.
+    /// Finds the object of each vertex, and the vertex order of a skeleton.
     fn assign_objects(&mut self, batch: &Batch, taken: &mut IngestBatch) -> Result<()> {
         let (kind, rows) = (self.schema.kind, batch.len());
         let edges = batch.elements().map_or(&[][..], |elements| elements.rows());
@@ -390,7 +390,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// Assigns object ids to vertices that come without any.
+    /// Assigns object ids to vertices without any.
     fn assign_default_ids(&mut self, rows: usize, trees: Option<&tree::Trees>) -> Result<Vec<i64>> {
         if let Some(next) = self.next {
             return self.assign_ids_from(next, rows, trees);
@@ -407,7 +407,7 @@ impl Ingest {
         Ok(vec![0; rows])
     }
 
-    /// Assigns ids from `next` on, where the ids of other kinds must not be reused.
+    /// Assigns ids from `next` on, when the ids of other kinds must not be reused.
     fn assign_ids_from(
         &mut self,
         next: i64,
@@ -428,7 +428,7 @@ impl Ingest {
         Ok(ids)
     }
 
-    /// Refuses or leaves out what lies outside the declared bounds, and counts the rest.
+    /// Refuses or drops vertices outside the declared bounds, and counts the rest.
     fn restrict_to_bounds(&mut self, mut taken: IngestBatch) -> Result<(IngestBatch, u32)> {
         let rows = index_u32(taken.positions.len());
         let Some(bounds) = self.schema.bounds.filter(|_| self.options.outside != Outside::Expand)

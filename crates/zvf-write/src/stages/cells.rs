@@ -6,8 +6,8 @@
 //! NAME.fragments  for each chunk in the order of writing: how many fragments | the first row of each
 //! ```
 //!
-//! `order` is the number of a run's first vertex; fragments that are whole objects go by their chunks. The highest bit
-//! of the chunk says that a line starts with the run.
+//! `order` is the number of a run's first vertex; fragments that are whole objects are ordered by
+//! chunk. The highest bit of the chunk states that a line starts with the run.
 //!
 //! Not here: the cells themselves ([`crate::cells`]).
 
@@ -30,13 +30,13 @@ use crate::level_columns::{Columns, Grouping};
 use crate::routed::{Group, first_numbers, gather};
 use crate::types::chain::Run;
 
-/// What the step wrote.
+/// The record of the step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CellsRecord {
     pub(crate) chunks: u64,
     pub(crate) rows: u64,
     pub(crate) fragments: u64,
-    /// Bytes of cells, before they are coded.
+    /// Bytes of cells, before encoding.
     pub(crate) bytes: u64,
     /// The sum of the hashes of all positions.
     pub(crate) sum: u64,
@@ -44,7 +44,7 @@ pub(crate) struct CellsRecord {
     pub(crate) files: Vec<WrittenFile>,
 }
 
-/// What was written of one array.
+/// The counts of one array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// The array.
@@ -70,7 +70,7 @@ impl Part {
     }
 }
 
-/// What the step left for others.
+/// The output for later steps.
 #[derive(Debug)]
 pub(crate) struct CellsOutput {
     pub(crate) entries: StepOutput,
@@ -79,7 +79,7 @@ pub(crate) struct CellsOutput {
 }
 
 impl CellsOutput {
-    /// Returns what a step left in files whose names begin so.
+    /// Returns the output of a step in files with this stem.
     pub(crate) fn in_files(stem: &Path) -> Self {
         let stored = |suffix| StepOutput::in_file(stem, suffix);
         let places = Places::Sorted(stored("places"));
@@ -89,7 +89,7 @@ impl CellsOutput {
 
 /// Bytes of an entry.
 pub(crate) const ENTRY: usize = 32;
-/// The flag beside the chunk of an entry.
+/// The flag in the chunk number of an entry.
 const STARTS_LINE: u32 = 1 << 31;
 
 /// Returns the chunk of an entry, and whether a line starts with its run.
@@ -98,7 +98,7 @@ pub(crate) fn chunk_of(entry: &[u8]) -> (u32, bool) {
     (chunk & !STARTS_LINE, chunk & STARTS_LINE != 0)
 }
 
-/// The outcome of writing a chunk.
+/// The result of writing a chunk.
 struct WrittenChunk {
     chunk: u32,
     groups: Vec<Group>,
@@ -110,7 +110,7 @@ struct WrittenChunk {
     sum: u64,
 }
 
-/// Writes the share, and gives away the arrays, which are still open.
+/// Writes the share, and returns the arrays, which are still open.
 pub(crate) fn run(
     merged: &MergedSlices,
     build: &Build,
@@ -144,7 +144,7 @@ pub(crate) fn run(
             }
             let stride = merged.columns.as_ref().map_or(1, Columns::positions_stride); // no columns, no rows
             let count = to_u64(rows.positions.len() / stride);
-            // Of rows that stayed in memory there is no other sum.
+            // For rows that stayed in memory there is no sum to compare with.
             let sum = if merged.held_slice().is_some() { 0 } else { sum(&rows.positions, stride) };
             let meaning = if is_runs { Meaning::Runs(&loaded.runs) } else { meaning };
             let (groups, bytes) = arrays.put(&frame, chunk, rows, meaning)?;
@@ -164,7 +164,7 @@ pub(crate) fn run(
     Ok((record, left, arrays.into_sinks()))
 }
 
-/// What the step leaves, as it comes.
+/// The output of the step while it grows.
 struct CellsBuilder {
     grouping: Grouping,
     numbered: bool, // whether it is asked where vertices went
@@ -174,7 +174,7 @@ struct CellsBuilder {
     fragments: Sequence,
 }
 
-/// Where vertices went, as it comes.
+/// The locations of vertices while they are collected.
 enum PlacesBuilder {
     Held(PlaceTable),
     Sorted(ExternalSorter),
@@ -240,12 +240,12 @@ impl CellsBuilder {
     }
 }
 
-/// Returns the number of a row of a chunk: of 32 bits, as [`Arrays::put`] has checked.
+/// Converts a row number of a chunk to 32 bits, which [`Arrays::put`] has checked.
 fn row_number(row: u64) -> u32 {
     index_u32(saturating_usize(row))
 }
 
-/// Remembers which objects the fragments of a chunk belong to.
+/// Records the objects of the fragments of a chunk.
 fn push_entries(
     merged: &MergedSlices,
     entries: &mut ExternalSorter,

@@ -1,11 +1,12 @@
 //! Files that one step writes and another reads.
 //!
-//! A file is written under a name of its own and renamed when it is whole: steps that do the same work
-//! twice, at the same time or after a crash, put the same bytes in the same place. What was written is
-//! told by name, length and CRC-32C, and compared before anybody reads it.
+//! A file is written under a unique name and renamed when it is complete: if the same step runs
+//! twice, concurrently or after a crash, both put the same bytes in the same place. The record of a
+//! file has its name, length and CRC-32C, which are compared before it is read.
 //!
-//! Nothing is synced here. A file that a loss of power takes is made again by its step; before a step is recorded as
-//! done, the journal of tasks syncs the files of the step and their names (`tasks::journal`).
+//! Nothing is synced here. A file that is lost in a power failure is recreated by its step; before
+//! a step is recorded as done, the journal of tasks syncs the files of the step and their names
+//! (`tasks::journal`).
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,7 +22,7 @@ use zvf_format::num::to_u64;
 use crate::error::task_error;
 use crate::stop::StopFlag;
 
-/// A file that was written.
+/// The record of a written file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WrittenFile {
     /// Its name, without the folder.
@@ -44,7 +45,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Begins the file at `path`, which takes nothing more once `stop` is set.
+    /// Creates the file at `path`; writing to it fails once `stop` is set.
     pub(crate) fn create(path: PathBuf, stop: &StopFlag) -> Result<Self> {
         let fresh = temporary_path(&path);
         let file = File::create_new(&fresh).map_err(Error::scratch)?;
@@ -52,12 +53,12 @@ impl Output {
         Ok(Self { path, fresh, file, bytes: 0, crc32c: 0, stop: stop.clone() })
     }
 
-    /// Returns where it will be.
+    /// Returns its final path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns how many bytes were written.
+    /// Returns the number of bytes written.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -71,11 +72,12 @@ impl Output {
         Ok(())
     }
 
-    /// Gives the file its name. Neither is synced: that is for whoever records that the step is done.
+    /// Renames the file to its final name. Neither is synced: that is up to the recorder of the
+    /// step.
     pub(crate) fn finish(mut self) -> Result<WrittenFile> {
         self.file.flush().map_err(Error::scratch)?;
         fs::rename(&self.fresh, &self.path).map_err(Error::scratch)?;
-        // The file has just got this name.
+        // The file has just been given this name.
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(WrittenFile { name, bytes: self.bytes, crc32c: self.crc32c })
     }
@@ -88,7 +90,7 @@ impl Drop for Output {
 }
 
 impl WrittenFile {
-    /// Compares the file in `folder` with what was written.
+    /// Compares the file in `folder` with the record.
     pub(crate) fn check(&self, folder: &Path) -> Result<()> {
         let mut file = File::open(folder.join(&self.name)).map_err(Error::scratch)?;
         let (mut bytes, mut crc32c) = (0_u64, 0);
@@ -108,8 +110,8 @@ impl WrittenFile {
     }
 }
 
-/// Returns a name for a file that shall become `path`, and that nobody else gives to one. Processes on many
-/// machines, or in many containers, often have the same number: it is random.
+/// Returns a unique temporary name for a file that will become `path`. It is random, because
+/// process ids are not unique across machines or containers.
 pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     let process = *PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
@@ -124,7 +126,7 @@ pub(super) fn append_to_name(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Opens a file of another step, with an error that says which.
+/// Opens a file of another step; the error names it.
 pub(crate) fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
         let message = format!("{}: {error}", path.display());

@@ -1,5 +1,5 @@
-//! The index of objects and what is said of them, however many there are: everything comes sorted by
-//! id and is read once, side by side.
+//! The object index and the attributes of objects, in bounded memory: all inputs are sorted by id
+//! and merged in one pass.
 //!
 //! Not here: groups, which are few ([`crate::objects`]).
 
@@ -55,7 +55,7 @@ impl From<StepOutput> for Ids {
 }
 
 impl Ids {
-    /// Returns the ids of all objects: of those with fragments, and of those that were only spoken of.
+    /// Returns the ids of all objects: those with fragments, and those that were only declared.
     pub(crate) fn gather(
         merged: &MergedSlices,
         cells: &[&CellsOutput],
@@ -87,7 +87,7 @@ impl Ids {
         Ok(Self { stored, count, sparse, _folder: None })
     }
 
-    /// Returns the same, which keep their scratch folder until they are dropped.
+    /// Returns the same ids, which keep their scratch folder until they are dropped.
     pub(crate) fn with_scratch(self, folder: Arc<Scratch>) -> Self {
         Self { _folder: Some(folder), ..self }
     }
@@ -138,7 +138,7 @@ pub(crate) async fn write(
     write_fields(merged, frame, ids).await
 }
 
-/// Gives a block of rows away once it has so many bytes.
+/// Passes on a block of rows once it has this many bytes.
 fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result<()> {
     if block.len() >= bytes {
         sink.push(block)?;
@@ -147,7 +147,7 @@ fn push_whole(sink: &mut DenseSink, block: &mut Vec<u8>, bytes: usize) -> Result
     Ok(())
 }
 
-/// Writes the manifest of each object, and says how many have fragments.
+/// Writes the manifest of each object, and returns how many have fragments.
 async fn write_manifests(
     merged: &MergedSlices,
     frame: &Frame<'_>,
@@ -187,7 +187,7 @@ struct Manifests {
 }
 
 impl Manifests {
-    /// Encodes them on all cores, and begins anew.
+    /// Encodes them on all cores, and starts over.
     fn write(&mut self, frame: &Frame<'_>, sink: &mut RowSink) -> Result<()> {
         let rank = to_u64(frame.table.rank());
         let blobs = self.objects.par_iter().map(|range| {
@@ -214,7 +214,7 @@ impl Manifests {
     }
 }
 
-/// Refuses trees that are in one object.
+/// Refuses objects with several trees.
 pub(crate) fn check_roots(merged: &MergedSlices) -> Result<()> {
     let roots: Vec<StepOutput> =
         merged.slices.iter().map(|slice| slice.sorted_file("roots")).collect();
@@ -300,7 +300,7 @@ async fn write_field(
     Ok(())
 }
 
-/// Returns the type that holds the values of all slices: that of all, or the longest text.
+/// Returns the common type of the values of all slices: their type, or the longest text.
 fn common_type(
     merged: &MergedSlices,
     given: &[(StepOutput, &FieldRecord, Dtype)],
@@ -313,11 +313,12 @@ fn common_type(
     crate::objects::common_type(merged.schema.kind, fields.iter())
 }
 
-/// Ids in one piece: more are cut, so that nobody has to hold all.
+/// Maximum number of ids in a single chunk: more are divided, so that no reader must keep all of
+/// them.
 const ONE_CHUNK: u64 = 1 << 20;
-/// Objects whose manifests are encoded together.
+/// Number of objects whose manifests are encoded together.
 const BLOCK_OBJECTS: usize = 16_384;
-/// Fragments of them, but for those of the last.
+/// Maximum number of their fragments, except for those of the last object.
 const BLOCK_FRAGMENTS: usize = 1 << 20;
-/// Bytes of rows that are given to an array together.
+/// Bytes of rows that are passed to an array together.
 const BLOCK_BYTES: usize = 1 << 16;

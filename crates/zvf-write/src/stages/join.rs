@@ -1,18 +1,18 @@
-//! The step that finds out where the ends of elements are.
+//! The step that finds the locations of the ends of elements.
 //!
-//! Elements name vertices by running number; the steps before said where each vertex went. In memory that is a table, and
-//! elements are put in the order of the chunks that they are stored with. In files both are put in the order of the
-//! numbers and read side by side, and what is found is put in the order of the elements again. For chains the elements
-//! are what joins one run of an object to the next.
+//! Elements refer to vertices by running number; earlier steps recorded the location of each
+//! vertex. In memory, that is a table, and elements are sorted by the chunks that they are stored
+//! with. In files, both are sorted by vertex number and merge-joined, and the result is sorted by
+//! element again. For chains, the elements are the joints between consecutive runs of an object.
 //!
 //! ```text
 //! NAME.links    sorted: place of the chunk it is stored with, u32 | element, u64
 //!               | chunk and row of each end, u32 each | attributes
 //! ```
 //!
-//! A link between chunks that is stored with each of them is there once for each.
+//! A link between chunks that is stored with each of them has one record per chunk.
 //!
-//! Not here: how links are stored (`links`).
+//! Not here: storing links (`links`).
 
 use std::fs;
 use std::io::Read as _;
@@ -41,12 +41,12 @@ use crate::elements::Elements;
 use crate::error::unfit_error;
 use crate::link::Links;
 
-/// What the step found.
+/// The record of the step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JoinRecord {
-    /// Elements that came in, or links that join runs.
+    /// Number of input elements, or of joints between runs.
     pub(crate) elements: u64,
-    /// Those whose ends are in several chunks.
+    /// Number of those with ends in several chunks.
     pub(crate) between: u64,
     pub(crate) files: Vec<WrittenFile>,
 }
@@ -54,7 +54,8 @@ pub(crate) struct JoinRecord {
 /// The links that the step found.
 #[derive(Debug)]
 pub(crate) enum JoinedLinks {
-    /// The place of the chunk that an element is stored with, and its number in the slice in memory; sorted.
+    /// The position of the chunk that an element is stored with, and its number in the slice in
+    /// memory; sorted.
     Held(Vec<(u32, u32)>),
     /// Sorted records.
     Sorted(StepOutput),
@@ -69,7 +70,7 @@ pub(crate) fn links(merged: &MergedSlices) -> Result<Links> {
     Links::new(width(merged), merged.table.rank(), schema.directed, schema.links)
 }
 
-/// Returns the number of ends of an element.
+/// Returns the number of ends per element.
 pub(crate) fn width(merged: &MergedSlices) -> usize {
     match merged.width {
         0 if merged.schema.kind == Kind::Mesh => 3,
@@ -84,8 +85,8 @@ pub(crate) fn record_width(merged: &MergedSlices) -> usize {
     width(merged) * 8 + 12 + attributes.sum::<usize>()
 }
 
-/// Resolves the elements of one slice, given what all `cells` steps left; `first` is the number of its
-/// first element.
+/// Resolves the elements of one slice, using the output of all `cells` steps; `first` is the number
+/// of its first element.
 pub(crate) fn elements(
     merged: &MergedSlices,
     slice: &Slice,
@@ -116,7 +117,7 @@ pub(crate) fn elements(
     Ok((record, JoinedLinks::Sorted(links)))
 }
 
-/// Takes records of links.
+/// Returns a sorter for records of links.
 fn sorter(merged: &MergedSlices, target: &Target) -> ExternalSorter {
     let (memory, stop) = (merged.options.memory / 8, merged.options.stop_flag());
     target.sorter("links", record_width(merged), memory, &stop)
@@ -145,8 +146,8 @@ fn resolve_elements(
     Ok((record, JoinedLinks::Held(found)))
 }
 
-/// Resolves a block of elements, the first of which has number `first`: where each is stored, and how many are between
-/// chunks.
+/// Resolves a block of elements, the first of which has number `first`: where each is stored, and
+/// how many are between chunks.
 fn resolve_block(
     merged: &MergedSlices,
     family: &LinkPolicy,
@@ -178,7 +179,7 @@ fn missing_vertex_error(merged: &MergedSlices, element: u64, vertex: u64) -> Err
     )
 }
 
-/// Puts the ends of all elements in the order of the numbers of their vertices.
+/// Sorts the ends of all elements by vertex number.
 fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<()> {
     let mut sorter = ExternalSorter::new(
         to.to_owned(),
@@ -195,7 +196,7 @@ fn name_ends(merged: &MergedSlices, slice: &Slice, to: &Path) -> Result<()> {
     sorter.finish().map(drop)
 }
 
-/// Reads ends and places side by side.
+/// Merge-joins ends and locations.
 fn find_ends(
     merged: &MergedSlices,
     first: u64,
@@ -229,7 +230,7 @@ fn find_ends(
     sorter.finish().map(drop)
 }
 
-/// Reads elements and their ends side by side.
+/// Merge-joins elements and their ends.
 fn put_links(
     merged: &MergedSlices,
     slice: &Slice,
@@ -263,7 +264,7 @@ fn put_links(
     Ok(record)
 }
 
-/// Puts an element with each chunk that it is stored with, and says whether there are several.
+/// Adds an element to each chunk that it is stored with, and returns whether there are several.
 fn put_link(
     merged: &MergedSlices,
     family: &LinkPolicy,
@@ -283,7 +284,7 @@ fn put_link(
     Ok(between)
 }
 
-/// Finds the chunks that an element is stored with, and says whether its ends are in several.
+/// Finds the chunks that an element is stored with, and whether its ends are in several.
 fn find_storing_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,
@@ -303,7 +304,7 @@ fn find_storing_chunks(
     Ok(between)
 }
 
-/// Returns the chunks that a link is stored with, each once.
+/// Returns the chunks that a link is stored with, without duplicates.
 fn find_source_chunks(
     merged: &MergedSlices,
     family: &LinkPolicy,
@@ -351,7 +352,7 @@ fn for_each_element(
     Ok(())
 }
 
-/// Joins the runs of chains, given the fragments of all objects.
+/// Joins the runs of chains, using the fragments of all objects.
 pub(crate) fn chains(
     merged: &MergedSlices,
     cells: &[&CellsOutput],
@@ -395,7 +396,7 @@ pub(crate) fn chains(
     Ok((record, JoinedLinks::Sorted(links)))
 }
 
-/// Refuses an object that is several lines.
+/// Refuses an object with several lines.
 fn check_line(merged: &MergedSlices, last: Option<(i64, End)>, rows: u64) -> Result<()> {
     match last {
         Some((object, _)) if merged.schema.kind == Kind::Line && rows != 2 => {
@@ -406,11 +407,11 @@ fn check_line(merged: &MergedSlices, last: Option<(i64, End)>, rows: u64) -> Res
     }
 }
 
-/// Vertex, element and which of its ends it is.
+/// Vertex, element and index of the end.
 const NAMED: usize = 13;
-/// Elements that are resolved in one go.
+/// Number of elements that are resolved together.
 const BLOCK: usize = 1 << 14;
-/// Element, which of its ends, chunk and row.
+/// Element, index of the end, chunk and row.
 const FOUND: usize = 13;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! The links of one chunk: those within it told from those between chunks, and their cells.
+//! The links of one chunk: separates links within it from links between chunks, and writes their
+//! cells.
 //!
-//! Within a chunk links are put fragment by fragment, each fragment's in the order given, where no link joins two
-//! fragments of the chunk.
+//! Within a chunk, links are written fragment by fragment, in input order within each, if no link
+//! joins two fragments of the chunk.
 //!
-//! Not here: which links a chunk has (`links`), and the arrays themselves ([`crate::link`]).
+//! Not here: the links of a chunk (`links`), and the arrays themselves ([`crate::link`]).
 
 use rustc_hash::FxHashMap;
 use zvf_error::Result;
@@ -30,20 +31,20 @@ pub(super) struct SplitLinks<'a> {
     starts: Vec<u32>, // the first row of each fragment, where links are elements
     links: ChunkLinks<'a>,
     pub(super) intra: IntraLinks,
-    /// How many the order of rows says.
+    /// Number of links that the order of rows implies.
     pub(super) implied: u64,
     pub(super) cross: FxHashMap<Offsets, Vec<CrossLink>>,
 }
 
-/// The links of one chunk, from `join`; each is named by its place among them.
+/// The links of one chunk, from `join`; each is identified by its position.
 pub(super) enum ChunkLinks<'a> {
-    /// Places of the chunk and numbers of elements in memory.
+    /// Positions of the chunk, and numbers of elements in memory.
     Held(&'a [(u32, u32)]),
-    /// Records, one after the other.
+    /// Concatenated records.
     Records(Vec<u8>),
 }
 
-/// A row of a cell between chunks, and which link it is.
+/// A row of a cell between chunks, and its link.
 pub(super) type CrossLink = (LinkRecord, u32);
 
 /// Links within a chunk.
@@ -60,13 +61,13 @@ impl<'a> SplitLinks<'a> {
         Self { chunk, starts, links, intra, implied: 0, cross }
     }
 
-    /// Returns the fragment that a row lies in; the first begins with row 0.
+    /// Returns the fragment of a row; the first begins with row 0.
     fn fragment(&self, row: u32) -> u32 {
         index_u32(self.starts.partition_point(|start| *start <= row) - 1)
     }
 }
 
-/// The arrays that are open.
+/// The open arrays.
 #[derive(Default)]
 pub(super) struct OpenArrays {
     /// The index of the links of each fragment.
@@ -75,7 +76,7 @@ pub(super) struct OpenArrays {
 }
 
 impl OpenArrays {
-    /// Sees to it that the arrays of a segment are there.
+    /// Opens the arrays of a segment, unless they are open.
     pub(super) fn add(
         &mut self,
         frame: &Frame<'_>,
@@ -116,7 +117,7 @@ impl OpenArrays {
     }
 }
 
-/// What the cells of all chunks need.
+/// The data that the cells of all chunks need.
 pub(crate) struct Step<'a> {
     merged: &'a MergedSlices,
     held: Option<(&'a HeldSlice, &'a PlaceTable)>, // where elements are in memory
@@ -125,7 +126,7 @@ pub(crate) struct Step<'a> {
     strides: Vec<usize>, // of attributes
     /// The offsets of links within a chunk.
     pub(crate) zero: Offsets,
-    /// Whether links are elements, and not only what joins runs.
+    /// Whether links are elements, not only joints between runs.
     pub(crate) elements: bool,
     implicit: bool, // whether the order of rows says which is the parent of a vertex
 }
@@ -181,7 +182,7 @@ impl<'a> Step<'a> {
         self.links.columns_of(frame, offsets, &self.merged.element_attributes, segment)
     }
 
-    /// Writes what is said of the family.
+    /// Writes the document of the family.
     pub(crate) async fn describe(
         &self,
         frame: &Frame<'_>,
@@ -191,7 +192,7 @@ impl<'a> Step<'a> {
         self.links.describe(frame, &self.merged.element_attributes, logical, physical).await
     }
 
-    /// Returns how many links there are.
+    /// Returns the number of links.
     fn count(&self, chunk_links: &ChunkLinks<'_>) -> usize {
         match chunk_links {
             ChunkLinks::Held(elements) => elements.len(),
@@ -199,7 +200,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Returns the elements in memory, and where their vertices are.
+    /// Returns the elements in memory, and the locations of their vertices.
     fn held_elements(&self) -> Result<(&'a HeldSlice, &'a PlaceTable)> {
         self.held.ok_or_else(|| self.merged.damage_error("links", "elements in memory", "none"))
     }
@@ -229,7 +230,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Copies what an attribute says of these links, one after the other.
+    /// Copies the values of an attribute for these links.
     fn values(
         &self,
         chunk_links: &ChunkLinks<'_>,
@@ -259,7 +260,7 @@ impl<'a> Step<'a> {
         Ok(values)
     }
 
-    /// Tells the links within a chunk from the others, and finds the array of each.
+    /// Separates the links within a chunk from the others, and finds the array of each.
     pub(super) fn split_links(&self, chunk_links: &mut SplitLinks<'_>) -> Result<()> {
         let mut ends = Vec::with_capacity(self.width);
         for link in 0..count_u32("links of a chunk", self.count(&chunk_links.links))? {
@@ -315,7 +316,8 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Puts the cells of one chunk, and says whether the links of each fragment lie together.
+    /// Writes the cells of one chunk, and returns whether the links of each fragment are
+    /// contiguous.
     pub(super) fn put(
         &self,
         frame: &Frame<'_>,
@@ -346,7 +348,7 @@ impl<'a> Step<'a> {
         Ok(grouped)
     }
 
-    /// Puts the links within a chunk, fragment by fragment where they are grouped.
+    /// Writes the links within a chunk, fragment by fragment if they are grouped.
     fn put_intra_links(
         &self,
         key: &ChunkKey,
@@ -379,7 +381,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Returns an index of spans that follow one another.
+/// Returns an index of consecutive spans.
 fn spans(counts: &[u64]) -> Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
     let mut start = 0_u64;
@@ -390,7 +392,7 @@ fn spans(counts: &[u64]) -> Result<Vec<u8>> {
     encode_checked(index)
 }
 
-/// No fragment: the ends of the link are in several.
+/// No single fragment: the ends of the link are in several.
 const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -402,7 +404,7 @@ mod tests {
     use crate::stages::sorted::sort_key_u32;
     use crate::stages::step_output::Target;
 
-    /// Returns the message of the refusal of these links of chunk 0.
+    /// Returns the message of the error for these links of chunk 0.
     fn refuse(
         merged: &MergedSlices,
         places: Option<&PlaceTable>,

@@ -1,7 +1,7 @@
 //! The step that writes the links of one share of the chunks.
 //!
-//! Not here: the cells of one chunk (`link_cells`), where a link is stored (`zvf_format::link`), and where its ends are
-//! (`join`).
+//! Not here: the cells of one chunk (`link_cells`), the location of a link (`zvf_format::link`),
+//! and the locations of its ends (`join`).
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -21,24 +21,24 @@ use super::merged_slices::MergedSlices;
 use super::sorted::{KWayMerge, number_u32, sort_key_u32};
 use crate::error::task_error;
 
-/// What the step wrote.
+/// The record of the step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LinksRecord {
-    /// Links within chunks, those that the order of rows says left out.
+    /// Number of links within chunks, without implicit ones.
     pub(crate) inside: u64,
-    /// Links that the order of rows says.
+    /// Number of implicit links.
     pub(crate) implied: u64,
-    /// Rows of cells between chunks.
+    /// Number of rows in cells between chunks.
     pub(crate) rows: u64,
-    /// Whether the links of each fragment lie together.
+    /// Whether the links of each fragment are contiguous.
     pub(crate) grouped: bool,
     /// The arrays between chunks that it wrote to.
     pub(crate) segments: Vec<Vec<Vec<i64>>>,
     pub(crate) parts: Vec<Part>,
 }
 
-/// Writes the share, given what all `join` steps found, and what the `cells` step of the share left. Gives away the
-/// arrays, which are still open.
+/// Writes the share, using the output of all `join` steps and of the `cells` step of the share.
+/// Returns the arrays, which are still open.
 pub(crate) fn run(
     merged: &MergedSlices,
     build: &Build,
@@ -91,14 +91,14 @@ pub(crate) fn run(
     Ok((record, arrays.into_sinks()))
 }
 
-/// The links of chunk after chunk, in the order of writing.
+/// The links of consecutive chunks, in writing order.
 enum LinkSource<'a> {
     Held(&'a [(u32, u32)]),
     Records(KWayMerge),
 }
 
 impl<'a> LinkSource<'a> {
-    /// Opens the links from the chunk at place `start` on.
+    /// Opens the links, starting at the chunk at position `start`.
     fn open(merged: &MergedSlices, start: usize, joined: &[&'a JoinedLinks]) -> Result<Self> {
         if let [JoinedLinks::Held(found)] = joined {
             return Ok(Self::Held(found));
@@ -112,7 +112,7 @@ impl<'a> LinkSource<'a> {
         Ok(Self::Records(KWayMerge::from(sorted, width, &lowest, &stop)?))
     }
 
-    /// Takes the links of the chunk at this place.
+    /// Returns the links of the chunk at this position.
     fn take(&mut self, at: usize) -> Result<ChunkLinks<'a>> {
         match self {
             Self::Held(left) => {
@@ -135,7 +135,7 @@ impl<'a> LinkSource<'a> {
     }
 }
 
-/// Reads the first rows of the fragments of the next chunk; that of the first is 0.
+/// Reads the first rows of the fragments of the next chunk; that of the first fragment is 0.
 fn starts(file: &mut impl Read) -> Result<Vec<u32>> {
     let mut word = [0; 4];
     let mut next = |file: &mut dyn Read| {

@@ -1,7 +1,8 @@
-//! The lists of chunks of all slices, merged: the keys that occur, and how many rows each has.
+//! The merged chunk lists of all slices: the existing keys, and the number of rows of each.
 //!
-//! A large input has hundreds of slices with most chunks each, and as many tasks that need the merged lists. The first one
-//! leaves them in a file, so that the others do not read hundreds of lists again:
+//! A large input has hundreds of slices that contain most chunks each, and as many tasks that need
+//! the merged lists. The first task stores them in a file, so that the others do not read hundreds
+//! of lists again:
 //!
 //! ```text
 //! magic       8 bytes
@@ -12,7 +13,8 @@
 //! checksum    u32      CRC-32C of everything before
 //! ```
 //!
-//! Little-endian. The file is a cache: one that is absent, damaged or of other slices is made again.
+//! Little-endian. The file is a cache: if it is missing, damaged or belongs to other slices, it is
+//! rebuilt.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -34,15 +36,15 @@ pub(super) struct MergedLists {
     pub(super) identity: u32,
     rank: usize,
     keys: Vec<i64>, // `rank` for each chunk, ascending
-    /// The rows of each chunk.
+    /// The number of rows of each chunk.
     pub(super) rows: Vec<u64>,
-    /// How many entries the lists have together.
+    /// The total number of entries of the lists.
     pub(super) entries: u64,
 }
 
 impl MergedLists {
-    /// Reads the lists that another task merged into the file at `path`; merges them, and leaves the file, where it is absent or
-    /// of other slices. Without a path they are merged.
+    /// Reads the lists that another task merged into the file at `path`; if it is missing or
+    /// belongs to other slices, merges them and writes the file. Without a path, they are merged.
     pub(super) fn load(
         rank: usize,
         (slices, sources): (&[Slice], &mut [Source]),
@@ -75,7 +77,7 @@ impl MergedLists {
         Ok(table)
     }
 
-    /// Tells each source the numbers of its chunks, and counts the rows of each chunk.
+    /// Assigns the chunk numbers of each source, and counts the rows of each chunk.
     fn number_chunks(&mut self, table: &ChunkTable, sources: &mut [Source]) -> Result<()> {
         self.rows = vec![0; table.len()];
         for source in sources {
@@ -107,7 +109,8 @@ impl MergedLists {
         bytes
     }
 
-    /// Returns the lists of a file; `None` where it is damaged or of slices with another identity.
+    /// Parses the lists of a file; `None` if it is damaged or belongs to slices with another
+    /// identity.
     fn parse(bytes: &[u8], identity: u32) -> Option<Self> {
         let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
         if u32::from_le_bytes(*checksum) != crc32c::crc32c(bytes) {
@@ -138,7 +141,7 @@ fn take_count(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(take(rest)?)).ok()
 }
 
-/// Returns the next `count` numbers, where there are so many.
+/// Returns the next `count` numbers, if there are so many.
 fn take_all<T, const N: usize>(
     rest: &mut &[u8],
     count: usize,
@@ -177,7 +180,7 @@ fn merge_keys(rank: usize, sources: &[Source]) -> Result<Vec<i64>> {
     Ok(keys)
 }
 
-/// Merges two ascending lists of keys; `None` where all of `added_keys` are in `keys`.
+/// Merges two ascending lists of keys; `None` if all of `added_keys` are in `keys`.
 fn merge(keys: &[i64], added_keys: &[i64], width: usize) -> Option<Vec<i64>> {
     let mut merged: Option<Vec<i64>> = None;
     let (mut all, mut added) =
@@ -193,7 +196,7 @@ fn merge(keys: &[i64], added_keys: &[i64], width: usize) -> Option<Vec<i64>> {
         let key = match order {
             Ordering::Less => all.next(),
             Ordering::Greater => {
-                // Nothing is copied before the first key that is new.
+                // Nothing is copied before the first new key.
                 merged.get_or_insert_with(|| keys[..before].to_vec());
                 added.next()
             }
@@ -209,7 +212,7 @@ fn merge(keys: &[i64], added_keys: &[i64], width: usize) -> Option<Vec<i64>> {
     }
 }
 
-/// What the file begins with: name and version.
+/// The magic bytes of the file: name and version.
 const MAGIC: &[u8; 8] = b"zvflist2";
 
 #[cfg(test)]

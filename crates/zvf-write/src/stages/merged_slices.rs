@@ -1,8 +1,8 @@
-//! All slices together: which chunks there are, where their rows lie, and who writes which.
+//! All slices together: the chunks, the locations of their rows, and the division into shares.
 //!
-//! Every step after the first one computes this anew from the records of the first ones, with the same result.
-//! Chunks are numbered in numeric order. A few numbers of each chunk are held in memory, about as much as the
-//! presence lists of the store take; rows in files are read when they are needed.
+//! Every step after the first one computes this from the records of the first steps, with the same
+//! result. Chunks are numbered in numeric order. A few numbers per chunk are kept in memory, about
+//! as much as the presence lists of the store; rows in files are read on demand.
 //!
 //! ```text
 //! shares     the chunks in the order of writing, cut between shards where the rows before are as many
@@ -53,7 +53,7 @@ pub(crate) struct MergedSlices {
     pub(crate) columns: Option<Columns>,
     /// The attributes of elements.
     pub(crate) element_attributes: Vec<Attribute>,
-    /// Vertices of an element.
+    /// Vertices per element.
     pub(crate) width: usize,
     grid: [Vec<i64>; 2],
     geometry: GeometryPath,
@@ -63,7 +63,7 @@ pub(crate) struct MergedSlices {
     spans: Option<SpanIndex>, // where slices are in files
 }
 
-/// The rows of some chunks, read from all slices that are in files.
+/// The rows of some chunks, read from all slices in files.
 #[derive(Debug)]
 pub(crate) struct Window {
     by_chunk: FxHashMap<u32, Vec<(usize, LoadedSpan)>>, // with the numbers of the slices, ascending
@@ -79,15 +79,15 @@ pub(crate) struct LoadedChunk<'a> {
 }
 
 impl LoadedChunk<'_> {
-    /// Returns its pieces, in the order given.
+    /// Returns its pieces in input order.
     pub(crate) fn pieces(&self) -> Vec<Piece<'_>> {
         self.held.iter().copied().chain(self.read.iter().map(|batch| batch.piece(0))).collect()
     }
 }
 
 impl MergedSlices {
-    /// Merges these slices. Where they are in files, what was merged is read from files whose names begin with `stem`, or left
-    /// there for others.
+    /// Merges these slices. If they are in files, the merged data is read from files whose names
+    /// begin with `stem`, or stored there for others.
     pub(crate) fn from_slices(
         schema: &Schema,
         options: &WriteOptions,
@@ -156,12 +156,12 @@ impl MergedSlices {
         })
     }
 
-    /// Sets a place other than the finest level.
+    /// Sets a geometry other than that of the finest level.
     pub(crate) fn with_geometry(self, geometry: GeometryPath) -> Self {
         Self { geometry, ..self }
     }
 
-    /// Returns the place in the store.
+    /// Returns the geometry.
     pub(crate) const fn geometry(&self) -> GeometryPath {
         self.geometry
     }
@@ -176,7 +176,7 @@ impl MergedSlices {
         self.records_locations
     }
 
-    /// Returns the slice in memory, where it is the only one.
+    /// Returns the slice in memory, if it is the only one.
     pub(crate) fn held_slice(&self) -> Option<&HeldSlice> {
         match self.slices.as_slice() {
             [Slice { data: SliceData::Held(held), .. }] => Some(held),
@@ -184,7 +184,7 @@ impl MergedSlices {
         }
     }
 
-    /// Returns the arrays of the level, in a build.
+    /// Returns the arrays of the level in a build.
     pub(crate) fn frame<'a>(&'a self, build: &'a zvf_store::Build) -> Frame<'a> {
         let Self { table, order, grid, schema, options, .. } = self;
         let stop = options.stop_flag();
@@ -210,7 +210,7 @@ impl MergedSlices {
         self.schema.explicit || (self.schema.kind == Kind::Skeleton && attributes)
     }
 
-    /// Returns the count of vertices in the store.
+    /// Returns the number of vertices of the store.
     pub(crate) fn vertex_count(&self) -> u64 {
         self.rows.iter().copied().sum::<u64>()
     }
@@ -220,12 +220,12 @@ impl MergedSlices {
         self.rows[usize_from_u32(chunk)]
     }
 
-    /// Returns the bytes that a chunk takes while it is written; where the number is not large enough, more than any limit.
+    /// Returns the bytes that a chunk takes while it is written; saturates above any limit.
     pub(crate) fn weight(&self, chunk: u32) -> u64 {
         self.row_count(chunk).saturating_mul(row_bytes(self.columns.as_ref(), 1, (0, 0, 0)))
     }
 
-    /// Returns the chunks of one of `shares`, as a range of places in the order of writing.
+    /// Returns the chunks of one of `shares`, as a range of positions in writing order.
     pub(crate) fn share(&self, number: u32, shares: u32) -> Range<usize> {
         let total = u128::from(self.vertex_count());
         let cut = |number: u32| {
@@ -249,15 +249,15 @@ impl MergedSlices {
         start.unwrap_or(0)..end // 0 without chunks
     }
 
-    /// Returns whole shards of a share, a window at a time, each of about so many bytes; all at once where the rows are in
-    /// memory already.
+    /// Divides a share into windows of whole shards, each of about this many bytes; a single window
+    /// if the rows are already in memory.
     pub(crate) fn windows(&self, share: Range<usize>, memory: u64) -> Vec<Range<usize>> {
         let memory = if self.held_slice().is_some() { u64::MAX } else { memory };
         let mut windows: Vec<Range<usize>> = Vec::new();
         let chunks = &self.order.chunks[share.clone()];
         let (mut start, mut at, mut held) = (share.start, share.start, 0_u64);
         for shard in chunks.chunk_by(|a, b| self.order.shard(*a) == self.order.shard(*b)) {
-            // Too much is too much.
+            // Saturates above any limit.
             let bytes = shard.iter().map(|chunk| self.weight(*chunk)).fold(0, u64::saturating_add);
             if at > start && held.saturating_add(bytes) > memory {
                 windows.push(start..at);
@@ -272,7 +272,8 @@ impl MergedSlices {
         windows
     }
 
-    /// Reads the rows of these chunks, which follow each other in the order of writing, from all slices in files, on all cores.
+    /// Reads the rows of these chunks, which are consecutive in writing order, from all slices in
+    /// files, on all cores.
     pub(crate) fn window(&self, chunks: &[u32]) -> Result<Window> {
         let mut window = Window { by_chunk: FxHashMap::default() };
         let (Some(columns), Some(spans)) = (&self.columns, &self.spans) else { return Ok(window) };
@@ -292,7 +293,8 @@ impl MergedSlices {
         Ok(window)
     }
 
-    /// Returns the rows of a chunk of a window, in the order given, with groups that count over all slices.
+    /// Returns the rows of a chunk of a window in input order, with groups that are numbered over
+    /// all slices.
     pub(crate) fn load(&self, window: &Window, chunk: u32) -> Result<LoadedChunk<'_>> {
         if let [Source::Held(source)] = self.sources.as_slice() {
             let (held, runs) = source.chunk(chunk);
@@ -319,7 +321,7 @@ impl MergedSlices {
         Ok(loaded)
     }
 
-    /// Returns which data of rows was spilled beside their columns.
+    /// Returns which data of rows was spilled besides their columns.
     fn side_data(&self, columns: &Columns) -> SideData {
         SideData::new(&self.schema, columns.grouping, self.records_locations)
     }
@@ -339,7 +341,7 @@ impl MergedSlices {
         let side_data = self.side_data(columns);
         let rows = usize_from_u32(span.rows);
         let mut bytes = bytes.clone();
-        // The parts that `SideData::bytes` has counted, one after the other.
+        // The parts counted in `SideData::bytes`, one after the other.
         let mut take = |stride: usize| bytes.split_to(stride * rows);
         let positions = columns.positions_column(take(columns.positions_stride()))?;
         let mut fields = Vec::new();
@@ -389,7 +391,7 @@ impl MergedSlices {
         Ok((batch, runs))
     }
 
-    /// Returns the error for a step that left something else than another one needs.
+    /// Returns the error for output of a step that another step cannot use.
     pub(crate) fn damage_error(
         &self,
         task: &str,
@@ -401,20 +403,21 @@ impl MergedSlices {
     }
 }
 
-/// Returns the bytes that a row takes while its cell waits for its shard: columns, 32 of bookkeeping, and its part of
-/// the links. `elements` are their count, vertices of each, and attribute bytes of each.
+/// Returns the bytes that a row takes while its cell waits for its shard: columns, 32 bytes of
+/// bookkeeping, and its share of the links. `elements` are their count, vertices per element, and
+/// attribute bytes per element.
 pub(crate) fn row_bytes(
     columns: Option<&Columns>,
     vertices: u64,
     (elements, width, attribute_bytes): (u64, usize, usize),
 ) -> u64 {
-    // Above any limit where it saturates; without columns there are no rows.
+    // Saturates above any limit; without columns there are no rows.
     let columns = to_u64(columns.map_or(0, Columns::stride)).saturating_add(32);
     let links = elements.saturating_mul(to_u64(width * 8 + attribute_bytes));
     columns.saturating_add(links.div_ceil(vertices.max(1)))
 }
 
-/// The columns that all slices have, and for each slice what its codes of texts are in all.
+/// The columns of all slices, and for each slice the merged codes of its text codes.
 type Codes = Vec<Vec<Option<Vec<u32>>>>;
 
 fn columns(kind: Kind, axes: u32, slices: &mut [Slice]) -> Result<(Option<Columns>, Codes)> {
@@ -455,7 +458,7 @@ fn without_texts(record: &ColumnsRecord) -> ColumnsRecord {
     bare
 }
 
-/// Returns what elements are in all slices.
+/// Returns the description of elements in all slices.
 fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>)> {
     if let [Slice { data: SliceData::Held(held), .. }] = slices {
         return Ok((held.elements.width, std::mem::take(&mut held.elements.attributes)));
@@ -477,7 +480,7 @@ fn elements(kind: Kind, slices: &mut [Slice]) -> Result<(usize, Vec<Attribute>)>
     Ok((first.width, attributes.collect::<Result<_, _>>()?))
 }
 
-/// Converts the codes of a slice to those of all.
+/// Converts the codes of a slice to merged codes.
 fn recode(stored: &[u8], codes: &[u32]) -> Result<Bytes> {
     let mut bytes = Vec::with_capacity(stored.len());
     for stored_code in stored.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)) {
@@ -502,8 +505,8 @@ pub(super) mod tests {
     use crate::ingest::Ingest;
     use crate::stages::Target;
 
-    /// Returns vertices at these places, in chunks of 10, of which each is joined to the one before it: in one chain, or by
-    /// edges.
+    /// Returns vertices at these positions, in chunks of 10, each joined to the previous one: in
+    /// one chain, or by edges.
     pub(crate) fn merge(kind: Kind, places: &[f32], target: &Target) -> MergedSlices {
         let (options, chunk) = (WriteOptions::default(), ChunkShape::new(&[10.0]).unwrap());
         let schema = Schema::new(kind, Axis::spatial(1).unwrap(), chunk).unwrap();
@@ -534,7 +537,7 @@ pub(super) mod tests {
         let path = folder.path().join("slice.rows");
         let mut stored = fs::read(&path).unwrap();
         assert_eq!(stored.len(), 3 * 4 + 20);
-        // The object, and what is known of its run: the number of the first row, and how many there are.
+        // The object and its run: the number of the first row, and the number of rows.
         for (first, rows, refused) in [
             (5, 3, ""),
             (u64::MAX - 3, 3, ""),

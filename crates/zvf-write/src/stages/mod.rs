@@ -1,9 +1,9 @@
-//! Building a level, step by step.
+//! Builds a level, step by step.
 //!
-//! Input is routed, and put aside as a *slice* when memory is full. When all slices are there, every chunk is assembled from
-//! those that have rows of it. A step reads what earlier steps left, writes cells or leaves something for later steps, and
-//! returns a small record of what it wrote. Steps of one kind are independent of each other, so that they may run in any
-//! order and on any machine.
+//! Input is routed, and becomes a *slice* when memory is full. When all slices exist, every chunk
+//! is assembled from the slices with rows of it. A step reads the output of earlier steps, writes
+//! cells or output for later steps, and returns a small record. Steps of one kind are independent,
+//! so they may run in any order and on any machine.
 //!
 //! ```text
 //! route    a part of the input       rows by chunk, elements, objects              slice
@@ -14,13 +14,14 @@
 //! finish   all                       presence, objects, attributes of objects      index, here
 //! ```
 //!
-//! What is left is in memory or in files ([`StepOutput`], and likewise slices, places and joined links). Input that fits
-//! in memory is one slice, which stays there as it was given, and no step leaves a file. Otherwise all leave files; then
-//! memory is held for a window of chunks and for a few sorted runs, each a fixed part of the setting, and for what is
-//! known of each chunk. The cells are the same, and whoever does the same step again writes the same bytes.
+//! Output is in memory or in files ([`StepOutput`], and likewise slices, locations and joined
+//! links). Input that fits in memory is one slice, which stays there unchanged, and no step writes
+//! a file. Otherwise all steps write files; memory is then used for a window of chunks and a few
+//! sorted runs, each a fixed part of the limit, and for a few numbers per chunk. The cells are the
+//! same in both cases, and repeating a step writes the same bytes.
 //!
-//! One process does it all ([`Stages`]), with files in a scratch folder; several share a folder and keep a journal
-//! (`tasks`).
+//! One process runs all steps ([`Stages`]), with files in a scratch folder; or several processes
+//! share a folder and a journal (`tasks`).
 
 mod cells;
 mod file;
@@ -67,17 +68,17 @@ use crate::objects::Objects;
 use crate::report::{Notice, Report};
 use crate::schema::Schema;
 
-/// The records of all steps of a level, and what they left.
+/// The records of all steps of a level, and their output.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
     pub(crate) cells: Vec<(CellsRecord, CellsOutput)>,
     pub(crate) joins: Vec<(JoinRecord, JoinedLinks)>,
     pub(crate) links: Vec<LinksRecord>,
-    /// The arrays, where this process wrote all of them; otherwise the records say what there is of each.
+    /// The arrays, if this process wrote all of them; otherwise the records describe each.
     pub(crate) open: Option<Vec<CellSink>>,
 }
 
-/// What the root says of a level that was written.
+/// The data of a written level for the root document.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) schema: Schema,
@@ -87,11 +88,11 @@ pub(crate) struct Outcome {
     pub(crate) report: Report,
     /// The ids of all objects.
     pub(crate) ids: Ids,
-    /// Where vertices went, where it was asked.
+    /// The locations of vertices, if requested.
     pub(crate) placed: Option<Vec<Places>>,
 }
 
-/// Returns how many `join` steps there are: whether links are joined, and slice by slice.
+/// Returns the number of `join` steps: one per slice with links, or none.
 pub(crate) fn joins(merged: &MergedSlices) -> usize {
     if merged.schema.kind.has_links() {
         merged.slices.len()
@@ -100,7 +101,7 @@ pub(crate) fn joins(merged: &MergedSlices) -> usize {
     }
 }
 
-/// Does the `join` step of this number.
+/// Runs the `join` step of this number.
 pub(crate) fn join(
     merged: &MergedSlices,
     number: usize,
@@ -117,7 +118,7 @@ pub(crate) fn join(
     join::elements(merged, slice, before.sum::<u64>(), cells, target)
 }
 
-/// Does the `cells` step of a share, and returns the arrays that it wrote to.
+/// Runs the `cells` step of a share, and returns the arrays that it wrote to.
 pub(crate) fn cells(
     merged: &MergedSlices,
     build: &Build,
@@ -127,7 +128,7 @@ pub(crate) fn cells(
     cells::run(merged, build, merged.share(share, shares), target)
 }
 
-/// Does the `links` step of a share, and returns the arrays that it wrote to.
+/// Runs the `links` step of a share, and returns the arrays that it wrote to.
 pub(crate) fn links(
     merged: &MergedSlices,
     build: &Build,
@@ -139,7 +140,7 @@ pub(crate) fn links(
 }
 
 impl Stages {
-    /// Does every step, in memory or in `folder`.
+    /// Runs all steps, in memory or in `folder`.
     pub(crate) fn run(merged: &MergedSlices, build: &Build, folder: Option<&Path>) -> Result<Self> {
         let target = |step: &str| match folder {
             None => Target::Memory,
@@ -160,8 +161,8 @@ impl Stages {
         Ok(Self { open: Some(open), ..all })
     }
 
-    /// Compares what came out with what went in, and writes what is said of all: presence, objects, the
-    /// level. `folder` takes what does not fit in memory.
+    /// Compares the output with the input, and writes the common data: presence lists, objects, the
+    /// level. `folder` is for data that does not fit in memory.
     pub(crate) async fn finish(
         mut self,
         merged: &MergedSlices,
@@ -233,7 +234,7 @@ impl Stages {
         Ok(Outcome { schema, bounds, grouped, explicit, report, ids, placed })
     }
 
-    /// Checks that every vertex and every element that went in has come out.
+    /// Checks that every input vertex and element was written.
     fn check(&self, merged: &MergedSlices) -> Result<()> {
         let same = |what: &str, expected: u64, found: u64| {
             if expected == found { Ok(()) } else { Err(merged.damage_error(what, expected, found)) }
@@ -261,7 +262,7 @@ impl Stages {
         Ok(())
     }
 
-    /// Ends the arrays that are open; otherwise those of vertices, fragments and attributes.
+    /// Finishes the open arrays, or otherwise those of vertices, fragments and attributes.
     async fn finish_cells(&mut self, merged: &MergedSlices, frame: &Frame<'_>) -> Result<()> {
         if let Some(open) = self.open.as_mut() {
             for sink in open.drain(..) {
@@ -279,7 +280,8 @@ impl Stages {
         Ok(())
     }
 
-    /// Ends the arrays of links: links, rows, arrays between chunks, and whether links are grouped.
+    /// Finishes the arrays of links: links, rows, arrays between chunks, and whether links are
+    /// grouped.
     async fn finish_links(
         &self,
         merged: &MergedSlices,
@@ -307,7 +309,7 @@ impl Stages {
         Ok((logical, rows, count, grouped && !merged.options.compat))
     }
 
-    /// Ends the arrays of links that others wrote to.
+    /// Finishes the arrays of links that other processes wrote to.
     async fn end_links(
         &self,
         step: &link_cells::Step<'_>,
@@ -333,7 +335,7 @@ impl Stages {
     }
 }
 
-/// Ends an array with all the cells that were written of it, which must be there.
+/// Finishes an array with all its written cells, which must exist.
 async fn end(sink: CellSink, parts: &[&Part]) -> Result<()> {
     let parts_of_sink = || parts.iter().filter(|part| part.path == sink.path());
     let keys: Vec<Box<str>> = parts_of_sink().flat_map(|part| &part.keys).cloned().collect();

@@ -1,4 +1,4 @@
-//! The chunk and the row of vertices, by their running numbers: a table in memory, or sorted records.
+//! The chunk and row of vertices, by running number: a table in memory, or sorted records.
 //!
 //! ```text
 //! NAME.places     running number, u64 | chunk, u32 | row, u32
@@ -13,7 +13,7 @@ use super::sorted::{KWayMerge, number_u32, number_u64};
 use super::step_output::StepOutput;
 use crate::stop::StopFlag;
 
-/// Where the vertices of one `cells` step are.
+/// The locations of the vertices of one `cells` step.
 #[derive(Debug)]
 pub(crate) enum Places {
     /// All vertices of the input.
@@ -22,17 +22,17 @@ pub(crate) enum Places {
     Sorted(StepOutput),
 }
 
-/// The place of every vertex.
+/// The location of every vertex.
 #[derive(Debug)]
 pub(crate) struct PlaceTable(Vec<AtomicU64>); // chunk, then row, 32 bits each
 
 impl PlaceTable {
-    /// Returns the places of so many vertices, none of which has a place yet.
+    /// Returns a table for this many vertices, without locations yet.
     pub(crate) fn new(vertices: u64) -> Self {
         Self((0..vertices).map(|_| AtomicU64::new(u64::MAX)).collect())
     }
 
-    /// Puts vertices, given by their numbers in the order of their rows, into a chunk.
+    /// Sets the chunk of vertices, given by their numbers in row order.
     pub(crate) fn put(&self, chunk: u32, numbers: &[u64]) {
         for (row, number) in (0_u64..).zip(numbers) {
             let slot = &self.0[saturating_usize(*number)];
@@ -50,7 +50,8 @@ impl PlaceTable {
     }
 }
 
-/// Calls `visit` with the number of each vertex, ascending, its chunk and its row, given the places of all.
+/// Calls `visit` with the number of each vertex, ascending, its chunk and its row, given the
+/// locations of all.
 pub(crate) fn for_each_place(
     all: &[Places],
     stop: &StopFlag,
@@ -72,7 +73,7 @@ pub(crate) fn for_each_place(
 }
 
 impl Places {
-    /// Returns the table, where they are in memory.
+    /// Returns the table, if the locations are in memory.
     pub(crate) const fn table(&self) -> Option<&PlaceTable> {
         match self {
             Self::Held(table) => Some(table),
@@ -80,7 +81,7 @@ impl Places {
         }
     }
 
-    /// Returns the records, where they are sorted.
+    /// Returns the records, if they are sorted.
     pub(crate) const fn sorted_file(&self) -> Option<&StepOutput> {
         match self {
             Self::Held(_) => None,
@@ -89,5 +90,5 @@ impl Places {
     }
 }
 
-/// Bytes of a place.
+/// Bytes of a location.
 pub(crate) const PLACE: usize = 16;

@@ -1,7 +1,7 @@
-//! Some of the input, routed and put aside: what one `route` step leaves and all others read.
+//! A routed part of the input: the output of one `route` step, which all others read.
 //!
-//! Where everything fits in memory there is one slice, whose rows and elements stay as they were given. Otherwise they
-//! are files:
+//! If everything fits in memory, there is one slice, whose rows and elements stay unchanged.
+//! Otherwise they are files:
 //!
 //! ```text
 //! NAME.rows       chunk after chunk: positions | fields ... | groups u64 | numbers u64 | runs: object i64, number u64, rows u32
@@ -12,13 +12,13 @@
 //! NAME.field-N    an attribute of objects: sorted records of id | number | value
 //! ```
 //!
-//! `groups` are there where fragments are not what bins are, `numbers` where a later step asks for them ([`SideData`]). Of
-//! chains there are neither: rows of a run follow each other, so that its object, the running number of its first row and
-//! its length say both. Codes of texts are those of this slice alone.
+//! `groups` exist if fragments are not bins, `numbers` if a later step needs them ([`SideData`]).
+//! Chains have neither: rows of a run are consecutive, so its object, the running number of its
+//! first row and its length determine both. Text codes belong to this slice alone.
 //!
-//! What is sorted, ids and what follows them, is the same in memory.
+//! Sorted data (ids and attributes of objects) has the same form in memory.
 //!
-//! Not here: how the slices of a chunk are put together (`merged_slices`).
+//! Not here: assembling a chunk from slices (`merged_slices`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,41 +43,41 @@ use crate::schema::Schema;
 use crate::stop::StopFlag;
 use crate::types::chain::{Chains, Run};
 
-/// What is known of a slice.
+/// The record of a slice.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Slice {
-    /// Vertices given.
+    /// Number of input vertices.
     pub(crate) given: u64,
-    /// Vertices left out, as they lie outside the bounds.
+    /// Number of vertices that were dropped because they are outside the bounds.
     pub(crate) left_out: u64,
-    /// The corners of the box around the others.
+    /// The corners of the bounding box of the others.
     pub(crate) corners: Option<[Vec<f64>; 2]>,
-    /// The sum of the hashes of their positions; 0 in memory, where nothing can get lost on the way.
+    /// The sum of the hashes of their positions; 0 in memory, where nothing can be lost.
     pub(crate) sum: u64,
-    /// The columns, where there was a batch and its rows are in files.
+    /// The columns, if there was a batch and its rows are in files.
     pub(crate) columns: Option<ColumnsRecord>,
     /// The object and the chunk of the first vertex of a chain, and of the last.
     pub(crate) ends: Option<[(i64, Vec<i64>); 2]>,
-    /// Vertices of an element; 0 without any.
+    /// Vertices per element; 0 without elements.
     pub(crate) width: usize,
-    /// Edges or faces.
+    /// Number of edges or faces.
     pub(crate) elements: u64,
-    /// What is said of them.
+    /// Their attributes.
     pub(crate) element_attributes: Vec<AttributeRecord>,
-    /// What is said of objects, one for each `NAME.field-N`.
+    /// The attributes of objects, one for each `NAME.field-N`.
     pub(crate) fields: Vec<FieldRecord>,
     /// The files.
     pub(crate) files: Vec<WrittenFile>,
-    /// Where everything else of it is.
+    /// The location of all other data.
     #[serde(skip)]
     pub(crate) data: SliceData,
 }
 
-/// Where rows, elements and ids of a slice are.
+/// The location of rows, elements and ids of a slice.
 #[derive(Debug)]
 pub(crate) enum SliceData {
     Held(Box<HeldSlice>),
-    /// In files whose names begin so.
+    /// In files with this stem.
     Files(PathBuf),
 }
 
@@ -87,9 +87,9 @@ pub(crate) struct HeldSlice {
     pub(crate) rows: HeldRows,
     pub(crate) columns: Option<Columns>,
     pub(crate) elements: Elements,
-    /// What is said of them, one column for each attribute.
+    /// Their attributes, one column each.
     pub(crate) element_columns: Vec<Column>,
-    /// What is sorted, by its name.
+    /// Sorted data by name.
     pub(crate) sorted: BTreeMap<String, StepOutput>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct HeldSlice {
 #[derive(Debug)]
 pub(crate) struct HeldRows {
     pub(crate) batches: Vec<RoutedBatch>,
-    /// For each chunk of `table`, which segments of which batches it is.
+    /// The segments of each chunk of `table`, with their batches.
     pub(crate) by_chunk: Vec<Vec<(u32, u32)>>,
     pub(crate) table: ChunkTable,
     /// The objects of the runs of each chunk.
@@ -128,7 +128,7 @@ pub(crate) struct FieldRecord {
 }
 
 impl Slice {
-    /// Returns what is sorted under this name; nothing without.
+    /// Returns the sorted data with this name; empty without.
     pub(crate) fn sorted_file(&self, suffix: &str) -> StepOutput {
         match &self.data {
             SliceData::Held(held) => {
@@ -139,7 +139,7 @@ impl Slice {
     }
 }
 
-/// Which data of rows is spilled beside their columns.
+/// The data of rows that is spilled besides their columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SideData {
     pub(crate) groups: bool,
@@ -148,8 +148,8 @@ pub(crate) struct SideData {
 }
 
 impl SideData {
-    /// Chooses the data that later steps need: elements name vertices by running numbers, and so does a caller that asks
-    /// where vertices went.
+    /// Chooses the data that later steps need: elements refer to vertices by running number, and so
+    /// does a caller that requests the locations of vertices.
     pub(crate) fn new(schema: &Schema, grouping: Grouping, records_locations: bool) -> Self {
         let runs = grouping == Grouping::Runs;
         Self {
@@ -159,17 +159,17 @@ impl SideData {
         }
     }
 
-    /// Returns the number of bytes of so many rows of a chunk, whose columns take `stride` bytes a row, and of so many
-    /// runs.
+    /// Returns the number of bytes for this many rows of a chunk, with `stride` bytes per row in
+    /// columns, and this many runs.
     pub(crate) fn bytes(self, stride: usize, rows: u32, runs: u32) -> usize {
         let row = stride + 8 * (usize::from(self.groups) + usize::from(self.numbers));
-        // More than any memory is not there to be read.
+        // More than fits in memory cannot be read.
         let rows = row.saturating_mul(usize_from_u32(rows));
         rows.saturating_add(usize_from_u32(runs).saturating_mul(RUN))
     }
 }
 
-/// Vertices of a chain that follow each other in a chunk.
+/// Consecutive vertices of a chain in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainRun {
     pub(crate) run: Run,
@@ -185,7 +185,7 @@ impl ChainRun {
         object.into_iter().chain(first).chain(self.rows.to_le_bytes())
     }
 
-    /// Reads the runs that these bytes are.
+    /// Parses runs.
     pub(crate) fn read_all(bytes: &[u8]) -> impl Iterator<Item = Self> {
         bytes.as_chunks::<RUN>().0.iter().map(|run| {
             let (words, rest) = run.as_chunks::<8>();
@@ -244,13 +244,13 @@ impl HeldRows {
         chunks
     }
 
-    /// Returns the rows of a chunk, in the order given.
+    /// Returns the rows of a chunk in input order.
     pub(crate) fn pieces(&self, chunk: u32) -> Vec<Piece<'_>> {
         pieces(&self.batches, &self.by_chunk[usize_from_u32(chunk)])
     }
 }
 
-/// Returns the runs of chains that the rows of a chunk are, whose groups are their places in `all`.
+/// Returns the runs of chains for the rows of a chunk; their groups are indexes into `all`.
 fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>> {
     let mut runs: Vec<ChainRun> = Vec::with_capacity(all.len());
     let mut last = None;
@@ -275,7 +275,7 @@ fn chain_runs(pieces: &[Piece<'_>], all: &[Run]) -> Result<Vec<ChainRun>> {
     Ok(runs)
 }
 
-/// Writes edges or faces, in the order given.
+/// Writes edges or faces in input order.
 pub(crate) fn write_elements(
     stem: &Path,
     elements: &Elements,
@@ -294,7 +294,7 @@ pub(crate) fn write_elements(
     out.finish()
 }
 
-/// Writes ids, sorted; the same one may be there more than once.
+/// Writes sorted ids; duplicates are allowed.
 pub(crate) fn write_ids(
     target: &Target,
     suffix: &str,
@@ -338,9 +338,9 @@ pub(crate) fn write_field(
     Ok((record, sorter.finish()?))
 }
 
-/// Returns the sum of the hashes of rows of this many bytes, which is the same in any order.
+/// Returns the sum of the hashes of rows of this many bytes, which does not depend on their order.
 pub(crate) fn sum(rows: &[u8], stride: usize) -> u64 {
-    // Known lengths are read without a loop.
+    // Common lengths are read without a loop.
     match stride {
         8 => sum_of::<8>(rows),
         12 => sum_of::<12>(rows),
@@ -354,7 +354,8 @@ fn sum_of<const N: usize>(rows: &[u8]) -> u64 {
     rows.as_chunks::<N>().0.iter().map(|row| hash(row)).fold(0, u64::wrapping_add)
 }
 
-/// Returns a hash of a row: words are mixed in one by one, so that it depends on each bit and on their order.
+/// Returns a hash of a row: words are mixed in one by one, so that it depends on each bit and on
+/// their order.
 #[inline]
 fn hash(row: &[u8]) -> u64 {
     let mix = |state: u64, word: u64| {
@@ -366,18 +367,18 @@ fn hash(row: &[u8]) -> u64 {
     let (words, rest) = rest.as_chunks::<4>();
     let state = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).fold(state, mix);
     let state = rest.iter().map(|byte| u64::from(*byte)).fold(state, mix);
-    // The upper bits of the last word have come into the lower ones only once.
+    // The upper bits of the last word have been mixed into the lower ones only once.
     mix(state, 0)
 }
 
 const FIELD_MEMORY: u64 = 16 << 20;
 /// Bytes of a run.
 const RUN: usize = 20;
-/// The bit of the number of a first vertex that says whether a line starts there; no number has it.
+/// The bit of a first-vertex number that states that a line starts there; no number uses it.
 const STARTS_LINE: u64 = 1 << 63;
 /// An odd number whose bits are those of the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Any number that is not 0: the hash of zeros is none either.
+/// Any nonzero number, so that the hash of zeros is not zero either.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 #[cfg(test)]

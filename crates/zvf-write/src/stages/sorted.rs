@@ -1,7 +1,8 @@
-//! Records of one width in the order of their bytes, however many there are.
+//! Sorts records of a fixed width by their bytes, in bounded memory.
 //!
-//! They stay in memory where that is the target. For a file it is an external sort: what does not fit is sorted in runs, and
-//! a k-way merge reads the runs. Numbers are put into records so that the order of their bytes is theirs ([`sort_key`]).
+//! They stay in memory if that is the target. For a file, this is an external sort: data that does
+//! not fit is sorted in runs, and a k-way merge reads the runs. Numbers are encoded so that byte
+//! order is numeric order ([`sort_key`]).
 
 use std::fs;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
@@ -16,7 +17,7 @@ use super::file::{Output, WrittenFile, open, temporary_path};
 use super::step_output::{StepOutput, Target, file};
 use crate::stop::StopFlag;
 
-/// Takes records in any order.
+/// Accepts records in any order.
 #[derive(Debug)]
 pub(crate) struct ExternalSorter {
     path: Option<PathBuf>, // of the file; without, all are held
@@ -28,11 +29,11 @@ pub(crate) struct ExternalSorter {
 }
 
 impl ExternalSorter {
-    /// Returns a sorter of records of `width` bytes for the file at `path`; about `memory` bytes are held. Once `stop` is
-    /// set, none is taken.
+    /// Returns a sorter of records of `width` bytes for the file at `path`, with about `memory`
+    /// bytes in memory. Once `stop` is set, it accepts no more.
     pub(crate) fn new(path: PathBuf, width: usize, memory: u64, stop: &StopFlag) -> Self {
         let width = width.max(1);
-        // Beside each record there is its number while they are sorted.
+        // While records are sorted, each has its number beside it.
         let records = saturating_usize(memory) / (width + 4);
         let max_bytes = records.clamp(1024, usize_from_u32(u32::MAX)).saturating_mul(width); // a limit
         let mut sorter = Self::in_memory(width, stop);
@@ -40,13 +41,14 @@ impl ExternalSorter {
         sorter
     }
 
-    /// Returns a sorter of records of `width` bytes that all stay in memory. Once `stop` is set, none is taken.
+    /// Returns a sorter of records of `width` bytes that all stay in memory. Once `stop` is set, it
+    /// accepts no more.
     pub(crate) fn in_memory(width: usize, stop: &StopFlag) -> Self {
         let (width, stop) = (width.max(1), stop.clone());
         Self { path: None, width, max_bytes: usize::MAX, held: Vec::new(), runs: Vec::new(), stop }
     }
 
-    /// Adds the record that these parts are.
+    /// Adds the record that consists of these parts.
     pub(crate) fn push(&mut self, parts: &[&[u8]]) -> Result<()> {
         self.stop.check()?;
         if self.held.is_empty() {
@@ -63,7 +65,7 @@ impl ExternalSorter {
         Ok(())
     }
 
-    /// Returns the records in order, and the record of the file that they are in.
+    /// Returns the sorted records, and the record of their file.
     pub(crate) fn finish(mut self) -> Result<(StepOutput, Option<WrittenFile>)> {
         let Some(path) = self.path.clone() else {
             let held = std::mem::take(&mut self.held);
@@ -103,7 +105,8 @@ impl ExternalSorter {
 }
 
 impl Target {
-    /// Begins sorted records of `width` bytes; of those that go to a file about `memory` bytes are held.
+    /// Returns a sorter of records of `width` bytes; for a file, about `memory` bytes are kept in
+    /// memory.
     pub(crate) fn sorter(
         &self,
         suffix: &str,
@@ -126,7 +129,7 @@ impl Drop for ExternalSorter {
     }
 }
 
-/// Sorts records of this width in the order of their bytes. Those of common widths are sorted where they are.
+/// Sorts records of this width by their bytes, in place for common widths.
 fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
     match width {
         8 => records.as_chunks_mut::<8>().0.par_sort_unstable(),
@@ -140,7 +143,7 @@ fn sort_records(mut records: Vec<u8>, width: usize) -> Vec<u8> {
     records
 }
 
-/// Returns each record of this width, in the order of their bytes: as many as are held for a file, which 32 bits count.
+/// Iterates over records of this width, sorted by their bytes; their number fits in 32 bits.
 fn sorted_records(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
     let record = move |number: usize| {
         let start = number * width;
@@ -152,7 +155,7 @@ fn sorted_records(records: &[u8], width: usize) -> impl Iterator<Item = &[u8]> {
     order.into_iter().map(move |number| record(place(number)))
 }
 
-/// A k-way merge: the records of several sorted sources, in one order, by a heap of their first records.
+/// A k-way merge of several sorted sources, with a heap of their first records.
 #[derive(Debug)]
 pub(crate) struct KWayMerge {
     sources: Vec<Source>,
@@ -161,7 +164,7 @@ pub(crate) struct KWayMerge {
     stop: StopFlag,
 }
 
-/// A source in the heap, with the first bytes of its record: most comparisons need no more.
+/// A source in the heap, with the first bytes of its record, which suffice for most comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     prefix: u128,
@@ -171,7 +174,7 @@ struct Head {
 /// Records in order, of one width.
 #[derive(Debug)]
 enum Source {
-    /// All of them, where the first of them that is left begins, and the width.
+    /// All records, the start of the remaining ones, and the width.
     Held(Bytes, usize, usize),
     File {
         file: BufReader<fs::File>,
@@ -180,7 +183,7 @@ enum Source {
 }
 
 impl KWayMerge {
-    /// Opens all records of `width` bytes in these sources; none comes once `stop` is set.
+    /// Opens all records of `width` bytes in these sources; reading fails once `stop` is set.
     pub(crate) fn open<'a>(
         stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
@@ -189,7 +192,7 @@ impl KWayMerge {
         Self::from(stored, width, &[], stop)
     }
 
-    /// Returns those that are not below `lowest`.
+    /// The same, starting at the first record that is not below `lowest`.
     pub(crate) fn from<'a>(
         stored: impl IntoIterator<Item = &'a StepOutput>,
         width: usize,
@@ -211,17 +214,17 @@ impl KWayMerge {
         Ok(merge)
     }
 
-    /// Returns the smallest record that is left.
+    /// Returns the smallest remaining record.
     pub(crate) fn head(&self) -> Option<&[u8]> {
         self.heap.first().map(|first| self.sources[first.source].head())
     }
 
-    /// Returns the number at the front of it.
+    /// Returns the number at its start.
     pub(crate) fn head_number(&self) -> Option<i64> {
         self.head().map(number)
     }
 
-    /// Goes on to the next record.
+    /// Moves to the next record.
     pub(crate) fn advance(&mut self) -> Result<()> {
         self.stop.check()?;
         let Some(first) = self.heap.first_mut() else { return Ok(()) };
@@ -234,7 +237,7 @@ impl KWayMerge {
         Ok(())
     }
 
-    /// Puts the entry at `at` below what is smaller.
+    /// Restores the heap order from the entry at `at` downwards.
     fn sink(&mut self, mut at: usize) {
         loop {
             let left = at * 2 + 1;
@@ -254,7 +257,7 @@ impl KWayMerge {
         }
     }
 
-    /// Returns whether `a` comes first; records that are the same come in the order of the sources.
+    /// Returns whether `a` comes first; equal records keep the order of the sources.
     fn is_less(&self, a: &Head, b: &Head) -> bool {
         if a.prefix != b.prefix || self.width <= PREFIX {
             return a < b;
@@ -264,7 +267,7 @@ impl KWayMerge {
     }
 }
 
-/// Returns the first bytes of a record, as a number that sorts as they do.
+/// Returns the first bytes of a record as a number that sorts in the same order.
 fn prefix(record: &[u8]) -> u128 {
     let mut bytes = record.first_chunk().copied().unwrap_or([0; PREFIX]);
     if record.len() < PREFIX {
@@ -274,11 +277,11 @@ fn prefix(record: &[u8]) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// Bytes of a record beside its source in the heap.
+/// Bytes of a record that the heap stores.
 const PREFIX: usize = 16;
 
 impl Source {
-    /// Opens it at the first record that is not below `lowest`, and says whether there is one.
+    /// Opens it at the first record that is not below `lowest`, and returns whether there is one.
     fn open(stored: &StepOutput, width: usize, lowest: &[u8]) -> Result<(Self, bool)> {
         match stored {
             StepOutput::Held(bytes) => {
@@ -322,7 +325,7 @@ impl Source {
         Ok(Self::File { file: BufReader::with_capacity(BUFFER, file), head })
     }
 
-    /// Returns the record that is next.
+    /// Returns the next record.
     fn head(&self) -> &[u8] {
         match self {
             Self::Held(bytes, at, width) => &bytes[*at..*at + *width],
@@ -330,7 +333,7 @@ impl Source {
         }
     }
 
-    /// Goes on to the next record, when there is one.
+    /// Moves to the next record, if there is one.
     fn advance(&mut self) -> Result<bool> {
         match self {
             Self::Held(bytes, at, width) => {
@@ -346,24 +349,24 @@ impl Source {
     }
 }
 
-/// Returns eight bytes that sort as the numbers do.
+/// Encodes a number in eight bytes whose byte order is numeric order.
 pub(crate) fn sort_key(n: i64) -> [u8; 8] {
     sort_key_u64(n.cast_unsigned() ^ (1 << 63))
 }
 
-/// Returns the number of such bytes at the front of a record.
+/// Decodes the number at the start of a record.
 pub(crate) fn number(record: &[u8]) -> i64 {
     (number_u64(record) ^ (1 << 63)).cast_signed()
 }
 
-/// Returns the same for counts.
+/// The same for counts.
 pub(crate) fn sort_key_u64(n: u64) -> [u8; 8] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
 }
 
-/// Returns the count of such bytes at the front of a record.
+/// Decodes the count at the start of a record.
 pub(crate) fn number_u64(record: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&record[..8]);
@@ -371,14 +374,14 @@ pub(crate) fn number_u64(record: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Returns four bytes that sort as the numbers do.
+/// Encodes a number in four bytes whose byte order is numeric order.
 pub(crate) fn sort_key_u32(n: u32) -> [u8; 4] {
     let mut bytes = n.to_le_bytes();
     bytes.reverse();
     bytes
 }
 
-/// Returns the number of such bytes at `at` of a record.
+/// Decodes the number at `at` of a record.
 pub(crate) fn number_u32(record: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&record[at..at + 4]);

@@ -1,9 +1,10 @@
-//! The rows of one slice: of which chunks it has any, and where they are.
+//! The rows of one slice: its chunks, and their locations.
 //!
-//! A slice in memory has the batches as they were given, and gives the pieces of a chunk away as they are. Of one in files,
-//! rows are read for many chunks at once, those that lie side by side in one piece.
+//! A slice in memory has the unchanged batches, and returns the pieces of a chunk without a copy.
+//! From a slice in files, rows are read for many chunks at once, and contiguous ones together.
 //!
-//! Not here: where in the slices the rows of some chunks are (`spans`), and what their bytes are (`merged_slices`).
+//! Not here: finding the rows of some chunks in the slices (`spans`), and interpreting their bytes
+//! (`merged_slices`).
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -20,7 +21,7 @@ use crate::error::{count_u32, task_error};
 use crate::routed::Piece;
 use crate::types::chain::Run;
 
-/// Where the rows of a slice are.
+/// The location of the rows of a slice.
 #[derive(Debug)]
 pub(super) enum Source {
     Held(HeldSource),
@@ -44,7 +45,7 @@ pub(super) struct FileSource {
     pub(super) goes_on: Option<u32>, // the chunk whose last run its first vertices go on with
 }
 
-/// Where the rows of a chunk are.
+/// The location of the rows of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: u64,
@@ -52,7 +53,7 @@ pub(super) struct Span {
     pub(super) runs: u32,
 }
 
-/// The rows of a chunk, as they were spilled.
+/// The spilled rows of a chunk.
 #[derive(Clone, Debug)]
 pub(super) struct LoadedSpan {
     pub(super) chunk: u32,
@@ -77,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Calls `visit` with the key and the place of each chunk that has rows, ascending.
+    /// Calls `visit` with the key and the location of each non-empty chunk, ascending.
     pub(super) fn for_each_span(
         &self,
         rank: usize,
@@ -95,7 +96,7 @@ impl Source {
         }
     }
 
-    /// Learns the numbers in the level of its chunks, ascending.
+    /// Sets the level-wide numbers of its chunks, ascending.
     pub(super) fn number(&mut self, chunks: &[u32], all: usize) {
         let Self::Held(held) = self else { return };
         held.numbers = vec![u32::MAX; all];
@@ -106,7 +107,7 @@ impl Source {
 }
 
 impl HeldSource {
-    /// Returns the rows of a chunk of the level, in the order given, and its runs.
+    /// Returns the rows of a chunk of the level in input order, and its runs.
     pub(super) fn chunk(&self, number: u32) -> (Vec<Piece<'_>>, &[Run]) {
         let held_number = self.numbers[usize_from_u32(number)];
         (self.rows.pieces(held_number), self.rows.chains.runs_of(held_number))
@@ -114,7 +115,7 @@ impl HeldSource {
 }
 
 impl FileSource {
-    /// Reads the rows of these chunks; `size` says how many bytes there are of each.
+    /// Reads the rows of these chunks; `size` returns the number of bytes of each.
     pub(super) fn read(
         &self,
         mut spans: Vec<(u32, Span)>,
@@ -153,7 +154,7 @@ impl FileSource {
         Ok(loaded)
     }
 
-    /// Reads the list of chunks: calls `visit` with the key and the place of each, ascending.
+    /// Reads the list of chunks: calls `visit` with the key and the location of each, ascending.
     fn for_each_span(
         &self,
         rank: usize,
@@ -174,7 +175,7 @@ impl FileSource {
     }
 }
 
-/// Fills `bytes` from byte `start` of a file on, in one call where the system has one.
+/// Fills `bytes` from offset `start` of a file, in one system call if possible.
 fn read_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, start);
@@ -197,7 +198,7 @@ fn words(entry: &[u8], rank: usize) -> impl Iterator<Item = i64> {
     entry.as_chunks::<8>().0.iter().take(rank).map(|word| i64::from_le_bytes(*word))
 }
 
-/// Returns the place that an entry says.
+/// Returns the location in an entry.
 fn span(entry: &[u8], rank: usize) -> Span {
     let (words, _) = entry.as_chunks::<8>();
     let [start, counts] = [words[rank], words[rank + 1]].map(u64::from_le_bytes);

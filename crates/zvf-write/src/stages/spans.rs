@@ -1,8 +1,9 @@
-//! Where in all slices the rows of each chunk are, in the order of writing.
+//! The locations of the rows of each chunk in all slices, in writing order.
 //!
-//! A large input has hundreds of slices, each with rows of most chunks: all of their lists together may be larger than the
-//! memory, and the chunks of one shard are far apart in each of them. So the entries of all lists are sorted, once, into a
-//! file of which the chunks that are written next are one piece:
+//! A large input has hundreds of slices, each with rows of most chunks: all their lists together
+//! may be larger than memory, and the chunks of one shard are far apart in each list. So the
+//! entries of all lists are sorted once into a file in which the chunks that are written together
+//! are contiguous:
 //!
 //! ```text
 //! place     u32    of the chunk in the order of writing
@@ -12,8 +13,9 @@
 //! runs      u32
 //! ```
 //!
-//! Big-endian, so that the order of the bytes is the order of the file. The name of the file says of which slices it is; the
-//! order of writing follows from these and from the plan. One that is absent or too short is made again.
+//! Big-endian, so that byte order is the order of the file. The file name identifies the slices;
+//! the writing order follows from these and from the plan. A file that is missing or too short is
+//! rebuilt.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +34,7 @@ use crate::chunks::{ChunkTable, Order};
 use crate::error::task_error;
 use crate::stop::StopFlag;
 
-/// The places of the rows of all chunks, in a file.
+/// The locations of the rows of all chunks, in a file.
 #[derive(Debug)]
 pub(super) struct SpanIndex {
     stored: StepOutput,
@@ -41,7 +43,7 @@ pub(super) struct SpanIndex {
 }
 
 impl SpanIndex {
-    /// Opens the file of these slices whose name begins with `stem`, and makes it where it is absent.
+    /// Opens the file of these slices whose name begins with `stem`, or creates it.
     pub(super) fn load(
         stem: &Path,
         (lists, sources): (&MergedLists, &[Source]),
@@ -60,7 +62,8 @@ impl SpanIndex {
         })
     }
 
-    /// Reads where the rows of these chunks, which follow each other in the order of writing, are in each slice.
+    /// Reads the locations of the rows of these chunks, which are consecutive in writing order, in
+    /// each slice.
     pub(super) fn find(&self, order: &Order, chunks: &[u32]) -> Result<Vec<Vec<(u32, Span)>>> {
         let mut found = vec![Vec::new(); self.slices];
         let Some(first) = chunks.first().map(|chunk| order.place(*chunk)) else {
@@ -118,7 +121,7 @@ fn sort_spans(
 
 /// Bytes of an entry.
 const ENTRY: usize = 24;
-/// What one part in so many of the memory is for while entries are sorted.
+/// The reciprocal of the fraction of the memory that is used while entries are sorted.
 const MEMORY_SHARE: u64 = 4;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! What one step leaves and another reads: in memory, or in a file.
+//! The output of one step that another reads: in memory, or in a file.
 //!
-//! Where everything fits in memory, steps leave bytes ([`Target::Memory`]) and no file is made. Otherwise, and where
-//! steps are done by several processes, they leave files ([`Target::Files`]). The bytes are the same.
+//! If everything fits in memory, steps return bytes ([`Target::Memory`]) and create no file.
+//! Otherwise, and if several processes run the steps, they write files ([`Target::Files`]). The
+//! bytes are the same.
 //!
-//! Not here: files ([`super::file`]), and records in order ([`super::sorted`]).
+//! Not here: files ([`super::file`]), and sorted records ([`super::sorted`]).
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -15,23 +16,23 @@ use zvf_error::Result;
 use super::file::{Output, WrittenFile, append_to_name, open};
 use crate::stop::StopFlag;
 
-/// Where a step leaves what others read.
+/// Where a step writes its output.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    /// In memory, whatever it takes.
+    /// In memory, whatever the size.
     Memory,
-    /// In the files whose names begin so.
+    /// In files with this stem.
     Files(PathBuf),
 }
 
-/// What a step left.
+/// The output of a step.
 #[derive(Clone, Debug)]
 pub(crate) enum StepOutput {
     Held(Bytes),
     File(PathBuf),
 }
 
-/// Bytes that a step leaves, written one after the other.
+/// The output of a step that is written sequentially.
 #[derive(Debug)]
 pub(crate) enum Sequence {
     Held(Vec<u8>),
@@ -39,7 +40,7 @@ pub(crate) enum Sequence {
 }
 
 impl Target {
-    /// Begins what is to have this name.
+    /// Begins an output with this name.
     pub(crate) fn sequence(&self, suffix: &str, stop: &StopFlag) -> Result<Sequence> {
         Ok(match self {
             Self::Memory => Sequence::Held(Vec::new()),
@@ -49,12 +50,12 @@ impl Target {
 }
 
 impl StepOutput {
-    /// Returns what a step left under this name in files that begin with `stem`.
+    /// Returns the output of a step with this name, in files with the stem `stem`.
     pub(crate) fn in_file(stem: &Path, suffix: &str) -> Self {
         Self::File(file(stem, suffix))
     }
 
-    /// Reads it from the beginning.
+    /// Reads it from the start.
     pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>> {
         Ok(match self {
             Self::Held(bytes) => Box::new(bytes.as_ref()),
@@ -75,7 +76,7 @@ impl Sequence {
         }
     }
 
-    /// Returns what was written, and the record of the file that it is in.
+    /// Returns the output, and the record of its file.
     pub(crate) fn finish(self) -> Result<(StepOutput, Option<WrittenFile>)> {
         match self {
             Self::Held(held) => Ok((StepOutput::Held(held.into()), None)),

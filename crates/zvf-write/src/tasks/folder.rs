@@ -1,4 +1,5 @@
-//! The folder that a plan and its tasks share: what in it is ours, and who is at work there.
+//! The folder that a plan and its tasks share: which files belong to it, and which processes use
+//! it.
 //!
 //! ```text
 //! plan.json            what is to be done                      goes first: without it nothing is taken over
@@ -9,8 +10,9 @@
 //! in-use               locked by all that do tasks, together; by the one that finishes, alone
 //! ```
 //!
-//! The lock is for one case alone: a task that is still running, in a process that its scheduler gave up,
-//! while the store is given its name. Where a file system has no locks, nobody sees to that.
+//! The lock is for a single case: a task that is still running, in a process that its scheduler has
+//! given up, while the store is being published. On file systems without locks, nothing prevents
+//! this.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -22,7 +24,7 @@ use super::path_exists;
 use crate::error::{task_error, too_early_error};
 use crate::stages::temporary_path;
 
-/// Makes the folder of a new plan. What is there of ours without a plan is of a plan that was removed.
+/// Creates the folder of a new plan. Files of a plan that was removed may still be there.
 pub(super) fn make(folder: &Path) -> Result<()> {
     if let Some(name) = find_foreign(folder)? {
         let expected = "an empty folder: what is in it is removed at the end".to_owned();
@@ -34,7 +36,7 @@ pub(super) fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(Error::scratch)
 }
 
-/// Removes what is ours, and the folder when nothing else is in it.
+/// Removes the files of the plan, and the folder if it is then empty.
 pub(super) fn remove(folder: &Path) -> Result<()> {
     for name in [PLAN].into_iter().chain(OWN).chain(LAST) {
         remove_one(&folder.join(name))?;
@@ -45,8 +47,8 @@ pub(super) fn remove(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps others from finishing while a task is done, or from doing tasks while all is finished, for as
-/// long as it is held. `None` where the file system has no locks.
+/// While the guard is held, prevents others from finishing while a task runs, or from running tasks
+/// during the finish. `None` if the file system has no locks.
 pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(folder.join(IN_USE));
@@ -63,7 +65,8 @@ pub(super) fn lock_work(folder: &Path, alone: bool) -> Result<Option<File>> {
     }
 }
 
-/// Returns whether what a plan left is there without the plan: a process was killed while it removed it.
+/// Returns whether the folder has files of a plan but no plan: a process was killed while it
+/// removed the plan.
 pub(super) fn is_half_removed(folder: &Path) -> Result<bool> {
     if path_exists(&folder.join(PLAN))? {
         return Ok(false);
@@ -76,7 +79,7 @@ pub(super) fn is_half_removed(folder: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns the name of something in the folder that is not ours.
+/// Returns the name of a foreign file in the folder.
 fn find_foreign(folder: &Path) -> Result<Option<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -110,12 +113,12 @@ fn remove_one(path: &Path) -> Result<()> {
 pub(super) const PLAN: &str = "plan.json";
 const LOCK: &str = "lock";
 const IN_USE: &str = "in-use";
-/// What goes after the plan: records before what they speak of.
+/// Removed after the plan: records before the files that they describe.
 const OWN: [&str; 4] = ["done", "tasks", "store", "old"];
-/// What goes last: it tells whether the store has got its name.
+/// Removed last, because these show whether the store was published.
 const LAST: [&str; 4] = ["store.id", "root.json", IN_USE, LOCK];
 
-/// Writes a small file whole, in place of one that is there.
+/// Writes a small file atomically, replacing an existing one.
 pub(super) fn write_new(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
     let fresh = temporary_path(path);
     let written = File::create(&fresh).and_then(|mut file| {
@@ -134,7 +137,8 @@ pub(super) fn sync_names(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::scratch)
 }
 
-/// Does nothing: elsewhere a directory cannot be opened like a file; the system keeps its names in its own journal.
+/// Does nothing: on other systems a directory cannot be opened like a file; the system keeps its
+/// names in its own journal.
 #[cfg(not(unix))]
 pub(super) fn sync_names(_folder: &Path) -> Result<()> {
     Ok(())

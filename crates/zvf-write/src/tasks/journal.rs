@@ -1,7 +1,8 @@
-//! The records of tasks that are done.
+//! The records of finished tasks.
 //!
-//! A record is the last thing a task writes: what it says is on the disk by then, unless whoever does all tasks compares
-//! files with their records anyway. It has its own checksum, so that half a record is none.
+//! A record is the last thing that a task writes: everything in it is on disk by then, unless a
+//! single process runs all tasks and compares files with their records anyway. It has its own
+//! checksum, so that an incomplete record is detected.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ pub(super) struct Journal {
     sync: bool,
 }
 
-/// What a task says when it is done.
+/// The record of a finished task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Record {
     Route(Box<Slice>),
@@ -32,7 +33,7 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// Returns the files that it left for others.
+    /// Returns the files that it wrote for others.
     pub(super) fn files(&self) -> &[WrittenFile] {
         match self {
             Self::Route(slice) => &slice.files,
@@ -65,12 +66,12 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Returns the same, where neither records nor what they tell of are synced.
+    /// Returns the same journal without syncing records or the files in them.
     pub(super) fn without_sync(self) -> Self {
         Self { sync: false, ..self }
     }
 
-    /// Returns where tasks leave files.
+    /// Returns the folder for the files of tasks.
     pub(super) fn files(&self) -> PathBuf {
         self.folder.join("tasks")
     }
@@ -79,7 +80,7 @@ impl Journal {
         self.folder.join("done")
     }
 
-    /// Returns what the names of a task's files begin with.
+    /// Returns the prefix of the names of a task's files.
     pub(super) fn stem(&self, task: Task) -> PathBuf {
         self.files().join(format!("{}-{}", task.stage.name(), task.number))
     }
@@ -93,7 +94,7 @@ impl Journal {
         self.path(task).exists()
     }
 
-    /// Reads the record of a task, when it is whole.
+    /// Reads the record of a task, if it is intact.
     pub(super) fn read(&self, task: Task) -> Result<Option<Record>> {
         let path = self.path(task);
         if !path_exists(&path)? {
@@ -106,12 +107,12 @@ impl Journal {
         Ok(whole.and_then(|(_, record)| serde_json::from_str(record).ok()))
     }
 
-    /// Takes back that a task is done.
+    /// Removes the record of a task.
     pub(super) fn forget(&self, task: Task) -> Result<()> {
         fs::remove_file(self.path(task)).map_err(Error::scratch)
     }
 
-    /// Says that a task is done; what it wrote is synced before.
+    /// Records a task as done, after syncing its files.
     pub(super) fn write(&self, task: Task, record: &Record) -> Result<()> {
         if self.sync {
             for file in record.files() {

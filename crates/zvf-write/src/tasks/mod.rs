@@ -1,8 +1,8 @@
-//! One store, built by many processes that know nothing of each other.
+//! One store that is built by many independent processes.
 //!
-//! Somebody looks at the input once and writes a [`TaskPlan`]: how the input is divided into slices, and
-//! into how many shares the chunks are. From then on there is a fixed list of [`Task`]s, and any process
-//! may do any of them, on any machine that sees the folder, under any scheduler:
+//! One process scans the input and writes a [`TaskPlan`]: how the input is divided into slices, and
+//! into how many shares the chunks are divided. From then on there is a fixed list of [`Task`]s,
+//! and any process may run any of them, on any machine that sees the folder, under any scheduler:
 //!
 //! ```text
 //! FOLDER/plan.json           what is to be done; created once, never changed
@@ -18,26 +18,27 @@
 //! finish          indexes, presence, metadata, the name    needs all
 //! ```
 //!
-//! **Owners.** Share `i` of `n` is a half-open range of the chunks in the order of writing, of whole shards:
-//! two tasks never write the same object, so nobody needs a lock, and no cell is ever put on a condition.
-//! Where the ranges are cut follows from how many rows every chunk has, which all tasks know once routing
-//! is done, and all come to the same.
+//! **Owners.** Share `i` of `n` is a half-open range of the chunks in the order of writing, of
+//! whole shards: two tasks never write the same object, so neither locks nor conditional puts of
+//! cells are needed. The boundaries of the ranges follow from the row counts of all chunks, which
+//! all tasks know once routing is done, so all tasks compute the same ranges.
 //!
-//! **Again and again.** A task writes its files under names of its own, renames them, syncs them, and then
-//! writes its record: lengths, checksums, counts, the keys of its cells. Killed at any moment it leaves
-//! no record, and is done again, with the same bytes under the same names. Asked to do again what is done,
-//! it compares the files with the record and does nothing.
+//! **Repetition.** A task writes its files under temporary names, renames them, syncs them, and
+//! then writes its record: lengths, checksums, counts, the keys of its cells. If it is killed
+//! before that, it leaves no record and is repeated, with the same bytes under the same names. A
+//! repeated task that was already done compares the files with the record and does nothing.
 //!
-//! **Nothing is lost.** The last step adds up what all records say: vertices, the hashes of their
-//! positions, elements, links. What came out must be what went in; a task without a record is named. Every
-//! object that holds a cell must be there; where one is not, its task is no longer done. Only then is the store
-//! given its name. It refuses to run beside a task, and a task beside it.
+//! **Completeness.** The last step adds up all records: vertices, the hashes of their positions,
+//! elements, links. The output must equal the input; the error names a task without a record. Every
+//! object with cells must exist; if one is missing, its task is no longer done. Only then is the
+//! store published. The last step refuses to run beside a task, and vice versa.
 //!
-//! **Object stores.** The cells of a store below a URL go there at once, under their final names, and are put
-//! without a condition; the root document is created where there is none. What tasks leave for each other
-//! stays in the folder, which every process must see: it is sorted and merged there, not sent.
+//! **Object stores.** The cells of a store below a URL are written there directly, under their
+//! final names, without conditions; the root document is created with create-if-absent.
+//! Intermediate data stays in the folder, which every process must be able to access: it is sorted
+//! and merged there.
 //!
-//! Not here: what a task does (`stages`), and what input is and how a slice of it is read (the caller).
+//! Not here: the work of a task (`stages`); the input and reading a slice of it (the caller).
 
 mod folder;
 mod journal;
@@ -111,7 +112,7 @@ pub struct Tasks {
     headers: Vec<(String, Object)>,
 }
 
-/// Where the store will be.
+/// The location of the store.
 #[derive(Debug)]
 enum Place {
     Address(String),
@@ -169,9 +170,10 @@ impl Tasks {
         Ok(Self { place, folder, plan, journal, schema, options, merged, headers })
     }
 
-    /// Returns the same for one process that does all tasks, one after the other: what they leave for each other is not
-    /// synced. Every task that had been done is then to be asked whether it [is whole](Self::is_whole), as
-    /// [`run`](Self::run) does, so that a loss of power costs time and nothing else. The store is synced as ever.
+    /// Returns the same tasks for one process that runs all of them one after the other:
+    /// intermediate data is not synced. Check for every finished task whether it [is
+    /// whole](Self::is_whole), as [`run`](Self::run) does, so that a power failure only costs time.
+    /// The store itself is still synced.
     #[must_use]
     pub fn without_sync_between(mut self) -> Self {
         self.journal = self.journal.without_sync();
@@ -359,7 +361,7 @@ impl Tasks {
         Ok(Some(outcome.report))
     }
 
-    /// Removes the plan and what tasks left. A store that was published is not touched.
+    /// Removes the plan and the files of its tasks. A published store is not touched.
     ///
     /// # Errors
     ///
@@ -399,7 +401,8 @@ impl Tasks {
         })
     }
 
-    /// Removes the records of the tasks that wrote these cells, which are lost, so that the tasks run again; returns the error.
+    /// Removes the records of the tasks that wrote these missing cells, so that the tasks run
+    /// again; returns the error.
     fn forget_lost_tasks(&self, array: &str, chunks: &[Box<str>]) -> Result<Error> {
         let mut forgotten = Vec::new();
         for task in self.all() {
@@ -420,17 +423,17 @@ impl Tasks {
         self.plan.tasks().into_iter().filter(move |task| task.stage == stage)
     }
 
-    /// Returns what a `cells` task left.
+    /// Returns the output of a `cells` task.
     fn cells_output(&self, task: Task) -> CellsOutput {
         CellsOutput::in_files(&self.journal.stem(task))
     }
 
-    /// Returns what a `join` task found.
+    /// Returns the output of a `join` task.
     fn join_record(&self, task: Task) -> JoinedLinks {
         JoinedLinks::Sorted(StepOutput::in_file(&self.journal.stem(task), "links"))
     }
 
-    /// Refuses a task before those of earlier stages.
+    /// Refuses a task whose earlier stages are not done.
     fn check_earlier_stages(&self, stage: Stage) -> Result<()> {
         let before = Stage::ALL.iter().copied().take_while(|earlier| *earlier != stage);
         before.into_iter().try_for_each(|earlier| self.check_stage_done(earlier, stage.name()))
@@ -451,10 +454,10 @@ impl Tasks {
     }
 }
 
-/// The beginning of the names of files about all slices.
+/// The prefix of the names of files about all slices.
 const MERGED: &str = "merged";
 
-/// A slice on its way.
+/// A slice that is being routed.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -479,16 +482,16 @@ pub struct Router {
 }
 
 impl Router {
-    /// Adds vertices, as [`Writer::push`](crate::Writer::push) does.
+    /// Adds vertices, like [`Writer::push`](crate::Writer::push).
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Writer::push`](crate::Writer::push).
     pub fn push(&mut self, batch: &Batch) -> Result<()> {
         self.ingest.push(batch, &[])
     }
 
-    /// Adds elements between vertices of any slice, by their numbers over all slices.
+    /// Adds elements between vertices of any slice, numbered over all slices.
     ///
     /// # Errors
     ///
@@ -497,7 +500,7 @@ impl Router {
         self.ingest.push_elements(vertices, fields)
     }
 
-    /// Says of which attributes objects have.
+    /// Sets attributes of objects.
     ///
     /// # Errors
     ///
@@ -506,7 +509,7 @@ impl Router {
         self.ingest.objects.fields(self.ingest.schema.kind, ids, fields)
     }
 
-    /// Says that objects exist.
+    /// Declares that objects exist.
     pub fn declare_objects(&mut self, ids: &[ObjectId]) {
         self.ingest.objects.declare(ids.iter().map(|id| id.0));
     }
@@ -518,14 +521,14 @@ impl Router {
     }
 }
 
-/// Returns the first few of a list.
+/// Returns the first few items of a list.
 fn shorten_list(names: &[String]) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Returns whether `path` is there.
+/// Returns whether `path` exists.
 pub(crate) fn path_exists(path: &Path) -> Result<bool> {
     fs::exists(path).map_err(Error::scratch)
 }

@@ -1,4 +1,4 @@
-//! What is to be done, once and for all.
+//! The plan of all tasks.
 
 use std::fmt;
 use std::fs;
@@ -33,13 +33,13 @@ use crate::error::task_error;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlan {
     version: u32,
-    /// The parts that the input is divided into, in order.
+    /// The slices of the input, in order.
     pub slices: Vec<SlicePlan>,
-    /// Into how many ranges the chunks are divided.
+    /// The number of ranges into which the chunks are divided.
     pub shares: u32,
     joins: u32,
     links: bool,
-    /// What the caller must know to read a slice again, and to tell whether this is the same input.
+    /// The caller's data for reading a slice again, and for recognising the same input.
     pub input: Json,
 }
 
@@ -51,15 +51,15 @@ pub struct TaskPlan {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlicePlan {
-    /// How many vertices it has.
+    /// Number of vertices.
     pub vertices: u64,
-    /// How many edges or faces.
+    /// Number of edges or faces.
     pub elements: u64,
-    /// How many trees of a skeleton that are in no object.
+    /// Number of trees of a skeleton without objects.
     pub trees: u64,
-    /// How many lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Where it is, in the caller's words.
+    /// Its location, in the caller's form.
     pub source: Json,
 }
 
@@ -106,9 +106,9 @@ impl Stage {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Task {
-    /// What it does.
+    /// Its stage.
     pub stage: Stage,
-    /// Which one of those.
+    /// Its number within the stage.
     pub number: u32,
 }
 
@@ -119,7 +119,7 @@ impl fmt::Display for Task {
 }
 
 impl TaskPlan {
-    /// Returns a plan for a store of this schema, with so many shares of the chunks.
+    /// Returns a plan for a store of this schema, with this many shares of the chunks.
     #[must_use]
     pub fn new(schema: &Schema, slices: Vec<SlicePlan>, shares: u32, input: Json) -> Self {
         let kind: Kind = schema.kind();
@@ -127,7 +127,7 @@ impl TaskPlan {
         Self { version: VERSION, joins, links: joins > 0, shares: shares.max(1), slices, input }
     }
 
-    /// Returns every task, in an order in which they can be done.
+    /// Returns every task, in an order in which they can run.
     #[must_use]
     pub fn tasks(&self) -> Vec<Task> {
         let links = if self.links { self.shares } else { 0 };
@@ -136,12 +136,12 @@ impl TaskPlan {
         stages.flat_map(|(stage, n)| (0..n).map(move |number| Task { stage, number })).collect()
     }
 
-    /// Writes the plan into `folder`, which is made. Where the same plan is there already, what was done
-    /// of it stays done: `false`.
+    /// Writes the plan into `folder`, which is created. If the same plan already exists, returns
+    /// `false`, and its finished tasks stay finished.
     ///
     /// # Errors
     ///
-    /// When another plan is there, or files that are not ours, or the folder cannot be written.
+    /// When another plan or foreign files exist, or the folder cannot be written.
     pub fn create(&self, folder: &Path) -> Result<bool> {
         if let Some(stored_plan) = Self::read(folder)? {
             if stored_plan == *self {
@@ -157,11 +157,11 @@ impl TaskPlan {
         Ok(true)
     }
 
-    /// Reads the plan in `folder`, when there is one.
+    /// Reads the plan in `folder`, if there is one.
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or is of another version of this program.
+    /// When it cannot be read, or belongs to another version of this program.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(PLAN);
         if !path_exists(&path)? {
@@ -179,17 +179,18 @@ impl TaskPlan {
         Ok(Some(plan))
     }
 
-    /// Returns whether a process was killed while it removed the plan in `folder`. The next plan takes over nothing.
+    /// Returns whether a process was killed while it removed the plan in `folder`. A new plan does
+    /// not reuse anything.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be looked at.
+    /// When the folder cannot be examined.
     pub fn is_half_removed(folder: &Path) -> Result<bool> {
         super::folder::is_half_removed(folder)
     }
 
-    /// Removes a plan and what tasks left: the plan first, so that a kill leaves nothing to go on with. Files
-    /// that are not ours stay, and the folder with them.
+    /// Removes a plan and the files of its tasks: the plan first, so that nothing can be resumed
+    /// after a kill. Foreign files stay, and so does the folder then.
     ///
     /// # Errors
     ///

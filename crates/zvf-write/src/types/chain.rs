@@ -1,10 +1,11 @@
-//! Lines, polylines and streamlines: where a chain is cut into runs.
+//! Lines, polylines and streamlines: divides chains into runs.
 //!
-//! A chain is cut wherever it enters another chunk, and nowhere else; each run is a fragment of its
-//! chunk, in the order in which runs are met. Rows of a chunk stay in that order. An object may have several
-//! lines: a run says whether a line starts with it.
+//! A chain is divided wherever it enters another chunk, and nowhere else; each run is a fragment of
+//! its chunk, in the order of occurrence. Rows of a chunk keep that order. An object may have
+//! several lines: a run states whether a line starts with it.
 //!
-//! Not here: the links between runs (`stages::join`), which join the runs of an object in its manifest's order.
+//! Not here: the links between runs (`stages::join`), which join the runs of an object in the order
+//! of its manifest.
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{to_u64, usize_from_u32};
@@ -12,11 +13,11 @@ use zvf_model::{Kind, ObjectId, Part};
 
 use crate::error::unfit_error;
 
-/// Vertices of a line that follow each other in a chunk.
+/// Consecutive vertices of a line in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) object: i64,
-    /// Whether it does not continue the run of its object before it.
+    /// Whether it starts a line instead of continuing the previous run of its object.
     pub(crate) starts_line: bool,
 }
 
@@ -26,13 +27,13 @@ pub(crate) struct Chains {
     of_chunks: Vec<Vec<Run>>, // the fragments of each chunk
     runs: u64,
     ends: Option<[(i64, u32); 2]>, // the object and the chunk of the first vertex given, and of the last
-    /// Lines without objects, numbered as they come.
+    /// Lines without objects, numbered in input order.
     pub(crate) lines: i64,
 }
 
 impl Chains {
-    /// Cuts the parts of a batch, given the chunk of each row; the group of each row is its fragment. Of each part it
-    /// is known whether it starts a line.
+    /// Divides the parts of a batch, given the chunk of each row; the group of each row is its
+    /// fragment. Each part states whether it starts a line.
     pub(crate) fn cut(
         &mut self,
         parts: impl Iterator<Item = (Part, bool)>,
@@ -59,17 +60,17 @@ impl Chains {
         groups
     }
 
-    /// Returns how many runs there are.
+    /// Returns the number of runs.
     pub(crate) const fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// Returns the object and the chunk of the first vertex given, and of the last.
+    /// Returns the object and the chunk of the first and of the last vertex.
     pub(crate) const fn ends(&self) -> Option<[(i64, u32); 2]> {
         self.ends
     }
 
-    /// Gives away the runs so far: those that follow are numbered anew. Lines are counted on.
+    /// Takes the runs so far: later ones are numbered from 0. Line numbers continue.
     pub(crate) fn take(&mut self) -> Self {
         let lines = self.lines;
         std::mem::replace(self, Self { lines, ..Self::default() })
@@ -81,7 +82,7 @@ impl Chains {
     }
 }
 
-/// Returns the ids of so many objects that nobody names, from `first` on; `i64::MAX` is none of them.
+/// Returns this many ids for unnamed objects, from `first` on; `i64::MAX` is never used.
 pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>> {
     let (max, found) = (i64::MAX.cast_unsigned(), first.unsigned_abs() + to_u64(count));
     match first.checked_add_unsigned(to_u64(count)) {
@@ -90,7 +91,7 @@ pub(crate) fn ids_from(first: i64, count: usize) -> Result<std::ops::Range<i64>>
     }
 }
 
-/// Returns pairs of vertices as lines numbered from `first`.
+/// Returns pairs of vertices as lines, numbered from `first`.
 pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>> {
     if !rows.is_multiple_of(2) {
         return Err(unfit_error(Kind::Line, "vertices without parts", "two a line", rows));
@@ -99,7 +100,7 @@ pub(crate) fn pairs(rows: usize, first: i64) -> Result<Vec<Part>> {
     Ok(starts.map(|(start, id)| Part { rows: start..start + 2, object: ObjectId(id) }).collect())
 }
 
-/// Refuses a part that is no line.
+/// Refuses a part that is not a line.
 pub(crate) fn check_lines<'a>(mut parts: impl Iterator<Item = &'a Part>) -> Result<()> {
     match parts.find(|part| part.rows.len() != 2) {
         Some(part) => {

@@ -1,4 +1,4 @@
-//! What is particular to each kind: how its vertices are ordered, and what its fragments are.
+//! The vertex order and the fragments of each kind.
 //!
 //! ```text
 //! kind                     a fragment is                          rows in it

@@ -1,12 +1,12 @@
-//! Skeletons: the order in which the vertices of trees are stored.
+//! Skeletons: the stored order of the vertices of trees.
 //!
-//! In a stored skeleton the parent of a vertex is the row before it, unless a link says otherwise, and
-//! the first row of a fragment has none. So each tree goes depth first from its root, children in the
-//! order of their edges; then most edges need no link, and a root is the first row of its object's
-//! fragment. (The reference implementation goes depth first through one tree only, and can put the root
-//! of another behind a row that is not its parent.)
+//! In a stored skeleton, the parent of a vertex is the previous row, unless a link gives another
+//! one, and the first row of a fragment has none. So each tree is stored depth first from its root,
+//! with children in the order of their edges; then most edges need no link, and a root is the first
+//! row of its object's fragment. (The reference implementation stores only one tree depth first,
+//! and may put the root of another behind a row that is not its parent.)
 //!
-//! Trees come whole: an edge names vertices of its own batch.
+//! Trees must be complete: an edge refers to vertices of its own batch.
 
 use zvf_error::Result;
 use zvf_format::num::{index_u32, to_u64, usize_from_u32};
@@ -19,13 +19,13 @@ use crate::error::{parent_error, roots_error, unfit_error};
 pub(crate) struct Trees {
     /// Rows, depth first.
     pub(crate) order: Vec<u32>,
-    /// For each row, which tree it is in.
+    /// The tree of each row.
     pub(crate) tree: Vec<u32>,
     /// The root of each tree.
     pub(crate) roots: Vec<u32>,
 }
 
-/// Puts `rows` vertices in order, given their edges as (child, parent).
+/// Orders `rows` vertices, given their edges as (child, parent).
 ///
 /// `first` is the running number of row 0, for messages.
 pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees> {
@@ -46,7 +46,7 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees> {
         total += *end;
         *end = total;
     }
-    // Filled from the back, so that children stay in the order of their edges.
+    // Filled from the back, so that children keep the order of their edges.
     let mut children = vec![0_u32; pairs.len()];
     let mut starts = ends.clone();
     for [child, parent] in pairs.iter().rev() {
@@ -78,8 +78,8 @@ pub(crate) fn trees(rows: u32, edges: &[usize], first: u64) -> Result<Trees> {
 }
 
 impl Trees {
-    /// Checks that every object of the batch is one tree, given the object of each row, and returns
-    /// them.
+    /// Checks that every object of the batch is a single tree, given the object of each row, and
+    /// returns the objects.
     pub(crate) fn objects(&self, objects: &[i64], edges: &[usize], first: u64) -> Result<Vec<i64>> {
         let (pairs, _) = edges.as_chunks::<2>();
         if let Some([child, _]) =

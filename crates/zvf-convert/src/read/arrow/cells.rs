@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// What `read_cell` relies on.
+    /// The assumptions of `read_cell`.
     #[test]
     fn arrow_refuses_keys_outside_the_dictionary() {
         let labels: DictionaryArray<Int32Type> =

@@ -119,5 +119,5 @@ pub(super) fn check_file(source: &mut Source) -> Result<()> {
     Ok(())
 }
 
-/// Uncompressed size of a buffer.
+/// Maximum uncompressed size of a buffer.
 const MAX_BUFFER_BYTES: i64 = 1 << 31;

@@ -162,7 +162,7 @@ fn wkb_fault(format: &'static str, row: u64, bad: crate::read::features::wkb::Ba
     bad_input(bad.class, format, place, bad.expected, bad.found)
 }
 
-/// The second pass: makes pieces of the features.
+/// The second pass: converts the features to pieces.
 struct Pieces {
     iter: BatchIter,
     geometry: GeometryColumn,

@@ -72,13 +72,14 @@ struct Attribute {
 /// How an attribute is read.
 #[derive(Clone, Copy, Debug)]
 enum AttributeSource {
-    /// Numbers of this type, copied; so many a row.
+    /// Numbers of this type, copied, with this many per row.
     Numbers(Dtype, u32),
     /// A column with an inferred type, by its index in [`Table::columns`].
     Inferred(usize),
 }
 
-/// Returns the type of the numbers of a column and how many there are in a row. `None` if it is no column of numbers.
+/// Returns the type of the numbers of a column and how many there are per row. `None` if it is not
+/// a column of numbers.
 fn number_type(data_type: &DataType) -> Option<(Dtype, u32)> {
     match data_type {
         DataType::FixedSizeList(item, width) => {
@@ -402,7 +403,8 @@ fn as_integer(cell: &Cell<'_>) -> i64 {
     }
 }
 
-/// Returns the numbers of an array as little-endian bytes, `width` numbers a row. Returns `None` if there are too few.
+/// Returns the numbers of an array as little-endian bytes, `width` numbers per row. Returns `None`
+/// if there are too few.
 fn number_bytes(array: &ArrayRef, dtype: Dtype, width: u32) -> Option<Vec<u8>> {
     if let Some(list) = array.as_fixed_size_list_opt().filter(|list| !list.is_empty()) {
         let start = usize::try_from(list.value_offset(0)).ok()?;

@@ -22,16 +22,16 @@ pub struct TextTable {
 pub struct TextRow {
     /// The number of its first line in the file.
     pub line: u64,
-    /// Its values as they stand in the file, without their quotes.
+    /// Its values as in the file, without quotes.
     pub values: Vec<String>,
 }
 
 /// Reads the CSV or TSV file at `path` by the rules of [`open`](crate::read::open), whatever its
-/// columns are.
+/// columns.
 ///
 /// # Errors
 ///
-/// When it cannot be read, is empty, or is no table.
+/// When it cannot be read, is empty, or is not a table.
 pub fn read_table(path: &Path) -> Result<TextTable> {
     let mut bytes = Input::path(path).begin()?;
     let format = Format::from_extension(path).filter(|format| *format == Format::Tsv);
@@ -51,7 +51,7 @@ pub fn read_table(path: &Path) -> Result<TextTable> {
     Ok(TextTable { names, rows })
 }
 
-/// Returns whether a value of a column of numbers is a word for a missing one.
+/// Returns whether a value of a column of numbers means a missing one.
 #[must_use]
 pub fn is_missing_word(text: &str) -> bool {
     is_missing(text, &[])

@@ -68,7 +68,7 @@ struct AttributeBuilder {
     order: Vec<Value>,
     bytes: Vec<u8>,
     rows: u64,
-    /// A whole number that `float64` does not hold.
+    /// An integer that `float64` cannot represent.
     rounded: Option<String>,
 }
 
@@ -442,7 +442,7 @@ fn cell_to_float(cell: &Cell<'_>) -> f64 {
 
 /// Number of attributes of a file.
 const MAX_COLUMNS: usize = 4096;
-/// Whole numbers up to this one are all of `float64`.
+/// All integers up to this one are exact in `float64`.
 const MAX_EXACT: u64 = 1 << 53;
 
 #[cfg(test)]

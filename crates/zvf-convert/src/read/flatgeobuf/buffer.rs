@@ -18,7 +18,7 @@ pub(crate) struct Table<'a> {
     vtable_len: usize, // in bytes
 }
 
-/// The error for an offset that leads out of the buffer: where the offset is.
+/// The error for an offset that leads out of the buffer, with the location of the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StrayOffset(pub(crate) usize);
 

@@ -237,7 +237,7 @@ impl<'a> Text<'a> {
         Ok(number)
     }
 
-    /// Takes a word such as `null` if it is next. Returns whether it is.
+    /// Takes a word such as `null` if it is next. Returns whether it was.
     pub(super) fn take_word(&mut self, word: &str) -> bool {
         self.peek();
         let found = self.text[self.used..].starts_with(word);

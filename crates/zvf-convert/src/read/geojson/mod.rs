@@ -1,13 +1,14 @@
-//! `GeoJSON`: features with attributes, as one collection or one feature a line.
+//! `GeoJSON`: features with attributes, as one collection or one feature per line.
 //!
 //! ```text
 //! {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": …, "properties": {…}}, …]}
 //! {"type": "Feature", …}            one a line, with or without a record separator before it (RFC 8142)
 //! ```
 //!
-//! The file is read in two passes: the first one finds the axes, the kinds and the types of attributes, the second one
-//! yields the features. One feature is in memory at a time, and the distinct texts of attributes. Members may come in any
-//! order. Positions have two or three numbers, the same in the whole file; further numbers are left out.
+//! The file is read in two passes: the first one finds the axes, the kinds and the types of
+//! attributes, the second one yields the features. Only one feature is in memory at a time, plus
+//! the distinct texts of attributes. Members may come in any order. Positions have two or three
+//! numbers, the same in the whole file; further numbers are left out.
 //!
 //! Without a `crs` member (RFC 7946 removed it) coordinates are degrees of WGS 84, longitude first.
 

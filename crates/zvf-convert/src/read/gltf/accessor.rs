@@ -18,7 +18,7 @@ pub(super) struct Document<'a> {
     pub(super) file: &'a WholeFile,
     pub(super) json: Json,
     buffers: Vec<Vec<u8>>,
-    /// Limit of the zeros that an accessor without a buffer makes.
+    /// Maximum number of zeros that an accessor without a buffer creates.
     max_zero_bytes: usize,
     max_draco_bytes: u64,
 }
@@ -422,7 +422,8 @@ pub(super) fn as_index(value: &Json) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }
 
-/// Returns a member of an object. One that is null is absent: some programs write it for what is not set.
+/// Returns a member of an object. A null member counts as absent, because some programs write null
+/// for unset members.
 pub(super) fn member<'j>(object: &'j Json, key: &str) -> Option<&'j Json> {
     object.get(key).filter(|value| !value.is_null())
 }

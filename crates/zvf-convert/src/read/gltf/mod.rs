@@ -365,8 +365,8 @@ fn join_instances(
     Ok(geometry)
 }
 
-/// Joins the attributes of all instances. An instance without an attribute gets NaN, or 0 if it is no float; a note
-/// counts them.
+/// Joins the attributes of all instances. An instance without an attribute gets NaN, or 0 if the
+/// type is not a float; a note counts them.
 fn join_attributes(instances: &[Instance<'_>], geometry: &mut Geometry) -> Result<()> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in instances.iter().flat_map(|instance| &instance.primitive.attributes) {

@@ -85,7 +85,7 @@ pub(super) struct MeshNode {
 }
 
 impl Document<'_> {
-    /// Lists what the document holds and the reader drops.
+    /// Lists the contents of the document that the reader drops.
     pub(super) fn list_left_out(&self, mesh_nodes: &[MeshNode]) -> Vec<String> {
         let dropped_keys = ["materials", "textures", "skins", "animations", "cameras"];
         let mut notes: Vec<String> = dropped_keys

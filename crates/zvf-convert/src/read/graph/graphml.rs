@@ -38,7 +38,7 @@ pub(super) struct GraphDocument {
     directions: Vec<bool>,
 }
 
-/// A declared key, and the attributes it fills.
+/// A declared key, and its attributes.
 #[derive(Debug)]
 struct Key {
     id: String,

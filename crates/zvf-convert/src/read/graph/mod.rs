@@ -62,7 +62,8 @@ enum ValueKind {
     Bool,
     Int32,
     Int64,
-    /// Numbers that are read as `float64`, and rounded where `float32` keeps all digits of each.
+    /// Numbers that are read as `float64`, and rounded to `float32` if that keeps all digits of
+    /// each.
     Float32,
     Float64,
     Text,
@@ -182,7 +183,8 @@ impl Graph {
         true
     }
 
-    /// Returns two node rows for each edge, or the first edge with an end that is no node and the name of that end.
+    /// Returns two node rows for each edge, or the first edge with an end that is not a node, with
+    /// the name of that end.
     fn resolve_edges(&self) -> Result<Vec<i64>, (usize, String)> {
         let mut rows = Vec::with_capacity(self.ends.len() * 2);
         for (at, ends) in self.ends.iter().enumerate() {

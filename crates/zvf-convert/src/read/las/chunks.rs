@@ -100,7 +100,7 @@ impl Compression {
         if header.count == 0 {
             return Ok(Vec::new());
         }
-        // A limit: the largest number means that there is none.
+        // Saturates above any limit.
         if header.count > end.saturating_mul(MAX_POINTS_PER_BYTE) {
             let expected =
                 format!("at most {MAX_POINTS_PER_BYTE} points for each byte of the file");

@@ -1,4 +1,4 @@
-//! Reader of LAS and LAZ: points of laser scanners, versions 1.0 to 1.4, point formats 0 to 10.
+//! Reader of LAS and LAZ: lidar points, versions 1.0 to 1.4, point formats 0 to 10.
 //!
 //! ```text
 //! header    the scale and offset of positions, the point format, the count of points

@@ -16,7 +16,7 @@ pub(super) fn read_record(
     let mut vlrs = Vec::new();
     let mut budget_bytes = MAX_RECORD_BYTES;
     for record in &las.records {
-        // The writer makes these itself.
+        // The writer creates these itself.
         let is_generated = matches!(
             (record.user.as_str(), record.id),
             ("laszip encoded", _) | ("LASF_Spec", 4) | ("copc", _)
@@ -61,7 +61,7 @@ fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Decodes hexadecimal text. Returns `None` if it is no such text.
+/// Decodes hexadecimal text. Returns `None` if it is invalid.
 pub(crate) fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |digit: char| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let digits: Vec<u8> = text.chars().map(digit).collect::<Option<_>>()?;

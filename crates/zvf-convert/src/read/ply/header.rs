@@ -176,7 +176,7 @@ const TYPES: [(&[&str], DtypeKind, u64); 8] = [
 ];
 /// Limit of the elements, and of the properties of each.
 const MAX_HEADER_ITEMS: usize = 256;
-/// Words of a line; the rest is ignored.
+/// Maximum number of words of a line; the rest is ignored.
 const MAX_WORDS: usize = 6;
 /// Characters of a wrong line in an error message.
 const MAX_SHOWN_CHARS: usize = 60;

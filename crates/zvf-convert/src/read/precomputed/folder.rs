@@ -1,7 +1,7 @@
 //! Access to the files of a precomputed folder by key.
 //!
-//! `KEY.gz` is read in place of a missing `KEY`, because cloud-volume writes local folders so. Files of other compressions
-//! are refused by their names.
+//! `KEY.gz` is read in place of a missing `KEY`, because cloud-volume writes local folders this
+//! way. Files with other compressions are refused by their names.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};

@@ -200,7 +200,7 @@ fn check_segments(ids: &[u64], folder_ids: &[u64]) -> Result<()> {
     }
 }
 
-/// Checks that `name`, which is at `place`, is none of the names before it.
+/// Checks that `name`, found at `place`, is not a duplicate.
 fn check_new_name<'a>(
     place: &str,
     name: &str,

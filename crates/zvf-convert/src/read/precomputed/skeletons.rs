@@ -212,8 +212,8 @@ impl SkeletonLayout {
     }
 }
 
-/// Returns for each edge whether it has to be flipped to point from child to parent. Returns `None` if the skeleton is no
-/// single tree.
+/// Returns for each edge whether it has to be flipped to point from child to parent. Returns `None`
+/// if the skeleton is not a single tree.
 fn find_flipped_edges(skeleton: &Skeleton<'_>) -> Option<Vec<bool>> {
     if skeleton.vertices == 0 || skeleton.edges.len() + 1 != skeleton.vertices {
         return (skeleton.vertices == 0 && skeleton.edges.is_empty()).then(Vec::new);

@@ -210,7 +210,7 @@ impl TextFacets {
         Err(self.lines.input_error(class, format!("the word {expected}"), found))
     }
 
-    /// Takes the next word where it is `expected`, and returns whether it was.
+    /// Takes the next word if it is `expected`, and returns whether it was.
     fn take_word(&mut self, expected: &str) -> Result<bool> {
         if !self.advance()? {
             return Err(self.truncated_error());

@@ -5,11 +5,11 @@
 //! text     solid NAME, facet normal x y z, outer loop, vertex x y z (three), endloop, endfacet, …, endsolid
 //! ```
 //!
-//! A file of exactly 84 + 50 x count bytes is binary, whatever its header says. Each solid is an object. Corners
-//! of equal bits become one vertex within a solid, in the order of first use, unless
-//! [`ReadOptions::weld`] is off. The file is read twice: normals are left out, and the first pass counts those
-//! that differ from the corners; attribute bytes become an attribute of faces where one is not 0.
-//! Memory holds the hash table of the vertices of one solid.
+//! A file of exactly 84 + 50 x count bytes is binary, whatever its header says. Each solid is an
+//! object. Corners of equal bits become one vertex within a solid, in the order of first use,
+//! unless [`ReadOptions::weld`] is off. The file is read twice: normals are left out, and the first
+//! pass counts those that differ from the corners; attribute bytes become an attribute of faces if
+//! any is not 0. The hash table of the vertices of one solid is kept in memory.
 
 mod facets;
 
@@ -202,7 +202,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Returns the vertex at `corner`, and adds a new one where there is none.
+    /// Returns the vertex at `corner`, and adds a new one if there is none.
     fn find_vertex(&mut self, corner: [f32; 3]) -> Result<KeyedVertex> {
         let bits = corner.map(|x| if x == 0.0 { 0 } else { x.to_bits() });
         if let Some(vertex_by_bits) = &mut self.vertex_by_bits {

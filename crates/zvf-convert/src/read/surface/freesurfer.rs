@@ -145,7 +145,7 @@ impl<'a> Cursor<'a> {
         self.take(total, what)
     }
 
-    /// Reads a text with its length before it and zeros at its end.
+    /// Reads a text that is preceded by its length and padded with zeros.
     fn read_text(&mut self, what: &str) -> Result<String> {
         let length = self.read_count(what)?;
         let bytes = self.take(length, what)?;

@@ -5,13 +5,13 @@
 //! a folder   surfaces of both hemispheres, each an object (left 0, right 1), with the values that fit them
 //! ```
 //!
-//! The first surface of a hemisphere (white, midthickness, pial, or else by name) gives positions and faces; others
-//! of equal faces become attributes `coords_NAME`. Values join by hemisphere and must have as many rows as there
-//! are vertices. Labels become categories. `zv_join_key` is hemisphere << 32 | vertex of the file, since chunks
-//! reorder vertices.
+//! The first surface of a hemisphere (white, midthickness, pial, or else by name) provides
+//! positions and faces; others with the same faces become attributes `coords_NAME`. Values join by
+//! hemisphere and must have as many rows as there are vertices. Labels become categories.
+//! `zv_join_key` is hemisphere << 32 | vertex of the file, since chunks reorder vertices.
 //!
-//! Values without a surface have a row a vertex, with the number of the vertex as the only axis; a label has the
-//! positions of its vertices, which are objects of one group.
+//! Values without a surface have one row per vertex, with the vertex number as the only axis; a
+//! label has the positions of its vertices, which are objects of one group.
 //!
 //! Matrices between spaces, metadata, keys and colours of labels go to the header record `surface`; no matrix is
 //! applied.
@@ -40,12 +40,12 @@ pub(super) struct SurfaceFile {
     pub(super) name: String,
     /// 0 is left, 1 is right.
     pub(super) hemisphere: Option<u32>,
-    /// Point sets of three numbers a vertex, with their names where they have any.
+    /// Point sets with three numbers per vertex, with their names if they have any.
     pub(super) point_sets: Vec<(Option<String>, Column)>,
     /// Three vertices a face.
     pub(super) faces: Option<Vec<i64>>,
     pub(super) values: Vec<SurfaceValues>,
-    /// The fields that replace `values` where there is no surface.
+    /// The fields that replace `values` if there is no surface.
     pub(super) fields_without_surface: Vec<Field>,
     /// The positions of the vertices of a label, and its name.
     pub(super) label: Option<(Column, String)>,
@@ -88,7 +88,7 @@ impl SurfaceFile {
     }
 }
 
-/// Surfaces that give the positions, by preference.
+/// Surfaces that provide the positions, by preference.
 const BASE_SURFACES: [&str; 4] = ["white", "midthickness", "pial", "orig"];
 
 /// Joins files of `format`. The paths are for messages.
@@ -133,7 +133,8 @@ pub(super) fn join_files(
     Ok(geometry)
 }
 
-/// Joins values without a surface: a row a vertex, whose number is the only axis; a label has positions and a group.
+/// Joins values without a surface: one row per vertex, with the vertex number as the only axis; a
+/// label has positions and a group.
 fn join_value_files(
     files: Vec<(Option<PathBuf>, SurfaceFile)>,
     format: &'static str,
@@ -396,7 +397,7 @@ fn join_hemispheres(hemispheres: BTreeMap<u32, Hemisphere>, is_single: bool) -> 
     Ok(geometry)
 }
 
-/// Returns what the names of files of a hemisphere begin with.
+/// Returns the prefix of the file names of a hemisphere.
 const fn file_prefix(id: u32) -> &'static str {
     if id == 0 { "lh" } else { "rh" }
 }

@@ -173,7 +173,8 @@ impl Pieces {
         Ok(())
     }
 
-    /// Returns the object of the current streamline, of which each takes bytes of the file: fewer than 2^63.
+    /// Returns the object of the current streamline. Each takes bytes of the file, so there are
+    /// fewer than 2^63.
     const fn object(&self) -> ObjectId {
         ObjectId(self.current.cast_signed())
     }

@@ -33,7 +33,7 @@ pub(super) struct ArrayMember {
 }
 
 impl ArrayMember {
-    /// Returns the number of rows, where the size is a multiple of a row.
+    /// Returns the number of rows, if the size is a whole number of rows.
     pub(super) fn rows(&self) -> Option<u64> {
         let row = u64::from(self.width).checked_mul(self.dtype.size)?;
         (row > 0 && self.size.is_multiple_of(row)).then(|| self.size / row)
@@ -152,7 +152,7 @@ impl Members {
         Ok((arrays, others))
     }
 
-    /// Opens a member by its full name; `None` where it does not exist.
+    /// Opens a member by its full name; `None` if it does not exist.
     pub(super) fn read(&self, path: &str) -> Result<Option<Bytes>> {
         match self {
             Self::Zip(archive) => {
@@ -182,7 +182,7 @@ pub(super) fn input_error(
 
 pub(super) const HEADER: &str = "header.json";
 const MAX_DEPTH: u32 = 3;
-/// Most values of a row, so that a batch of rows is never much larger than the file.
+/// Maximum number of values per row, so that a batch of rows is never much larger than the file.
 const MAX_WIDTH: u32 = 4096;
 const DTYPES: [&str; 11] = [
     "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",

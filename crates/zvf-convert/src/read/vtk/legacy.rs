@@ -537,7 +537,7 @@ const UINT32: Dtype = dtype(DtypeKind::UInt, 4);
 const UINT64: Dtype = dtype(DtypeKind::UInt, 8);
 const FLOAT64: Dtype = dtype(DtypeKind::Float, 8);
 
-/// Most numbers of a row.
+/// Maximum number of values per row.
 const MAX_WIDTH: usize = 1 << 20;
 /// Length of the longest line of keywords.
 const MAX_LINE_BYTES: usize = 1 << 16;

@@ -6,10 +6,11 @@
 //! field data                    kept in the header record `vtk`
 //! ```
 //!
-//! One kind is read at a time, and [`Header::other_kinds`](super::Header::other_kinds) names the others: polygons
-//! and strips are a mesh, lines of two points a graph, longer ones polylines (an object each), points without
-//! cells or with verts a point cloud. Cell data become attributes of faces, edges or objects. An integer array
-//! `object_id` of cells gives the ids. Strips are divided into triangles, of which every second one is flipped.
+//! One kind is read at a time, and [`Header::other_kinds`](super::Header::other_kinds) names the
+//! others: polygons and strips are a mesh, lines of two points a graph, longer ones polylines (an
+//! object each), points without cells or with verts a point cloud. Cell data become attributes of
+//! faces, edges or objects. An integer array `object_id` of cells gives the ids. Strips are divided
+//! into triangles, and every second one is flipped.
 
 mod legacy;
 mod vtp;
@@ -96,7 +97,7 @@ impl PolyData {
         })
     }
 
-    /// Checks that cells name existing points, and that data have a row for each point or cell.
+    /// Checks that cells refer to existing points, and that data have one row per point or cell.
     fn check(&self, file: &WholeFile) -> Result<()> {
         let points = self.points.len();
         let is_point = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < points);
@@ -364,7 +365,7 @@ fn gather_column(column: &Column, rows: &[usize]) -> Column {
     builder.finish()
 }
 
-/// Returns the numbers of an array of integers. An error is what it has instead.
+/// Returns the numbers of an array of integers. An error contains the actual type.
 fn to_integers(values: &Column) -> Result<Vec<i64>, String> {
     if values.width() != 1 {
         return Err(format!("rows of {} numbers", values.width()));

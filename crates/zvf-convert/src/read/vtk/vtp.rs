@@ -148,7 +148,8 @@ impl<'a> ArrayDecoder<'a> {
         self.file.input_error_in(fault.class, array.place(), fault.expected, fault.found)
     }
 
-    /// Decodes the numbers of `array`, and checks that there are `rows` of them where the number is known.
+    /// Decodes the numbers of `array`, and checks that there are `rows` of them if the number is
+    /// known.
     fn read(&self, array: &Array, rows: Option<usize>) -> Result<Column> {
         let kind = array.element.get("type").unwrap_or_default();
         let Some((_, dtype)) = TYPES.iter().find(|(name, _)| *name == kind) else {
@@ -281,7 +282,8 @@ impl<'a> ArrayDecoder<'a> {
         Ok(bytes.split_off(self.count_bytes))
     }
 
-    /// Returns the count that comes next, without taking it; 0 if there are no bytes, as an array without values may have.
+    /// Returns the next count without consuming it; 0 if there are no bytes, as for an array
+    /// without values.
     fn read_count(&self, packed: &Packed<'_>) -> Result<usize, PackedFault> {
         let head = packed.peek()?;
         if head.is_empty() {
@@ -677,5 +679,5 @@ const TYPES: [(&str, Dtype); 10] = [
     ("Float32", Dtype::FLOAT32),
     ("Float64", dtype(DtypeKind::Float, 8)),
 ];
-/// Most numbers of a row.
+/// Maximum number of values per row.
 const MAX_WIDTH: u32 = 1 << 20;

@@ -42,8 +42,8 @@ impl Summary {
 }
 
 impl Grid {
-    /// Returns the grid that holds these positions: exactly where the scale can be a power of ten, otherwise as
-    /// finely as 32 bits allow. `None` where there is no such grid.
+    /// Returns the grid for these positions: exact if the scale can be a power of ten, otherwise as
+    /// fine as 32 bits allow. `None` if there is no such grid.
     pub(super) fn fit(batches: &[Batch], axes: usize) -> Option<Self> {
         let (mut scales, mut offsets) = ([1e-3; 3], [0.0; 3]);
         for (axis, (scale, offset)) in scales.iter_mut().zip(&mut offsets).enumerate().take(axes) {
@@ -57,7 +57,8 @@ impl Grid {
         Some(Self { scales, offsets })
     }
 
-    /// Returns the stored integer of a coordinate and its rounded value; `None` where it is out of range.
+    /// Returns the stored integer of a coordinate and its rounded value; `None` if it is out of
+    /// range.
     #[expect(
         clippy::as_conversions,
         clippy::cast_possible_truncation,

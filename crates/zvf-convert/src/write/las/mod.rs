@@ -1,13 +1,14 @@
 //! Writer of LAS and LAZ, versions 1.2 to 1.4, and of COPC.
 //!
-//! Attributes with laspy's names of the standard fields go to these fields, all others to extra bytes. Where the
-//! input is a LAS file, its version, format, scale, offset and records are taken over. Otherwise the scale is the
-//! power of ten that keeps coordinates exact, or the finest that holds the extent. To choose it, the first points are
-//! buffered, as many as memory allows; later points out of range are refused.
+//! Attributes with laspy's names of the standard fields are written to these fields, all others to
+//! extra bytes. If the input is a LAS file, its version, format, scale, offset and records are
+//! reused. Otherwise the scale is the power of ten that keeps coordinates exact, or the finest that
+//! covers the extent. To choose it, the first points are buffered, as many as memory allows; later
+//! points out of range are refused.
 //!
 //! The header has counts, so it is written last. A target that cannot seek is buffered in memory.
 //!
-//! COPC has its points in the nodes of an octree, and its writer holds all of them in memory.
+//! COPC has its points in the nodes of an octree, and its writer keeps all of them in memory.
 
 mod chunks;
 mod encode;
@@ -131,7 +132,7 @@ impl<'a> LasWriter<'a> {
         Ok(())
     }
 
-    /// Chooses the grid where there is none, and writes the pending batches.
+    /// Chooses the grid if there is none, and writes the pending batches.
     fn write_pending(&mut self, state: &mut State) -> Result<()> {
         if state.grid.is_none() {
             let batches = &state.pending_batches;

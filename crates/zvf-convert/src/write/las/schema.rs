@@ -31,7 +31,7 @@ pub(super) struct Schema {
 pub(super) struct Slot {
     /// The index of the column among the attributes of vertices.
     pub(super) column: usize,
-    /// The index of the first value of a row that the field holds.
+    /// The index of the first component of a row in the field.
     pub(super) first: usize,
     pub(super) field: LasField,
 }
@@ -162,7 +162,8 @@ fn choose_format(names: &[&str], request: SchemaRequest) -> Result<u8> {
     Ok(if is_unfit { modern } else { format })
 }
 
-/// Returns whether a standard field holds the values of a column: both are integers, or of the same type.
+/// Returns whether a standard field can represent the values of a column: both are integers, or
+/// have the same type.
 fn fits_standard_field(field: &Field, las_field: &LasField) -> bool {
     let dtype = field.column.dtype();
     let is_integer =

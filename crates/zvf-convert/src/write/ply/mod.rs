@@ -1,10 +1,11 @@
 //! Writer of PLY, binary little-endian: vertices with properties, and edges or faces.
 //!
 //! Positions are `x`, `y`, `z` (a third axis of 0 where there are two; more axes keep their names),
-//! attributes are properties with their names (with an index where a row has several values), `object`
-//! is the object. Chains become edges between neighbours; elements of two vertices are edges, of more
-//! are faces, and their attributes are properties of those. PLY has no integer of 64 bits: such a column is written in
-//! 32 where every value fits, as `double` where every value is exact in it, and refused otherwise. Text is refused.
+//! attributes are properties with their names (with an index where a row has several values),
+//! `object` is the object. Chains become edges between neighbours; elements of two vertices are
+//! edges, of more are faces, and their attributes are properties of those. PLY has no 64-bit
+//! integers: such a column is written with 32 bits if every value fits, as `double` if every value
+//! is exact, and refused otherwise. Text is refused.
 //!
 //! The header has counts, so pieces are spooled to files first ([`stream`]).
 
@@ -62,7 +63,8 @@ enum Property {
 }
 
 impl Property {
-    /// Returns the type that holds every value of the type of a column; `None` where that depends on the values.
+    /// Returns the type that can represent every value of the type of a column; `None` if that
+    /// depends on the values.
     fn from_type(column: &Scalar<'_>) -> Option<Self> {
         let dtype = match column.source {
             Source::Axis(positions, _) => positions.dtype(),

@@ -60,7 +60,7 @@ struct Rows {
 #[derive(Clone, Debug, PartialEq)]
 struct PlyColumn {
     name: String,
-    /// The type of the column; `None` where it depends on the values.
+    /// The type of the column; `None` if it depends on the values.
     property: Option<Property>,
     /// Whether a value does not fit 32 bits.
     is_wide: bool,
@@ -260,7 +260,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Adds the columns of a row; the bytes before them are in the spool already.
+    /// Adds the columns of a row; the bytes before them are already in the spool.
     fn push_row<'a, 'b: 'a>(
         &mut self,
         table: &Table<'_>,
@@ -345,7 +345,7 @@ impl Rows {
 /// The conversion of a value from the spool to the file.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// Copies so many bytes.
+    /// Copies this many bytes.
     Same(usize),
     /// Narrows an `i64` to 32 bits.
     Int,
@@ -353,7 +353,7 @@ enum Form {
     Double,
 }
 
-/// Writes the rows of vertices with their objects, where they have any.
+/// Writes the rows of vertices with their objects, if they have any.
 fn write_vertices(
     vertices: &mut Rows,
     objects: Option<&mut Rows>,

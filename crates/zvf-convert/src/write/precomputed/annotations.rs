@@ -1,8 +1,8 @@
 //! Writer of annotations: points, lines and polylines with all their indexes.
 //!
-//! The longest side of a cell is halved until no cell holds more than [`MAX_PER_CELL`] annotations. An annotation is in
-//! each cell that its box meets. The annotations of a cell are in the order of a hash of their ids, which is random to a
-//! viewer and deterministic.
+//! The longest side of a cell is halved until no cell has more than [`MAX_PER_CELL`] annotations.
+//! An annotation is in each cell that its box intersects. The annotations of a cell are ordered by
+//! a hash of their ids, which looks random to a viewer and is deterministic.
 
 use std::collections::BTreeMap;
 
@@ -140,7 +140,7 @@ fn check_lengths(objects: &Objects) -> Result<()> {
     }
 }
 
-/// The attribute that makes a point a box (its other corner) or an ellipsoid (its radii).
+/// The attribute that turns a point into a box (its other corner) or an ellipsoid (its radii).
 struct Extra {
     field: usize,
     is_box: bool,

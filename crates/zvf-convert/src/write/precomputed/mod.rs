@@ -8,9 +8,10 @@
 //! point_cloud, line, polyline    annotations: by_id/ID, rel_NAME/ID, spatial0/X_Y_Z, or shards of each
 //! ```
 //!
-//! Lengths are nanometres. The id of an object is its attribute `segment_id` or `annotation_id` where it has one,
-//! its number otherwise. Attributes of objects are segment properties, or the properties of annotations, sorted by
-//! width, because some readers expect that order in a record. Everything is collected until the input ends.
+//! Lengths are nanometres. The id of an object is its attribute `segment_id` or `annotation_id` if
+//! it has one, otherwise its number. Attributes of objects are segment properties, or the
+//! properties of annotations, sorted by width, because some readers expect that order in a record.
+//! Everything is collected until the input ends.
 //!
 //! A multilod mesh may begin several times: each time with its next coarser level, whose header has the size of its
 //! detail as the record [`LOD_SCALE`].
@@ -331,13 +332,13 @@ fn push_value(field: &Field, row: usize, at: usize, lengths: &mut Millimeters, t
     to.extend_from_slice(&lengths.round_to_f32(wide).to_le_bytes());
 }
 
-/// Returns the `info` of the input, where it is precomputed too.
+/// Returns the `info` of the input, if that is precomputed too.
 fn recorded_info(header: &Header) -> Option<&Json> {
     let record = header.records.iter().find(|(name, _)| name == "precomputed");
     record.and_then(|(_, record)| record.get("info"))
 }
 
-/// Writes the segment properties to a folder of their own, and returns whether there are any.
+/// Writes the segment properties to a separate folder, and returns whether there are any.
 fn write_segment_properties(folder: &Folder, objects: &mut Objects) -> Result<bool> {
     if objects.fields.is_empty() {
         return Ok(false);

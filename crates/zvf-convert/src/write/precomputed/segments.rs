@@ -167,7 +167,7 @@ fn triangulate_fan(face: &[u32]) -> Vec<[u32; 3]> {
     rest.array_windows().map(|[second, third]| [*first, *second, *third]).collect()
 }
 
-/// Returns the edges or faces of each object, by the numbers of its own vertices.
+/// Returns the edges or faces of each object, numbered by its own vertices.
 fn elements_by_object(objects: &Objects) -> Result<HashMap<u64, Vec<u32>>> {
     let mut places: Vec<Option<(u64, u32)>> = vec![None; objects.batch.len()];
     for (id, rows) in &objects.rows {

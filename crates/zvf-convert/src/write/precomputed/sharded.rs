@@ -14,7 +14,7 @@ use zvf_error::Result;
 use super::Folder;
 use crate::read::precomputed::shards::Sharding;
 
-/// The entries of a minishard: an id, its bytes, and the bytes before them that have no entry of their own.
+/// The entries of a minishard: an id, its bytes, and the bytes before them that have no entry.
 type Minishard = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
 /// The entries of the shards of a folder, by shard and minishard.

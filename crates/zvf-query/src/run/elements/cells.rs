@@ -1,4 +1,5 @@
-//! Selection of the link cells that can matter: those whose chunks reach the region or hold selected objects.
+//! Selects the link cells that can contribute: their chunks intersect the region or contain
+//! selected objects.
 
 use zvf_error::Result;
 use zvf_format::Class;
@@ -19,8 +20,8 @@ impl Context {
         })
     }
 
-    /// Returns whether every link that the level has could be found: a backend that cannot list shows near ones
-    /// only.
+    /// Returns whether every link of the level can be found: a backend that cannot list finds only
+    /// nearby ones.
     pub(in crate::run) async fn has_all_links(&self) -> Result<bool> {
         if !self.kind.has_links() {
             return Ok(true);
@@ -28,7 +29,7 @@ impl Context {
         Ok(self.family().await?.is_none_or(|family| family.is_complete()))
     }
 
-    /// Finds the link cells whose chunks reach the region.
+    /// Finds the link cells whose chunks intersect the region.
     pub(in crate::run) async fn link_cells(
         &self,
         family: &LinkFamily,
@@ -55,8 +56,8 @@ impl Context {
             let mut places: Vec<usize> = if let Some(sources) = few {
                 sources.iter().filter_map(|source| cells.find(source)).collect()
             } else {
-                // All ends lie in chunks of the objects that are asked for, and so do sources: few objects
-                // are not to look at every cell of the level.
+                // All ends are in chunks of the requested objects, and so are sources: a query for
+                // few objects must not examine every cell of the level.
                 let some = self.reach.is_none() && chunks.len() < self.chunks.len();
                 let near: Vec<usize> = if some && segment.offsets().is_some() {
                     self.keys(chunks).iter().filter_map(|source| cells.find(source)).collect()
@@ -82,7 +83,7 @@ impl Context {
         Ok(found)
     }
 
-    /// Returns whether records between these chunks can matter.
+    /// Returns whether records between these chunks can contribute.
     fn cell_matters(&self, between: &[ChunkKey], chunks: &[u32]) -> bool {
         let axes = self.cache.level.axes();
         if let Some((_, range)) = &self.reach {
@@ -105,8 +106,8 @@ impl Context {
     }
 }
 
-/// Returns the sources of cells with these offsets whose chunks reach `range`; `None` when they are more than
-/// there are cells.
+/// Returns the sources of cells with these offsets whose chunks intersect `range`; `None` if there
+/// are more of them than cells.
 fn sources(range: &ChunkRange, offsets: &[&[i64]], cells: u64) -> Option<Vec<ChunkKey>> {
     let (mut origin, mut shape) = (Vec::new(), Vec::new());
     for axis in 0..range.rank() {

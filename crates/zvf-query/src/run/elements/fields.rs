@@ -89,8 +89,8 @@ impl Context {
         Ok(elements)
     }
 
-    /// Returns the attributes of links of the answer. If some elements are implied, an attribute whose type has
-    /// no null value is included only if the query names it.
+    /// Returns the attributes of links of the answer. If some elements are implicit, an attribute
+    /// whose type has no null value is included only if the query names it.
     fn link_fields(&self) -> impl Iterator<Item = &LinkAttribute> {
         let some_are_implied = self.implies_parents();
         self.columns.link.iter().filter(move |attribute| {

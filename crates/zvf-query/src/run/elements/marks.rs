@@ -1,4 +1,4 @@
-//! Marks of the rows of each chunk: which are in the answer, and their numbers there.
+//! Marks of the rows of each chunk: whether they are in the answer, and their numbers there.
 
 use zvf_format::num::{index_u32, saturating_u32_from_usize, saturating_usize, usize_from_u32};
 
@@ -9,7 +9,7 @@ use crate::select::inside::Test;
 use crate::select::loaded_rows::LoadedRows;
 use crate::select::pieces::{Piece, Pieces};
 
-/// Marks of the rows of each chunk that are known to exist.
+/// Marks of the rows of each chunk, as far as they are known to exist.
 pub(super) struct Marks(Vec<Vec<u8>>);
 
 /// The row may be in the answer.
@@ -18,7 +18,7 @@ pub(super) const ALLOWED: u8 = 1;
 pub(super) const INSIDE: u8 = 2;
 /// A record gives the row a parent.
 pub(super) const CHILD: u8 = 4;
-/// The row is named by what is looked at now.
+/// A row that the current step refers to.
 const NAMED: u8 = 8;
 
 /// Numbers of the rows of one chunk in the answer; [`NONE`] where a row is not in it.
@@ -27,7 +27,7 @@ pub(super) type Numbers = Vec<u32>;
 pub(super) const NONE: u32 = u32::MAX;
 
 impl Marks {
-    /// Allows all rows but those of chunks whose data is missing.
+    /// Allows all rows except those of chunks whose data is missing.
     pub(super) fn new(cells: &[Cell]) -> Self {
         let rows = |cell: &Cell| {
             let mark = if cell.absent { 0 } else { ALLOWED };
@@ -36,13 +36,13 @@ impl Marks {
         Self(cells.iter().map(rows).collect())
     }
 
-    /// Returns whether a row has one of these marks; one that is not there has none.
+    /// Returns whether a row has one of these marks; false for a missing row.
     pub(super) fn has(&self, place: Place, marks: u8) -> bool {
         let rows = self.0.get(usize_from_u32(place.cell));
         rows.and_then(|rows| rows.get(usize_from_u32(place.row))).is_some_and(|row| row & marks > 0)
     }
 
-    /// Marks a row, if it is there.
+    /// Marks a row, if it exists.
     pub(super) fn add(&mut self, place: Place, mark: u8) {
         let rows = self.0.get_mut(usize_from_u32(place.cell));
         if let Some(row) = rows.and_then(|rows| rows.get_mut(usize_from_u32(place.row))) {
@@ -50,14 +50,14 @@ impl Marks {
         }
     }
 
-    /// Returns the rows of a piece that are there.
+    /// Returns the existing rows of a piece.
     fn rows_mut(&mut self, piece: &Piece) -> &mut [u8] {
         let rows = &mut self.0[usize_from_u32(piece.cell)];
         let end = usize_from_u32(piece.end()).min(rows.len());
         rows.get_mut(usize_from_u32(piece.start)..end).unwrap_or_default()
     }
 
-    /// Leaves only those rows allowed that are in `pieces`.
+    /// Disallows all rows that are not in `pieces`.
     pub(super) fn allow_only<'a>(&mut self, pieces: impl IntoIterator<Item = &'a Piece>) {
         for piece in pieces {
             self.rows_mut(piece).iter_mut().for_each(|row| *row |= NAMED);
@@ -88,12 +88,12 @@ impl Marks {
         }
     }
 
-    /// Clears the marks of a chunk that is lost.
+    /// Clears the marks of a missing chunk.
     pub(super) fn clear(&mut self, cell: usize) {
         self.0[cell].fill(0);
     }
 
-    /// Returns all rows of own chunks, and of other chunks the `ends` of records.
+    /// Returns all rows of own chunks, and the `ends` of records in other chunks.
     pub(super) fn relevant_rows<'a>(
         &mut self,
         cells: &[Cell],
@@ -117,8 +117,8 @@ impl Marks {
         all
     }
 
-    /// Numbers the rows of the answer, including those of `ends`, in storage order; returns the rows and their
-    /// numbers. A row that several fragments name is numbered once.
+    /// Numbers the rows of the answer, including those of `ends`, in storage order; returns the
+    /// rows and their numbers. A row in several fragments is numbered once.
     pub(super) fn number_rows(&mut self, cells: &[Cell], ends: &[Place]) -> (Pieces, Vec<Numbers>) {
         ends.iter().filter(|end| end.cell != CUT).for_each(|end| self.add(*end, NAMED));
         let mut pieces = Pieces::default();
@@ -129,7 +129,7 @@ impl Marks {
                 let end = usize_from_u32(run.end()).min(marks.len());
                 for row in usize_from_u32(run.start)..end {
                     if marks[row] & (INSIDE | NAMED) > 0 && numbers[row] == NONE {
-                        // The caller refuses as many rows as there are numbers.
+                        // The caller refuses more rows than 32 bits can number.
                         numbers[row] = saturating_u32_from_usize(pieces.rows);
                         pieces.push(Piece { start: index_u32(row), len: 1, ..*run });
                     }

@@ -7,8 +7,9 @@
 //! vertices of the answer                    ->  numbered in storage order, gathered
 //! ```
 //!
-//! Isolated vertices in the region are in the answer in every mode. Elements are in the order of their family;
-//! those of a skeleton, including implied ones, in the order of their children, each as (child, parent).
+//! Isolated vertices in the region are in the answer in every mode. Elements are in the order of
+//! their family; those of a skeleton, including implicit ones, in the order of their children, each
+//! as (child, parent).
 
 mod cells;
 mod fields;
@@ -36,33 +37,33 @@ use selection::KeptElements;
 /// Link cells of one family, and the chunks whose vertices belong to this work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
-    /// Chunks by their place in the table of the level, ascending.
+    /// Chunks by their position in the table of the level, ascending.
     pub(crate) chunks: Vec<u32>,
-    /// Cells: the number of the segment, and the place in it.
+    /// Cells: the number of the segment, and the position in it.
     pub(crate) cells: Vec<(usize, usize)>,
-    /// Cells that belong to other work, and state which vertices have a parent other than the implied one.
+    /// Cells of other work units that state which vertices have an explicit parent.
     pub(crate) parent_cells: Vec<(usize, usize)>,
 }
 
 /// The answer to a work unit.
 pub(crate) struct Answered {
     pub(crate) batch: Batch,
-    /// `None` where no other answer is merged with this one: it is whole, or has vertices only.
+    /// `None` if no other answer is merged with this one: it is complete, or has only vertices.
     pub(crate) keys: Option<ElementKeys>,
 }
 
 /// The identities of vertices and elements, by which answers are merged.
 #[derive(Default)]
 pub(crate) struct ElementKeys {
-    /// The places of the stored vertices: that of the chunk in the upper 32 bits, the row in the lower ones. The
-    /// vertices of cuts follow them and have no places.
+    /// The locations of the stored vertices: the position of the chunk in the upper 32 bits, the
+    /// row in the lower ones. The vertices of cuts follow them and have no location.
     pub(crate) places: Vec<u64>,
-    /// Segment, cell and record of each element; implied elements are last.
+    /// Segment, cell and record of each element; implicit elements are last.
     pub(crate) elements: Vec<(u64, u64, u64)>,
 }
 
 impl Work {
-    /// Returns some work as one.
+    /// Merges works into one.
     pub(crate) fn merge(works: &[Self]) -> Self {
         if let [only] = works {
             return only.clone();
@@ -87,7 +88,7 @@ struct Part {
     segment: usize,
     place: usize,
     records: LinkRecords,
-    /// The ends of each record; the cell number of one in a chunk that does not matter is [`CUT`].
+    /// The ends of each record; an end in an irrelevant chunk has the cell number [`CUT`].
     ends: Vec<Place>,
     /// The records that conditions leave out; empty without conditions.
     dropped: Vec<bool>,
@@ -99,7 +100,7 @@ impl Part {
         self.ends.chunks_exact(self.records.width())
     }
 
-    /// Refuses records with ends at rows that do not exist.
+    /// Refuses records with ends at missing rows.
     fn check_ends(&self, cells: &[Cell]) -> Result<()> {
         for (at, end) in self.ends.iter().enumerate() {
             let cell = &cells[usize_from_u32(end.cell)];
@@ -120,25 +121,26 @@ impl Part {
 
 /// One chunk of the work.
 struct Cell {
-    /// Its runs are those of selected objects, where leaving out the others does not change the answer.
+    /// Its runs are those of selected objects if the others do not affect the answer.
     chunk: Chunk,
-    /// Whether its vertices belong to this work.
+    /// Whether its vertices belong to this work unit.
     is_own: bool,
-    /// Whether its vertices belong to this work or to other work.
+    /// Whether its vertices belong to this or another work unit.
     counts: bool,
-    /// One past the last row that any fragment names.
+    /// One past the last row in any fragment.
     end: u64,
-    /// Whether no run begins before the end of the one before it.
+    /// Whether each run begins at or after the end of the previous one.
     ordered: bool,
-    /// Whether its fragments are known to cover its rows once and in order.
+    /// Whether its fragments are known to cover its rows exactly once and in order.
     tiled: bool,
     /// Whether data of its vertices is missing.
     absent: bool,
 }
 
 impl Cell {
-    /// Returns the first run that has a row. Elements look up each of their ends, and chunks may have many fragments: in
-    /// order, as most stores have them, the run is found by bisection.
+    /// Returns the first run that contains a row. Each end of an element is looked up, and chunks
+    /// may have many fragments: if they are in order, as in most stores, the run is found by binary
+    /// search.
     fn find_run(&self, row: u32) -> Option<&Piece> {
         let runs = &self.chunk.runs.list;
         if !self.ordered {
@@ -153,7 +155,7 @@ impl Cell {
 const CUT: u32 = u32::MAX;
 
 impl Context {
-    /// Answers a unit of work, with the identities of its elements and vertices if `with_keys`.
+    /// Answers a work unit, with the identities of its elements and vertices if `with_keys`.
     pub(super) async fn elements(&self, work: &Work, with_keys: bool) -> Result<Answered> {
         let family = self.family().await?;
         let many = work.chunks.len() + work.cells.len() > MAX_CACHED_CELLS;
@@ -163,8 +165,9 @@ impl Context {
         let mut cells = self.gather_cells(&mut parts, &mut others, &work.chunks).await?;
         let keys: Vec<ChunkKey> = cells.iter().map(|cell| cell.chunk.key).collect();
         let selected = self.find_owners(&keys).await?;
-        // Chunks whose fragments share rows keep all runs, because those of other objects determine where fragments
-        // begin; so do all chunks if there are conditions on rows, which read the values of all relevant rows.
+        // Chunks whose fragments share rows keep all runs, because those of other objects determine
+        // where fragments begin; so do all chunks if there are conditions on rows, which need the
+        // values of all relevant rows.
         if let (Some(selected), true) = (&selected, self.conditions.rows.is_empty()) {
             for (cell, owners) in cells.iter_mut().zip(selected).filter(|(cell, _)| cell.tiled) {
                 cell.chunk.runs.retain(|fragment| is_owned(owners, fragment));
@@ -211,7 +214,7 @@ impl Context {
             if lost.is_empty() {
                 break (kept, pieces, numbers, columns);
             }
-            // Vertices without values are no part of the answer.
+            // Vertices without values are not part of the answer.
             lost.into_iter().for_each(|cell| marks.clear(cell));
         };
         let batch = self.gather_rows(&pieces, &positions, &columns)?;
@@ -240,7 +243,7 @@ impl Context {
         Ok(Answered { batch: batch.with_elements(elements)?, keys })
     }
 
-    /// Reads the positions of own chunks, and of others where records end in them.
+    /// Reads the positions of own chunks, and of others if records end in them.
     async fn read_positions(
         &self,
         chunks: &Chunks,
@@ -273,7 +276,7 @@ impl Context {
                     check_end(&cell.chunk.key, cell.end, rows)?;
                     rows
                 }
-                // Those up to the last range are known to exist.
+                // Rows up to the last range are known to exist.
                 LoadedRows::Parts(parts) => parts
                     .last()
                     .map_or(0, |(first, column)| u64::from(*first) + to_u64(column.len())),
@@ -282,11 +285,11 @@ impl Context {
         Ok(positions)
     }
 
-    /// Returns the places of the vertices of `pieces`.
+    /// Returns the locations of the vertices of `pieces`.
     fn vertex_places(&self, keys: &[ChunkKey], pieces: &Pieces) -> Result<Vec<u64>> {
         let mut places = Vec::with_capacity(pieces.rows);
         for piece in &pieces.list {
-            // A chunk that records name has no place if the presence list does not name it.
+            // A chunk in a record has no position if the presence list does not contain it.
             let place = self.chunks.find(&keys[usize_from_u32(piece.cell)]);
             let place = place.ok_or_else(missing_row_error)?;
             let first = u64::from(index_u32(place)) << 32 | u64::from(piece.start);
@@ -406,7 +409,7 @@ fn number_elements(
         elements.next().is_some_and(|ends| {
             let before = rows.len();
             rows.extend(ends.iter().map_while(number));
-            // An element of a row that no fragment names is not part of the geometry.
+            // An element with a row outside of all fragments is not part of the geometry.
             let is_numbered = rows.len() - before == ends.len();
             if !is_numbered {
                 rows.truncate(before);
@@ -429,7 +432,7 @@ fn sort_by_child(
     (sorted, order.iter().map(|at| records[*at]).collect())
 }
 
-/// Maximum cells of a work unit that are cached with the handle.
+/// Maximum number of cells of a work unit that are cached.
 const MAX_CACHED_CELLS: usize = 512;
 
 #[cfg(test)]

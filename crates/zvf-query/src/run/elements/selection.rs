@@ -1,4 +1,4 @@
-//! Selection of elements: tests each against the region, and keeps it, clips it, or drops it.
+//! Selects elements: tests each against the region, and keeps, clips or drops it.
 
 use zvf_error::{Error, Result};
 use zvf_format::num::{index_u32, saturating_usize, to_u64, usize_from_u32};
@@ -22,7 +22,7 @@ pub(super) struct KeptElements {
     pub(super) ends: Vec<Place>,
     /// For each element, one past its last end in `ends`.
     stops: Vec<usize>,
-    /// Part and record of each element; `None` for implied edges.
+    /// Part and record of each element; `None` for implicit edges.
     pub(super) records: Vec<Option<(u32, u32)>>,
     /// Vertices between stored ones, numbered after these.
     pub(super) cuts: Vec<Blend>,
@@ -60,7 +60,7 @@ impl KeptElements {
     ///
     /// # Errors
     ///
-    /// If no fragment names the row: `clip` leaves out the elements of such rows.
+    /// When the row is in no fragment: `clip` leaves out the elements of such rows.
     pub(super) fn nearest_rows(&self, cells: &[Cell]) -> Result<Vec<Piece>> {
         let nearest = self.cuts.iter().map(|cut| {
             let (place, _) = cut.weights.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
@@ -76,7 +76,7 @@ impl KeptElements {
         starts.zip(&self.stops).map(move |(start, stop)| &self.ends[start..*stop])
     }
 
-    /// Adds a vertex of a cut; returns its place. `clip` sees to it that they are not too many.
+    /// Adds a vertex of a cut; returns its number. `clip` limits their number.
     fn add_cut(&mut self, cut: Blend) -> Place {
         let row = index_u32(self.cuts.len());
         self.cuts.push(cut);
@@ -85,13 +85,14 @@ impl KeptElements {
 }
 
 impl Context {
-    /// Returns the region that vertices are tested against.
+    /// Returns the region against which vertices are tested.
     pub(super) fn tested_region(&self) -> Option<&Region> {
         self.query.region.as_ref().filter(|_| self.mode != Mode::Cells)
     }
 
-    /// Where the order of rows implies edges: moves the child of each directed record to the front, and marks the children
-    /// of undirected ones. In a directed family a record takes no implied edge away.
+    /// If the order of rows implies edges: moves the child of each directed record to the front,
+    /// and marks the children of undirected ones. In a directed family, a record does not replace
+    /// an implicit edge.
     pub(super) fn order_ends(
         &self,
         family: Option<&LinkFamily>,
@@ -162,7 +163,7 @@ impl Context {
         Ok(test.kept)
     }
 
-    /// Returns an upper bound of the number of elements: leading records, and edges that the order of rows implies.
+    /// Returns an upper bound of the number of elements: leading records, and implicit edges.
     fn estimate_elements(&self, parts: &[Part], cells: &[Cell]) -> usize {
         let records: usize = parts.iter().map(|part| part.records.len()).sum();
         if !self.implies_parents() {
@@ -179,8 +180,8 @@ impl Context {
         self.follows_rows() && self.conditions.link_holds(&[], 0)
     }
 
-    /// Returns whether the parent of a row is by convention the row before it in its fragment, unless a record
-    /// gives it another one.
+    /// Returns whether by convention the parent of a row is the previous row in its fragment,
+    /// unless a record gives it another one.
     pub(in crate::run) fn follows_rows(&self) -> bool {
         let convention = self.cache.level.links_convention().known_word();
         if self.kind == Kind::Skeleton {
@@ -213,8 +214,8 @@ struct ElementTest<'a> {
 }
 
 impl ElementTest<'_> {
-    /// Tests the edges that the order of rows implies: from each row of a fragment to the one before it, unless a
-    /// record gives the row another parent.
+    /// Tests the implicit edges: from each row of a fragment to the previous one, unless a record
+    /// gives the row another parent.
     fn test_implied_edges(&mut self) -> Result<()> {
         let cells = self.cells;
         let is_known = |(_, cell): &(u32, &Cell)| cell.is_own && !cell.absent;
@@ -260,7 +261,7 @@ impl ElementTest<'_> {
         Ok(())
     }
 
-    /// Returns whether a vertex is in the answer without an element, in this work or in other work.
+    /// Returns whether a vertex is in the answer without an element, in this or another work unit.
     fn is_in_answer(&self, end: Place) -> Result<bool> {
         let cell = &self.cells[usize_from_u32(end.cell)];
         if cell.is_own {
@@ -288,7 +289,7 @@ impl ElementTest<'_> {
             clip_edge(region, ends, &points, &mut pieces);
         }
         let cuts = pieces.iter().flatten().filter(|corner| corner.stored_place().is_none()).count();
-        // An element of a row that no fragment names is not part of the geometry.
+        // An element with a row outside of all fragments is not part of the geometry.
         if cuts > 0 && !ends.iter().all(|end| find_run(self.cells, *end).is_some()) {
             return Ok(());
         }
@@ -309,7 +310,7 @@ impl ElementTest<'_> {
         Ok(())
     }
 
-    /// Loads the positions of `ends`; behind them are zeros.
+    /// Loads the positions of `ends`, followed by zeros.
     fn load(&self, ends: &[Place]) -> Result<[Point; MAX_ENDS]> {
         let mut points = [[0.0; Bounds::MAX_AXES]; MAX_ENDS];
         for (end, point) in ends.iter().zip(&mut points) {
@@ -325,7 +326,7 @@ impl ElementTest<'_> {
     }
 }
 
-/// Returns the first run that names a row.
+/// Returns the first run that contains a row.
 fn find_run(cells: &[Cell], place: Place) -> Option<&Piece> {
     cells[usize_from_u32(place.cell)].find_run(place.row)
 }
@@ -343,7 +344,7 @@ fn meets_element(region: &Region, corners: &[Point], axes: usize) -> bool {
     meets_box(region, refs) && region.meets_face(refs)
 }
 
-/// Returns whether the bounding box of the corners meets that of the region.
+/// Returns whether the bounding box of the corners intersects that of the region.
 fn meets_box(region: &Region, corners: &[&[f64]]) -> bool {
     let hull = region.hull();
     let mut sides = hull.low().iter().zip(hull.high()).enumerate();

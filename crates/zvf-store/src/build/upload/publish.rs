@@ -1,4 +1,5 @@
-//! Publishing what was uploaded: it is compared with what was sent, and then the root document is created.
+//! Publishes an uploaded store: compares the objects with those sent, then creates the root
+//! document.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,8 @@ use crate::key::Key;
 use crate::source::remote::Created;
 
 impl Uploads {
-    /// Creates the root document, after everything else has arrived and fits it; `nodes` are those of the build.
+    /// Creates the root document after everything else has arrived and is consistent; `nodes` are
+    /// the nodes of the build.
     pub(crate) async fn publish(
         &self,
         key: &Key,
@@ -36,7 +38,8 @@ impl Uploads {
             write_down(&Disk::default(), work, INTENT, root)
                 .map_err(|error| Error::io("publish", error))?;
         }
-        // From here on what lies there may be a store, also when the caller no longer waits for the answer.
+        // From here on the objects may be a store, even if the caller no longer waits for the
+        // response.
         self.shared.state().done = true;
         let created = match self.remote.create(key, root, None).await {
             Ok(created) => created,
@@ -46,18 +49,19 @@ impl Uploads {
             }
             Err(error) => {
                 self.shared.state().done = error.class() == Class::AlreadyExists;
-                // Nothing of ours is there, and what somebody else put there later is not ours.
+                // Nothing of this build is there, and what another program put there later is not
+                // ours.
                 let _left = self.work.as_ref().map(|work| std::fs::remove_file(work.join(INTENT)));
                 return Err(error);
             }
         };
         self.confirm(claim, key, root, created).await?;
-        // One that stays is found to be dead by whoever cares, and no reader does.
+        // A claim that remains is found dead by the next build, and readers ignore it.
         let _released = claim.release().await;
         Ok(created)
     }
 
-    /// Makes sure that the prefix was still claimed when the root document came into being.
+    /// Checks that the prefix was still claimed when the root document was created.
     async fn confirm(
         &self,
         claim: &Claim,
@@ -71,7 +75,7 @@ impl Uploads {
                 Ok(_) => Err(store_exists_error()),
                 Err(error) => Err(error),
             },
-            // Who asks for nothing else cannot have lost it.
+            // A claim that is still fresh cannot have been lost.
             Err(error) if error.class() != Class::Conflict && claim.is_fresh() => Ok(()),
             confirmed => confirmed,
         };
@@ -81,7 +85,7 @@ impl Uploads {
         })
     }
 
-    /// Compares what lies below the prefix with what was sent.
+    /// Compares the objects below the prefix with those that were sent.
     async fn check_objects(&self) -> Result<()> {
         let mut tries = 0;
         loop {
@@ -112,7 +116,7 @@ impl Uploads {
                     found,
                 ));
             }
-            // A list may be older than what was put.
+            // A listing may be older than the last put.
             self.remote.sleep(LIST_PAUSE).await;
         }
     }

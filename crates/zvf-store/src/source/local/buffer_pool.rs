@@ -1,6 +1,8 @@
-//! A pool of buffers for reads of about the same size: the page faults of fresh memory cost as much as filling it.
+//! A pool of buffers for reads of similar size: the page faults of fresh memory cost as much as
+//! filling it.
 //!
-//! Only for bytes that are released soon, not for cells that caches keep: the pool is not charged to the budget.
+//! Only for bytes that are released soon, not for cached cells: the pool is not counted against the
+//! budget.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -33,12 +35,13 @@ impl Default for BufferPool {
 }
 
 impl BufferPool {
-    /// Returns a pool that keeps no more than `max_bytes`, and no more than is useful.
+    /// Returns a pool that keeps at most `max_bytes`, and no more than is useful.
     pub(super) fn new(max_bytes: u64) -> Self {
         Self { max_bytes: saturating_usize(max_bytes).min(MAX_SPARE_BYTES), free: Mutex::default() }
     }
 
-    /// Returns a buffer of `len` bytes, with whatever was in it, or with zeros; `None` for sizes that are not pooled.
+    /// Returns a buffer of `len` bytes with arbitrary old content or zeros; `None` for sizes that
+    /// are not pooled.
     pub(super) fn take(self: &Arc<Self>, len: usize) -> Option<Spare> {
         if !(MIN_POOLED_BYTES..=MAX_POOLED_BYTES.min(self.max_bytes)).contains(&len) {
             return None;
@@ -58,12 +61,12 @@ impl BufferPool {
 }
 
 impl Spare {
-    /// Returns its first bytes, to be read into.
+    /// Returns its first bytes, for reading into.
     pub(super) fn first_bytes(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[..len]
     }
 
-    /// Returns its first bytes, once they were read.
+    /// Returns its first bytes after they were read.
     pub(super) fn into_bytes(self, len: usize) -> Bytes {
         let all = Bytes::from_owner(self);
         all.slice(..len)
@@ -94,7 +97,7 @@ const MIN_POOLED_BYTES: usize = 16 << 10;
 const MAX_POOLED_BYTES: usize = 8 << 20;
 /// Sizes are rounded up to this, so that reads of nearly the same size share buffers.
 const SIZE_CLASS_BYTES: usize = 4 << 10;
-/// What is kept for one file at most.
+/// Maximum pooled bytes per file.
 const MAX_SPARE_BYTES: usize = 16 << 20;
 
 #[cfg(test)]

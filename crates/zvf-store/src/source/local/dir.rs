@@ -1,9 +1,9 @@
-//! A directory held open, and the files below it.
+//! An open directory, and the files below it.
 //!
-//! On unix, names are resolved from the open directory, so that a store that is moved or replaced as a
-//! whole while a handle is open is still the store that was opened; elsewhere the path is kept.
-//! Symbolic links are followed: people put levels on other disks that way. A walk does not enter a
-//! directory that it is already inside of. Names that cannot be keys are not seen, and neither are the
+//! On unix, names are resolved relative to the open directory, so a handle keeps reading the store
+//! that it opened even if that is moved or replaced as a whole; on other systems the path is kept.
+//! Symbolic links are followed, because they are used to put levels on other disks. A walk does not
+//! enter a directory that it is already in. Names that cannot be keys are ignored, and so are
 //! temporary files of a writer.
 
 use zvf_error::{Error, Result};
@@ -16,7 +16,7 @@ pub(super) use super::portable::Dir;
 pub(super) use super::unix::Dir;
 use crate::key::Key;
 
-/// Returns what lies directly below `prefix`, by name; nothing when it is not there.
+/// Returns the entries directly below `prefix`, by name; empty if it does not exist.
 pub(super) fn children(dir: &Dir, prefix: &Key) -> Result<Vec<Child>> {
     let listing = dir.listing(prefix, false).map_err(|e| Error::io("list", e))?;
     let entries = listing.into_iter().flat_map(|listing| listing.entries);
@@ -34,7 +34,7 @@ pub(super) fn walk(
     prefix: &Key,
     found: &mut impl FnMut(Key, u64) -> bool,
 ) -> Result<()> {
-    // Each directory to enter, with the places of those it lies in.
+    // Each directory to enter, with the identities of its ancestors.
     let mut open = vec![(prefix.clone(), Vec::new())];
     while let Some((key, above)) = open.pop() {
         let listing = dir.listing(&key, true);
@@ -56,7 +56,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Returns the key of `name` below `prefix`, unless it is none or belongs to a writer.
+/// Returns the key of `name` below `prefix`, unless the name is invalid or belongs to a writer.
 fn is_seen(prefix: &Key, name: &str) -> Option<Key> {
     if name.starts_with(".tmp-") { None } else { prefix.child(name).ok() }
 }

@@ -1,4 +1,4 @@
-//! What a look at a directory gives: an open file, or the names that it holds.
+//! The result of opening a name in a directory: an open file, or a listing.
 
 use std::fs::{File as StdFile, Metadata};
 use std::io;
@@ -7,7 +7,7 @@ use zvf_error::{Error, Result};
 
 use super::super::Version;
 
-/// A regular file, open, with what was known about it then.
+/// An open regular file, with its metadata at that time.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) open: StdFile,
@@ -15,7 +15,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Looks at what was opened: a directory is no object, and a pipe or a device is refused.
+    /// Examines an opened name: a directory is not an object, and a pipe or a device is refused.
     pub(super) fn new(open: StdFile) -> Result<Option<Self>> {
         let about = open.metadata().map_err(|e| Error::io("read", e))?;
         if about.is_dir() {
@@ -35,21 +35,22 @@ impl File {
         Version::from_stamp(self.size(), Stamp::from_metadata(&self.about))
     }
 
-    /// Returns whether the file was written to since. What it is called and how often does not matter.
+    /// Returns whether the file was written to since it was opened. Changes of its names do not
+    /// count.
     pub(super) fn is_written(&self) -> Result<bool> {
         let now = self.open.metadata().map_err(|e| Error::io("read", e))?;
         let written = |about: &Metadata| (about.len(), Stamp::from_metadata(about).modified);
         Ok(written(&now) != written(&self.about))
     }
 
-    /// Returns the same open file once more.
+    /// Duplicates the handle of the open file.
     #[cfg(all(unix, feature = "map"))]
     pub(super) fn reopen(&self) -> Result<StdFile> {
         self.open.try_clone().map_err(|e| Error::io("read", e))
     }
 }
 
-/// What distinguishes two versions of a file, besides its size.
+/// The metadata that distinguishes two versions of a file, besides its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Stamp {
     place: (u64, u64),    // device and inode
@@ -83,10 +84,10 @@ impl Stamp {
     }
 }
 
-/// What one directory holds.
+/// The content of one directory.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// Which directory this is, whatever it is called.
+    /// The identity of the directory, independent of its name.
     pub(super) place: (u64, u64),
     pub(super) entries: Vec<Entry>,
 }
@@ -96,11 +97,11 @@ pub(super) struct Listing {
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) is_dir: bool,
-    /// Zero unless sizes were asked for.
+    /// Zero unless sizes were requested.
     pub(super) size: u64,
 }
 
-/// Returns whether an error of the system means that there is no such object.
+/// Returns whether a system error means that there is no such object.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::NotFound | Kind::NotADirectory | Kind::IsADirectory)

@@ -1,8 +1,8 @@
-//! Long files that are read in two steps: their ends at once, all of them when that is asked for.
+//! Long files that are read in two steps: their ends first, the rest on request.
 //!
-//! In between the file is held open, so that the second step reads what the first one began, also when another
-//! file has the name by then, or none. A write into it shows in its size and modification time.
-//! A process may not have many files open, so that few are held; others are read at once.
+//! In between, the file stays open, so that both steps read the same file even if another file
+//! takes its name or it is removed. A write to it changes its size and modification time. A process
+//! can have only so many open files, so only a few are held; others are read whole.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::error::object_replaced_error;
 use crate::key::Key;
 use crate::source::{GetAnswer, PartialRead, Version};
 
-/// A file of which the ends were read.
+/// A file whose ends were read.
 #[derive(Debug)]
 pub(crate) struct HeldFile {
     inner: Arc<Inner>,
@@ -37,8 +37,8 @@ impl Drop for Inner {
 }
 
 impl Local {
-    /// Returns the file under `key`, as [`Source::begin`](crate::source::Source::begin) has it. None where it has to be
-    /// read in the usual way, which also classifies faults.
+    /// Returns the file under `key`, as [`Source::begin`](crate::source::Source::begin) needs it.
+    /// Returns `None` if it must be read in the usual way, which also classifies errors.
     pub(crate) async fn begin(
         &self,
         key: &Key,
@@ -60,7 +60,7 @@ impl Shared {
             let got = GetAnswer { bytes: read.bytes, size: read.size, version: read.version };
             return Some(PartialRead::Whole(Some(got)));
         }
-        // Elsewhere a file that is held may keep others from replacing it.
+        // On other systems, an open file may prevent others from replacing it.
         if !cfg!(unix) {
             return None;
         }
@@ -87,7 +87,7 @@ impl HeldFile {
         run_blocking("read", move || inner.read(&room)).await?.map_err(named)
     }
 
-    /// Returns which version of the file it is.
+    /// Returns the version of the file.
     pub(crate) fn version(&self) -> Version {
         self.inner.file.version()
     }
@@ -98,7 +98,7 @@ impl Inner {
         let read = match self.shared.piece(&self.file, ByteRange::All, false, Some(room)) {
             Ok(read) => read,
             Err(Fault::Error(error)) => return Err(error),
-            // There is room for as many bytes as the file has.
+            // The file fits in the budget.
             Err(Fault::NoRoom(bytes)) => {
                 return Err(Error::limit("bytes of one read", room.bytes, bytes));
             }
@@ -110,7 +110,7 @@ impl Inner {
     }
 }
 
-/// Files that are held by this process.
+/// Number of files that this process holds open.
 static HELD: AtomicUsize = AtomicUsize::new(0);
-/// The most that are: often no more than 1024 may be open.
+/// Maximum number of held files: often a process may have only 1024 open files.
 const MAX_HELD_FILES: usize = 64;

@@ -1,11 +1,12 @@
-//! Files of a directory that are read where they are mapped, by choice.
+//! Files of a directory that are memory-mapped, by choice of the caller.
 //!
-//! A file that is large enough is mapped once a handle and stays so; its bytes are handed out without a
-//! copy, and keep the map alive. Small files are read: mapping one costs more than copying it. After an
-//! answer was made from such bytes, [`Maps::check`] verifies that all files are still what they were; otherwise the
-//! answer is discarded.
+//! A large file is mapped once per handle and stays mapped; its bytes are returned without a copy,
+//! and keep the map alive. Small files are read, because mapping costs more than copying. After an
+//! answer was computed from such bytes, [`Maps::check`] verifies that all files are unchanged;
+//! otherwise the answer is discarded.
 //!
-//! A file that is renamed over while the handle lives stays mapped in its old version, which is whole.
+//! If a file is replaced by renaming while the handle lives, its old version stays mapped,
+//! complete.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,14 +19,14 @@ use crate::map::{MappedFile, Promise};
 use crate::source::Version;
 use zvf_error::{Locate as _, Result};
 
-/// The files of one handle that are mapped.
+/// The mapped files of one handle.
 #[derive(Debug)]
 pub(super) struct Maps {
     promise: Promise,
     files: Mutex<HashMap<Key, Mapped>>,
 }
 
-/// A mapped file, and what was known about it then.
+/// A mapped file, with its metadata at that time.
 #[derive(Clone, Debug)]
 pub(super) struct Mapped {
     file: MappedFile,
@@ -43,24 +44,26 @@ impl Maps {
         Self::new(self.promise)
     }
 
-    /// Returns the file under `key`, when it is mapped already.
+    /// Returns the file under `key` if it is already mapped.
     pub(super) fn get(&self, key: &Key) -> Option<Mapped> {
         self.files().get(key).cloned()
     }
 
-    /// Maps `file`, unless it is too small, may change, or there are too many: then it is read.
+    /// Maps `file`, unless it is too small, may change, or there are too many maps: then it is
+    /// read.
     pub(super) fn map(&self, key: &Key, file: &File) -> Result<Option<Mapped>> {
         if file.size() < MIN_MAPPED_BYTES || self.files().len() >= MAX_MAPS {
             return Ok(None);
         }
-        // Without another descriptor the file cannot be looked at later; it is open, so it can be read.
+        // Without another descriptor, the file cannot be checked later; it is open, so it can be
+        // read.
         let Ok(again) = file.reopen() else { return Ok(None) };
         let Some(mapped) = self.promise.map(again)? else { return Ok(None) };
         let mapped = Mapped { file: mapped, version: file.version() };
         Ok(Some(self.files().entry(key.clone()).or_insert(mapped).clone()))
     }
 
-    /// Checks whether all files are the ones that were mapped, up to now.
+    /// Checks whether all mapped files are unchanged.
     pub(super) fn check(&self) -> Result<()> {
         let files: Vec<(Key, MappedFile)> =
             self.files().iter().map(|(key, mapped)| (key.clone(), mapped.file.clone())).collect();
@@ -77,14 +80,14 @@ impl Mapped {
         self.file.len()
     }
 
-    /// Returns the bytes from `start`, where they lie.
+    /// Returns the bytes from `start` without a copy.
     pub(super) fn bytes(&self, start: u64, len: u64) -> Result<Bytes> {
         Ok(Bytes::from_owner(self.file.view(start, len)?))
     }
 }
 
-/// A map costs about as much as copying so many bytes.
+/// A map costs about as much as copying this many bytes.
 const MIN_MAPPED_BYTES: u64 = 128 << 10;
-/// Maps that one handle may hold. Each keeps its file open, to be looked at again, and a process may often
-/// have no more than 1024 files open.
+/// Maximum number of maps per handle. Each keeps its file open for later checks, and often a
+/// process may have only 1024 open files.
 const MAX_MAPS: usize = 256;

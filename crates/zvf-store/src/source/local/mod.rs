@@ -1,17 +1,17 @@
-//! A store in a directory of this machine.
+//! A store in a local directory.
 //!
-//! A batch of reads is one hop: inside a tokio runtime it goes to blocking threads, otherwise it runs
-//! where it is asked for. Each file costs what it must: open, fstat, one pread into fresh memory per
-//! piece, close. Large batches are split over a few threads. They do not run on the caller's rayon
-//! pool: its workers may be waiting for this very read, which would then never run.
+//! A batch of reads is one hop: inside a tokio runtime it goes to blocking threads, otherwise it
+//! runs on the calling thread. Each file takes the minimum of system calls: open, fstat, one pread
+//! into fresh memory per piece, close. Large batches are split over a few threads. They do not run
+//! on the caller's rayon pool, because its workers may be waiting for this very read.
 //!
-//! What an object store answers with "not found" is absent here too: a missing name, a name below a
-//! file, a directory where a file should be. Files are never written and never locked. Once another
-//! directory has the name, the one that is held open may be half removed: then what is missing in it
-//! proves nothing, and is `FileChanged`.
+//! The same names are absent as on an object store: a missing name, a name below a file, a
+//! directory in place of a file. Files are never written or locked. Once another directory has the
+//! name, the open one may be half removed: a missing file then proves nothing, and is
+//! `FileChanged`.
 //!
-//! Bytes are reserved in the budget of the handle while they are read. A read never blocks a thread for
-//! that: where the budget is used up, the future waits.
+//! Bytes are reserved in the budget of the handle while they are read. A read never blocks a thread
+//! for that: if the budget is used up, the future waits.
 //!
 //! Not here: how a directory is opened and read ([`dir`]), files that are mapped ([`maps`]).
 
@@ -52,7 +52,7 @@ use crate::map::Promise;
 #[cfg(unix)]
 use zvf_format::num::saturating_usize;
 
-/// A directory held open; cheap to clone.
+/// An open directory; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Local(Arc<Shared>);
 
@@ -64,7 +64,7 @@ struct Shared {
     threads: usize,
     #[cfg(all(unix, feature = "map"))]
     maps: Option<maps::Maps>,
-    /// For files of which nothing is kept.
+    /// For bytes that are not cached.
     #[cfg(unix)]
     buffer_pool: Option<Arc<buffer_pool::BufferPool>>,
     /// For cells that are not cached.
@@ -75,7 +75,7 @@ struct Shared {
     bytes_read: AtomicU64,
 }
 
-/// Which directory was opened, and under which name.
+/// The directory that was opened, and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenedFolder {
     pub(crate) path: PathBuf,
@@ -92,7 +92,7 @@ impl OpenedFolder {
             use std::os::unix::fs::MetadataExt as _;
             (about.dev(), about.ino())
         };
-        // Elsewhere the path and the documents are all there is.
+        // On other systems, only the path and the documents identify it.
         #[cfg(not(unix))]
         let (device, inode) = (0, u64::from(!about.is_dir()));
         Some(Self { path, device, inode })
@@ -105,7 +105,8 @@ impl Local {
         Ok(Self(Arc::new(Shared::open(path, budget)?)))
     }
 
-    /// Returns the same for files whose bytes are released soon: some memory is kept for the next reads.
+    /// Like [`open`](Self::open), for files whose bytes are released soon: some memory is kept for
+    /// the next reads.
     pub(crate) fn with_buffer_pool(path: &Path, budget: Budget) -> Result<Self> {
         Ok(Self(Arc::new(Shared {
             #[cfg(unix)]
@@ -114,14 +115,14 @@ impl Local {
         })))
     }
 
-    /// Returns the same, reading large files through maps.
+    /// Like [`open`](Self::open), reading large files through maps.
     #[cfg(all(unix, feature = "map"))]
     pub(crate) fn open_mapped(path: &Path, budget: Budget, promise: Promise) -> Result<Self> {
         let maps = Some(maps::Maps::new(promise));
         Ok(Self(Arc::new(Shared { maps, ..Shared::open(path, budget)? })))
     }
 
-    /// Returns which directory this is, where that could be found out when it was opened.
+    /// Returns the identity of this directory, if it was available when it was opened.
     pub(crate) fn folder(&self) -> Option<&OpenedFolder> {
         self.0.folder.as_ref()
     }
@@ -135,7 +136,7 @@ impl Local {
         &self.0.budget
     }
 
-    /// Returns the directory that has the name by now, read in the same way.
+    /// Returns the directory that now has the name, read in the same way.
     pub(crate) fn reopen(&self) -> Result<Self> {
         let fresh = Shared::open(&self.0.path, self.0.budget.clone())?;
         Ok(Self(Arc::new(Shared {
@@ -149,12 +150,12 @@ impl Local {
         })))
     }
 
-    /// Returns whether another directory has the name by now.
+    /// Returns whether another directory now has the name.
     pub(crate) fn is_replaced(&self) -> bool {
         self.0.dir.is_replaced(&self.0.path)
     }
 
-    /// Checks whether the files that are mapped are what they were.
+    /// Checks whether the mapped files are unchanged.
     pub(crate) fn check(&self) -> Result<()> {
         #[cfg(all(unix, feature = "map"))]
         if let Some(maps) = &self.0.maps {
@@ -187,8 +188,8 @@ impl Local {
             .collect()
     }
 
-    /// Reads `objects`, split over threads when there are many; afterwards, one by one, those for which
-    /// there was no room at first.
+    /// Reads `objects`, split over threads if there are many; afterwards, one by one, those that
+    /// did not fit in the budget at first.
     async fn read_objects(&self, objects: Vec<Object>) -> Vec<ObjectOutcome> {
         let parts = (objects.len() / MIN_FILES_PER_THREAD).clamp(1, self.0.threads);
         let tried = match Handle::try_current() {
@@ -224,7 +225,7 @@ impl Local {
                     drop(permit);
                     tried
                 };
-                // What has no answer is a fault in the end.
+                // An object without an answer becomes an error in the end.
                 propagate_panic(runtime.spawn_blocking(work).await, "read").unwrap_or_default()
             }
         });
@@ -254,7 +255,8 @@ impl Local {
         })
     }
 
-    /// Reads `object` once `bytes` of the budget are free; nothing when the runtime goes down meanwhile.
+    /// Reads `object` once `bytes` of the budget are free; `None` if the runtime shuts down
+    /// meanwhile.
     async fn read_waiting(&self, mut object: Object, mut bytes: u64) -> Option<ObjectOutcome> {
         loop {
             let room = match self.0.budget.reserve(bytes).await {
@@ -302,11 +304,11 @@ type ObjectOutcome = (Object, Vec<Result<Option<Read>>>);
 /// An attempt to read an object.
 enum ReadAttempt {
     Done(ObjectOutcome),
-    /// So many bytes of it had to be read at once, and others hold what the budget lacks for that.
+    /// This many bytes had to be read at once, but others hold the budget.
     NoRoom(Object, u64),
 }
 
-/// A part of the budget that was waited for.
+/// A reserved part of the budget.
 struct Room {
     bytes: u64,
     _held: Reservation,
@@ -324,7 +326,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// Returns `object` with the error as the outcome of each piece.
+/// Returns `object` with the error as the result of each piece.
 fn fail_all(object: Object, error: &Error) -> ObjectOutcome {
     let outcomes = object.pieces.iter().map(|_| Err(error.clone())).collect();
     (object, outcomes)
@@ -333,10 +335,11 @@ fn fail_all(object: Object, error: &Error) -> ObjectOutcome {
 impl Shared {
     fn open(path: &Path, budget: Budget) -> Result<Self> {
         let dir = Dir::open(path).map_err(open_error)?;
-        // The name is looked up again later, wherever the process is by then.
+        // The name is resolved again later, whatever the working directory is then.
         let path = std::path::absolute(path).map_err(open_error)?;
         let folder = OpenedFolder::read(&path);
-        // The pool is not charged to the budget: it is a small part of it, and empty for a small budget.
+        // The pool is not counted against the budget: it is a small part of it, and empty for a
+        // small budget.
         #[cfg(unix)]
         let spare =
             if budget.max_bytes() < MIN_POOL_BUDGET_BYTES { 0 } else { budget.max_bytes() / 16 };
@@ -368,7 +371,7 @@ impl Shared {
         }
     }
 
-    /// Returns the result of each piece of `object`, or why nothing of it can be read.
+    /// Returns the result of each piece of `object`, or the reason why it cannot be read at all.
     fn outcomes(
         &self,
         object: &Object,
@@ -397,7 +400,7 @@ impl Shared {
         ranges.map(outcome).collect()
     }
 
-    /// Returns the part of `range` that the file has.
+    /// Returns the part of `range` that exists in the file.
     fn piece(
         &self,
         file: &File,
@@ -423,7 +426,7 @@ impl Shared {
         Ok(Read { bytes, start, size, version: file.version() })
     }
 
-    /// Returns `found`, unless the directory that it was found in may be half removed.
+    /// Returns `found`, unless its directory may be half removed.
     fn check_not_replaced<T>(&self, found: Result<T>) -> Result<T> {
         if self.dir.is_replaced(&self.path) {
             return Err(store_replaced_error());
@@ -437,7 +440,7 @@ impl Shared {
         let _ = pooled;
         #[cfg(unix)]
         let buffer_pool = if pooled { Some(&self.pool) } else { self.buffer_pool.as_ref() };
-        // Of lengths that do not fit there is no buffer.
+        // A length that does not fit in memory has no buffer.
         #[cfg(unix)]
         if let Some(mut spare) =
             buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len)))
@@ -448,7 +451,7 @@ impl Shared {
         Ok(Bytes::from(file.read(start, len)?))
     }
 
-    /// Returns the part of `range` that a mapped file has.
+    /// Returns the part of `range` that exists in a mapped file.
     #[cfg(all(unix, feature = "map"))]
     fn read_mapped(&self, mapped: &maps::Mapped, range: ByteRange) -> Result<Read> {
         let size = mapped.size();
@@ -475,14 +478,14 @@ impl Shared {
     }
 }
 
-/// Returns where the part of `range` starts that an object of `size` bytes has, and how long it is.
+/// Returns start and length of the part of `range` that exists in an object of `size` bytes.
 fn part(range: ByteRange, size: u64) -> (u64, u64) {
     let Range { start, end } = range.clamp_to(size);
     (start, end - start)
 }
 
 impl Version {
-    /// Returns metadata of a file: any of these changes when the file does.
+    /// Returns the version from metadata of a file: any of these change with the file.
     pub(super) fn from_stamp(size: u64, stamp: Stamp) -> Self {
         Self { size, stamp: Some(stamp), ..Self::from_size(size) }
     }
@@ -490,7 +493,7 @@ impl Version {
 
 pub(super) use self::file::Stamp;
 
-/// Runs `work` on a blocking thread of the current runtime, or here when there is none.
+/// Runs `work` on a blocking thread of the current runtime, or on this thread if there is none.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     op: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -501,7 +504,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     }
 }
 
-/// Returns the result of a blocking thread, and resumes its panic on this thread.
+/// Returns the result of a blocking thread, or resumes its panic on this thread.
 fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: &'static str) -> Result<T> {
     result.map_err(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
@@ -509,7 +512,7 @@ fn propagate_panic<T>(result: Result<T, tokio::task::JoinError>, op: &'static st
     })
 }
 
-/// Returns the error for work that the runtime dropped before it was done.
+/// Returns the error for work that the runtime dropped.
 fn runtime_stopped_error(op: &'static str) -> Error {
     Error::new(
         Class::Cancelled,
@@ -542,7 +545,7 @@ fn split<T>(mut items: Vec<T>, parts: usize) -> Vec<Vec<T>> {
 
 /// A second pread costs about as much as copying this many bytes.
 const MERGE_GAP_BYTES: u64 = 4 << 10;
-/// The number of files from which another thread pays.
+/// The number of files that justifies another thread.
 const MIN_FILES_PER_THREAD: usize = 64;
 /// Below this budget there is no buffer pool.
 #[cfg(unix)]

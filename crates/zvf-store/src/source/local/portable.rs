@@ -1,4 +1,4 @@
-//! A directory as a path, with what the standard library offers everywhere.
+//! A directory as a path, using only the portable standard library.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -22,14 +22,14 @@ impl Dir {
         }
     }
 
-    /// Returns whether another directory has the name: names are looked up anew for each file here, so that what is
-    /// read is always what has the name.
+    /// Returns whether another directory has the name: names are resolved again for each file here,
+    /// so the answer is always no.
     #[cfg(not(unix))]
     pub(super) fn is_replaced(&self, _path: &Path) -> bool {
         false
     }
 
-    /// Returns the file under `key`, or `None` where an object store would find nothing.
+    /// Returns the file under `key`, or `None` if an object store would find nothing.
     pub(super) fn file(&self, key: &Key) -> Result<Option<File>> {
         let Some(path) = self.path(key) else { return Ok(None) };
         let opened = match fs::metadata(&path) {
@@ -44,7 +44,7 @@ impl Dir {
         }
     }
 
-    /// Returns what lies in the directory `key`, or `None` where there is no such directory.
+    /// Returns the entries of the directory `key`, or `None` if there is no such directory.
     pub(super) fn listing(&self, key: &Key, sizes: bool) -> io::Result<Option<Listing>> {
         let Some(path) = self.path(key) else { return Ok(None) };
         let found = match fs::read_dir(&path) {
@@ -67,7 +67,8 @@ impl Dir {
         Ok(Some(Listing { place: place(&path)?, entries }))
     }
 
-    /// Returns the path of `key`, unless this system would read a segment as something else than a name.
+    /// Returns the path of `key`, unless this system would interpret a segment as something other
+    /// than a name.
     fn path(&self, key: &Key) -> Option<PathBuf> {
         let mut path = self.0.clone();
         for segment in key.segments() {
@@ -98,7 +99,7 @@ pub(super) fn read(mut file: &fs::File, start: u64, len: u64) -> io::Result<Vec<
     Ok(bytes)
 }
 
-/// Returns a number for the directory, the same by whatever name it is reached.
+/// Returns a number that identifies the directory, whichever name it is reached by.
 fn place(path: &Path) -> io::Result<(u64, u64)> {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();

@@ -1,8 +1,8 @@
 //! A directory as a descriptor: names are resolved from it, and bytes go into fresh memory.
 //!
-//! Memory is not cleared before a read fills it, which for cells of tens of kilobytes would cost about
-//! as much as the read. Files are opened without blocking, so that a pipe that lies in a store cannot
-//! hang a reader.
+//! Memory is not cleared before a read fills it, because for cells of tens of kilobytes that would
+//! cost about as much as the read. Files are opened in non-blocking mode, so that a pipe in a store
+//! cannot hang a reader.
 
 use std::fs::File as StdFile;
 use std::io;
@@ -18,7 +18,7 @@ use zvf_format::num::{saturating_usize, to_u64};
 use super::file::{Entry, File, Listing, is_absent};
 use crate::key::Key;
 
-/// A directory, open.
+/// An open directory.
 #[derive(Debug)]
 pub(in crate::source) struct Dir(OwnedFd);
 
@@ -27,7 +27,7 @@ impl Dir {
         Ok(Self(openat(CWD, path, DIRECTORY, Mode::empty())?))
     }
 
-    /// Returns the file under `key`, or `None` where an object store would find nothing.
+    /// Returns the file under `key`, or `None` if an object store would find nothing.
     pub(super) fn file(&self, key: &Key) -> Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         match openat(&self.0, key.as_str(), flags, Mode::empty()) {
@@ -39,8 +39,8 @@ impl Dir {
         }
     }
 
-    /// Returns whether `path`, under which it was opened, names another directory by now, or this one is removed. One
-    /// that was only moved is whole.
+    /// Returns whether `path`, under which it was opened, now names another directory, or this one
+    /// is removed. A directory that was only moved is complete.
     pub(super) fn is_replaced(&self, path: &Path) -> bool {
         let Ok(opened) = fstat(&self.0) else { return false };
         match stat(path) {
@@ -50,7 +50,7 @@ impl Dir {
         }
     }
 
-    /// Returns what lies in the directory `key`, or `None` where there is no such directory.
+    /// Returns the entries of the directory `key`, or `None` if there is no such directory.
     pub(super) fn listing(&self, key: &Key, sizes: bool) -> io::Result<Option<Listing>> {
         let path = if key.is_root() { "." } else { key.as_str() };
         let dir = match openat(&self.0, path, DIRECTORY, Mode::empty()) {
@@ -107,7 +107,7 @@ impl File {
         Ok(bytes)
     }
 
-    /// Fills `out` with the bytes from `start`, and says with how many: fewer when the file ends.
+    /// Fills `out` with the bytes from `start`, and returns their number: fewer if the file ends.
     pub(super) fn read_into(&self, start: u64, out: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {

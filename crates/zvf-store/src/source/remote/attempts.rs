@@ -1,13 +1,14 @@
-//! One request after another for the same thing: how long each may take, and what ends them.
+//! Repeated requests for the same bytes: how long each may take, and when they end.
 //!
-//! A try either gives an answer or a [`AttemptError`]. A miss is judged (see [`super::verdict`]), and then
-//! there is another try after a pause, or its error is the answer. All tries of one thing end at one
-//! deadline, which only moves for what is not the store's fault: the wait for room in the budget, and the
-//! time that a long body takes at the slowest speed that is waited for. Once a request of a batch was given
-//! up, the others have as long since the last answer to the batch, and do not begin to count anew.
+//! An attempt gives either an answer or an [`AttemptError`]. An error is classified (see
+//! [`super::verdict`]); then there is another attempt after a pause, or the error is returned. All
+//! attempts of one request share a deadline. It is extended only for delays that are not the
+//! store's fault: waiting for the budget, and the time that a long body takes at the slowest
+//! acceptable speed. Once a request of a batch has failed, the time limit of the others counts from
+//! the last answer to the batch.
 //!
-//! What has an answer at once needs no clock, and there is none outside of a tokio runtime, nor in one that
-//! was built without timers. There nothing is given up and nothing is tried again.
+//! Backends that answer at once need no clock, and there is none outside of a tokio runtime or in
+//! one without timers. There, no request times out and none is retried.
 
 use std::panic::catch_unwind;
 use std::pin::pin;
@@ -26,7 +27,7 @@ use crate::error::{backend_error, length_error, timeout_error};
 use crate::key::Key;
 use crate::options::{RetriedRequest, RetryHook};
 
-/// The tries of one get.
+/// The attempts of one request.
 #[derive(Debug)]
 pub(super) struct Attempts {
     op: &'static str,
@@ -35,14 +36,14 @@ pub(super) struct Attempts {
     last: Option<Class>, // what the try before this one failed with
     began: Instant,
     pub(super) first_byte: Duration,
-    /// None outside a runtime, where nothing can wait.
+    /// `None` outside a runtime, where nothing can wait.
     pub(super) deadline: Option<Instant>,
     body_counted: bool,
 }
 
 impl Attempts {
-    /// Returns the tries for what lies under `key`, on behalf of a caller that has waited for an answer since
-    /// `waiting`, or begins to wait now.
+    /// Returns the attempts for `key`, for a caller that has waited for an answer since `waiting`,
+    /// or begins to wait now.
     pub(super) fn new(
         shared: &Shared,
         op: &'static str,
@@ -67,7 +68,7 @@ impl Attempts {
         }
     }
 
-    /// Waits for the next try, or gives up with what `miss` means.
+    /// Waits for the next attempt, or fails with the error of `miss`.
     pub(super) async fn retry_or_fail(
         &mut self,
         shared: &Shared,
@@ -86,7 +87,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// Returns what `work` gives, if it does so in time.
+    /// Returns the result of `work`, if it arrives in time.
     pub(super) async fn run_within<T>(
         &self,
         shared: &Shared,
@@ -105,7 +106,7 @@ impl Attempts {
         if let Some(done) = poll_immediate(&mut work).await {
             return done.map_err(AttemptError::Fault);
         }
-        // A try that takes long is reported while it runs.
+        // A long attempt is reported while it runs.
         let mut pauses = vec![after];
         let silent = REPORT_AFTER.saturating_sub(begin.saturating_duration_since(self.began));
         if self.tried > 0 && silent < after {
@@ -125,25 +126,25 @@ impl Attempts {
         Err(AttemptError::Late { what, after })
     }
 
-    /// Begins to count the time anew.
+    /// Restarts the time limit.
     pub(super) fn restart(&mut self, shared: &Shared) {
         let all = shared.retry.timeouts.total;
         self.deadline = self.deadline.and_then(|_| Instant::now().checked_add(all));
     }
 
-    /// Allows for a wait that is not the store's fault.
+    /// Extends the deadline by a delay that is not the store's fault.
     pub(super) fn extend(&mut self, by: Duration) {
         self.deadline = self.deadline.map(|at| at.checked_add(by).unwrap_or(at));
     }
 
-    /// Allows for the length of a body, once for all tries of it.
+    /// Extends the deadline for a long body, once for all attempts.
     pub(super) fn allow_body(&mut self, by: Duration) {
         if !std::mem::replace(&mut self.body_counted, true) {
             self.extend(by);
         }
     }
 
-    /// Reports that this has been going on for long.
+    /// Reports a request that has been running for long.
     fn report(&self, shared: &Shared) {
         let now = Instant::now();
         let waited = now.saturating_duration_since(self.began);
@@ -185,7 +186,7 @@ pub(super) struct Batch(Mutex<BatchProgress>);
 
 #[derive(Debug)]
 struct BatchProgress {
-    /// When the last answer came, or the batch began.
+    /// The time of the last answer, or of the start of the batch.
     last: Instant,
     gave_up: bool,
 }
@@ -195,7 +196,8 @@ impl Batch {
         Self(Mutex::new(BatchProgress { last: Instant::now(), gave_up: false }))
     }
 
-    /// Returns since when the batch waits without an answer, once a request of it was given up.
+    /// Returns the time since which the batch has waited without an answer, once one of its
+    /// requests has failed.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         let progress = self.lock_progress();
         progress.gave_up.then_some(progress.last)
@@ -218,12 +220,12 @@ impl Batch {
 }
 
 impl Shared {
-    /// Returns a timer, where the runtime has any.
+    /// Returns a timer, if the runtime has timers.
     pub(super) fn sleep(&self, pause: Duration) -> Option<tokio::time::Sleep> {
         if self.no_timers.load(Ordering::Relaxed) {
             return None;
         }
-        // A runtime without timers shows it in no other way.
+        // There is no other way to detect a runtime without timers.
         let sleep = catch_unwind(|| tokio::time::sleep(pause));
         sleep.inspect_err(|_panic| self.no_timers.store(true, Ordering::Relaxed)).ok()
     }
@@ -232,21 +234,21 @@ impl Shared {
 /// How long a request may go unanswered before it is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(5);
 
-/// Why one try did not give an answer.
+/// Why an attempt gave no answer.
 #[derive(Debug)]
 pub(super) enum AttemptError {
     /// The backend failed.
     Fault(object_store::Error),
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     Late { what: &'static str, after: Duration },
     /// The body ended early.
     Length { expected: u64, found: u64 },
-    /// No further try can help.
+    /// Retrying cannot help.
     Final(Error),
 }
 
 impl AttemptError {
-    /// Returns the class of the backend's fault, if it is one.
+    /// Returns the class of the error, if it is one of the backend.
     pub(super) fn class(&self) -> Option<Class> {
         match self {
             Self::Fault(error) => Some(Verdict::classify(error).class),
@@ -254,12 +256,12 @@ impl AttemptError {
         }
     }
 
-    /// Returns whether it is the bucket that is not there, rather than an object in it.
+    /// Returns whether the bucket is missing, rather than an object in it.
     pub(super) fn is_missing_bucket(&self) -> bool {
         matches!(self, Self::Fault(error) if super::verdict::is_missing_bucket(error))
     }
 
-    /// Returns the error, whether to try again, and the pause that the store asks for.
+    /// Returns the error, whether to retry, and the pause that the store requests.
     pub(super) fn judge(self, op: &'static str) -> (Error, bool, Option<Duration>) {
         match self {
             Self::Fault(error) => {

@@ -1,12 +1,15 @@
-//! Files of any length to a store behind the `ObjectStore` trait, and copies that the store makes itself.
+//! Uploads of files of any length to a store behind the `ObjectStore` trait, and server-side
+//! copies.
 //!
-//! A store takes only so much in one request. A file that is longer than a block goes block by block, of which one is in
-//! memory; the object appears when all of them came. What is built in memory goes in one request ([`super::put`]).
+//! A store limits the size of one request. A file that is longer than a block is sent block by
+//! block, with one block in memory; the object appears when all blocks have arrived. Objects that
+//! are built in memory are sent in one request ([`super::put`]).
 //!
-//! A block cannot be sent again by itself: `object_store` counts blocks as they are handed over. So a further try sends
-//! the file from its start, and tries end when no block was taken for as long as any request may take.
+//! A single block cannot be retried, because `object_store` numbers blocks as they are sent. So a
+//! retry sends the file from its start, and attempts end if no block was accepted within the time
+//! limit of a request.
 //!
-//! Not here: what is uploaded, and under which name it counts.
+//! Not here: what is uploaded, and under which name.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -23,7 +26,7 @@ use super::{Remote, Shared};
 use crate::key::Key;
 
 impl Remote {
-    /// Puts a file of this machine, whatever is there.
+    /// Puts a local file, replacing any existing object.
     pub(crate) async fn put_file(&self, key: &Key, from: &FilePath) -> Result<()> {
         let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
@@ -37,7 +40,7 @@ impl Remote {
         }
     }
 
-    /// Has the store copy an object, whatever is there.
+    /// Copies an object within the store, replacing any existing one.
     pub(crate) async fn copy(&self, from: &Key, to: &Key) -> Result<()> {
         let Some(meta) = self.head(from).await? else {
             return Err(Error::missing(from, "it is to be copied"));
@@ -65,7 +68,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// Tries once to put a file.
+    /// Makes one attempt to put a file.
     async fn send_file(
         &self,
         key: &Key,
@@ -81,7 +84,7 @@ impl Shared {
         self.send_blocks(key, first, || read_block(&mut file, from), attempts).await
     }
 
-    /// Sends `first` and what `next` gives, up to an empty block.
+    /// Sends `first` and the blocks that `next` returns, up to an empty block.
     async fn send_blocks(
         &self,
         key: &Key,
@@ -98,7 +101,7 @@ impl Shared {
         let mut block = first;
         while !block.is_empty() {
             let len = to_u64(block.len());
-            // An upload may be as long as it is, as long as it goes on.
+            // An upload may take any time as long as it makes progress.
             attempts.restart(self);
             attempts.extend(timeouts.transfer(len));
             self.requests.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +110,7 @@ impl Shared {
             block = match sent.and_then(|()| next()) {
                 Ok(next) => next,
                 Err(miss) => {
-                    // The first fault is the one to report; stores remove what is left of it in time.
+                    // The first error is reported; stores remove the remaining parts eventually.
                     drop(upload.abort().await);
                     return Err(miss);
                 }
@@ -120,7 +123,7 @@ impl Shared {
     }
 }
 
-/// Reads the next bytes of a file; none at its end.
+/// Reads the next bytes of a file; empty at its end.
 fn read_block(file: &mut File, from: &FilePath) -> Result<Bytes, AttemptError> {
     let mut block = Vec::new();
     let read = file.take(to_u64(BLOCK_BYTES)).read_to_end(&mut block);
@@ -132,7 +135,7 @@ fn unreadable_error(from: &FilePath, error: &io::Error) -> AttemptError {
     AttemptError::Final(Error::io("read", io::Error::new(error.kind(), text)))
 }
 
-/// Bytes of an upload that go at once: all but the last of an object are as long, and a store takes 10 000.
+/// Size of all blocks of an upload except the last; a store accepts 10 000 blocks.
 pub(crate) const BLOCK_BYTES: usize = 16 << 20;
 
 #[cfg(test)]

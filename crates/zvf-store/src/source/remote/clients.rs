@@ -1,8 +1,8 @@
-//! HTTP clients, which handles of one process share.
+//! HTTP clients that the handles of a process share.
 //!
-//! Making a client loads the certificates of the system, and its pool of connections is empty: both take longer
-//! than a small read. So handles whose connections are set up alike have one client together, and the second one
-//! finds connections that the first one opened. Alike is what agrees in all of this:
+//! Creating a client loads the system's certificates, and its connection pool is empty: both take
+//! longer than a small read. So handles with the same connection settings share one client, and
+//! reuse its open connections. The settings are the same if they agree in all of this:
 //!
 //! ```text
 //! options        of the connection: timeouts, proxies, headers, certificates, versions of HTTP
@@ -10,14 +10,15 @@
 //! runtime        the one of tokio in which its connections run
 //! ```
 //!
-//! The runtime matters because a connection is a task of the runtime in which it was opened. When that ends, the
-//! connection ends; and while nobody waits in a runtime of a single thread, its connections stand still, although
-//! they look open from outside. So a client is used in one runtime only, and a handle that is used in another one
-//! than before takes another client. A blocking front that makes a runtime for each handle shares nothing.
+//! The runtime matters because a connection is a task of the runtime in which it was opened. When
+//! that runtime ends, so does the connection; and while nobody waits in a single-threaded runtime,
+//! its connections make no progress although they look open. So a client is used in one runtime
+//! only, and a handle that is used in another runtime gets another client. A blocking API that
+//! creates a runtime per handle shares nothing.
 //!
-//! Credentials are sent with each request; none are kept in a client.
+//! Credentials are sent with each request; a client keeps none.
 //!
-//! Not here: what is done with replies ([`super::refusal`]).
+//! Not here: the handling of responses ([`super::refusal`]).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -33,7 +34,7 @@ use tokio::runtime::{Handle, Id};
 
 use crate::clock::Instant;
 
-/// Returns a client for `options` that other handles may have as well.
+/// Returns a client for `options`, which other handles may share.
 pub(super) fn connect(options: &ClientOptions) -> object_store::Result<HttpClient> {
     let client_key = ClientKey::new(options);
     let client = get_client(options, &client_key)?;
@@ -41,7 +42,7 @@ pub(super) fn connect(options: &ClientOptions) -> object_store::Result<HttpClien
     Ok(HttpClient::new(SharedClient { options: options.clone(), current }))
 }
 
-/// What two connections must agree in to be of one client.
+/// The settings in which two connections must agree to share a client.
 #[derive(Clone, PartialEq, Eq)]
 struct ClientKey {
     options: String,
@@ -52,8 +53,8 @@ struct ClientKey {
 impl ClientKey {
     fn new(options: &ClientOptions) -> Self {
         Self {
-            // Derived, so that no field is missing. What it would not show cannot be said in words to a
-            // backend: certificates as values, sensitive headers, and resolvers of names.
+            // Derived, so that no field is missing. Settings that it does not show cannot be set
+            // through storage options: certificates, sensitive headers and name resolvers.
             options: format!("{options:?}"),
             environment: ENVIRONMENT.iter().map(std::env::var_os).collect(),
             runtime: current_runtime(),
@@ -65,7 +66,7 @@ fn current_runtime() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
-/// The client of one handle: always that of the runtime in which it is called.
+/// The client of one handle: always that of the current runtime.
 struct SharedClient {
     options: ClientOptions,
     current: Mutex<(Option<Id>, HttpClient)>,
@@ -86,7 +87,7 @@ impl SharedClient {
     }
 }
 
-// Options may hold the password of a proxy.
+// Options may contain the password of a proxy.
 impl fmt::Debug for SharedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedClient").finish_non_exhaustive()
@@ -102,7 +103,7 @@ impl HttpService for SharedClient {
     }
 }
 
-/// A client of the pool, with the time when it was made.
+/// A client of the pool, with its creation time.
 struct PooledClient {
     client_key: ClientKey,
     client: HttpClient,
@@ -119,7 +120,7 @@ fn get_client(options: &ClientOptions, client_key: &ClientKey) -> object_store::
     if let Some(client) = clients().find(client_key, Instant::now()) {
         return Ok(client);
     }
-    // Without the lock: others need not wait for certificates.
+    // Without holding the lock, so that others need not wait for certificates.
     let client = ReqwestConnector::default().connect(options)?;
     Ok(clients().keep(client_key, client, Instant::now()))
 }
@@ -134,7 +135,7 @@ impl Clients {
         Some(client)
     }
 
-    /// Keeps `client` for others, unless one was made meanwhile: that one then.
+    /// Adds `client` to the pool, unless another one was added meanwhile: then returns that one.
     fn keep(&mut self, client_key: &ClientKey, client: HttpClient, now: Instant) -> HttpClient {
         if let Some(pooled) = self.find(client_key, now) {
             return pooled;
@@ -153,9 +154,10 @@ impl Clients {
 
 /// Limit of the pool; handles keep their clients as long as they live.
 const MAX_CLIENTS: usize = 16;
-/// How long a client is given to new handles: certificates and proxies of the system change now and then.
+/// Maximum age of a client for new handles, because certificates and proxies of the system change
+/// now and then.
 const MAX_AGE: Duration = Duration::from_secs(600);
-/// What a client looks up in the environment when it is made.
+/// Environment variables that a client reads when it is created.
 const ENVIRONMENT: [&str; 11] = [
     "HTTP_PROXY",
     "http_proxy",
@@ -185,7 +187,7 @@ mod tests {
     use crate::options::{OpenOptions, Timeouts};
     use crate::source::{Get, Source};
 
-    /// Returns a server that keeps connections open, and how many there were.
+    /// Returns a server that keeps connections open, and counts them.
     fn server() -> (String, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}/store", listener.local_addr().unwrap());
@@ -266,7 +268,7 @@ mod tests {
             read(&source).await;
             source
         });
-        // The first one rests: its connection is open, and nothing would move it.
+        // The first runtime is idle: its connection is open, but nothing drives it.
         let second = runtime();
         second.block_on(read(&source));
         second.block_on(async { read(&open(&address, &options)).await });

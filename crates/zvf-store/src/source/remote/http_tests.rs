@@ -9,7 +9,7 @@ use zvf_format::Class;
 use super::super::Source;
 use super::*;
 
-/// Answers one connection after another with `replies`, and returns which request each was for.
+/// Answers one connection after another with `replies`, and returns the request of each.
 fn server(replies: Vec<String>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/data/store", listener.local_addr().unwrap());

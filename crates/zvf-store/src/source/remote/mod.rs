@@ -1,16 +1,16 @@
 //! A store behind the `ObjectStore` trait: a service on the network, memory, or the caller's own.
 //!
-//! Pieces of a batch are fetched concurrently, as many as the budget lets through. This is the one
-//! layer that tries again: the backends built here do not retry. A body that breaks off is
-//! continued where it broke, of the same version or from the start, so that no reply is ever made of
-//! two versions; pieces of one object that turn out to be of different versions are refused.
+//! Pieces of a batch are fetched concurrently, as many as the budget allows. Only this layer
+//! retries: the backends built here do not. A body that breaks off is continued from that point
+//! with the same version, or else restarted, so that no answer mixes two versions; pieces of one
+//! object with different versions are an error.
 //!
-//! A backend may lack what is asked. Without suffix ranges the size is asked for first; without ranges
-//! the whole object is fetched and cut; plain HTTP is never listed. Outside a tokio runtime there are
-//! no timeouts and no further tries, which is enough for memory.
+//! A backend may lack operations. Without suffix ranges, the size is requested first; without
+//! ranges, the whole object is fetched and cut; plain HTTP is never listed. Outside a tokio runtime
+//! there are no timeouts and no retries, which is sufficient for stores in memory.
 //!
-//! Not here: which backend a URL means ([`super::url`]), which errors are transient ([`verdict`]) and
-//! when ([`retry`]).
+//! Not here: which backend a URL names ([`super::url`]), which errors are transient ([`verdict`])
+//! and when ([`retry`]).
 
 mod attempts;
 #[cfg(not(target_arch = "wasm32"))]
@@ -51,7 +51,7 @@ use crate::error::{BackendAnswer, backend_error, length_error, object_replaced_e
 use crate::key::Key;
 use crate::options::OpenOptions;
 
-/// A backend and the place of the store in it; cheap to clone.
+/// A backend and the location of the store in it; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote(Arc<Shared>);
 
@@ -63,11 +63,11 @@ struct Shared {
     budget: Budget,
     at_once: usize,
     retry: Retry,
-    /// The operations that the backend was found not to support.
+    /// Operations that the backend turned out not to support.
     no_ranges: AtomicBool,
     no_suffix: AtomicBool,
     no_conditions: AtomicBool,
-    /// The runtime was found to have none.
+    /// Whether the runtime turned out to have no timers.
     no_timers: AtomicBool,
     reports: Option<Reports>,
     requests: AtomicU64,
@@ -98,8 +98,8 @@ impl Remote {
         }))
     }
 
-    /// Returns the objects under the name of this prefix and `suffix`; `None` for a whole bucket,
-    /// which has no place beside it.
+    /// Returns the objects with the name of this prefix plus `suffix`; `None` for a whole bucket,
+    /// which has no sibling.
     pub(crate) fn beside(&self, suffix: &str, options: &OpenOptions) -> Option<Self> {
         let parts: Vec<_> = self.0.root.parts().collect();
         let (last, above) = parts.split_last()?;
@@ -193,7 +193,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// Reads the part of `range` that the object has; `None` when there is no object.
+    /// Reads the existing part of `range`; `None` if there is no object.
     async fn read(&self, key: &Key, range: ByteRange, batch: &Batch) -> Result<Option<Read>> {
         let path = self.path(key)?;
         let _request = self.budget.request().await;
@@ -207,7 +207,7 @@ impl Shared {
         }
     }
 
-    /// Tries once; goes on with `part` when an earlier one got that far.
+    /// Makes one attempt; continues with `part` if an earlier attempt got that far.
     async fn attempt(
         &self,
         path: &Path,
@@ -220,7 +220,7 @@ impl Shared {
                 Ok(reply) if begun.continues(&reply) => {
                     return self.receive(reply, part, attempts).await.map(Some);
                 }
-                // Another version by now: begin again, with that one.
+                // The version has changed: start again with the new one.
                 Ok(_) => *part = None,
                 Err(miss) if miss.class() == Some(Class::FileChanged) => *part = None,
                 Err(miss) => return Err(miss),
@@ -237,7 +237,7 @@ impl Shared {
         }
     }
 
-    /// Asks for `range` in a way that this backend understands.
+    /// Requests `range` in a way that this backend supports.
     async fn begin(
         &self,
         path: &Path,
@@ -252,7 +252,7 @@ impl Shared {
                 ByteRange::All => None,
                 _ if self.no_ranges.load(Ordering::Relaxed) => None,
                 ByteRange::At { start, len } => {
-                    // No object reaches where this saturates, and what is short is refused.
+                    // No object is so large that this saturates, and a short answer is refused.
                     Some(GetRange::Bounded(start..start.saturating_add(len)))
                 }
                 ByteRange::First(len) => Some(GetRange::Bounded(0..len)),
@@ -285,7 +285,7 @@ impl Shared {
                 (Some(Class::Unsupported), Some(_)) => {
                     self.no_ranges.store(true, Ordering::Relaxed);
                 }
-                // A range past the end is refused in many ways; the size tells.
+                // Backends refuse a range past the end in many ways; the size decides.
                 (Some(Class::OutOfBounds | Class::Io | Class::InvalidArgument), Some(_)) => {
                     return match self.size(path, attempts).await? {
                         Some(meta) if range.clamp_to(meta.size).is_empty() => {
@@ -300,7 +300,7 @@ impl Shared {
         }
     }
 
-    /// Asks for the size of an object.
+    /// Requests the size of an object.
     async fn size(&self, path: &Path, attempts: &Attempts) -> Result<Option<Read>, AttemptError> {
         let options = GetOptions { head: true, ..GetOptions::default() };
         match self.send_get(path, options, attempts).await {
@@ -309,13 +309,14 @@ impl Shared {
                 let version = Version::from_meta(&reply.meta);
                 Ok(Some(Read { bytes: Bytes::new(), start: size, size, version }))
             }
-            // A reply to this has no body to say that there is no bucket; others will.
+            // This response has no body that could name a missing bucket; other requests will
+            // report it.
             Err(miss) if miss.class() == Some(Class::NotFound) => Ok(None),
             Err(miss) => Err(miss),
         }
     }
 
-    /// Sends one request and waits until its reply begins.
+    /// Sends one request and waits until its response begins.
     async fn send_get(
         &self,
         path: &Path,
@@ -327,7 +328,7 @@ impl Shared {
         attempts.run_within(self, "first byte", attempts.first_byte, reply).await
     }
 
-    /// Makes room for a reply that begins, when it is the one that was asked for.
+    /// Reserves memory for a response that begins, if it is the requested version.
     async fn admit(
         &self,
         meta: ObjectMeta,
@@ -342,7 +343,7 @@ impl Shared {
         }
         let asked = attempts.deadline.map(|_| Instant::now());
         let held = self.budget.reserve(len).await.map_err(AttemptError::Final)?;
-        // Waiting for room, and a long body, are not the store's fault.
+        // Waiting for the budget, and a long body, are not the store's fault.
         attempts.extend(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
         attempts.allow_body(self.retry.timeouts.transfer(len));
         Ok(Part {
@@ -355,7 +356,7 @@ impl Shared {
         })
     }
 
-    /// Takes the body of `reply` in, as the rest of `part`.
+    /// Receives the body of `reply` as the rest of `part`.
     async fn receive(
         &self,
         reply: GetResult,
@@ -382,7 +383,8 @@ impl Shared {
         Ok(Read { bytes, start, size, version: begun.version.clone() })
     }
 
-    /// Refuses where names cannot be listed: over plain HTTP that is no evidence of absence.
+    /// Returns an error if names cannot be listed: over plain HTTP, a listing is no evidence of
+    /// absence.
     fn check_listing(&self, prefix: &Key) -> Result<()> {
         if self.can_list {
             return Ok(());
@@ -396,8 +398,8 @@ impl Shared {
         .at_key(prefix))
     }
 
-    /// Returns what lies directly below `path`. Where nothing does, stores give an empty list; one that says "not
-    /// found" means the place itself, and its answer is no evidence of absence.
+    /// Returns the entries directly below `path`. If there are none, stores return an empty list;
+    /// "not found" refers to the location itself, and is no evidence of absence.
     async fn children(&self, prefix: &Key, path: &Path) -> Result<ListResult> {
         let _request = self.budget.request().await;
         let mut attempts = Attempts::new(self, "list", prefix, None);
@@ -412,7 +414,7 @@ impl Shared {
         }
     }
 
-    /// Returns the names and sizes of all that lies below `path`, relative to it.
+    /// Returns the names and sizes of all objects below `path`, relative to it.
     async fn list(&self, prefix: &Key, path: &Path) -> Result<Vec<(String, u64)>> {
         let _request = self.budget.request().await;
         let mut attempts = Attempts::new(self, "list", prefix, None);
@@ -437,9 +439,9 @@ impl Shared {
         while let Some(meta) =
             attempts.run_within(self, "list", limit, listed.next().map(Option::transpose)).await?
         {
-            // A list may be as long as it is, as long as it goes on.
+            // A listing may take any time as long as it makes progress.
             attempts.restart(self);
-            // What lies elsewhere, or is this place, has no name below it.
+            // An object elsewhere, or at the location itself, has no name below it.
             let name = meta.location.as_ref().strip_prefix(path.as_ref()).unwrap_or_default();
             let name = name.strip_prefix('/').unwrap_or(name);
             if !name.is_empty() {
@@ -452,7 +454,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// Returns where `key` lies in the backend.
+    /// Returns the path of `key` in the backend.
     fn path(&self, key: &Key) -> Result<Path> {
         let slash = if key.is_root() || self.root.as_ref().is_empty() { "" } else { "/" };
         let path = [self.root.as_ref(), slash, key.as_str()].concat();
@@ -463,26 +465,26 @@ impl Shared {
     }
 }
 
-/// A reply that has begun, or an answer that needed none.
+/// A response that has begun, or an answer without a request.
 enum ReadStart {
-    /// With the range that it must have.
+    /// With the expected range.
     Reply(GetResult, Range<u64>),
     Known(Read),
 }
 
-/// Returns `read`, unless another piece of the object was of another version.
+/// Returns `read`, unless another piece of the object had another version.
 fn check_version(version: &mut Option<Version>, read: Option<Read>) -> Result<Option<Read>> {
     let Some(read) = read else { return Ok(None) };
     let first = version.get_or_insert_with(|| read.version.clone());
     if *first == read.version { Ok(Some(read)) } else { Err(object_replaced_error()) }
 }
 
-/// Returns whether `name` can be a key below `prefix`, and is not a writer's own.
+/// Returns whether `name` can be a key below `prefix`, and is not a temporary name of a writer.
 fn is_seen(prefix: &Key, name: &str) -> bool {
     !name.starts_with(".tmp-") && prefix.child(name).is_ok()
 }
 
-/// On a network a request costs about as much as this many bytes.
+/// On a network, a request costs about as much as this many bytes.
 const MERGE_GAP_BYTES: u64 = 256 << 10;
 
 #[cfg(all(test, feature = "http"))]

@@ -1,7 +1,7 @@
-//! A body that comes in, perhaps over several requests.
+//! A body that arrives in parts, perhaps over several requests.
 //!
-//! What arrived is kept when a request breaks off, and the next one asks for the rest, of the same
-//! version. Without a tag to name the version there is nothing to go on with.
+//! Received bytes are kept when a request breaks off, and the next one requests the rest of the
+//! same version. Without a tag that identifies the version, the request starts again.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,16 +16,16 @@ use super::attempts::AttemptError;
 use crate::budget::Reservation;
 use crate::error::length_error;
 
-/// A body that is coming in, perhaps over several tries.
+/// A body that is arriving, perhaps over several attempts.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// All that is wanted.
+    /// The requested range.
     pub(super) range: Range<u64>,
     pub(super) size: u64,
     pub(super) version: Version,
-    /// By what the store can be asked for the same version; without it a try cannot be continued.
+    /// The tag for requesting the same version; without it an attempt cannot be continued.
     pub(super) tag: Option<String>,
-    /// From the start of `range`.
+    /// The bytes from the start of `range`.
     pub(super) bytes: BytesMut,
     pub(super) _held: Reservation,
 }
@@ -49,7 +49,7 @@ impl Part {
             && Version::from_meta(&reply.meta) == self.version
     }
 
-    /// Adds a body. A body that comes as one buffer is handed on as it is.
+    /// Adds a body. A body in a single buffer is passed on without a copy.
     pub(super) async fn fill(
         &mut self,
         mut body: BoxStream<'static, object_store::Result<Bytes>>,
@@ -71,7 +71,7 @@ impl Part {
             if self.bytes.is_empty() && found == expected {
                 whole = Some(chunk);
             } else {
-                // What is still missing.
+                // The missing bytes.
                 self.bytes.reserve(saturating_usize(expected) - self.bytes.len());
                 self.bytes.extend_from_slice(&chunk);
             }

@@ -1,16 +1,16 @@
-//! Writing to a store behind the `ObjectStore` trait.
+//! Writes to a store behind the `ObjectStore` trait.
 //!
-//! An object under a name of its own may be sent again as often as it takes. One that must not be there
-//! yet may not: after an answer that leaves it open whether the first try arrived, the object is read,
-//! and what is there decides. Ours is a success, another's a loss; nothing at all is another try. The
-//! object is looked for before as well: some backends cannot put conditionally, or take the condition and
-//! ignore it, and then the caller is notified.
+//! An object under a unique name may be sent any number of times. An object that must not exist yet
+//! may not: if the outcome of an attempt is unknown, the object is read and decides. Our bytes mean
+//! success, other bytes mean that another writer won, and no object means another attempt. The
+//! object is also looked for before the first attempt: some backends cannot put conditionally, or
+//! accept the condition and ignore it, and then the caller is notified.
 //!
-//! Nothing is sent again once there is an object that forbids it ([`Until`]): what it was made of is
-//! then out of date.
+//! A put is not retried once an object exists that forbids it ([`Until`]): its data is then out of
+//! date.
 //!
-//! An object of a build is new as well: one that is there is the same, from an earlier try, or somebody
-//! else's, and then it stays.
+//! Objects of a build are new as well: an existing object is the same one from an earlier attempt,
+//! or a foreign one, which then stays.
 //!
 //! Not here: what is written, and when.
 
@@ -34,19 +34,19 @@ use super::{Remote, Shared};
 use crate::error::{commit_unknown_error, object_replaced_error};
 use crate::key::Key;
 
-/// How surely an object is the first under its name.
+/// How certain it is that an object is the first under its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Created {
-    /// The store saw to it.
+    /// The store guarantees it.
     Guarded,
-    /// The store cannot; nothing was there a moment before.
+    /// The store cannot; no object existed a moment before.
     Looked,
 }
 
-/// An object that forbids to send a put again, as soon as there is one.
+/// An object that forbids retrying a put, once it exists.
 pub(crate) type Until = (Remote, Key);
 
-/// Refuses what was sent more than once, where there is the object that forbids it by now.
+/// Returns an error for a retried put once the object that forbids it exists.
 async fn check_until(until: Option<&Until>) -> Result<()> {
     let Some((remote, key)) = until else { return Ok(()) };
     match remote.head(key).await? {
@@ -56,7 +56,7 @@ async fn check_until(until: Option<&Until>) -> Result<()> {
 }
 
 impl Remote {
-    /// Puts an object where there is none, or the same one.
+    /// Puts an object if none exists, or the same one.
     pub(crate) async fn put_new(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
         let put = self.put_new_once(key, parts).await;
         put.at_key(key)
@@ -90,13 +90,13 @@ impl Remote {
                 );
                 return if is_same(&found, parts) { Ok(()) } else { Err(error) };
             }
-            // A refusal without an object behind it is a race that the other one lost, too.
+            // A refusal although no object exists is a race that the other request lost, too.
             let miss = if is_taken { RACE } else { miss };
             attempts.retry_or_fail(&self.0, miss).await?;
         }
     }
 
-    /// Puts an object, whatever is there.
+    /// Puts an object, replacing any existing one.
     pub(crate) async fn put(&self, key: &Key, parts: &[Bytes]) -> Result<()> {
         let mut attempts = Attempts::new(&self.0, "write", key, None);
         loop {
@@ -110,10 +110,9 @@ impl Remote {
         }
     }
 
-    /// Replaces the object under `key` if it still is the one that was `seen`.
+    /// Replaces the object under `key` if it is still the version `seen`.
     ///
-    /// After an answer that leaves it open whether it was done, the object is read: these bytes must then
-    /// be nobody else's.
+    /// If the outcome is unknown, the object is read, so no other writer may put the same bytes.
     pub(crate) async fn replace(
         &self,
         key: &Key,
@@ -142,7 +141,7 @@ impl Remote {
         }
     }
 
-    /// Waits so long; at once where there is no clock, and then this is false.
+    /// Waits for `pause`; returns false at once if there is no clock.
     pub(crate) async fn sleep(&self, pause: Duration) -> bool {
         match self.0.sleep(pause) {
             Some(sleep) => {
@@ -153,7 +152,7 @@ impl Remote {
         }
     }
 
-    /// Returns what the backend says of an object, if there is one.
+    /// Returns the backend's metadata of an object, if it exists.
     pub(crate) async fn head(&self, key: &Key) -> Result<Option<ObjectMeta>> {
         let path = self.0.path(key)?;
         let mut attempts = Attempts::new(&self.0, "read", key, None);
@@ -172,7 +171,7 @@ impl Remote {
         }
     }
 
-    /// Puts an object where there is none yet.
+    /// Puts an object if none exists yet.
     pub(crate) async fn create(
         &self,
         key: &Key,
@@ -214,7 +213,7 @@ impl Remote {
                     return Err(commit_unknown_error(miss.judge("publish").0));
                 }
             }
-            // A refusal without an object behind it is a race that the other one lost, too.
+            // A refusal although no object exists is a race that the other request lost, too.
             let miss = if exists { RACE } else { miss };
             let again = attempts.retry_or_fail(&self.0, miss).await;
             again.map_err(|error| if open { commit_unknown_error(error) } else { error })?;
@@ -226,14 +225,14 @@ impl Remote {
         self.put(key, parts).await.map(|()| Created::Looked)
     }
 
-    /// Returns whether the store refuses to create what is there, the same bytes.
+    /// Returns whether the store refuses to create an existing object, even with the same bytes.
     pub(crate) async fn probe(&self, key: &Key, bytes: &Bytes) -> Created {
         let mut attempts = Attempts::new(&self.0, "write", key, None);
         self.check_create_guard(key, std::slice::from_ref(bytes), &mut attempts).await
     }
 
-    /// Checks whether the store honours create-only writes: one that does refuses to create the same object again. For
-    /// one that ignores the condition, writing the same bytes again does no harm.
+    /// Checks whether the store honours create-if-absent: if so, it refuses to create the same
+    /// object again. If it ignores the condition, writing the same bytes again is harmless.
     async fn check_create_guard(
         &self,
         key: &Key,
@@ -247,7 +246,7 @@ impl Remote {
                     if matches!(miss.class(), Some(Class::AlreadyExists | Class::FileChanged)) {
                         return Created::Guarded;
                     }
-                    // What cannot be found out is not relied on.
+                    // If this cannot be determined, the condition is not relied on.
                     if attempts.retry_or_fail(&self.0, miss).await.is_err() {
                         return Created::Looked;
                     }
@@ -256,13 +255,14 @@ impl Remote {
         }
     }
 
-    /// Reads all of an object.
+    /// Reads a whole object.
     pub(crate) async fn read(&self, key: &Key) -> Result<Option<Bytes>> {
         let answer = self.read_many(&[Get::object(key.clone())]).await.pop();
         Ok(answer.transpose()?.flatten().map(|got| got.bytes))
     }
 
-    /// Returns the names and sizes of all objects below `prefix`, relative to it, with those that no reader sees.
+    /// Returns the names and sizes of all objects below `prefix`, relative to it, including those
+    /// that readers ignore.
     pub(crate) async fn list_all(&self, prefix: &Key) -> Result<Vec<(String, u64)>> {
         let path = self.0.path(prefix)?;
         let listed = match self.0.list(prefix, &path).await {
@@ -276,8 +276,8 @@ impl Remote {
         Ok(listed)
     }
 
-    /// Removes these objects, as far as they are there. What a backend says is not there is looked for once more: a reply
-    /// may be wrong, and what was to go would stay.
+    /// Removes these objects, if they exist. An object that the backend reports as missing is
+    /// checked once more, because a wrong response would leave it in place.
     pub(crate) async fn remove(&self, keys: &[Key]) -> Result<()> {
         let denied = self.remove_once(keys).await?;
         let mut left = Vec::new();
@@ -292,7 +292,7 @@ impl Remote {
         self.remove_once(&left).await.map(drop)
     }
 
-    /// Sends one request to remove; returns the objects that are said not to be there.
+    /// Sends one delete request; returns the objects that are reported as missing.
     async fn remove_once(&self, keys: &[Key]) -> Result<Vec<Key>> {
         let paths: Result<Vec<_>> = keys.iter().map(|key| self.0.path(key)).collect();
         let paths = paths?;
@@ -308,7 +308,7 @@ impl Remote {
                     Err(error)
                 })
             });
-            // The time that as many bytes take.
+            // The time limit for this many bytes.
             let limit = self.0.retry.timeouts.body(to_u64(paths.len()) << 10);
             match attempts.run_within(&self.0, "answer", limit, denied.try_collect()).await {
                 Ok(denied) => {
@@ -324,7 +324,7 @@ impl Remote {
 }
 
 impl Shared {
-    /// Tries once to put an object.
+    /// Makes one attempt to put an object.
     pub(super) async fn send(
         &self,
         key: &Key,
@@ -358,7 +358,7 @@ fn store_exists_error() -> Error {
     Error::new(Class::AlreadyExists, "store", "none yet", "another one")
 }
 
-/// Returns whether `found` is what `parts` are together.
+/// Returns whether `found` equals the concatenated `parts`.
 fn is_same(found: &Bytes, parts: &[Bytes]) -> bool {
     let mut rest: &[u8] = found;
     let is_next = |part: &Bytes| match rest.split_at_checked(part.len()) {

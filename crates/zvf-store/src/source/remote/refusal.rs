@@ -1,8 +1,8 @@
-//! Keeps the `Retry-After` of a failed reply.
+//! Keeps the `Retry-After` header of a failed response.
 //!
-//! The backends of `object_store` drop the headers of a failed reply, and with them `Retry-After`. This
-//! connector stands between them and the network, and turns a reply that asks to come back later into
-//! an error that still carries both.
+//! The backends of `object_store` drop the headers of a failed response, including `Retry-After`.
+//! This connector sits between them and the network, and turns such a response into an error that
+//! contains both status and header.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use object_store::client::{
 };
 use object_store::{ClientOptions, HeaderMap};
 
-/// A reply that asks to retry later.
+/// A response that asks to retry later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Refusal {
     pub(super) status: u16,
-    /// `Retry-After`, when it counts seconds.
+    /// The value of `Retry-After`, if it is a number of seconds.
     pub(super) after: Option<Duration>,
 }
 
 impl Refusal {
-    /// Returns the refusal that a reply is, if it is one that the sender may repeat or that has no body to tell
-    /// more.
+    /// Returns the refusal for a response, if it may be retried or has no body with more
+    /// information.
     fn from_response(status: u16, headers: &HeaderMap) -> Option<Self> {
         let after = headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         matches!(status, 408 | 416 | 429 | 500..)
@@ -38,7 +38,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Connects as `object_store` does, with clients that are [shared](super::clients), and listens to refusals.
+/// Connects as `object_store` does, with [shared](super::clients) clients, and intercepts refusals.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Connector;
 

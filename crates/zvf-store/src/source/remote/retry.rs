@@ -1,10 +1,11 @@
-//! How long to wait for a remote store, and how often to ask again.
+//! How long to wait for a remote store, and how often to retry.
 //!
-//! The numbers are those of [`Timeouts`]; each pause is any part of its length (full jitter).
+//! The numbers are those of [`Timeouts`]; each pause is a random fraction of its maximum (full
+//! jitter).
 //!
-//! A handle sends at most one request in ten again, counted over the last minute, with ten always
-//! allowed: the budget prevents a retry storm on a store that is down. Which errors are transient is
-//! decided in [`super::verdict`]; the clock is tokio's, so that tests can hold it.
+//! A handle retries at most one request in ten, counted over the last minute; ten are always
+//! allowed. This budget prevents a retry storm on a store that is down. [`super::verdict`] decides
+//! which errors are transient; the clock is tokio's, so that tests can pause it.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::options::Timeouts;
 
-/// Decides on further tries for all requests of one handle.
+/// Decides on retries for all requests of one handle.
 #[derive(Debug)]
 pub(super) struct Retry {
     pub(super) timeouts: Timeouts,
@@ -23,7 +24,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Returns new rules for trying again; `seed` makes the pauses repeatable.
+    /// Returns new retry rules; `seed` makes the pauses reproducible.
     pub(super) fn new(timeouts: Timeouts, seed: u64) -> Self {
         Self { timeouts, sent: Mutex::new(Window::default()), noise: AtomicU64::new(seed | 1) }
     }
@@ -33,8 +34,9 @@ impl Retry {
         self.window(|window| window.count(Instant::now(), 1, 0));
     }
 
-    /// Returns how long to wait before the next try, or `None` when there shall be none: too many tries, too
-    /// late (`deadline`), or too many retries of this handle. `asked` is the pause the store wants.
+    /// Returns how long to wait before the next attempt, or `None` if there is none: too many
+    /// attempts, too late (`deadline`), or too many retries of this handle. `asked` is the pause
+    /// that the store requests.
     pub(super) fn next(
         &self,
         tried: u32,
@@ -54,11 +56,11 @@ impl Retry {
     }
 
     fn window<T>(&self, look: impl FnOnce(&mut Window) -> T) -> T {
-        // A window that was left by a panic still holds valid counts.
+        // A panic leaves valid counts in the window.
         look(&mut self.sent.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// Returns the next number of a xorshift sequence; two callers that race may see the same one.
+    /// Returns the next number of a xorshift sequence; two racing callers may get the same one.
     fn next_random(&self) -> u64 {
         let mut x = self.noise.load(Ordering::Relaxed);
         x ^= x << 13;
@@ -69,7 +71,7 @@ impl Retry {
     }
 }
 
-/// What was sent in the last minute, in slices of ten seconds, oldest first.
+/// Requests of the last minute, in slices of ten seconds, oldest first.
 #[derive(Debug, Default)]
 struct Window(VecDeque<Slice>);
 
@@ -95,7 +97,7 @@ impl Window {
         }
     }
 
-    /// Counts one more retry, if there may be one.
+    /// Counts one more retry, if it is allowed.
     fn retry(&mut self, now: Instant) -> bool {
         self.count(now, 0, 0);
         let requests: u64 = self.0.iter().map(|slice| slice.requests).sum();

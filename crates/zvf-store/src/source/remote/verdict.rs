@@ -1,4 +1,4 @@
-//! What a backend's error means: its class, and whether asking again makes sense.
+//! The meaning of a backend's error: its class, and whether a retry may help.
 //!
 //! ```text
 //! 401, 407         Unauthenticated        408, 504     Timeout, again
@@ -9,9 +9,9 @@
 //! any other        InvalidArgument        no status    by the transport: again
 //! ```
 //!
-//! A failure inside the transport (a reset, a cut body, a timeout) is transient. An error that says
-//! nothing of itself is `Io`, and also asked again, a few times: it cannot do harm, because this side
-//! only reads.
+//! A failure inside the transport (a reset, a cut body, a timeout) is transient. An unclassified
+//! error is `Io`, and is also retried a few times, which is harmless because these requests only
+//! read.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -27,9 +27,9 @@ use crate::error::BackendAnswer;
 pub(super) struct Verdict {
     pub(super) class: Class,
     pub(super) answer: BackendAnswer,
-    /// Whether the same request may be sent again.
+    /// Whether the same request may be retried.
     pub(super) again: bool,
-    /// The pause that the store asks for before it is.
+    /// The pause before a retry that the store requests.
     pub(super) after: Option<Duration>,
 }
 
@@ -64,7 +64,7 @@ impl Verdict {
         Self::permanent_error(class, BackendAnswer::Refusal)
     }
 
-    /// Returns the verdict on an error that its backend did not classify: by the causes it carries.
+    /// Classifies an error that its backend did not classify, by its causes.
     fn from_cause(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -74,7 +74,7 @@ impl Verdict {
             }
             #[cfg(feature = "net")]
             if let Some(fault) = error.downcast_ref::<object_store::client::HttpError>() {
-                // Our own refusals travel inside one of these.
+                // Our own refusals are wrapped in one of these.
                 if !fault.source().is_some_and(<dyn Error>::is::<super::refusal::Refusal>) {
                     return Self::from_transport(fault.kind());
                 }
@@ -148,9 +148,10 @@ impl Verdict {
     }
 }
 
-/// Returns whether the bucket or container itself is not there, in the words of the services.
+/// Returns whether the bucket or container itself is missing, judging by the error texts of the
+/// services.
 pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
-    // A list has no path that could be missing, so its backend does not say what sort of error that is.
+    // A listing has no path that could be missing, so its backend does not classify the error.
     let (StoreFault::NotFound { source, .. } | StoreFault::Generic { source, .. }) = error else {
         return false;
     };
@@ -158,7 +159,7 @@ pub(super) fn is_missing_bucket(error: &StoreFault) -> bool {
     MISSING_BUCKET.iter().any(|words| text.contains(words))
 }
 
-/// S3 and its kin, Google Cloud Storage, Azure.
+/// S3 and compatible services, Google Cloud Storage, Azure.
 const MISSING_BUCKET: [&str; 3] = ["NoSuchBucket", "bucket does not exist", "ContainerNotFound"];
 
 /// Returns the HTTP status that an error of a foreign backend has only in its text.
