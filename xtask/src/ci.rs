@@ -7,7 +7,7 @@ use crate::house::{House, say};
 use crate::times::{self, Clock, Spent};
 use crate::{
     Command, api, clippy, conformance, counts, deny, docs, features, fixtures, no_std, parts,
-    publish, python, test, tidy, torture, viewer,
+    publish, python, test, tidy, torture, viewer, walk,
 };
 
 pub(crate) const COMMAND: Command = Command {
@@ -67,7 +67,7 @@ fn summary<'a>(
     say(&format!("{}  in all", Spent { clock, processors }.row(calibration)));
 }
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     // The command of the README. The Python package has no tests for cargo, and `conformance --sql`
     // tests the crates with an SQL engine.
     Step { name: "test", run: |house| test::run(house, Args::default()) },
@@ -81,6 +81,7 @@ const STEPS: [Step; 17] = [
     Step { name: "fixtures", run: |house| fixtures::run(house, Args::from_words(&["--check"])) },
     Step { name: "tidy", run: |house| tidy::run(house, Args::default()) },
     Step { name: "counts", run: |house| counts::run(house, Args::default()) },
+    Step { name: "walk", run: |house| walk::run(house, Args::default()) },
     Step { name: "clippy", run: |house| clippy::run(house, Args::default()) },
     Step { name: "deny", run: |house| deny::run(house, Args::default()) },
     Step { name: "no-std", run: |house| no_std::run(house, Args::from_words(&["--run"])) },

@@ -50,7 +50,7 @@ pub(crate) static BOOK: OptionalPart = OptionalPart::new(
     "mdbook is not installed: the links of its pages are checked either way",
 );
 pub(crate) static SMALL_DISKS: OptionalPart =
-    OptionalPart::new("small disks", "the user is not root, who alone may mount them");
+    OptionalPart::new("small disks", "the user may not mount file systems");
 pub(crate) static SQL: OptionalPart = OptionalPart::new(
     "sql",
     "no SQL engine is built: `cargo xtask conformance --sql` does and runs the rest",

@@ -21,12 +21,13 @@ numbers that docs/src/read-path.md states. --list prints every name. Needs valgr
     run,
 };
 
-fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let list = args.flag("--list");
     args.end()?;
     let valgrind = house.program("valgrind").args(&["--version"]).output();
     ensure!(valgrind.is_some(), "valgrind is missing: `apt-get install valgrind`");
-    let mut build = vec!["build", "--quiet", "-p", "zvf-query", "--example", "box"];
+    // With the features of the README's commands, whose other packages are reused.
+    let mut build = vec!["build", "--quiet", "--example", "box"];
     // What is compiled into its caller would not be seen.
     let whole: Vec<String> = ["format", "metadata", "model", "query", "blosc", "b2nd", "tet"]
         .map(|name| format!("profile.dev.package.zvf-{name}.opt-level=0"))
@@ -80,7 +81,8 @@ fn parse(profile: &str) -> Walked {
 
 /// Returns the name of a function without closures, the types of an instance and the hash.
 fn strip_instance(name: &str) -> String {
-    let name = name.split("::{{closure").next().unwrap_or(name);
+    // callgrind numbers the depths of a recursion: `check'2`.
+    let name = name.split(['{', '\'']).next().unwrap_or(name);
     let (mut depth, mut plain) = (0_usize, String::new());
     for (at, c) in name.char_indices() {
         // The type in front of a method stays: `<zvf_store::Key as Ord>::cmp`.
@@ -98,7 +100,7 @@ fn strip_instance(name: &str) -> String {
 }
 
 const MAX_FILES: usize = 127;
-const MAX_FUNCTIONS: usize = 728;
+const MAX_FUNCTIONS: usize = 722;
 
 #[cfg(test)]
 mod tests {
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn own_functions_with_a_cost_are_listed_once() {
         let profile = "fl=/x/crates/zvf-store/src/key.rs\nfn=zvf_store::key::Key::join::h0123456789abcdef\n1 2\n\
-            cfn=zvf_store::never\nfn=zvf_store::key::Key::join::{{closure}}::h0123456789abcdef\n\
+            cfn=zvf_store::never\nfn=zvf_store::key::Key::join::{{closure}}::h0123456789abcdef'2\n\
             fl=/registry/bytes/src/lib.rs\nfn=bytes::Bytes::len\nfi=/x/crates/zvf-model/src/a.rs\n\
             fl=/x/crates/zvf-query/src/b.rs\nfn=zvf_query::b::f<u8>\nfn=zvf_query::b::f<alloc::Vec<u16>>\n\
             fl=/x/crates/zvf-query/examples/box.rs\nfn=box::main\n";

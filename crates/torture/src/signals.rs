@@ -224,8 +224,8 @@ const CANCELLED: i32 = 130;
 const SIGKILL: i32 = 9;
 /// How long a command may work on after one signal, and after two.
 const END: Duration = Duration::from_secs(60);
-const END_OF_SECOND: Duration = Duration::from_secs(2);
+const END_OF_SECOND: Duration = Duration::from_secs(5);
 /// After so long a signal was taken.
-const TAKEN: Duration = Duration::from_millis(20);
+const TAKEN: Duration = Duration::from_millis(100);
 /// The number of points of the stores.
 const SIZE: u64 = 2000;

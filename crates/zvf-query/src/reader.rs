@@ -223,7 +223,8 @@ impl Reader {
     /// If several batches contain edges or faces of the same vertex, each of them has the vertex.
     pub fn stream(&self, query: Query) -> impl Stream<Item = Result<Batch>> + Send + Unpin + use<> {
         let batches = run::stream(self.clone(), query);
-        Box::pin(batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse())
+        // As a trait object it is compiled here, and not once more in each crate that polls it.
+        batches.try_filter(|batch| std::future::ready(!batch.is_empty())).fuse().boxed()
     }
 
     /// Opens the geometry of `kind` at a level: a further kind, or the kind of the level.

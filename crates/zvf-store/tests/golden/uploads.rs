@@ -120,7 +120,7 @@ async fn without_conditional_puts_other_builds_are_searched() {
         let backend = Arc::new(FaultStore::new());
         // Only put requests are conditional.
         let root_requests = {
-            build(&backend).await.unwrap();
+            assert_eq!(build(&backend).await.unwrap(), []);
             let sent = backend.requests();
             (0..sent.len()).filter(|n| sent[*n].path.ends_with("s/zarr.json")).collect::<Vec<_>>()
         };

@@ -199,6 +199,7 @@ async fn points_outside_are_dropped_or_extend_the_bounds() {
         writer.push(&batch).unwrap();
         let report = writer.finish().await.unwrap();
         assert_eq!((report.vertices, report.left_out), (vertices, left_out));
+        assert_eq!(report.to_string().contains(" 2 vertices left out"), left_out == 2);
         let store = crate::given::open(memory.clone()).await;
         assert_eq!(store.root().zarr_vectors.bounds[1], [high]);
         let batch = crate::given::read(memory).await;

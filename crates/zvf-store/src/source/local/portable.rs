@@ -55,7 +55,10 @@ impl Dir {
         for entry in found {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            let Ok(about) = fs::metadata(entry.path()) else { continue };
+            let about = match fs::metadata(entry.path()) {
+                Err(error) if is_absent(&error) => continue,
+                about => about?,
+            };
             if about.is_dir() || about.is_file() {
                 let size = if sizes && about.is_file() { about.len() } else { 0 };
                 entries.push(Entry { name, is_dir: about.is_dir(), size });

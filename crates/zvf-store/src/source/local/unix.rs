@@ -71,8 +71,11 @@ impl Dir {
             let mut kind = entry.file_type();
             let mut size = 0;
             if sizes && kind == FileType::RegularFile || !is_known(kind) {
-                // A dangling link, or a file that was removed meanwhile, is absent.
-                let Ok(about) = statat(&dir, name, AtFlags::empty()) else { continue };
+                let about = match statat(&dir, name, AtFlags::empty()) {
+                    // A link to nowhere, or a file that was removed meanwhile.
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                    about => about?,
+                };
                 kind = FileType::from_raw_mode(about.st_mode);
                 size =
                     u64::try_from(about.st_size).map_err(|_negative| io::ErrorKind::InvalidData)?;
