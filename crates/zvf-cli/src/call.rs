@@ -49,8 +49,8 @@ pub fn call(args: impl IntoIterator<Item = OsString>, stop: &Stop) -> Result<Rep
     run(args, stop, None)
 }
 
-/// Runs `args` as [`call`] does and calls `on_progress`, from any thread, with the number of things done and the total
-/// where that is known: vertices, cells, rows, whatever the command counts.
+/// Runs `args` as [`call`] does and calls `on_progress`, from any thread, with the number of items
+/// done and the total if that is known: vertices, cells, rows, whatever the command counts.
 ///
 /// ```
 /// let stop = zvf_cli::Stop::default();

@@ -2,9 +2,9 @@
 //!
 //! While a result is being published or committed, the first signal has no effect: the command
 //! completes and reports the result. A second signal stops it, with an error that the state of the
-//! result is unknown. Work that waits where it is, as edits do, sees the first signal at the gate
-//! that every commit passes; a second signal ends the program. A signal that is ignored when the
-//! command starts (`nohup`) stays ignored.
+//! result is unknown. Work that blocks, as edits do, sees the first signal at the gate that every
+//! commit passes; a second signal ends the program. A signal that is ignored when the command
+//! starts (`nohup`) stays ignored.
 //!
 //! Work that has partial results is asked to stop first ([`Interrupt::ask_first`]); a second signal stops it at once.
 
@@ -218,7 +218,7 @@ fn signals() -> io::Result<Vec<tokio::signal::windows::CtrlC>> {
     Ok(vec![tokio::signal::windows::ctrl_c()?])
 }
 
-/// How long a command that got a second signal has to end by itself.
+/// How long a command may take to end by itself after a second signal.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Threads of the runtime: they move bytes and wait for signals.

@@ -87,7 +87,7 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Ends the program with an error, whatever it is at.
+/// Ends the program with an error, whatever it is doing.
 #[expect(clippy::exit, reason = "work that waits where it is cannot be told to end")]
 pub(crate) fn end(error: &anyhow::Error, json: bool) -> ! {
     std::process::exit(print_error(error, json).into())

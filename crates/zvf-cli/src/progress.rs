@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::table::count;
 
-/// Called with the number of things done, and the total where that is known.
+/// Called with the number of items done, and the total if that is known.
 #[derive(Clone)]
 pub(crate) struct ProgressHook(Arc<dyn Fn(u64, Option<u64>) + Send + Sync>);
 
@@ -68,13 +68,13 @@ impl Progress {
         self.bar.set_message(message);
     }
 
-    /// Reports `done` things, of an unknown number, as `message`.
+    /// Reports `done` items, of an unknown total, as `message`.
     pub(crate) fn count(&self, done: u64, message: String) {
         self.call_hook(done, None);
         self.set(message);
     }
 
-    /// Reports `done` of `total` things as `message`.
+    /// Reports `done` of `total` items as `message`.
     pub(crate) fn share(&self, done: u64, total: u64, message: String) {
         self.call_hook(done, Some(total));
         self.set(message);
@@ -86,7 +86,7 @@ impl Progress {
         }
     }
 
-    /// Reports `done` of `total` things, with the time that is left at this speed.
+    /// Reports `done` of `total` items, with the time that is left at this speed.
     pub(crate) fn advance(&self, prefix: &str, done: u64, total: u64, things: &str) {
         self.call_hook(done, Some(total));
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
-//! What others rely on by name, compared with what `testdata/surface` keeps: commands with their
+//! Compares the public names with those that `testdata/surface` records: commands with their
 //! options, formats, and the names of the Python package.
 //!
-//! A change is written there by `ZVF_REWRITE=1 cargo test -p zvf-cli surface`, for the diff of the
-//! commit to show it.
+//! `ZVF_REWRITE=1 cargo test -p zvf-cli surface` records a change, so that the diff of the commit
+//! shows it.
 
 use std::fs;
 use std::path::Path;
@@ -21,8 +21,8 @@ fn no_command_and_no_option_changes_unseen() {
     archives::check_surface("commands.txt", lines, is_bigger_build());
 }
 
-/// Adds a line for the command and each of its arguments, then its subcommands. Global options
-/// stand with `zvf` only.
+/// Adds a line for the command and each of its arguments, then its subcommands. Global options are
+/// listed for `zvf` only.
 fn list_command(command: &clap::Command, path: &str, lines: &mut Vec<String>) {
     let aliases: Vec<&str> = command.get_all_aliases().collect();
     lines.push(format!("{path} {}", aliases.join(" ")).trim_end().to_owned());
@@ -71,8 +71,8 @@ fn no_format_changes_unseen() {
     archives::check_surface("formats.txt", lines.collect(), is_bigger_build());
 }
 
-/// Returns whether the build has more than the default features, and so maybe more names than the
-/// list.
+/// Returns whether the build has more than the default features, and so possibly more names than
+/// the list.
 fn is_bigger_build() -> bool {
     cfg!(any(
         feature = "xz",

@@ -1,4 +1,5 @@
-//! Looks at a store and prints what is wrong: `cargo run --example check -p zvf-validate -- FOLDER`.
+//! Validates a store and prints the findings: `cargo run --example check -p zvf-validate --
+//! FOLDER`.
 
 use std::error::Error;
 use std::io::{Write as _, stdout};

@@ -1,4 +1,4 @@
-//! Prints the page of the book that has all rules: `cargo run --example rules -p zvf-validate`.
+//! Prints the page of the book that lists all rules: `cargo run --example rules -p zvf-validate`.
 
 use std::io::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! One array of chunks: which cells it says it has, and which files lie there.
+//! One array of chunks: the cells it lists, and the files that are stored.
 //!
 //! ```text
 //! document          of another kind, unreadable, unknown codec        S15, S17, S18
@@ -7,8 +7,8 @@
 //! names of files    not c/0/1, or not as the document says            S20
 //! ```
 //!
-//! Cells that are listed and not stored show when they are read. What lies here is listed array by array, so
-//! that only the names of one are held at a time.
+//! Cells that are listed and not stored are found when they are read. Stored cells are listed array
+//! by array, so that only the names of one array are in memory at a time.
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ pub(crate) struct ChunkArray {
     /// Its path below the root.
     pub(crate) path: String,
     pub(crate) cells: Cells,
-    /// The chunks it says it has, as far as they can be.
+    /// The chunks it lists, as far as they can exist.
     pub(crate) keys: Arc<KeyTable>,
-    /// Whether the array has a list of chunks; else the list is made by listing.
+    /// Whether the array has a list of chunks; otherwise the list comes from the backend.
     pub(crate) recorded: bool,
 }
 
@@ -116,7 +116,7 @@ impl ChunkArray {
                     *count += 1;
                 }
                 Some(index) if has_item(&index) => {
-                    // Eight bytes frame nothing.
+                    // Eight bytes are an empty frame.
                     let empty = plain && size == EMPTY_CELL_BYTES;
                     let key = grid.key(index.index()).filter(|key| self.keys.find(key).is_none());
                     hidden.extend(key.filter(|_| !sharded && !empty));
@@ -144,7 +144,7 @@ impl ChunkArray {
         Ok(())
     }
 
-    /// Checks cells that are stored and not listed: empty ones are as good as none.
+    /// Checks cells that are stored and not listed; empty ones are ignored.
     async fn check_hidden(&self, run: &mut Validation, keys: &[ChunkKey]) -> Result<()> {
         for keys in keys.chunks(BATCH_CELLS) {
             for (key, cell) in keys.iter().zip(self.cells.read_raw_many(keys).await) {
@@ -158,7 +158,7 @@ impl ChunkArray {
         Ok(())
     }
 
-    /// Takes the chunks that are there; returns false where they cannot be listed.
+    /// Loads the list of stored chunks; returns false if they cannot be listed.
     async fn list_presence(&mut self, run: &mut Validation) -> Result<bool> {
         let keys = run.take(C[2], &self.path, self.cells.presence().await)?;
         let is_listed = keys.is_some();
@@ -180,7 +180,7 @@ impl ChunkArray {
     }
 }
 
-/// Checks S20: chunks are named as those of all stores of this format.
+/// Checks S20: chunks are named as in all stores of this format.
 pub(crate) fn encoding(run: &mut Validation, path: &str, doc: &ArrayDoc) {
     if !doc.chunk_key_encoding.is_usual() {
         let found = format!("names such as {}", example(doc.chunk_key_encoding));
@@ -201,7 +201,8 @@ const ENCODINGS: [ChunkKeyEncoding; 4] = [
     ChunkKeyEncoding::V2Slashes,
 ];
 
-/// Checks S18: a folder with chunks or nodes in it, and no document; family C writes one for every node.
+/// Checks S18: a folder that contains chunks or nodes and has no document; family C writes one for
+/// every node.
 pub(crate) async fn check_orphan_folders(run: &mut Validation, path: &str) -> Result<()> {
     if run.store.family() != LayoutFamily::C {
         return Ok(());
@@ -234,7 +235,7 @@ pub(crate) async fn check_group_files(run: &mut Validation, path: &str) -> Resul
     Ok(())
 }
 
-/// Reports a file, unless a writer leaves it behind while it works.
+/// Reports a file, unless writers leave such files behind while they work.
 fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.starts_with(TEMPORARY) {
@@ -242,7 +243,8 @@ fn report_stray(run: &mut Validation, path: &str, expected: &str) {
     }
 }
 
-/// Returns every file of an array with its size, by its name below it; `None` where nothing can be listed.
+/// Returns every file of an array with its size, by its name below the array; `None` if nothing can
+/// be listed.
 async fn files(run: &mut Validation, path: &str) -> Result<Option<Vec<(String, u64)>>> {
     match run.store.nodes().objects(path).await {
         Ok(objects) => {
@@ -303,7 +305,7 @@ fn parse_recorded_keys(run: &mut Validation, path: &str, list: &KeyList, grid: &
         ));
     }
     let found = keys.len();
-    // Of a rank that no key can have, there are no keys.
+    // A rank that no key can have has no keys.
     let table = KeyTable::new(grid.rank(), keys).unwrap_or_default();
     if table.len() < found {
         let twice = format!("{} keys twice", found - table.len());
@@ -312,7 +314,7 @@ fn parse_recorded_keys(run: &mut Validation, path: &str, list: &KeyList, grid: &
     table
 }
 
-/// Returns a text of a document on one line, cut where it is long.
+/// Returns a text of a document on one line, shortened if it is long.
 pub(crate) fn quote(text: &str) -> String {
     let cut: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     if cut.len() < text.len() { format!("{cut:?} and more") } else { format!("{cut:?}") }

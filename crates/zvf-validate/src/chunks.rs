@@ -1,4 +1,5 @@
-//! The chunks of a level with their rows and fragments: what links and manifests are compared with.
+//! The chunks of a level with their rows and fragments, which links and manifests are compared
+//! with.
 //!
 //! ```text
 //! for each chunk       key, rows, fragments, number of its first fragment and row in the level
@@ -6,9 +7,9 @@
 //!                      owner                                only where the column is there
 //! ```
 //!
-//! A chunk that could not be read, or is not in the sample, has rows and fragments that are not known:
-//! nothing is concluded from them. Tables by fragment stop at a number of fragments; that rules were not
-//! asked then is stated in the report.
+//! A chunk that could not be read, or is not in the sample, has unknown rows and fragments: nothing
+//! is concluded from them. Tables by fragment are limited to a number of fragments; the report
+//! states which rules were not checked because of the limit.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub(crate) struct ChunkTable {
     pub(crate) is_kept: bool,
     /// The rows of each fragment, where kept.
     pub(crate) ends: Option<Vec<Ends>>,
-    /// The owner of each fragment as its column says, where kept.
+    /// The owner of each fragment according to its column, where kept.
     pub(crate) owners: Option<Vec<i64>>,
 }
 
@@ -63,7 +64,7 @@ impl From<(u32, u32, u32, bool)> for Ends {
 }
 
 impl ChunkTable {
-    /// Returns the chunks `keys`; nothing is known of them.
+    /// Returns the chunks `keys`, with unknown rows and fragments.
     pub(crate) fn new(keys: &Arc<KeyTable>) -> Self {
         let n = keys.len();
         Self {
@@ -78,8 +79,8 @@ impl ChunkTable {
         }
     }
 
-    /// Appends the counts of the next chunk. With opaque positions the rows are a claim: where all of them together do not
-    /// fit, they are not known.
+    /// Appends the counts of the next chunk. With opaque positions the rows are only claimed; if
+    /// their total overflows, they are unknown.
     pub(crate) fn push(&mut self, rows: Option<u64>, fragments: Option<u64>) {
         self.first_fragment.push(self.total_fragments);
         self.first_row.push(self.total_rows);
@@ -128,7 +129,7 @@ impl ChunkTable {
 
     /// Returns the hash of row `row` of chunk `place`, as [`row_id`] of its key.
     pub(crate) fn end(&self, place: usize, row: u64) -> u64 {
-        // Places are those of keys.
+        // Every place belongs to a key.
         row_id(self.hashes.get(place).copied().unwrap_or(0), row)
     }
 
@@ -151,7 +152,7 @@ impl ChunkTable {
         let ends = self.fragment_ends(place)?;
         let after = ends.partition_point(|ends| u64::from(ends.first) <= row);
         let rest = ends.get(..after)?;
-        // Empty fragments begin where the next does.
+        // Empty fragments begin where the next one does.
         let (at, found) = rest.iter().enumerate().rev().find(|(_, ends)| ends.count > 0)?;
         (found.is_range && row <= u64::from(found.last)).then_some(at)
     }

@@ -1,7 +1,7 @@
 //! Composite stores: extra geometries of a level, listed in `geometry_index`.
 //!
-//! A geometry is an array of vertices and one of links, or a group with the nodes of a level. Such a group is checked like a
-//! level; this module checks only how it fits the others.
+//! A geometry is an array of vertices and one of links, or a group with the nodes of a level. Such
+//! a group is checked like a level; this module only checks its relation to the others.
 
 use zvf_error::Result;
 use zvf_format::num::{i64s_from_le, to_u64};
@@ -36,7 +36,7 @@ pub(crate) async fn check_extra_kinds(run: &mut Validation, level: &mut LevelSta
     Ok(())
 }
 
-/// Checks C40: an object is of one kind.
+/// Checks C40: every object has one kind.
 fn check_one_kind_per_object(run: &mut Validation, level: &LevelState) {
     let mut ids: Vec<i64> = level.with_extra_kinds().filter_map(sorted_ids).flatten().collect();
     ids.sort_unstable();
@@ -81,7 +81,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     Ok(())
 }
 
-/// Checks C40 for a geometry in a group of its own: the listed number of vertices.
+/// Checks C40 for a geometry in its own group: the listed number of vertices.
 fn check_own_group(
     run: &mut Validation,
     level: &LevelState,

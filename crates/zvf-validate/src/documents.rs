@@ -1,5 +1,5 @@
-//! Level 2: what the documents of root and levels say, by the rules of the format crate, and what they say
-//! about each other.
+//! Level 2: checks the documents of the root and of levels, each by the rules of the format crate,
+//! and all for contradictions between them.
 
 use zvf_format::Class;
 use zvf_metadata::{Capability, MetadataRule as DocumentRule, validate, validate_attribute_name};
@@ -11,7 +11,7 @@ use crate::rule::{Rule, Severity};
 use crate::rules::M;
 use crate::validation::Validation;
 
-/// Checks everything that documents alone show.
+/// Checks everything that can be checked with documents alone.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let named: Vec<_> =
         levels.iter().map(|level| (level.name.as_str(), level.node.meta())).collect();
@@ -20,14 +20,14 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
         let level = finding.level.and_then(|at| levels.get(at));
         let path = level.map_or_else(|| "zarr.json".to_owned(), |level| level.path("zarr.json"));
         let report = Finding::from_metadata(rule, path, &finding.error);
-        // Stores of one axis work, and only one rule of the version's own is against them.
+        // Stores with one axis work; only one rule of their version forbids them.
         let one_axis = rule.id == M[14].id && finding.error.path.starts_with("multiscales[0].axes");
-        // Older versions have their own validation, which is not against the version.
+        // Older versions have their own validation, so the version itself is not a finding.
         let old = rule.id == M[14].id
             && finding.error.path == "zarr_vectors.zv_version"
             && run.store.version().numbers() < FIRST_OF_C;
-        // Pyramids of other tools have bins that are larger than chunks, and such as only the scale of a level says, which
-        // do not divide them; nothing is read by either.
+        // In pyramids of other tools, bins may be larger than chunks, or follow from the scale of
+        // the level and not divide the chunks; neither affects readers.
         let is_scale = |level: &LevelState| {
             let meta = level.node.meta();
             meta.bin_shape.is_none() && meta.chunk_shape.is_none()
@@ -49,7 +49,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     }
 }
 
-/// Checks the document of an extra geometry of a level: its number is that of the level.
+/// Checks the document of an extra geometry of a level: its number is the number of the level.
 fn check_extra_level_number(run: &mut Validation, level: &LevelState) {
     let number = level.node.number().to_string();
     for finding in validate(run.store.root(), &[(&number, level.node.meta())]) {
@@ -71,7 +71,7 @@ fn check_attribute_names(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// Checks M21: what a level claims is announced at the root.
+/// Checks M21: the root announces what a level uses.
 fn check_capabilities(run: &mut Validation, level: &LevelState) {
     let meta = level.node.meta();
     let claims = [
@@ -86,7 +86,7 @@ fn check_capabilities(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// Checks M22: what a level says it has.
+/// Checks M22: the arrays that a level lists.
 fn check_arrays_present(run: &mut Validation, level: &LevelState) {
     let missing = level.node.meta().arrays_present.iter().filter(|name| !level.has_node(name));
     for name in missing {

@@ -1,4 +1,4 @@
-//! One thing that is wrong: which rule, where, what should be there and what is.
+//! A finding: which rule, where, the expected and the actual value.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use zvf_metadata::MetadataError;
 use crate::rule::{Rule, Severity};
 use crate::rules::{C, S};
 
-/// A rule that is broken, and where.
+/// A violation of a rule, and its place.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -34,23 +34,23 @@ pub struct Finding {
     pub rule: &'static Rule,
     /// The severity of this finding.
     pub severity: Severity,
-    /// Whether only a strict reader minds.
+    /// Whether it only affects strict readers.
     pub lint: bool,
     /// The node or object, relative to the root of the store.
     pub path: String,
-    /// The chunk, where it is one.
+    /// The chunk, if it is about one.
     pub cell: Option<String>,
-    /// The row of a table of objects, groups or parametric objects, where it is one.
+    /// The row of a table of objects, groups or parametric objects, if it is about one.
     pub row: Option<u64>,
-    /// Bytes from the start of what the cell or row holds, decoded, to what is wrong.
+    /// The offset of the fault in bytes from the start of the decoded cell or row.
     pub offset: Option<u64>,
-    /// What is wrong there: a field, a key of a document, a count.
+    /// The faulty item: a field, a key of a document, a count.
     pub subject: String,
-    /// What should be there.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The actual value.
     pub found: String,
-    /// The right number, where it is a count that follows from the rest of the store.
+    /// The correct number, if it is a count that follows from the rest of the store.
     pub right: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ impl Rule {
 }
 
 impl Finding {
-    /// Adds what is wrong, what should be, and what is.
+    /// Adds the faulty item, the expected and the actual value.
     pub(crate) fn expects(
         mut self,
         subject: impl fmt::Display,
@@ -100,22 +100,22 @@ impl Finding {
         Self { offset: Some(offset), ..self }
     }
 
-    /// Adds a count that is `right` and says something else.
+    /// Adds a count that should be `right` and is different.
     pub(crate) fn counts(self, subject: &str, right: u64, found: u64) -> Self {
         Self { right: Some(right), ..self.expects(subject, right, found) }
     }
 
-    /// Makes the finding milder than the rule says.
+    /// Lowers the severity to a warning.
     pub(crate) fn warning(self) -> Self {
         Self { severity: self.severity.min(Severity::Warning), ..self }
     }
 
-    /// Makes it a lint: only a strict reader minds.
+    /// Makes it a lint, which only affects strict readers.
     pub(crate) fn lint(self) -> Self {
         Self { lint: true, ..self.warning() }
     }
 
-    /// Returns what the format layer found in bytes.
+    /// Returns the finding for an error of the format layer about bytes.
     pub(crate) fn from_format(
         rule: &'static Rule,
         path: impl fmt::Display,
@@ -125,7 +125,7 @@ impl Finding {
         rule.at(path).expects(subject, error.expected, error.found).with_offset(error.offset)
     }
 
-    /// Returns what the format layer found in a document.
+    /// Returns the finding for an error of the format layer about a document.
     pub(crate) fn from_metadata(
         rule: &'static Rule,
         path: impl fmt::Display,
@@ -137,7 +137,8 @@ impl Finding {
         Self { offset: Some(*offset).filter(|offset| *offset > 0), ..finding }
     }
 
-    /// Returns what the store layer could not read, under the rule that fits best, or `rule`.
+    /// Returns the finding for data that the store layer could not read, under the best matching
+    /// rule, or `rule`.
     pub(crate) fn from_store(rule: &'static Rule, path: impl fmt::Display, error: &Error) -> Self {
         let rule = if error.class() == Class::Checksum {
             C[33]
@@ -160,7 +161,7 @@ impl Finding {
     }
 }
 
-/// Returns what would have been right, where the error itself does not say.
+/// Returns the expected text, if the error has none.
 fn expected_text(class: Class) -> &'static str {
     let known = [
         (Class::NotFound, "an object"),
@@ -189,7 +190,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Returns whether a fault is one of what is stored, and so a finding; the others are of who stores it.
+/// Returns whether a fault is about stored data, and so a finding; other faults are about the
+/// backend.
 pub(crate) fn is_content(error: &Error) -> bool {
     let class = error.class();
     class.is_damage() || matches!(class, Class::NotFound | Class::Unsupported | Class::InvalidKey)

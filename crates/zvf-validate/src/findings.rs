@@ -1,8 +1,8 @@
-//! Findings as they gather: counted without end, kept up to a number.
+//! Collected findings: all are counted, and a limited number is kept.
 //!
-//! Each cell is looked into by itself, on any thread, and its findings are joined in the order of the cells:
-//! the same store gives the same report. Errors and warnings are kept apart, so that a flood of warnings
-//! hides no error.
+//! Each cell is checked separately, on any thread, and the findings are joined in the order of the
+//! cells, so the same store gives the same report. Errors and warnings are limited separately, so
+//! that many warnings do not hide errors.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::rules::{S, position};
 /// Findings of a cell, an array or a store.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Findings {
-    /// What is read from a record is only absorbed, so its settings do not matter.
+    /// Lists that are read from a record are only absorbed, so their settings do not matter.
     #[serde(skip)]
     max_kept: usize,
     #[serde(skip)]
@@ -39,7 +39,7 @@ impl Findings {
         Self::new(self.max_kept, self.strict)
     }
 
-    /// Adds one. What a build does not know of an array is reported once.
+    /// Adds a finding. What a build does not support in an array is reported once.
     pub(crate) fn add(&mut self, mut finding: Finding) {
         let is_kept = |kept: &Vec<Finding>| kept.contains(&finding);
         if finding.rule == S[17] && self.kept.get(&finding.severity).is_some_and(is_kept) {
@@ -55,7 +55,7 @@ impl Findings {
         }
     }
 
-    /// Adds what only a strict reader minds in a cell.
+    /// Adds lints of a cell.
     pub(crate) fn add_lints(
         &mut self,
         rule: &'static Rule,
@@ -82,9 +82,9 @@ impl Findings {
         }
     }
 
-    /// Adds those of another list behind these.
+    /// Appends the findings of another list.
     pub(crate) fn absorb(&mut self, mut other: Self) {
-        // What is reported once is added one by one.
+        // Findings that are reported once are added one by one.
         for kept in other.kept.values_mut() {
             kept.extract_if(.., |finding| finding.rule == S[17])
                 .for_each(|unknown| self.add(unknown));
@@ -100,7 +100,8 @@ impl Findings {
         }
     }
 
-    /// Returns the report of the rules that `is_requested` lets through: findings worst first, counts, and notes.
+    /// Returns the report of the rules that `is_requested` accepts: findings worst first, counts,
+    /// and notes.
     pub(crate) fn into_report(self, is_requested: impl Fn(&Rule) -> bool) -> Report {
         let all = self.kept.into_values().rev().flatten();
         let all = all.filter(|finding| is_requested(finding.rule));

@@ -1,5 +1,5 @@
-//! Checks of level 4: the rules of geometry kinds that documents and arrays can break. Rules that need cells are checked
-//! with the cells.
+//! Level 4: the rules of geometry kinds that documents and arrays can break. Rules that need cells
+//! are checked with the cells.
 
 use zvf_metadata::{GeometryType, LayoutFamily, LinksConvention, Token};
 
@@ -7,7 +7,7 @@ use crate::level::LevelState;
 use crate::rules::G;
 use crate::validation::Validation;
 
-/// Checks G1 to G5, and of G6 the ends of links.
+/// Checks G1 to G5, and the ends of links for G6.
 pub(crate) fn check(run: &mut Validation, levels: &[LevelState]) {
     let root = run.store.root().zarr_vectors.clone();
     for token in &root.geometry_types {
@@ -70,7 +70,7 @@ const fn convention_word(convention: LinksConvention) -> &'static str {
     }
 }
 
-/// Checks G3, G4, and of G6 the ends: links within a level.
+/// Checks G3, G4, and the ends of links for G6: links within a level.
 fn check_links(run: &mut Validation, level: &LevelState) {
     let family = level.families.iter().find(|family| family.delta == 0);
     let path = level.path("links/0");
@@ -92,7 +92,7 @@ fn check_links(run: &mut Validation, level: &LevelState) {
         Some(family) if family.width < 3 => {
             run.add(G[3].at(&path).expects("link_width", "3 or more", family.width));
         }
-        // Coarse levels may have none: their faces are not stored.
+        // Coarser levels may have none: their faces are not stored.
         None if level.node.number() == 0 && level.chunks.total_rows() > 0 => {
             run.add(G[3].at(&path).expects("links", "the faces", "none").warning());
         }

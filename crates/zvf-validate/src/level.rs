@@ -19,7 +19,7 @@ pub(crate) struct LevelState {
     pub(crate) kinds: Vec<Token<GeometryType>>,
     /// Geometries of other kinds, each in a group of its own.
     pub(crate) extra_kinds: Vec<Self>,
-    /// The nodes in it.
+    /// The names of its nodes.
     pub(crate) children: Vec<String>,
     pub(crate) vertices: Option<ChunkArray>,
     pub(crate) fragments: Option<ChunkArray>,
@@ -30,13 +30,13 @@ pub(crate) struct LevelState {
     pub(crate) opaque: bool,
     /// Whether they are Draco streams.
     pub(crate) is_draco: bool,
-    /// Whether some of them have an order of their own, which is not the one that links mean.
+    /// Whether some of them are reordered, so that links do not match their order.
     pub(crate) reorders: bool,
-    /// Chunks with their rows and fragments, once cells were read.
+    /// Chunks with their rows and fragments, after the cells were read.
     pub(crate) chunks: Arc<ChunkTable>,
-    /// The gaps between levels that links are stored for, and how wide they are.
+    /// The level deltas of the stored links, and their widths.
     pub(crate) families: Vec<FamilyWidth>,
-    /// Data from links about fragments and chunks.
+    /// What the links tell about fragments and chunks.
     pub(crate) linked: Linked,
     /// The state of the object index.
     pub(crate) objects: ObjectIndexState,
@@ -49,7 +49,7 @@ pub(crate) struct FamilyWidth {
     pub(crate) width: usize,
 }
 
-/// Data from the links of a level about its fragments and chunks.
+/// What the links of a level tell about its fragments and chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Linked {
     /// For each fragment, how many links name its first row as a child; empty when not counted.
@@ -76,9 +76,9 @@ pub(crate) struct CrossLevelLinks {
 /// The state of the object index of a level.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectIndexState {
-    /// Rows, where there is an index.
+    /// Number of rows, if there is an index.
     pub(crate) rows: Option<u64>,
-    /// The id of each row, where ids are a column that was read.
+    /// The id of each row, if ids are a column that was read.
     pub(crate) ids: Option<Arc<[i64]>>,
     /// Whether ids are a column, read or not.
     pub(crate) has_ids: bool,

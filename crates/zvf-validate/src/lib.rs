@@ -1,4 +1,4 @@
-//! Every rule of the Zarr Vectors format, asked of a store.
+//! Checks a store against every rule of the Zarr Vectors format.
 //!
 //! ```text
 //! validate         ->  Report   findings, worst first; what was looked into
@@ -8,12 +8,14 @@
 //! RULES                         all rules: id, level, severity, versions, what is wrong, what to do
 //! ```
 //!
-//! All findings are reported, not only the first, each with its rule and its place. The store may be of any size and
-//! lie anywhere: cells are read a few at a time and looked into on the rayon pool, while the next are read.
+//! All findings are reported, not only the first, each with its rule and place. The store may have
+//! any size and any backend: cells are read in small batches and checked on the rayon pool while
+//! the next batch is read.
 //!
-//! A validator that trusted what readers trust would not find what misleads them: cells are read past the
-//! cache and whatever presence lists say, whole, and everything that is compared is computed here. Only documents are
-//! opened as readers open them, by `zvf_model::open`, which reports all faults.
+//! A validator that relied on the same metadata as readers would not find what misleads them. So
+//! cells are read whole, without the cache and regardless of presence lists, and everything that is
+//! compared is computed here. Only documents are opened as readers open them, by `zvf_model::open`,
+//! which reports all faults.
 //!
 //! ```text
 //! run, options, validation               the order of all checks, and the state of a validation

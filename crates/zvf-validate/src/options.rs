@@ -22,16 +22,16 @@ use crate::splitmix::{splitmix64, splitmix64_all};
 pub struct Options {
     /// The depth of the validation.
     pub level: Depth,
-    /// The only rules to report; all of the level when there are none.
+    /// The only rules to report; if empty, all rules of the level.
     pub rules: Vec<&'static Rule>,
-    /// Whether findings that only affect strict readers are errors.
+    /// Whether lints, which only affect strict readers, are errors.
     pub strict: bool,
     /// Findings to keep; all are counted.
     pub max_findings: usize,
-    /// The share of cells and manifests to look into; all when there is none.
+    /// The share of cells and manifests to check; all if there is none.
     pub sample: Option<Sample>,
-    /// Fragments, and ids of objects, of all levels that are kept in memory, a few dozen bytes each; what
-    /// needs more of them is not looked into, which the report says.
+    /// The largest number of fragments and object ids of all levels in memory, a few dozen bytes
+    /// each; checks that need more are skipped, and the report lists them.
     pub max_kept_items: u64,
 }
 
@@ -59,9 +59,10 @@ impl Options {
         self.sample.as_ref().is_none_or(|sample| sample.takes(splitmix64(row)))
     }
 
-    /// Returns the number of rows of a level for which a bit each is kept: as much memory as fragments take.
+    /// Returns the largest number of rows of a level for a bitmap: it takes as much memory as the
+    /// fragments.
     pub(crate) const fn kept_rows(&self) -> u64 {
-        // A limit: the largest is none.
+        // The largest limit means no limit.
         self.max_kept_items.saturating_mul(ROWS_PER_KEPT)
     }
 
@@ -105,7 +106,7 @@ impl Sample {
         (share > 0.0 && share <= 1.0).then_some(Self { share, seed })
     }
 
-    /// Returns the share of what there is.
+    /// Returns the share of all cells.
     #[must_use]
     pub const fn share(&self) -> f64 {
         self.share
@@ -143,14 +144,14 @@ pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
 /// ```
 #[derive(Clone, Default)]
 pub struct Observer {
-    /// Called now and then, from the thread that polls.
+    /// Called at intervals, from the thread that polls.
     pub progress: Option<Listener>,
-    /// Set to end the validation; what was found until then is reported.
+    /// Set to end the validation; earlier findings are still reported.
     pub cancelled: Arc<AtomicBool>,
 }
 
 impl Observer {
-    /// Asks for an end.
+    /// Requests the end of the validation.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -184,7 +185,7 @@ impl fmt::Debug for Observer {
 pub struct Progress {
     /// The path that is being checked.
     pub path: String,
-    /// Cells or rows done.
+    /// Number of cells or rows done.
     pub done: u64,
     /// The total number.
     pub total: u64,
@@ -196,11 +197,11 @@ impl fmt::Display for Progress {
     }
 }
 
-/// Findings that are kept by default.
+/// The default number of findings to keep.
 const MAX_FINDINGS: usize = 1000;
-/// Fragments and ids that are kept by default: some 120 MiB.
+/// The default number of fragments and ids to keep: about 120 MiB.
 const MAX_KEPT: u64 = 4 << 20;
-/// Rows for which a bit is kept, for each fragment that is.
+/// Rows of a bitmap, per fragment in memory.
 const ROWS_PER_KEPT: u64 = 64;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) async fn check(run: &mut Validation) -> Result<()> {
     Ok(())
 }
 
-/// Checks that every row begins with a type that is registered; returns how many rows there are.
+/// Checks that every row begins with a registered type; returns the number of rows.
 async fn check_objects(run: &mut Validation, types: &ParametricTypes) -> Result<Option<u64>> {
     let path = format!("{GROUP}/objects");
     let array = run.store.nodes().dense(&path).await;
@@ -35,7 +35,7 @@ async fn check_objects(run: &mut Validation, types: &ParametricTypes) -> Result<
     }
     let Some(bytes) = run.take(C[2], &path, array.read_all().await)? else { return Ok(None) };
     let columns = array.shape().get(1).copied().unwrap_or(1);
-    // Too large: more than there is.
+    // If it overflows, it exceeds the data.
     let row_bytes = saturating_usize(columns.saturating_mul(array.dtype().size)).max(1);
     for (row, bytes) in (0_u64..).zip(bytes.chunks_exact(row_bytes)) {
         let number =
@@ -58,7 +58,7 @@ async fn check_objects(run: &mut Validation, types: &ParametricTypes) -> Result<
     Ok(Some(array.len()))
 }
 
-/// Checks that there is a name for each object, where there are names; in the older families they are one text.
+/// Checks that each object has a name, if there are names; in the older families they are one text.
 async fn check_names(run: &mut Validation, objects: u64) -> Result<()> {
     let path = format!("{GROUP}/names");
     if matches!(run.store.family(), LayoutFamily::A | LayoutFamily::B0) {
@@ -80,7 +80,7 @@ async fn check_names(run: &mut Validation, objects: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks the names of the older families: one text, with newlines between.
+/// Checks the names of the older families: one text, separated by newlines.
 async fn joined_names(run: &mut Validation, path: &str, objects: u64) -> Result<()> {
     let path = format!("{path}/data");
     let array = run.store.nodes().dense(&path).await;
@@ -114,5 +114,5 @@ async fn check_columns(run: &mut Validation, group: &str, rows: Option<u64>) -> 
 }
 
 const GROUP: &str = "parametric";
-/// Plane, line and sphere need no registration.
+/// Planes, lines and spheres need no registration.
 const BUILT_IN: [i64; 3] = [0, 1, 2];

@@ -1,7 +1,7 @@
 //! A pipeline of batches: the pool checks one batch of cells while the next is read.
 //!
-//! How many cells make a batch follows from what the last ones weighed, so that memory stays the same
-//! whatever a cell holds.
+//! The size of a batch follows from the bytes of the previous ones, so that memory remains constant
+//! whatever the size of cells.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,8 +24,9 @@ use crate::pool::run_on_pool;
 /// The result of reading a cell.
 pub(crate) type Cell = Result<Option<Bytes>>;
 
-/// Checks the items of a scan that are this process's: reads them batch by batch, checks each batch on the pool, and passes
-/// the results to `take`, in order. Results of other processes come from their records.
+/// Checks the items of a scan that belong to this process: reads them batch by batch, checks each
+/// batch on the pool, and passes the results to `take`, in order. Results of other processes come
+/// from their records.
 pub(crate) async fn scan<'a, P, T>(
     (work, stage, path): (&Work, Stage, &str),
     count: usize,
@@ -49,7 +50,7 @@ where
     loop {
         let next = at..at.saturating_add(size).min(items.end); // at most the end
         at = next.end;
-        // The check is started first: a local read holds this thread.
+        // The check starts first, because a local read blocks this thread.
         let checking = async {
             let (range, batch) = held.take()?;
             let check = Arc::clone(&check);
@@ -70,10 +71,11 @@ where
     }
 }
 
-/// A chunk with its cell of each array that is read; no cells where a sample leaves the chunk out.
+/// A chunk with its cell in each array; no cells if a sample leaves out the chunk.
 pub(crate) type ChunkCells = (ChunkKey, Option<Vec<Cell>>);
 
-/// Returns the cells of the chunks `keys` in `arrays`, as far as `options` take them, and how many bytes they hold together.
+/// Returns the cells of the chunks `keys` in `arrays`, as far as `options` select them, and their
+/// total bytes.
 pub(crate) async fn read(
     options: &Options,
     arrays: &[&Cells],
@@ -91,7 +93,7 @@ pub(crate) async fn read(
         }
     }
     let mut arrays: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
-    // Each array was asked for each key.
+    // Each key was read in each array.
     let next = |cells: &mut std::vec::IntoIter<Cell>| cells.next().unwrap_or(Ok(None));
     let chunk = |key: &ChunkKey| (*key, takes(&key).then(|| arrays.iter_mut().map(next).collect()));
     Ok((keys.iter().map(chunk).collect(), bytes))
@@ -99,7 +101,7 @@ pub(crate) async fn read(
 
 /// Returns the size of the next batch, after `things` items had `bytes` bytes.
 fn batch_size(things: u64, bytes: u64) -> usize {
-    // Things without bytes fit in any number; clamped below.
+    // Items without bytes fit in any number; clamped below.
     let fit = BATCH_BYTES.saturating_mul(things).checked_div(bytes).unwrap_or(u64::MAX);
     saturating_usize(fit.clamp(1, things.saturating_mul(MAX_GROWTH).clamp(1, MAX_BATCH)))
 }
@@ -107,7 +109,7 @@ fn batch_size(things: u64, bytes: u64) -> usize {
 const FIRST_BATCH: usize = 16;
 /// Bytes of a batch; one is checked while another is read.
 const BATCH_BYTES: u64 = 16 << 20;
-/// Maximum growth factor from one batch to the next.
+/// The largest growth factor from one batch to the next.
 const MAX_GROWTH: u64 = 8;
 const MAX_BATCH: u64 = 4096;
 

@@ -1,4 +1,4 @@
-//! Work on the rayon pool, waited for without holding the thread that polls.
+//! Runs work on the rayon pool without blocking the thread that polls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -1,4 +1,4 @@
-//! Level 5: how levels fit together.
+//! Level 5: the relations between levels.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ pub(crate) fn check(run: &mut Validation, levels: &[&LevelState]) {
     check_kind(run, levels);
 }
 
-/// Checks P3 to P11: levels of one kind, which may be missing where a level has none of it.
+/// Checks P3 to P11 for one kind; levels without this kind are left out.
 pub(crate) fn check_kind(run: &mut Validation, levels: &[&LevelState]) {
     for pair in levels.windows(2) {
         if let [fine, coarse] = pair {
@@ -75,7 +75,7 @@ fn check_gaps(run: &mut Validation, levels: &[&LevelState]) {
     }
 }
 
-/// Checks P3: additions are not made of the finer level.
+/// Checks P3: a level has at most as many rows as the finer one, unless they are additive.
 fn rows(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let (many, few) = (fine.chunks.total_rows(), coarse.chunks.total_rows());
     let is_whole = fine.chunks.is_whole() && coarse.chunks.is_whole();
@@ -86,7 +86,7 @@ fn rows(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     }
 }
 
-/// Checks P4: by the bins that the documents give.
+/// Checks P4: the bins that the documents give.
 fn check_bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let root = run.store.root();
     let volume = |level: &LevelState| -> Option<f64> {
@@ -109,7 +109,8 @@ fn check_bins(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     }
 }
 
-/// Checks P9, P10: chunks of a level in those of the root, which readers need, and in those of the finer one.
+/// Checks P9, P10: chunks of a level nest in those of the root, which readers need, and in those of
+/// the finer level.
 fn check_nesting(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     let root = run.store.root().clone();
     let path = coarse.path("zarr.json");
@@ -125,12 +126,12 @@ fn check_nesting(run: &mut Validation, fine: &LevelState, coarse: &LevelState) {
     }
 }
 
-/// Checks P11: what a level adds is not in the levels that it adds to.
+/// Checks P11: an additive level has no object of the coarser levels that it adds to.
 fn check_additions(run: &mut Validation, levels: &[&LevelState]) {
     for (at, level) in levels.iter().enumerate().filter(|(_, l)| l.node.meta().is_additive()) {
         let mut later = HashSet::new();
         for other in levels.iter().skip(at + 1) {
-            // Ids that are not known show nothing.
+            // Unknown ids prove nothing.
             later.extend(object_ids(other).unwrap_or_default());
             if !other.node.meta().is_additive() {
                 break;
@@ -147,7 +148,7 @@ fn check_additions(run: &mut Validation, levels: &[&LevelState]) {
     }
 }
 
-/// Checks P12: where levels add to each other, one that does not is whole.
+/// Checks P12: in an additive pyramid, a level that is not additive is complete.
 fn check_additive(run: &mut Validation, levels: &[&LevelState]) {
     if !run.store.root().zarr_vectors.has(Capability::AdditiveLevels) {
         return;
@@ -188,7 +189,7 @@ fn check_sparsity(run: &mut Validation, level: &LevelState) {
     }
 }
 
-/// Checks P7: rows and ids of the parent.
+/// Checks P7: rows and ids equal those of the parent level.
 fn check_inherited_ids(run: &mut Validation, levels: &[&LevelState], level: &LevelState) {
     let meta = level.node.meta();
     if !meta.preserves_object_ids {
@@ -222,7 +223,8 @@ fn check_inherited_ids(run: &mut Validation, levels: &[&LevelState], level: &Lev
     }
 }
 
-/// Checks P6: every row leads up, where links of this gap are kept. Objects that were left out lead nowhere.
+/// Checks P6: every row has a parent, if links of this distance are stored. Objects that were
+/// dropped have none.
 fn check_orphans(
     run: &mut Validation,
     levels: &[&LevelState],
@@ -251,7 +253,7 @@ fn check_orphans(
     }
 }
 
-/// Checks P8: links down are those up, seen from the other end.
+/// Checks P8: links down mirror the links up.
 fn check_mirrored_links(
     run: &mut Validation,
     levels: &[&LevelState],
@@ -275,5 +277,5 @@ fn check_mirrored_links(
     }
 }
 
-/// Volumes are products of numbers that were computed in different ways.
+/// The volumes are products of numbers that were computed in different ways.
 const MIN_VOLUME_RATIO: f64 = 1.0 - 1e-9;

@@ -26,10 +26,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// The number of violations of each rule, including those not kept.
     pub counts: Vec<(&'static Rule, Severity, u64)>,
-    /// Worth knowing, and nothing wrong.
+    /// Notes, which are not faults.
     pub notes: Vec<Finding>,
-    /// What was not looked into, for its size or because nothing can be listed: the rule, the place, and
-    /// why. A report with something here says nothing about it.
+    /// What was not checked because of its size or because nothing can be listed: the rule, the
+    /// place, and why. The report makes no statement about these.
     pub skipped: Vec<Finding>,
     /// The share that was checked, if not everything; totals were not compared then.
     pub sample: Option<Sample>,
@@ -66,9 +66,9 @@ pub struct CheckCounts {
     pub levels: u64,
     /// Arrays of chunks.
     pub arrays: u64,
-    /// Cells that were decoded.
+    /// Decoded cells.
     pub cells: u64,
-    /// Bytes they held.
+    /// Bytes of these cells.
     pub bytes: u64,
     /// Rows of vertices.
     pub rows: u64,

@@ -18,20 +18,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Depth {
-    /// 1: which nodes there are, and of which kind.
+    /// 1: which nodes exist, and their kinds.
     Structure,
-    /// 2: what the documents of root and levels say.
+    /// 2: the documents of the root and of levels.
     Metadata,
     /// 3: every cell, every manifest, every link.
     Consistency,
-    /// 4: what the kinds of geometry ask for.
+    /// 4: the requirements of the kinds of geometry.
     Geometry,
-    /// 5: how the levels fit together.
+    /// 5: the relations between levels.
     Pyramid,
 }
 
 impl Depth {
-    /// All of them, from the shallowest.
+    /// All depths, from the shallowest.
     pub const ALL: &'static [Self] =
         &[Self::Structure, Self::Metadata, Self::Consistency, Self::Geometry, Self::Pyramid];
 
@@ -53,7 +53,7 @@ impl Depth {
         ["structure", "metadata", "consistency", "geometry", "pyramid"][self as usize]
     }
 
-    /// Returns the level that the letter of an id stands for.
+    /// Returns the level for the letter of an id.
     pub(crate) const fn of_id(id: &str) -> Self {
         match id.as_bytes()[0] {
             b'S' => Self::Structure,
@@ -88,11 +88,11 @@ impl fmt::Display for Depth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing is wrong.
+    /// For information; nothing is wrong.
     Note,
     /// Readable, but not as it should be.
     Warning,
-    /// Wrong: readers fail, or answer wrongly.
+    /// Wrong: readers fail, or give wrong answers.
     Error,
 }
 
@@ -103,7 +103,7 @@ impl Severity {
         ["note", "warning", "error"][self as usize]
     }
 
-    /// Returns the severity of this name, as the table has it.
+    /// Returns the severity of this name in the table.
     pub(crate) const fn of_name(name: &str) -> Self {
         match name.as_bytes()[0] {
             b'n' => Self::Note,
@@ -136,7 +136,7 @@ pub struct Rule {
     pub id: &'static str,
     /// The level it belongs to.
     pub level: Depth,
-    /// The severity of a violation, unless the place makes it milder.
+    /// The severity of a violation, unless a finding lowers it.
     pub severity: Severity,
     /// The format versions that it applies to.
     pub versions: &'static str,
@@ -152,7 +152,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule as records have it: its id.
+/// In records, a rule is its id.
 impl Serialize for Rule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.id)

@@ -1,4 +1,4 @@
-//! The table of rules, from `rules.txt`: id, severity, versions, what is wrong, what to do.
+//! The table of rules, from `rules.txt`: id, severity, versions, fault, remedy.
 //!
 //! ```text
 //! S  structure      nodes
@@ -8,13 +8,13 @@
 //! P  pyramid        consistency between levels
 //! ```
 //!
-//! `C[28]` is rule C28. The compiler reads the table: a number that no rule has does not compile.
+//! `C[28]` is rule C28. The compiler parses the table: a number without a rule does not compile.
 //!
-//! Ids and severities up to S15, M19, C30, G9 and P9 are those of the specification; further rules continue the
-//! numbers. An id is never reused. One severity differs: S6 is an error, because no reader can do without the
-//! array.
+//! Ids and severities up to S15, M19, C30, G9 and P9 are those of the specification; further rules
+//! continue the numbering. An id is never reused. One severity differs: S6 is an error, because no
+//! reader can work without the array.
 //!
-//! Not here: the code of the rules.
+//! Not here: the code that checks the rules.
 
 use crate::rule::{Depth, Rule, Severity};
 
@@ -28,7 +28,7 @@ use crate::rule::{Depth, Rule, Severity};
 /// ```
 pub static RULES: &[Rule] = &ALL;
 
-// Place 0 of each holds another rule, so that places are numbers.
+// Index 0 of each holds a placeholder, so that indices are rule numbers.
 pub(crate) static S: [&Rule; 21] = of_level(b'S');
 pub(crate) static M: [&Rule; 23] = of_level(b'M');
 pub(crate) static C: [&Rule; 44] = of_level(b'C');
@@ -69,7 +69,7 @@ const fn parse<const N: usize>(mut text: &'static str) -> [Rule; N] {
     rules
 }
 
-/// Returns the text up to `end`, and what follows.
+/// Returns the text up to `end`, and the rest.
 const fn field(text: &'static str, end: u8) -> (&'static str, &'static str) {
     let mut at = 0;
     while text.as_bytes()[at] != end {

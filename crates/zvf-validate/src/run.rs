@@ -9,10 +9,10 @@
 //! all together              geometry.rs, pyramid.rs                  G, P
 //! ```
 //!
-//! Cells of all levels come before links, and these before objects: so that both ends of a link, and both
-//! levels of a parent and its child, are known when they are compared.
+//! Cells of all levels are checked before links, and links before objects, so that both ends of a
+//! link, and both levels of a parent and its child, are known when they are compared.
 //!
-//! Only faults of the backend end it with an error; what is stored cannot.
+//! Only errors of the backend end it with an error; stored data never does.
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::Result;
@@ -32,10 +32,10 @@ use crate::{
 
 /// Checks everything that `options` select, and reports all faults.
 ///
-/// The store was opened, so the worst is excluded; for a store that does not open, see
-/// [`report_unopened`](crate::report_unopened). A local store never waits; a remote one needs the caller's tokio runtime.
-/// Memory is bounded, whatever the size of the store: a few cells at a time, and a few numbers for each
-/// chunk.
+/// The store is open, so the worst faults are excluded; for a store that cannot be opened, see
+/// [`report_unopened`](crate::report_unopened). A local store never waits; a remote one needs the
+/// caller's tokio runtime. Memory is bounded, whatever the size of the store: a few cells at a
+/// time, and a few numbers for each chunk.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,15 +54,15 @@ use crate::{
 ///
 /// # Errors
 ///
-/// When something cannot be fetched: the backend fails or refuses. What is stored is never an error, but a
-/// finding.
+/// When something cannot be fetched: the backend fails or refuses. A fault in stored data is never
+/// an error, but a finding.
 #[boxed]
 pub async fn validate(store: &Store, options: &Options, observer: &Observer) -> Result<Report> {
     Validation::new(store, options, observer, Work::Whole).into_report().await
 }
 
 impl Validation {
-    /// Runs it, and returns all that was found.
+    /// Runs the validation, and returns its report.
     pub(crate) async fn into_report(mut self) -> Result<Report> {
         let complete = self.run().await?;
         let options = self.options;
@@ -71,7 +71,7 @@ impl Validation {
         Ok(Report { sample, checked: self.checked, complete, ..report })
     }
 
-    /// Runs it; returns whether it came to its end, so that nothing is missing.
+    /// Runs the validation; returns whether it is complete.
     pub(crate) async fn run(&mut self) -> Result<bool> {
         match self.run_checks().await {
             Err(error) if error.class() == Class::Cancelled && self.observer.is_cancelled() => {
@@ -105,7 +105,7 @@ impl Validation {
             let announced = self.store.root().zarr_vectors.has(Capability::AdditiveLevels);
             let additive = announced || levels.iter().any(|l| l.node.meta().is_additive());
             for level in &mut levels {
-                // Groups are of objects of all kinds.
+                // Groups contain objects of all kinds.
                 for extra in &mut level.extra_kinds {
                     objects::check(self, extra).await?;
                 }

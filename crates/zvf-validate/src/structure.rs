@@ -1,11 +1,12 @@
-//! Level 1: which nodes there are. Also opens what the other levels look into.
+//! Level 1: which nodes exist. Also opens the nodes for the other levels.
 //!
 //! ```text
 //! root      parametric, headers, levels                S3, S10, S16
 //! level     vertices and its companions, groups        S4 to S9, S13, S14, S16, S19
 //! ```
 //!
-//! S1, S2, S11 and S12 keep a store from opening: see [`report_unopened`](crate::report_unopened).
+//! Violations of S1, S2, S11 and S12 prevent a store from opening: see
+//! [`report_unopened`](crate::report_unopened).
 
 use zvf_error::{Error, Result};
 use zvf_format::key::Delta;
@@ -41,7 +42,7 @@ pub(crate) async fn check_root(run: &mut Validation) -> Result<()> {
     Ok(())
 }
 
-/// Returns every level that opens, with its arrays.
+/// Returns every level that can be opened, with its arrays.
 pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>> {
     let numbers = match run.store.list_levels().await {
         Err(error) if is_content(&error) => run.store.level_numbers(), // cannot list
@@ -55,7 +56,7 @@ pub(crate) async fn open_levels(run: &mut Validation) -> Result<Vec<LevelState>>
         run.step(&number.to_string(), 0, 1)?;
         let path = number.to_string();
         let node = run.store.level(number).await;
-        // A document that parses and lacks what a level needs is one of level 2.
+        // A document that parses but lacks what a level needs is a finding of level 2.
         let subject = node.as_ref().err().and_then(Error::what);
         let rule = match subject.is_some_and(|path| path.starts_with(BLOCK)) {
             true if lacks_attributes(run, &path).await => S[7],
@@ -122,7 +123,7 @@ async fn open_arrays(run: &mut Validation, level: &mut LevelState) -> Result<()>
     Ok(())
 }
 
-/// Checks S20: the arrays of a level that are not over its grid.
+/// Checks S20: the arrays of a level that do not use its grid.
 async fn check_standalone(run: &mut Validation, level: &LevelState) -> Result<()> {
     let mut paths = vec![level.path("groups")];
     for group in ["object_index", "object_attributes", "group_attributes"] {
@@ -220,7 +221,7 @@ async fn check_folder(run: &mut Validation, path: &str) -> Result<()> {
     check_group_files(run, path).await
 }
 
-/// Returns the nodes of a level; where nothing can be listed, those of the known ones that are there.
+/// Returns the nodes of a level; if nothing can be listed, the known ones that exist.
 async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>> {
     let listing = match run.store.nodes().children(path).await {
         Err(error) if is_content(&error) => return Ok(Vec::new()),
@@ -231,7 +232,7 @@ async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>>
     }
     let mut names = Vec::new();
     for (name, ..) in KNOWN {
-        // A document that cannot be read is there.
+        // A document that cannot be read exists.
         if !matches!(run.store.nodes().node(&format!("{path}/{name}")).await, Ok(None)) {
             names.push(name.to_owned());
         }
@@ -240,7 +241,7 @@ async fn names_of_level(run: &mut Validation, path: &str) -> Result<Vec<String>>
     Ok(names)
 }
 
-/// The nodes that levels of a store may have; whether each is a group of arrays, and whether it is optional.
+/// The nodes that levels may have: whether each is a group of arrays, and whether it is optional.
 const KNOWN: [(&str, bool, bool); 13] = [
     ("vertices", false, false),
     ("vertex_fragments", false, false),
@@ -257,6 +258,6 @@ const KNOWN: [(&str, bool, bool); 13] = [
     ("cross_chunk_link_attributes", false, false),
 ];
 const COMPOSITE: [&str; 2] = ["vertices_", "links_"];
-/// The block of a level's document.
+/// The key of the level's block in its document.
 const BLOCK: &str = "zarr_vectors_level";
 const OME_SINCE: [u32; 3] = [0, 9, 2];

@@ -1,4 +1,4 @@
-//! Stores that do not open: the one thing that is known of them, as a finding.
+//! Stores that cannot be opened: the reason becomes the only finding.
 
 use async_recursion::async_recursion as boxed;
 use zvf_error::{Error, Result};
@@ -14,8 +14,8 @@ use crate::rule::Rule;
 use crate::rules::{M, S};
 use crate::run::validate;
 
-/// Opens the store at `address` and looks at everything that `options` ask for; a store that does not open for
-/// what is stored has a report too.
+/// Opens the store at `address` and checks everything that `options` select; a store whose data
+/// prevents opening has a report too.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,7 +32,7 @@ use crate::run::validate;
 ///
 /// # Errors
 ///
-/// As [`validate`], and when there is no such place.
+/// Like [`validate`], and when the place does not exist.
 #[boxed]
 pub async fn validate_at(
     address: &str,
@@ -74,7 +74,7 @@ pub fn report_unopened(error: Error, options: &Options) -> Result<Report> {
     Ok(Report { complete: true, ..report })
 }
 
-/// Returns the rule that keeps the store from opening.
+/// Returns the rule whose violation prevents opening.
 fn rule(error: &Error) -> &'static Rule {
     let subject = error.what().unwrap_or_default(); // what has no subject is about none of these
     let subject = subject.strip_prefix("attributes.").unwrap_or(subject);

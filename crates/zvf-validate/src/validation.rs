@@ -26,7 +26,7 @@ pub(crate) struct Validation {
     pub(crate) work: Work,
     pub(crate) found: Findings,
     pub(crate) checked: CheckCounts,
-    /// Fragments, and ids of objects, that are kept of the levels so far.
+    /// The fragments and object ids of the levels so far that are kept.
     pub(crate) fragments: u64,
     pub(crate) ids: u64,
 }
@@ -51,7 +51,8 @@ impl Validation {
         self.found.add(finding);
     }
 
-    /// Reports that `rule` was not checked for `path`: there are `found` items, and at most `max_kept` are kept.
+    /// Reports that `rule` was not checked for `path`: there are `found` items, and at most
+    /// `max_kept` are kept.
     pub(crate) fn report_too_many(
         &mut self,
         rule: &'static Rule,
@@ -63,7 +64,8 @@ impl Validation {
         self.found.skip(rule.at(path).expects(what, format!("at most {max_kept}"), found));
     }
 
-    /// Returns the names below `path`; where they cannot be listed, those that are known, and that is reported for `rule`.
+    /// Returns the names below `path`; if they cannot be listed, the known ones that exist, and
+    /// reports that for `rule`.
     pub(crate) async fn names(&mut self, rule: &'static Rule, path: &str) -> Result<Vec<String>> {
         let listing = match self.store.nodes().children(path).await {
             Err(error) if is_content(&error) => return Ok(Vec::new()),
@@ -80,7 +82,8 @@ impl Validation {
         self.found.skip(rule.at(path).expects("names", "a listing", "none"));
     }
 
-    /// Returns what was read of `path`; what could not be is reported for `rule`, unless it is no fault of the store.
+    /// Returns a value that was read from `path`; reports a fault for `rule`, or fails if it is not
+    /// a fault of the store.
     pub(crate) fn take<T>(
         &mut self,
         rule: &'static Rule,
@@ -97,12 +100,12 @@ impl Validation {
         }
     }
 
-    /// Returns the document of `path`; what does not parse is reported for M20.
+    /// Returns the document of `path`; reports M20 if it does not parse.
     pub(crate) fn parsed<T>(&mut self, path: &str, doc: Result<T, MetadataError>) -> Option<T> {
         doc.map_err(|error| self.add(Finding::from_metadata(M[20], path, &error))).ok()
     }
 
-    /// Reports what an opener found wrong with `path`; nothing relies on it then.
+    /// Reports a fault that an opener found in `path`, which is then not used.
     pub(crate) fn collect(&mut self, fault: OpenFault, path: &str, error: Error) -> Result<bool> {
         let path = error.array().unwrap_or(path);
         let rule = match fault {
@@ -130,7 +133,7 @@ impl Validation {
         }
     }
 
-    /// Reads all rows of an array, some at a time; reports C2 if some cannot be read.
+    /// Reads all rows of an array in batches; reports C2 if some cannot be read.
     pub(crate) async fn read_rows(&mut self, path: &str, array: &DenseArray) -> Result<()> {
         for rows in batches(array.len(), BATCH_ROWS) {
             self.step(path, rows.start, array.len())?;
@@ -158,5 +161,5 @@ pub(crate) fn batches(end: u64, size: u64) -> impl Iterator<Item = Range<u64>> {
     (0..end.div_ceil(size)).map(move |n| n * size..end.min((n + 1).saturating_mul(size)))
 }
 
-/// Rows that are read at once: the chunk that writers make.
+/// Rows that are read at once: the chunk size of writers.
 const BATCH_ROWS: u64 = 1 << 16;

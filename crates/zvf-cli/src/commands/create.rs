@@ -102,7 +102,7 @@ impl Create {
             true => None,
             false => NewRepository::begin(&self.store, self.options.scratch(), session).await?,
         };
-        // Without the plan of a run that was killed, a store that is in the way stays in the way.
+        // Unless the plan of a killed run exists, an existing store is an error.
         let is_new = folder(&self.store).is_none_or(|plan| !plan.exists());
         if is_new && repository.is_none() && !self.dry_run && !recipe.write.build.replace {
             let free = Build::begin(&self.store, recipe.write.build.clone()).await;

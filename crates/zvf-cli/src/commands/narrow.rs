@@ -136,8 +136,8 @@ impl Narrow {
         Ok(kinds)
     }
 
-    /// Returns what of the level cannot be read: where vertices are stored in another order, attributes and links
-    /// cannot be assigned to them.
+    /// Returns the parts of the level that cannot be read: where vertices are stored in another
+    /// order, attributes and links cannot be assigned to them.
     pub(crate) async fn describe_unreadable(
         &self,
         session: &Session,

@@ -1,4 +1,5 @@
-//! A store that becomes the first version of a new repository: created in a folder first, or copied.
+//! A store that becomes the first version of a new repository: created in a folder first, or
+//! copied.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -76,7 +76,7 @@ pub enum LevelContent {
     /// Nothing, like the reference.
     #[default]
     AsReference,
-    /// Attributes of vertices, edges and faces, edges and faces themselves, and groups.
+    /// Vertex attributes, edges and faces with their attributes, and groups.
     Full,
 }
 

@@ -109,8 +109,8 @@ fn cut(net: &Net<'_>, part: &mut Part, [a, b, c]: &Triangle, open: &mut Vec<Part
     Some(true)
 }
 
-/// Returns the squared distance of the farthest corner of a face from a triangle; stops at the
-/// first one above `limit_sq`.
+/// Returns the squared distance of the farthest corner of a face from a triangle; infinite if it is
+/// above `limit_sq`.
 fn farthest_corner(triangle: &Triangle, face: &Face, limit_sq: f64) -> f64 {
     let mut farthest = 0.0_f64;
     for corner in face.corners() {

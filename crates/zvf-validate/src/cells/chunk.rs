@@ -1,4 +1,4 @@
-//! One chunk: its rows, its fragments and its attributes, without a look at any other.
+//! Checks one chunk by itself: its rows, its fragments and its attributes.
 
 use std::fmt::Display;
 
@@ -29,17 +29,18 @@ pub(crate) struct ChunkReport {
     pub(crate) cells: u64,
     /// Whether fragments tile the rows.
     pub(crate) tiles: bool,
-    /// Whether vertices are in another order than links and attributes mean.
+    /// Whether vertices are in another order than links and attributes assume.
     pub(crate) reorders: bool,
     pub(crate) ends: Vec<Ends>,
     pub(crate) owners: Vec<i64>,
-    /// Columns whose cell has another number of values: which, rows, values.
+    /// Columns whose cell has a wrong number of values: which, rows, values.
     pub(crate) misfits: Vec<(usize, bool, u64, u64)>,
-    /// Columns whose cell is as wide as declared.
+    /// Columns whose cell has the declared width.
     pub(crate) fits: Vec<(usize, bool)>,
 }
 
-/// Checks one chunk, by its cells in the arrays of the plan; `is_listed` says whether the array lists fragments of it.
+/// Checks one chunk, by its cells in the arrays of the plan; `is_listed` says whether its fragments
+/// are listed.
 pub(crate) fn check_chunk(
     plan: &Plan,
     key: &ChunkKey,
@@ -276,7 +277,7 @@ impl ChunkReport {
             let finding = C[22].at(&plan.path).in_cell(key);
             let expected = format!("{rows} rows, as the chunk has");
             let finding = finding.expects("cell", expected, "none");
-            // Writers give fragments values chunk by chunk.
+            // Other writers store fragment values chunk by chunk.
             self.found.add(if of_fragments { finding.warning() } else { finding });
             return;
         }

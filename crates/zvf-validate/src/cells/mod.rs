@@ -62,7 +62,7 @@ pub(crate) async fn check(run: &mut Validation, level: &mut LevelState) -> Resul
 struct ChunkTotals {
     chunks: ChunkTable,
     extent: Extent,
-    /// Values of a row that differ from what is declared, by column: how often, and where first.
+    /// Row widths that differ from the declared one, by column: how often, and where first.
     widths: BTreeMap<(bool, usize), Widths>,
     /// Chunks whose fragments do not tile: how many, and the first of them.
     untiled: (u64, Option<ChunkKey>),
@@ -141,7 +141,7 @@ impl ChunkTotals {
         }
         let fits =
             run.fragments.saturating_add(chunks.total_fragments()) <= run.options.max_kept_items; // only compared
-        // Where they fit, they are few.
+        // A table that fits in memory is small.
         let n = saturating_usize(chunks.total_fragments() - fragments_before);
         append_or_drop(&mut chunks.ends, report.ends, n, fits);
         append_or_drop(&mut chunks.owners, report.owners, n, fits);
@@ -165,7 +165,7 @@ impl ChunkTotals {
         let checked = &mut run.checked;
         checked.cells += report.cells;
         checked.bytes += report.bytes;
-        // With opaque positions this is a claim; one that does not fit is not counted.
+        // With opaque positions this is only claimed; a number that overflows is not counted.
         checked.rows = checked.rows.checked_add(rows).unwrap_or(checked.rows);
         run.found.absorb(report.found);
     }
@@ -291,7 +291,8 @@ fn append_or_drop<T: Clone + Default>(
     }
 }
 
-/// Checks C35, C22: cells of chunks that have no rows. An index of no fragments says as much as none.
+/// Checks C35, C22: cells of chunks without rows. An index without fragments is equivalent to no
+/// index.
 async fn check_rowless_chunks(
     run: &mut Validation,
     level: &LevelState,

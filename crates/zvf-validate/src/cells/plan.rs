@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     /// Whether fragments are declared to tile.
     pub(crate) tile: bool,
     pub(crate) chunk: Vec<f64>,
-    /// Bins that fragments may stand for.
+    /// Bins that fragments may correspond to.
     pub(crate) bins: Option<Bins>,
     /// Whether points are compared with the bins of their fragments.
     pub(crate) in_bins: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
 pub(crate) struct ColumnPlan {
     pub(crate) path: String,
     pub(crate) dtype: Dtype,
-    /// Values of a row, as declared.
+    /// Values per row, as declared.
     pub(crate) width: u64,
     /// Whether the document states the width.
     pub(crate) named: bool,
@@ -149,7 +149,7 @@ fn bins(level: &LevelState, root: &zvf_metadata::Root, chunk: &[f64]) -> Option<
     Bins::new(&ChunkShape::new(chunk).ok()?, &bin).ok()
 }
 
-/// Checks M20: what an attribute is.
+/// Checks M20: the type of an attribute.
 fn plan(run: &mut Validation, array: &ChunkArray) -> Result<Option<ColumnPlan>> {
     let take = &mut |fault, error| run.collect(fault, &array.path, error);
     let Some((doc, dtype, width)) = column(array.cells.attributes(), take)? else {

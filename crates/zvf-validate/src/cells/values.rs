@@ -1,14 +1,14 @@
-//! Numbers in cells: the extent of positions, and codes of categories.
+//! Numbers in cells: the extent of positions, and category codes.
 //!
-//! A cell is gone through once, row by row, in the type it is stored in. Where a number is not finite, the
-//! extent is that of the others. Sizes that do not fit in memory are larger than any cell: it has no such row.
+//! A cell is read once, row by row, in its stored type. The extent ignores numbers that are not
+//! finite. Row numbers that overflow are beyond every cell, so such a row does not exist.
 
 use half::f16;
 use serde::{Deserialize, Serialize};
 use zvf_format::num::{f64_from_i64, f64_from_u64, saturating_usize, to_u64};
 use zvf_metadata::{Dtype, DtypeKind};
 
-/// Maximum axes of a store.
+/// The largest number of axes of a store.
 pub(crate) const MAX_AXES: usize = 8;
 
 /// The smallest box around the rows of a cell.
@@ -89,7 +89,8 @@ impl Positions {
         if quick.odd { self.compute_extent(bytes, true) } else { quick }
     }
 
-    /// Returns the rows of which a number is not finite: how many, and where the first such number starts.
+    /// Returns how many rows have a number that is not finite, and where the first such number
+    /// starts.
     pub(crate) fn count_non_finite(&self, bytes: &[u8]) -> Option<(u64, u64)> {
         let (row, size) =
             (saturating_usize(self.row_bytes()).max(1), saturating_usize(self.dtype.size).max(1));
@@ -107,7 +108,7 @@ impl Positions {
         first.map(|first| (count, first))
     }
 
-    /// Returns the first row outside the box, with its position: where it starts.
+    /// Returns the offset and position of the first row outside the box.
     pub(crate) fn find_first_outside(
         &self,
         bytes: &[u8],
@@ -171,7 +172,7 @@ fn walk<const N: usize>(
     }
 }
 
-/// As [`walk`], of rows whose length the compiler knows.
+/// Like [`walk`], for rows whose length the compiler knows.
 fn walk_rows<const N: usize, const D: usize>(
     bytes: &[u8],
     careful: bool,
@@ -213,7 +214,7 @@ fn widen(n: f64, low: &mut f64, high: &mut f64, odd: &mut bool, careful: bool) {
     if careful && !n.is_finite() {
         return;
     }
-    // A comparison with what is no number is false.
+    // A comparison with NaN is false.
     if n < *low {
         *low = n;
     }
@@ -222,7 +223,7 @@ fn widen(n: f64, low: &mut f64, high: &mut f64, odd: &mut bool, careful: bool) {
     }
 }
 
-/// Reads one number; returns `None` if the type is no number or the bytes are too short.
+/// Reads one number; returns `None` if the type is not numeric or there are too few bytes.
 pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
     if dtype.kind == DtypeKind::Float {
         return Some(match dtype.size {
@@ -239,7 +240,8 @@ pub(crate) fn number(bytes: &[u8], dtype: Dtype) -> Option<f64> {
     }
 }
 
-/// Returns the first code that is neither a category nor the missing one: where it starts, and what it is.
+/// Returns the offset and value of the first code that is neither a category nor the code for
+/// missing values.
 pub(crate) fn bad_code(
     bytes: &[u8],
     dtype: Dtype,

@@ -1,11 +1,11 @@
-//! Links across chunks of 0.6 and 0.7, and of the versions on the way to 0.8: blobs of records.
+//! Links across chunks of 0.6 and 0.7, and of development versions of 0.8: blobs of records.
 //!
 //! ```text
 //! Flat      one blob, each record with the chunks of its ends
 //! Leaves    a blob for each set of chunks, each record with a number for each of them
 //! ```
 //!
-//! Blobs are read in pieces of whole records, so that their length does not matter.
+//! Blobs are read in pieces of whole records, so their length does not matter.
 
 use zvf_error::Result;
 use zvf_format::FormatError;
@@ -173,7 +173,7 @@ fn check_record(
     }
 }
 
-/// Returns the place of the chunk of an end, when it is there and has the row.
+/// Returns the place of the chunk of an end, if it exists and has the row.
 fn find_end_chunk(
     run: &mut Validation,
     path: &str,
@@ -216,5 +216,5 @@ async fn attributes(
     Ok(())
 }
 
-/// Bytes that are read at once, about.
+/// Approximate number of bytes that are read at once.
 const BATCH_BYTES: u64 = 8 << 20;

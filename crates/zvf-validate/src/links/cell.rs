@@ -298,10 +298,10 @@ impl LinkReport {
             return self.found.add(finding().expects("groups of links", fragments, index.len()));
         }
         let mut is_grouped = vec![false; self.spans.len()];
-        // Where they are not kept, nothing is compared with them.
+        // Fragments that are not kept are not compared.
         let ends = checks.source_chunks.fragment_ends(place).unwrap_or_default();
         for (k, group) in index.iter().enumerate() {
-            // The rows of a fragment that is no range are not kept.
+            // The rows of a fragment that is not a range are not kept.
             let inside = ends.get(k).filter(|ends| ends.is_range);
             for row in group_rows(&group) {
                 let at = saturating_usize(row); // compared with the links
@@ -332,7 +332,7 @@ fn chunk_count_and_rank(chunks: &[ChunkKey]) -> (usize, usize) {
     let first = sorted.first().copied();
     sorted.sort_unstable();
     sorted.dedup();
-    // The first one is among them.
+    // The first chunk is among them.
     (sorted.len(), sorted.iter().position(|chunk| Some(*chunk) == first).unwrap_or(0))
 }
 
@@ -350,10 +350,10 @@ pub(super) fn is_backward(table: &ChunkTable, chunk: usize, child: u64, parent: 
             .is_some_and(|fragment| table.find_range(chunk, parent) == Some(fragment))
 }
 
-/// Returns the rows of a group, which are at most as many as links.
+/// Returns the rows of a group, at most as many as there are links.
 fn group_rows(group: &Fragment<'_>) -> Vec<u64> {
     match group {
-        // A group has as many rows as links, which were compared.
+        // A group has at most as many rows as links, which was checked.
         Fragment::Range { start, count } => (*start..start.saturating_add(*count)).collect(),
         Fragment::Rows(rows) => rows.iter().map(|row| row.get().unsigned_abs()).collect(),
     }

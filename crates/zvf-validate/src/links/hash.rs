@@ -1,4 +1,4 @@
-//! The hashes by which links are compared.
+//! The hashes that are used to compare links.
 
 use zvf_format::key::ChunkKey;
 

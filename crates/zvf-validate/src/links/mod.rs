@@ -1,4 +1,4 @@
-//! Links: families and their arrays, then every cell, then what only all of them show.
+//! Links: families and their arrays, then every cell, then totals over all cells.
 //!
 //! ```text
 //! open.rs       documents and names                           C10 to C13, C17, C37
@@ -70,8 +70,8 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// Checks C30: links between chunks name rows in the order before Draco, which not all streams
-/// keep.
+/// Checks C30: links between chunks name rows in the order before Draco encoding, which not all
+/// streams keep.
 fn check_order(run: &mut Validation, level: &LevelState, opened: &OpenFamily) {
     let between = |segment: &Segment| match &segment.form {
         Form::Offsets(offsets) => !offsets.are_zero() && !segment.array.keys.is_empty(),
@@ -110,7 +110,7 @@ async fn check_segment(
         let check = |(key, cells): ChunkCells| Some(check_cell(&shared, &key, &cells?));
         chunks.into_par_iter().filter_map(check).collect::<Vec<_>>()
     };
-    // Before 0.9, counts are those of links across chunks alone.
+    // Before 0.9, counts cover only links across chunks.
     let counted = !matches!(segment.form, Form::Same);
     let work = run.work.clone();
     let take_batch = |range: Range<usize>, reports: Vec<LinkReport>| {
@@ -122,7 +122,7 @@ async fn check_segment(
     scan((&work, Stage::Links, &checks.path), keys.len(), read_batch, check_batch, take_batch).await
 }
 
-/// Checks C41: links within chunks, and no index of fragments over them.
+/// Checks C41: links within chunks that lack an index of fragments.
 fn check_missing_fragments(
     run: &mut Validation,
     level: &LevelState,

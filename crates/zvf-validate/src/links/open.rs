@@ -350,8 +350,8 @@ fn check_policy(
     let root = run.store.root();
     let target = levels.iter().find(|target| i64::from(target.node.number()) == number);
     let Some(target) = target else {
-        // A level that was removed is no longer a node, and links of others to it stay; one that is
-        // a node was lost.
+        // A removed level is no longer a node, and links to it may remain; a level that is still
+        // listed as a node was lost.
         let name = number.to_string();
         let is_listed = root.multiscale().is_some_and(|scales| scales.dataset(&name).is_some());
         let is_node = root.ome().and_then(Result::ok).is_some_and(|ome| ome.has_level(&name));

@@ -23,9 +23,9 @@ pub(crate) struct Segment {
     pub(crate) form: Form,
     pub(crate) shape: RowShape,
     pub(crate) body: Body,
-    /// The values of each attribute of the links: bytes of a row.
+    /// The values of each attribute of the links, with the bytes of a row.
     pub(crate) attributes: Vec<(ChunkArray, u64)>,
-    /// The index of fragments over the rows, where there is one.
+    /// The index of fragments over the rows, if there is one.
     pub(crate) fragments: Option<ChunkArray>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct LinkChecks {
     pub(crate) uses: Uses,
 }
 
-/// What links are used for beyond their rows. Ends are in input order.
+/// What links are used for besides their rows. Ends are in input order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     /// The links of skeletons, from a child to its parent.
@@ -71,7 +71,7 @@ pub(crate) struct Uses {
     pub(crate) bridges: bool,
     /// Faces.
     pub(crate) faces: bool,
-    /// Links between levels, that are gathered: whether the source is the finer end.
+    /// Links between levels that are summed: whether the source is the finer end.
     pub(crate) between: Option<bool>,
 }
 

@@ -74,7 +74,7 @@ impl Total {
         uses: Uses,
     ) {
         if uses.child && self.parents.is_none() && level.chunks.ends.is_some() {
-            // As many as ends, which are kept.
+            // As many as there are ends, which are kept.
             self.parents = Some(vec![0; saturating_usize(level.chunks.total_fragments())]);
             self.children = allocate_bitmap(run, level, G[6], path);
         }
@@ -157,7 +157,7 @@ impl Total {
 
     fn follow(&mut self, fragment: usize) {
         if let Some(parents) = self.parents.as_mut().and_then(|all| all.get_mut(fragment)) {
-            // A row with 2^32 parents is one with two all the same.
+            // More than two parents need not be counted.
             *parents = parents.saturating_add(1);
         }
     }
@@ -208,7 +208,7 @@ impl Total {
                 logical += copies.values().map(|(n, _)| n).sum::<u64>();
                 continue;
             }
-            // No copy is none.
+            // Without copies the sum is 0.
             let (n, sum) = copies.get(&0).copied().unwrap_or_default();
             logical += n;
             let same = |lead: usize| copies.get(&lead).copied().unwrap_or_default() == (n, sum);
@@ -229,7 +229,7 @@ impl Total {
         let is_complete = self.complete && level.chunks.is_whole();
         let orphans = self.sources.filter(|_| is_complete).map(|sources| {
             let ones = |word: &u64| u64::from(word.count_ones());
-            // Only bits of rows are set.
+            // Only bits of existing rows are set.
             level.chunks.total_rows().saturating_sub(sources.iter().map(ones).sum())
         });
         let cross_level = CrossLevelLinks {

@@ -1,4 +1,4 @@
-//! Attributes of objects and groups: a row for each, of the type that is declared.
+//! Attributes of objects and groups: one row for each, with the declared type.
 
 use zvf_error::{Error, Result};
 use zvf_metadata::arrays::Rows;

@@ -1,12 +1,12 @@
-//! Object indexes of numbers: spans of rows of one long table of references.
+//! Object indexes as numeric arrays: spans of rows of one long table of references.
 //!
 //! ```text
 //! manifest_spans    i64 [n, 2]       start, count: the references of row r
 //! manifest_blocks   i64 [m, S + 1]   chunk, fragment
 //! ```
 //!
-//! Spans may lie in any order; references that no span names are left over from edits. The arrays that are
-//! there decide, whatever layout is declared.
+//! Spans may be in any order; edits leave references behind that no span names. The existing arrays
+//! determine the layout, whatever is declared.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::level::LevelState;
 use crate::rules::C;
 use crate::validation::Validation;
 
-/// Both arrays.
+/// Both arrays of the index.
 #[derive(Debug)]
 pub(super) struct Table {
     spans: DenseArray,
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Returns the arrays of a level, where they are there and of the right form; what is wrong with them is reported.
+    /// Returns the arrays of a level, if they exist and have the right form; faults are reported.
     pub(super) async fn open(
         run: &mut Validation,
         level: &LevelState,
@@ -44,7 +44,7 @@ impl Table {
 
     /// Returns whether a level has one of the arrays, in any form.
     pub(super) async fn exists(run: &Validation, level: &LevelState) -> bool {
-        // A document that cannot be read is there.
+        // A document that cannot be read exists.
         !matches!(run.store.nodes().node(&level.path(SPANS)).await, Ok(None))
     }
 
@@ -96,7 +96,7 @@ async fn array(
     Ok(None)
 }
 
-/// Returns the bytes of a row in memory besides its references.
+/// Returns the memory of a row in bytes, without its references.
 pub(super) fn weight(entry: &Entry) -> u64 {
     match entry {
         Entry::Blob(bytes) | Entry::Blocks(bytes) => to_u64(bytes.len()),

@@ -32,7 +32,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
             (None, Some(objects)) if !level.objects.has_ids => {
                 u64::try_from(id).is_ok_and(|id| id < objects)
             }
-            // Not known: the index cannot be read, or has too many ids to be kept.
+            // Unknown: the index cannot be read, or has too many ids to be kept.
             (None, _) => level.has_objects(), // which the report says
         })
     };
@@ -69,7 +69,7 @@ pub(crate) async fn check(run: &mut Validation, level: &LevelState) -> Result<()
     Ok(())
 }
 
-/// Returns the ids of all objects in order, where they are a column and kept.
+/// Returns the sorted ids of all objects, if they are a column and kept.
 pub(crate) fn sorted_ids(level: &LevelState) -> Option<Vec<i64>> {
     let mut ids = level.objects.ids.as_ref()?.to_vec();
     ids.sort_unstable();

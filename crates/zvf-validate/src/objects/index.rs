@@ -23,7 +23,7 @@ use crate::validation::{Validation, batches};
 pub(crate) struct Index {
     pub(crate) doc: ObjectIndex,
     pub(crate) manifests: Manifests,
-    /// Rows that count and are stored.
+    /// The number of valid, stored rows.
     pub(crate) rows: u64,
     pub(crate) sid_ndim: u64,
     pub(crate) has_ids: bool,
@@ -96,7 +96,7 @@ pub(crate) async fn open(run: &mut Validation, level: &mut LevelState) -> Result
     let stored = run.take(C[2], &path, manifests.count().await)?;
     let Some(stored) = stored else { return Ok(None) };
     if stored != doc.num_objects {
-        // More rows than declared are what a torn append leaves, and readers do without them.
+        // An interrupted append leaves more rows than declared, and readers ignore them.
         let finding = C[24].at(&path).expects("num_objects", stored, doc.num_objects);
         run.add(if stored > doc.num_objects { finding.warning() } else { finding });
     }
@@ -106,7 +106,7 @@ pub(crate) async fn open(run: &mut Validation, level: &mut LevelState) -> Result
     Ok(Some(Index { doc, manifests, rows, sid_ndim, has_ids }))
 }
 
-/// Checks C24, M21, S17: the manifests, where the arrays that are there say they are.
+/// Checks C24, M21, S17: the manifests, in the layout of the existing arrays.
 async fn manifests(
     run: &mut Validation,
     level: &LevelState,
@@ -139,7 +139,7 @@ async fn manifests(
     Ok(run.take(rule, &path, manifests)?.flatten().map(Manifests::Blobs))
 }
 
-/// Checks C24: ids are unique, as many as rows, and in order where that is declared.
+/// Checks C24: ids are unique, as many as rows, and sorted if declared so.
 pub(crate) async fn ids(run: &mut Validation, level: &mut LevelState, index: &Index) -> Result<()> {
     if !index.has_ids {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Checks of one manifest: its references, in the table of chunks of the level.
+//! Checks one manifest: its references, against the table of chunks of the level.
 //!
 //! ```text
 //! Blob      4 bytes and blocks, as most versions store them     offsets count from its start
@@ -46,7 +46,7 @@ pub(crate) enum Entry {
     Blob(Bytes),
     /// References, each the components of a chunk and a fragment.
     Blocks(Bytes),
-    /// A start and a count; only `blocks` rows exist.
+    /// A start and a count beyond the `blocks` rows that exist.
     Outside { start: i64, count: i64, blocks: u64 },
 }
 
@@ -251,7 +251,7 @@ impl RowsReport {
             if row_ends.count > 0 {
                 sums.fragments += 1;
                 let parents = number.and_then(|number| checks.parents.get(number));
-                // Where none are counted, the sum is not used.
+                // If parents are not counted, the sum is not used.
                 sums.parents += parents.map_or(0, |parents| u64::from(*parents));
                 self.add_bridge(checks, *last, PreviousFragment { chunk: place, ends: row_ends });
                 *last = Some(PreviousFragment { chunk: place, ends: row_ends });

@@ -138,7 +138,7 @@ impl ManifestTotals {
             let rows = to_u64(range.start)..to_u64(range.end);
             let options = &options;
             async move {
-                // A chunk of rows that cannot be read is reported once, without its rows.
+                // A chunk of index rows that cannot be read is reported once, without its rows.
                 let entries = match index.manifests.range(rows.clone()).await {
                     Err(error) if is_content(&error) => return Ok((Err(error), 0)),
                     entries => entries?,

@@ -10,7 +10,7 @@
 //! does a part of one reads the records of all earlier stages. Documents, ids, groups and attributes of objects are
 //! not divided: the process that merges checks them.
 //!
-//! Not here: where records are stored, and whether the store is still the same (`zvf_jobs::tasks`).
+//! Not here: where records are stored, and whether the store has changed (`zvf_jobs::tasks`).
 
 mod stage;
 mod work;

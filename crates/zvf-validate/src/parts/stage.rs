@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub enum Stage {
     /// Rows, fragments and their attributes.
     Cells,
-    /// Links, which need to know the rows of all chunks.
+    /// Links, which need the rows of all chunks.
     Links,
     /// Manifests, which need fragments and links.
     Objects,
@@ -26,7 +26,7 @@ impl Stage {
     /// All of them, in order.
     pub const ALL: &'static [Self] = &[Self::Cells, Self::Links, Self::Objects];
 
-    /// Returns its name, as plans have it.
+    /// Returns its name in plans.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -18,7 +18,7 @@ pub(super) async fn build(
     on_event: impl FnMut(PyramidEvent<'_>) + Send,
 ) -> anyhow::Result<(Vec<LevelReport>, Option<Value>)> {
     let place = session.place(address)?;
-    // A commit that was not applied yet is part of what levels are built of.
+    // The levels are built from a store that includes a commit that was not applied yet.
     let (head, _was_behind) = zvf::edit::settle(&place)?;
     let open = options.limit_reading(session.options(Timeouts::BATCH));
     let store = Store::open(address, open).await?;

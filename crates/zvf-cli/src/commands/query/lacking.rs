@@ -13,8 +13,8 @@ pub(super) struct ListedParts {
     pub(super) elements: bool,
 }
 
-/// Refuses an answer that may lack attributes or links: those that no document declares and that `store` could not
-/// list.
+/// Refuses an answer that may lack attributes or links: those that no document declares and that
+/// could not be listed in `store`.
 ///
 /// # Errors
 ///

@@ -199,7 +199,7 @@ fn arguments(
     Err(Fault::new(mark, crate::arguments::summarize(&error.render().to_string())))
 }
 
-/// Returns the files that a pattern matches; a text that is no pattern stands for itself.
+/// Returns the files that a pattern matches; a text that is not a pattern is returned unchanged.
 fn expand(text: &str, mark: Mark, earlier: &[Planned]) -> Result<Vec<String>, Fault> {
     if text.is_empty() || text == "-" {
         return Err(Fault::new(mark, "expected a file, a folder or a URL"));

@@ -138,7 +138,7 @@ impl Plan {
             }
         };
         let (folder, gate) = (folder(session, &work.folder)?, session.interrupt().gate());
-        // A later signal finds the plan there.
+        // A later signal does not remove the plan.
         gate.enter().map_err(|_stopped| session.interrupt().reason())?;
         let tasks = plan.create(&folder).await.inspect_err(|_failed| gate.leave())?;
         drop(progress);
@@ -209,8 +209,8 @@ async fn print_plan(
     Ok(Outcome::Clean)
 }
 
-/// Writes one line for the tasks of a stage, from number `first` on: what they do, up to a mark before the number of those that
-/// are `done`.
+/// Writes one line for the tasks of a stage, numbered from `first`: what they do, up to a mark
+/// before the number of `done` tasks.
 pub(crate) fn write_stage(
     (name, first): (&str, usize),
     done: &[bool],
