@@ -1,10 +1,11 @@
 //! `api`: the public items of every published crate, as a snapshot that CI compares.
 //!
-//! rustdoc writes a crate's index as JSON, and the crate `public-api` makes a line of each item: `docs/api/CRATE.txt`. So a
-//! review sees every change of the public interface.
+//! rustdoc writes the index of a crate as JSON, and the crate `public-api` formats it as one line
+//! per item: `docs/api/CRATE.txt`. So a review shows every change of the public interface.
 //!
-//! The JSON is an unstable output of rustdoc, and its form depends on the version of the compiler. The workspace pins its
-//! compiler, and `xtask/api` the version of that crate that reads it; another form is refused.
+//! The JSON is an unstable output of rustdoc, and its format depends on the version of the
+//! compiler. The workspace pins the compiler, and `xtask/api` pins the version of `public-api` that
+//! reads this format; other formats are refused.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,7 +32,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let write = args.flag("--write");
     args.end()?;
     let all = members(house)?;
-    // A program has no interface for other crates.
+    // A binary has no interface for other crates.
     let is_library =
         |member: &&Member| house.path(&format!("crates/{}/src/lib.rs", member.name)).exists();
     let published = all.iter().filter(|member| member.is_checked()).filter(is_library);
@@ -69,8 +70,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets rustdoc write the JSON of the published crates, all at once, so that shared crates are
-/// checked once.
+/// Runs rustdoc for all published crates at once, so that shared crates are checked once.
 fn document(house: &House) -> anyhow::Result<()> {
     // The pinned compiler is stable and the option unstable. Only rustdoc gets the variable: the compiler would rebuild
     // everything.

@@ -1,4 +1,4 @@
-//! `before`: the release program as it was before the redesign, the one measure of speed.
+//! `before`: builds the release program from before the redesign, the baseline for speed.
 
 use std::path::Path;
 use std::process::{Command as Process, Stdio};

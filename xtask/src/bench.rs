@@ -1,4 +1,4 @@
-//! `bench`: measures against other implementations, or the inner loops of a crate alone.
+//! `bench`: compares with other implementations, or measures the inner loops of one crate.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let engines = ["build", "--quiet", "--release", "-p", "zvf-sql", "-p", "zvf-cluster"];
         house.cargo(&engines).args(&["--features", "zvf-sql/cluster"]).run()?;
     } else if !is_billion && wants_python(&args) {
-        // The part tests the package as it is released.
+        // This part tests the package as it is released.
         python::release_wheel(house, &folder.join("wheel"))?;
     }
     let run = folder.join("run.json");
@@ -70,8 +70,9 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     is_done
 }
 
-/// Returns whether the part about Python runs: it is requested, or no part is. A quick run uses the wheel of an earlier run, or
-/// reports that there is none: building it takes longer than everything else.
+/// Returns whether the Python part runs: if it is requested, or no part is. A quick run uses the
+/// wheel of an earlier run, or reports that there is none, because building it takes longer than
+/// everything else.
 fn wants_python(args: &Args) -> bool {
     let other_parts =
         ["--part", "--validate", "--tensor", "--pyramid", "--write", "--profile", "--quick"];

@@ -1,4 +1,4 @@
-//! The facts of `Cargo.toml` that the commands need, read line by line.
+//! The parts of `Cargo.toml` that the commands need, read line by line.
 //!
 //! This is not a TOML parser: it supports tables and `key = value` lines, which is how this workspace writes them and
 //! how `tidy` keeps them.
@@ -14,7 +14,7 @@ use crate::house::{HEAVY, House};
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
-    /// Whether it may be published; programs that only serve the project may not.
+    /// Whether it may be published; internal programs may not.
     pub(crate) published: bool,
     /// Names of its features, `default` excepted.
     pub(crate) features: Vec<String>,
@@ -59,9 +59,9 @@ pub(crate) fn members(house: &House) -> anyhow::Result<Vec<Member>> {
     Ok(members)
 }
 
-/// Returns the libraries of the published crates, with all features, for `cargo`. One selection for
-/// all checks that compile nothing, so that they share what is checked; the example brings the
-/// features that dependencies have in tests.
+/// Returns the cargo selection of the libraries of the published crates, with all features. All
+/// checks that compile nothing use this selection, so that they share their results; the example
+/// enables the features that dependencies have in tests.
 pub(crate) fn published_set(house: &House) -> anyhow::Result<Vec<String>> {
     let published = members(house)?.into_iter().filter(Member::is_checked);
     let mut words: Vec<String> =

@@ -1,4 +1,4 @@
-//! `clippy`: the house lints, twice.
+//! `clippy`: the lints of the workspace, in two runs.
 //!
 //! Published crates must pass every lint. Tests and programs that are never published may unwrap, index, panic and
 //! print: there a panic is the report.

@@ -1,7 +1,8 @@
-//! `counts`: what the two commands of the README compile, counted and compared with a table.
+//! `counts`: counts what the two commands of the README compile, and compares the counts with a
+//! table.
 //!
-//! The counts come from cargo's graph of units, for which nothing is compiled: they do not depend
-//! on the machine. The graph is an unstable output of cargo; the workspace pins its version.
+//! The counts come from cargo's unit graph, without compiling anything, so they do not depend on
+//! the machine. The graph is an unstable output of cargo; the workspace pins its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -27,14 +28,14 @@ replaces the table: say in the commit why a number grew.",
     run,
 };
 
-/// What one command of the README compiles.
+/// The units that one command of the README compiles.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     packages: usize,
     /// Versions of packages beyond the first.
     duplicates: usize,
     units: usize,
-    /// Own lines on the longest chain of units.
+    /// Lines of this workspace on the longest chain of units.
     lines: usize,
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let graph = graph.env("RUSTC_BOOTSTRAP", "1").output();
         let graph = graph.with_context(|| format!("cargo has no graph of {name}"))?;
         let found = count(&serde_json::from_str(&graph)?, &mut lines_of_target)?;
-        // Some room, so that not each commit changes the table.
+        // Some slack, so that not every commit changes the table.
         let ceiling = found.lines.div_ceil(500) * 500;
         let Counts { packages, duplicates, units, .. } = found;
         writeln!(text, "{name:8} {packages:8} {duplicates:10} {units:5} {ceiling:5}")?;
@@ -89,14 +90,14 @@ impl Counts {
     }
 }
 
-/// Counts a graph of units; `lines` returns those of the source file of an own target.
+/// Counts a unit graph; `lines` returns the lines of a target of this workspace.
 fn count(graph: &Value, lines: &mut dyn FnMut(&str) -> usize) -> anyhow::Result<Counts> {
     let units = graph["units"].as_array().context("the graph has no units")?;
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for unit in units {
         let id = unit["pkg_id"].as_str().context("a unit has no package")?;
         let name = id.rsplit(['/', '#']).next().unwrap_or(id).split('@').next().unwrap_or(id);
-        // A package in a folder of its name has only a version behind the mark.
+        // For a package in a folder of the same name, only the version follows the mark.
         let name = if name.starts_with(|c: char| c.is_ascii_digit()) {
             id.rsplit('/').next().and_then(|end| end.split('#').next()).unwrap_or(name)
         } else {
@@ -118,7 +119,7 @@ fn count(graph: &Value, lines: &mut dyn FnMut(&str) -> usize) -> anyhow::Result<
     })
 }
 
-/// Returns the own lines of the longest chain that ends with this unit.
+/// Returns the lines of this workspace on the longest chain that ends with this unit.
 fn chain(
     units: &[Value],
     at: usize,
@@ -142,8 +143,8 @@ fn chain(
     Ok(longest)
 }
 
-/// Returns the lines of a target: of the folder of a library or of tests with several files, else
-/// of the one file.
+/// Returns the lines of a target: those of its folder, for a library or a test with several files,
+/// otherwise those of the single file.
 fn lines_of_target(path: &str) -> usize {
     let path = Path::new(path);
     let folder = path.parent().filter(|folder| {

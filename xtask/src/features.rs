@@ -1,4 +1,5 @@
-//! `features`: a feature adds items and never changes one, so each must build alone, and with none.
+//! `features`: a feature adds items and never changes one, so the crates must build with each
+//! feature alone, and with none.
 
 use std::ffi::OsString;
 use std::fs;
@@ -66,8 +67,8 @@ pub(crate) fn test_all(house: &House) -> anyhow::Result<()> {
     test::run(house, Args::new(words.into_iter()))
 }
 
-/// Checks this selection; the crates of others that it has in common with another one are not
-/// compiled again.
+/// Checks this selection; third-party crates that it shares with another selection are not compiled
+/// again.
 fn check(house: &House, selection: &[&str]) -> anyhow::Result<()> {
     house.cargo(&["clippy", "--quiet"]).args(selection).args(&["--", "-D", "warnings"]).run()
 }

@@ -1,4 +1,4 @@
-//! `fuzz`: runs fuzz targets for a time, from the seeds of the corpora.
+//! `fuzz`: runs fuzz targets for a limited time, with the corpora as seeds.
 
 use std::fs;
 

@@ -1,6 +1,7 @@
-//! The workspace, and starting programs in it.
+//! The workspace, and programs that are started in it.
 //!
-//! A program is printed before it runs, inherits the terminal, and fails the command when it fails.
+//! Each program is printed before it runs, inherits the terminal, and if it fails, the command
+//! fails.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,7 +18,7 @@ use anyhow::{Context, bail, ensure};
 #[derive(Debug)]
 pub(crate) struct House {
     root: PathBuf,
-    /// Whether programs are built with what the tests of CI build.
+    /// Whether programs are built with the selection that the tests of CI use.
     is_ci: bool,
 }
 
@@ -26,8 +27,8 @@ pub(crate) struct House {
 pub(crate) struct Program(Command);
 
 impl House {
-    /// Returns the workspace for which cargo runs this program. Work trees may share one build folder, so the one it
-    /// was built in is only the second choice.
+    /// Returns the workspace for which cargo runs this program. Work trees may share one build
+    /// folder, so the work tree that this program was built in is only the fallback.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let xtask = env::var_os("CARGO_MANIFEST_DIR");
         let xtask = xtask.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
@@ -69,9 +70,9 @@ impl House {
     }
 
     /// Builds the command, the examples that checks start, and the programs of `more`, and returns
-    /// their folder. They are built together, with the profile of tests: alone, each would compile
-    /// the lower crates again with its own features. In CI all are built, out of the crates of the
-    /// tests.
+    /// their folder. They are built together, with the profile of tests: separately, each would
+    /// recompile the lower crates with different features. In CI all programs are built, from the
+    /// same crates as the tests.
     pub(crate) fn build_programs(&self, more: &[&str]) -> anyhow::Result<PathBuf> {
         let programs = ["zvf-cli", "zvf-validate"].iter().chain(more);
         let programs: Vec<&str> = programs.flat_map(|name| ["-p", name]).collect();
@@ -89,8 +90,8 @@ impl House {
         Ok(self.target().join("debug/zvf"))
     }
 
-    /// Returns a cargo for maturin, in CI. maturin builds the module alone, with fewer features
-    /// than the tests have, so that every crate below would be compiled again.
+    /// Returns a cargo wrapper for maturin, in CI. maturin builds the module alone, with fewer
+    /// features than the tests, so every crate below it would be compiled again.
     pub(crate) fn ci_cargo(&self) -> anyhow::Result<Option<PathBuf>> {
         if !self.is_ci {
             return Ok(None);
@@ -111,7 +112,7 @@ impl House {
     pub(crate) fn nightly(&self, folder: &str, args: &[&str]) -> Program {
         let Program(mut command) = self.program("rustup").args(&["run", "nightly", "cargo"]);
         command.current_dir(self.root.join(folder));
-        // Set by the current cargo: they would lead back to its toolchain.
+        // The current cargo sets these variables, which would select its toolchain again.
         for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
             command.env_remove(name);
         }
@@ -122,8 +123,8 @@ impl House {
     pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Program {
         let mut command = Command::new(name);
         command.current_dir(&self.root);
-        // Set by the cargo that started this program, and not by a shell: the build script of ring
-        // runs again where they differ, and all that uses TLS is compiled once more.
+        // The cargo that started this program sets these variables, and a shell does not: if they
+        // differ, the build script of ring runs again, and everything that uses TLS is recompiled.
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -165,8 +166,8 @@ pub(crate) fn everything() -> Vec<&'static str> {
 }
 
 /// Returns the selection of the programs, and of the crates with features that the test command of
-/// the README leaves out. Every step of CI builds this one: cargo compiles a crate again where
-/// another selection asks for other features.
+/// the README leaves out. Every step of CI builds this selection, because cargo recompiles a crate
+/// whenever another selection needs other features of it.
 pub(crate) fn ci_set() -> Vec<&'static str> {
     everything().into_iter().chain(PLAIN.iter().flat_map(|name| ["--exclude", *name])).collect()
 }

@@ -83,5 +83,6 @@ fn filters(house: &House) -> anyhow::Result<()> {
 const PACKAGES: [&str; 8] =
     ["-p", "zvf-format", "-p", "zvf-metadata", "-p", "zvf-tet", "-p", "zvf-b2nd"];
 
-/// A document of a million values: hours of interpretation of code that smaller ones test as well.
+/// A document with a million values would take hours to interpret, and smaller ones test the same
+/// code.
 const ENDLESS: &str = "hostile_documents_are_refused_early";

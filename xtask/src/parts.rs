@@ -1,11 +1,11 @@
-//! The parts of checks that a machine may leave out, each with its condition. Everything else runs
-//! or fails.
+//! The parts of checks that may be skipped on some machines, each with its condition. Everything
+//! else runs or fails.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::house::say;
 
-/// A part that may be left out.
+/// A part that may be skipped.
 #[derive(Debug)]
 pub(crate) struct OptionalPart {
     name: &'static str,
@@ -28,7 +28,7 @@ impl OptionalPart {
     }
 }
 
-/// Prints every part, its condition and what became of it.
+/// Prints every part, its condition and its result.
 pub(crate) fn summary() {
     say("\n== parts that may be left out");
     for part in PARTS {

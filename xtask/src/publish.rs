@@ -36,13 +36,13 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
         let words = ["package", "--quiet", "--allow-dirty", "--offline"];
         let skipped = (!verify).then_some("--no-verify");
         let words: Vec<&str> = words.into_iter().chain(skipped).chain(packages).collect();
-        // Nothing is run, so that debug information would only fill the disk.
+        // Nothing is executed, so debug information would only fill the disk.
         house.cargo(&words).env("CARGO_PROFILE_DEV_DEBUG", "0").run()?;
     }
     Ok(())
 }
 
-/// Returns the published crates, each after its dependencies; by name where the order is free.
+/// Returns the published crates, each after its dependencies, otherwise sorted by name.
 fn order(members: &[Member]) -> anyhow::Result<Vec<&str>> {
     let mut unordered: Vec<&Member> = members.iter().filter(|member| member.published).collect();
     let mut order = Vec::with_capacity(unordered.len());

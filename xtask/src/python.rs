@@ -4,8 +4,9 @@
 //! later ones only the package, until the list of dependencies changes. Without `--wheel` the package is built with the
 //! profile of tests, which takes a fraction of the time.
 //!
-//! The reference's own tests of its public facade run unchanged from its source archive, against `zvf.compat` in its
-//! place (`crates/zvf-py/tests/reference`): that folder lists the files, and the tests that differ on purpose.
+//! The tests of the reference's public facade run unchanged from its source archive, against
+//! `zvf.compat` in its place (`crates/zvf-py/tests/reference`): that folder lists the files, and
+//! the tests with intended differences.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ const TOOLS: [&str; 23] = [
     "nbclient",
     "ipykernel",
     "pyright",
-    // Packages that read answers, or whose objects are written.
+    // Packages that read results, or whose objects are written.
     "duckdb",
     "trimesh",
     "meshio",
@@ -85,7 +86,7 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     let config = package.join("pyproject.toml").display().to_string();
     let root = package.display().to_string();
     let tests = package.join("tests").display().to_string();
-    // The examples of the installed package, which has the compiled module.
+    // The examples in the installed package, which has the compiled module.
     let installed = ["--pyargs", "zvf"];
     house
         .program(&python)
@@ -221,7 +222,7 @@ fn build_wheel(house: &House, python: &Path) -> anyhow::Result<()> {
     try_in_fresh_environment(house, &archive, &["--config-settings", "build-args=--profile dev"])
 }
 
-/// Fails unless the wheel runs on every Linux of its policy.
+/// Fails unless the wheel runs on every Linux system of its policy.
 fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()> {
     let file = wheel.display().to_string();
     let words = ["-m", "auditwheel", "show", &file];
@@ -231,7 +232,7 @@ fn check_policy(house: &House, python: &Path, wheel: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Installs a wheel or an archive with only its dependencies, and lets it write and read a store.
+/// Installs a wheel or an archive with its dependencies only, and writes and reads a store with it.
 fn try_in_fresh_environment(house: &House, file: &Path, words: &[&str]) -> anyhow::Result<()> {
     let folder = house.target().join("python-fresh");
     remove_folder(&folder)?;

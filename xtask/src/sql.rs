@@ -37,7 +37,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     run_sql_pages(house)
 }
 
-/// Runs the statements on clusters whose processes are lost, and what they are compared with.
+/// Runs the statements on clusters that lose processes, and the reference results.
 pub(crate) fn torture(house: &House, args: Args) -> anyhow::Result<()> {
     let programs = house.build_programs(&[])?;
     build(house)?;

@@ -24,7 +24,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     let mut tests = house.cargo(&["test"]).forward(args);
     let memory = ram_folder(house);
     if let Some(folder) = &memory {
-        // Tests write many small files, and wait for a disk to have them.
+        // Tests write many small files, and wait for the disk.
         tests = tests.env("TMPDIR", &folder.path.display().to_string());
     }
     let results = tests.run_keeping(|line| line.starts_with("test result:"))?;
@@ -50,8 +50,7 @@ impl Drop for RamFolder {
     }
 }
 
-/// Returns a folder in memory, where the system has room for one and the environment names no
-/// folder.
+/// Returns a folder in memory, if the system has room for one and the environment names no folder.
 fn ram_folder(house: &House) -> Option<RamFolder> {
     let free = house.program("df").args(&["--output=fstype,avail", "/dev/shm"]).output()?;
     let mut words = free.split_whitespace().skip(2);
@@ -64,7 +63,7 @@ fn ram_folder(house: &House) -> Option<RamFolder> {
     Some(RamFolder { path })
 }
 
-/// What tests that run at once may write.
+/// The space that concurrent tests may need.
 const ROOM_KIB: u64 = 4 << 20;
 
 /// Returns the number before `what` in `test result: ok. 12 passed; 0 failed; …`.

@@ -1,5 +1,5 @@
-//! `times`: seconds of the two builds of the README, beside those of a calibration build made in
-//! the same run.
+//! `times`: the seconds of the two builds of the README, and those of a calibration build in the
+//! same run.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -45,7 +45,7 @@ fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     if keep { Ok(()) } else { Ok(fs::remove_dir_all(&folder)?) }
 }
 
-/// Time of the clock, and of the processors for programs that ended.
+/// Wall-clock time, and processor time of finished programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     pub(crate) clock: Duration,
@@ -79,11 +79,10 @@ impl Clock {
     }
 }
 
-/// Returns the time that processors worked for this program and those that it started and waited
-/// for.
+/// Returns the processor time of this program and of the child processes that it waited for.
 fn processor_time() -> anyhow::Result<Duration> {
     let text = fs::read_to_string("/proc/self/stat").context("the system counts no time")?;
-    // The name of the program, in parentheses, may hold anything.
+    // The name of the program, in parentheses, may contain anything.
     let (_, fields) = text.rsplit_once(')').context("/proc/self/stat")?;
     let ticks = fields.split_whitespace().skip(11).take(4);
     let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<_, _>>()?;

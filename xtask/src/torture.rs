@@ -50,7 +50,7 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
     if args.peek("cluster") {
         return crate::sql::torture(house, args);
     }
-    // The command that these kill and measure is next to the program.
+    // The command that these kill and measure is in the same folder.
     if NEEDS_COMMAND.iter().any(|word| args.peek(word)) {
         let zvf = ["-p", "zvf-cli", "--bin", "zvf", "--features", "reference"];
         house.cargo(&["build", "--quiet", "--release"]).args(&zvf).run()?;
@@ -60,9 +60,9 @@ pub(crate) fn run(house: &House, args: Args) -> anyhow::Result<()> {
 
 /// Runs the tests of CI: a bounded part of each, with the programs built for tests.
 pub(crate) fn run_bounded(house: &House) -> anyhow::Result<()> {
-    // The command that some of these kill and measure is next to the program.
+    // The command that some of these kill and measure is in the same folder.
     let torture = house.build_programs(&["torture"])?.join("torture");
-    // Most parts use one processor: two at a time.
+    // Most tests use one processor, so two run at a time.
     let rest = Mutex::new(BOUNDED.iter());
     let next = || rest.lock().expect("no holder panics").next();
     let run_parts = || -> anyhow::Result<()> {
@@ -101,8 +101,8 @@ const NEEDS_COMMAND: [&str; 12] = [
     "load",
     "soak",
 ];
-/// Short runs on busy machines: rates and times are not checked. Each of these has about half a
-/// minute of one processor; the full sizes are the defaults of the subcommands.
+/// Short runs for busy machines: rates and times are not checked. Each takes about half a minute of
+/// one processor; the full sizes are the defaults of the subcommands.
 const BOUNDED: [&[&str]; 33] = [
     &["race-remote", "--loops", "200"],
     &["faults", "--every", "199", "--then-random", "8"],

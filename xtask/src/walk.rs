@@ -1,4 +1,5 @@
-//! `walk`: the own files and functions that run between opening a store and the batch of a box.
+//! `walk`: counts the files and functions of this workspace that run between opening a store and
+//! the batch of a box.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,9 +27,9 @@ pub(crate) fn run(house: &House, mut args: Args) -> anyhow::Result<()> {
     args.end()?;
     let valgrind = house.program("valgrind").args(&["--version"]).output();
     ensure!(valgrind.is_some(), "valgrind is missing: `apt-get install valgrind`");
-    // With the features of the README's commands, whose other packages are reused.
+    // With the features of the README's commands, whose third-party packages are reused.
     let mut build = vec!["build", "--quiet", "--example", "box"];
-    // What is compiled into its caller would not be seen.
+    // Functions that are inlined into their callers would not be counted.
     let whole: Vec<String> = ["format", "metadata", "model", "query", "blosc", "b2nd", "tet"]
         .map(|name| format!("profile.dev.package.zvf-{name}.opt-level=0"))
         .into();
@@ -61,14 +62,14 @@ struct Walked {
     functions: BTreeSet<String>,
 }
 
-/// Returns our files and functions of a profile: those with a cost of their own.
+/// Returns the files and functions of this workspace in a profile that have their own cost.
 fn parse(profile: &str) -> Walked {
     let mut walked = Walked::default();
     let mut file = None;
     for line in profile.lines() {
         if let Some(path) = ["fl=", "fi=", "fe="].iter().find_map(|key| line.strip_prefix(key)) {
-            // Only sources of ours lie below `crates`; those of tests and of the example do not
-            // count.
+            // Only sources of this workspace are below `crates`; those of tests and of the example
+            // do not count.
             let below = path.rsplit_once("crates/zvf").map(|(_, below)| format!("zvf{below}"));
             file = below.filter(|below| below.contains("/src/"));
             walked.files.extend(file.clone());
@@ -79,13 +80,13 @@ fn parse(profile: &str) -> Walked {
     walked
 }
 
-/// Returns the name of a function without closures, the types of an instance and the hash.
+/// Returns the name of a function without closures, type arguments and the hash.
 fn strip_instance(name: &str) -> String {
-    // callgrind numbers the depths of a recursion: `check'2`.
+    // callgrind numbers recursion depths: `check'2`.
     let name = name.split(['{', '\'']).next().unwrap_or(name);
     let (mut depth, mut plain) = (0_usize, String::new());
     for (at, c) in name.char_indices() {
-        // The type in front of a method stays: `<zvf_store::Key as Ord>::cmp`.
+        // The type before a method is kept: `<zvf_store::Key as Ord>::cmp`.
         match c {
             '<' if at > 0 => depth += 1,
             '>' if depth > 0 => depth -= 1,

@@ -36,7 +36,7 @@ fn edit_once(blob: &mut Vec<u8>, random: &mut Random) {
             blob.drain(at..at + n);
         }
         _ => {
-            // A piece of it, somewhere else.
+            // Copies a piece to another place.
             let n = random.next_below(33).min(blob.len() - at);
             let piece = blob[at..at + n].to_vec();
             let to = random.next_below(blob.len());

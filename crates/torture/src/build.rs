@@ -1,7 +1,7 @@
 //! Stores that record their generation in every part.
 //!
-//! Every cell of generation `g` holds a payload derived from `g` and its key, and the root document states `g`. So a
-//! store that is read back is one generation, or it is a failure.
+//! Every cell of generation `g` holds a payload derived from `g` and its key, and the root document
+//! states `g`. So any store that is read back must be exactly one generation.
 
 use std::ops::Range;
 use std::path::Path;

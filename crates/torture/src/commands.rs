@@ -1,7 +1,7 @@
 //! Every command that writes, with its input and the files before it.
 //!
-//! The folder of a case is copied to the place where the command runs; the arguments of the command name files of that
-//! place.
+//! The folder of a case is copied to the place where the command runs; the arguments of the command
+//! name files in that place.
 
 use std::ffi::OsStr;
 use std::fmt::{Debug, Write as _};
@@ -37,16 +37,16 @@ pub(crate) struct Case {
     /// The files before the command.
     pub(crate) before: PathBuf,
     pub(crate) words: Vec<String>,
-    /// The path that it creates or changes, in the place.
+    /// The path that it creates or changes, below the place.
     pub(crate) target: &'static str,
-    /// The exit code where its work is already done; `None` when it does the work again.
+    /// The exit code if its work is already done; `None` if it does the work again.
     pub(crate) done_code: Option<i32>,
     /// Whether single files of the target change one by one.
     pub(crate) is_stepwise: bool,
 }
 
-/// Returns every command that writes, in `place`, with stores of about `size` points; the files before each are made in
-/// `scratch`.
+/// Returns every command that writes, run in `place` on stores of about `size` points; the files
+/// that must exist before it are made in `scratch`.
 pub(crate) fn prepare_cases(
     zvf: &Path,
     scratch: &Path,
@@ -166,7 +166,8 @@ pub(crate) fn prepare_cases(
 }
 
 impl Case {
-    /// Returns a case of a command that is not compared with anything; words that begin with `@` are names in `place`.
+    /// Returns a case of a command whose result is not compared; words that begin with `@` are
+    /// names in `place`.
     pub(crate) fn new(name: &str, before: &Path, words: &[&str], place: &Path) -> Self {
         let word = |word: &&str| match word.strip_prefix('@') {
             Some(name) => place.join(name).display().to_string(),
@@ -178,7 +179,7 @@ impl Case {
     }
 }
 
-/// Starts the command without input; what it prints is kept.
+/// Starts the command without input and captures its output.
 pub(crate) fn start_command<W: AsRef<OsStr>>(zvf: &Path, words: &[W]) -> anyhow::Result<Child> {
     start_with(zvf, words, Stdio::null())
 }

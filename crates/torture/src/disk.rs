@@ -1,5 +1,5 @@
-//! `disk-faults` and `disk-cancel`: every local writer, when one call of the disk fails, and when it is dropped at an
-//! await.
+//! `disk-faults` and `disk-cancel`: every local writer, with one failing disk call, and dropped at
+//! an await.
 //!
 //! ```text
 //! disk-faults    each call fails once: with a full disk, a device error, a missing permission;
@@ -7,8 +7,9 @@
 //! disk-cancel    the writer is polled so many times and dropped
 //! ```
 //!
-//! In any case the old target or the new one exists, complete; after a success the new one. The same writer then
-//! succeeds, or reports that nothing is left to do, and leaves what it leaves without a fault.
+//! In every case either the old or the new target exists and is complete; after a success it is the
+//! new one. When the same writer runs again, it succeeds, or reports that nothing is left to do,
+//! and leaves the same files as without a fault.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,7 +46,7 @@ pub(crate) struct Cancel {
 
 /// The result of a writer without a fault.
 struct FaultFreeRun {
-    /// The possible states, in order: of a repair each document by itself.
+    /// The possible states, in order; for a repair, of each document separately.
     states: Vec<Tree>,
     after: Tree,
     /// The names in the folder afterwards.
@@ -163,7 +164,7 @@ fn check_state(
         "{outcome}; done again, it made something else"
     );
     let left = list_names(folder)?;
-    // A writer with nothing left to do does not check what lies next to the target.
+    // A writer with nothing left to do does not check other files next to the target.
     ensure!(
         !is_done_again || left == fault_free.names,
         "{outcome}; left behind: {left:?}, in peace {:?}",
@@ -181,7 +182,7 @@ fn list_names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// Error numbers of the system, and whether the call was done all the same.
+/// Error numbers of the system, and whether the call took effect nevertheless.
 const WAYS: [(i32, bool); 5] =
     [(NO_SPACE, false), (DEVICE, false), (DEVICE, true), (NOT_PERMITTED, false), (QUOTA, true)];
 const NO_SPACE: i32 = 28;

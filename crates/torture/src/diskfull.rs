@@ -1,9 +1,10 @@
-//! `diskfull`: a disk of every size, from one that holds nothing to one that holds everything.
+//! `diskfull`: disks of every size, from one that holds nothing to one that holds everything.
 //!
-//! Each is an in-memory file system of that size. First the old store is built, if there is room; then a larger one is
-//! to replace it. Either it does, or the error is `NoSpace`, the old store is complete, and nothing is left next to it.
-//! The same for every command that writes, from a disk that has room for the initial files to one on which it succeeds.
-//! Mounting requires root.
+//! Each is an in-memory file system of that size. First the old store is built, if there is room;
+//! then a larger one replaces it. Either that succeeds, or the error is `NoSpace`, the old store is
+//! complete, and nothing is left next to it. The same is tested for every command that writes, from
+//! a disk that has room for the initial files to one on which the command succeeds. Mounting
+//! requires root.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -219,5 +220,5 @@ const LARGE: i64 = 400;
 const SPARE_PAGES: u64 = 8;
 /// The size of a page in bytes.
 const PAGE: u64 = 4096;
-/// The exit code of `zvf` where a disk is full.
+/// The exit code of `zvf` when the disk is full.
 const NO_SPACE: i32 = 4;

@@ -1,7 +1,7 @@
 //! `exhaust`: every small fragment index and every small manifest, against the naive decoders.
 //!
-//! Small scope replaces a proof: faults of counts, bounds and signs occur with four fragments and three rows already,
-//! if each number takes every critical value.
+//! Exhaustive tests of small inputs replace a proof: errors in counts, bounds and signs already
+//! occur with four fragments and three rows, if each number takes every critical value.
 
 use crate::{Report, compare};
 

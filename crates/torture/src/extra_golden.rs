@@ -9,7 +9,7 @@ use zvf_b2nd::MetalayerName;
 use crate::golden::{Compare, Golden};
 use crate::{compare, testdata_folder};
 
-/// Returns all of them.
+/// Returns all of these inputs.
 pub(crate) fn list_golden() -> anyhow::Result<Vec<Golden>> {
     let mut golden = vec![make_shard_index(false), make_shard_index(true), make_b2nd_metalayer()];
     for (folder, name, kind) in FOLDERS {

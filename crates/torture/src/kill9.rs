@@ -9,8 +9,8 @@
 //! ingest       `zvf ingest`: many processes, tasks run twice and concurrently         ingest
 //! ```
 //!
-//! The store must be one complete generation whenever it exists, and once it exists it must stay. In the end one build
-//! that is not killed must remove what all the killed ones left.
+//! Whenever the store exists, it must be one complete generation, and it must not disappear again.
+//! At the end, one build that is not killed must remove everything that the killed ones left.
 
 mod ingest;
 mod input;
@@ -67,7 +67,7 @@ impl Builder {
                 let begun = zvf_store::Build::begin(&address, build::build_options(true)).await?;
                 build::build_store(begun, g, CELLS).await
             });
-            // Another process may be building it; the next try replaces it.
+            // Another process may be building it; the next attempt replaces it.
             let lost = |error: &zvf_error::Error| error.class() == zvf_format::Class::Conflict;
             report.count(
                 built.or_else(|error| if lost(&error) { Ok(()) } else { Err(error.into()) }),
@@ -152,7 +152,8 @@ fn start_builder(store: &Path, first: u64, times: u64) -> anyhow::Result<Child> 
 
 /// Checks that the store is one complete generation, or never existed.
 async fn check_store(store: &Path, exists: &mut bool) -> anyhow::Result<()> {
-    // A handle that is open across a replacement continues with the old files, which are removed: begin again.
+    // A handle that is open during a replacement still uses the old files, which are removed:
+    // retry.
     for _ in 0..TRIES {
         if !store.exists() {
             return if *exists { Err(anyhow!("the store is gone")) } else { Ok(()) };

@@ -1,10 +1,10 @@
-//! Tests under faults, kills and random input whether the library keeps its guarantees.
+//! Tests whether the library keeps its guarantees under faults, kills and random input.
 //!
 //! Each subcommand prints one JSON line, `{"name","n","failures","seed"}`, and ends with an error when anything failed.
 //! The first failures are printed on standard error, one line each. The same seed repeats a run.
 //!
-//! The decoders that the library is compared with are independent, in [`naive`]: simple and slow, written from the
-//! description of the format.
+//! The decoders that the library is compared with are independent, in [`naive`]: simple and slow,
+//! written from the specification of the format.
 
 mod blob_edit;
 mod build;
@@ -117,7 +117,7 @@ enum Command {
     Soak(serve::soak::Soak),
 }
 
-/// What every part has: the results, and the options that all share.
+/// The state that all tests share: results and common options.
 #[derive(Debug, Default)]
 struct Report {
     name: String,
@@ -144,7 +144,7 @@ impl Report {
         drop(writeln!(io::stderr(), "{}: {text}", self.name));
     }
 
-    /// Counts one try, and prints its failure: also that it could not be made.
+    /// Counts one test, and prints its failure, also if it could not be run.
     fn count(&mut self, tried: anyhow::Result<()>) {
         self.n += 1;
         if let Err(failure) = tried {
@@ -155,7 +155,7 @@ impl Report {
         }
     }
 
-    /// Counts tries that are ended after more and more steps, until one ends by itself.
+    /// Counts tests that are stopped after more and more steps, until one ends by itself.
     fn count_until_ended(
         &mut self,
         every: u64,
@@ -171,7 +171,7 @@ impl Report {
         Ok(())
     }
 
-    /// Counts one fact that holds, or says why not.
+    /// Counts one condition, and prints the reason if it does not hold.
     fn check(&mut self, holds: bool, why_not: impl FnOnce() -> String) {
         self.count(if holds { Ok(()) } else { Err(anyhow::Error::msg(why_not())) });
     }

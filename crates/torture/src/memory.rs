@@ -1,11 +1,11 @@
 //! `memory`: the memory of every command under `--memory-limit`, measured by the system.
 //!
-//! The peak of the resident memory must stay within five quarters of the limit. It is read while
-//! the command runs, from the maximum that the system records, minus the pages of files: the code
-//! of the program and mapped packs, which the system can reclaim. The commands are those that
-//! write, and every command that reads a whole store, on a store of each kind; with `--pairs`,
-//! commands, kinds, regions and limits in every pair, within the limit and 64 MiB. An answer that
-//! is collected in memory may be refused instead, with the name of the limit.
+//! The peak of resident memory must stay within five quarters of the limit. It is read while the
+//! command runs, from the maximum that the system records, minus file-backed pages: the code of the
+//! program and mapped packs, which the system can reclaim. The commands are those that write, and
+//! every command that reads a whole store, on a store of each kind; with `--pairs`, every pair of
+//! commands, kinds, regions and limits is covered, within the limit plus 64 MiB. An answer that is
+//! collected in memory may be refused instead, with the name of the limit.
 
 mod kinds;
 mod pairs;
@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-/// Returns the peak memory of a command, in KiB; `None` where it refused because of the limit.
+/// Returns the peak memory of a command in KiB; `None` if it refused because of the limit.
 fn measure_peak(zvf: &Path, case: &Case, limit: &str) -> anyhow::Result<Option<u64>> {
     let mut words = case.words.clone();
     if let Some(at) = words.iter().position(|word| word == "--memory-limit") {

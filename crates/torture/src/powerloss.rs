@@ -1,4 +1,4 @@
-//! `powerloss`: every state that a loss of power may leave while a store is built or replaced.
+//! `powerloss`: every state that a power loss may leave while a store is built or replaced.
 //!
 //! A recording disk logs the calls of a build. A model creates disks from them: the power may fail after any call, and
 //! then
@@ -7,12 +7,14 @@
 //! * unsynced names are present or absent, each by itself and in any order;
 //! * synced data is present.
 //!
-//! Each disk must hold the old store or the new one, complete, and nothing else; once publishing has returned, the new
-//! one. Where the name is missing, the next build must restore the old store.
+//! Each disk must hold the complete old store or the complete new one, and nothing else; after
+//! publishing has returned, the new one. If the name is missing, the next build must restore the
+//! old store.
 //!
-//! A store is built by one process, or by several that share a folder. There the last step is repeated after the crash,
-//! without the work that was not synced: the result must be the new store, complete. The control leaves one sync out:
-//! then some disk must hold something else, or that sync would be unnecessary.
+//! A store is built by one process, or by several that share a folder. In the latter case the last
+//! step is repeated after the crash, without the work that was not synced: the result must be the
+//! complete new store. The control omits one sync: then some disk must hold something else,
+//! otherwise that sync would be unnecessary.
 //!
 //! `writers` tests everything else that writes.
 
@@ -95,7 +97,7 @@ struct Script {
     shared: Option<Shared>,
 }
 
-/// Further facts where several processes built the store.
+/// Additional data if several processes built the store.
 struct Shared {
     store: Inode,       // the directory of the new store
     identity: String,   // its recorded identity
@@ -103,7 +105,7 @@ struct Shared {
 }
 
 impl Script {
-    /// Builds generation 2, over generation 1 when there is to be something to replace.
+    /// Builds generation 2, over generation 1 if there must be something to replace.
     async fn record(kind: PublishKind, shared: bool) -> anyhow::Result<Self> {
         let scratch = archives::scratch();
         let parent = scratch.path().canonicalize()?;
@@ -161,7 +163,7 @@ impl Script {
         calls.map(|(number, _)| number).collect()
     }
 
-    /// Checks one disk after a loss of power, with a sync left out.
+    /// Checks one disk after a power loss, with one sync omitted.
     async fn check(&self, omitted: Option<Omitted>, random: &mut Random) -> anyhow::Result<()> {
         let crash = self.recording.choose_crash(random);
         let checked = self.check_disk(crash, omitted, random).await;
@@ -193,7 +195,8 @@ impl Script {
 }
 
 impl Shared {
-    /// Returns the store after the processes whose work was not synced ran again, and the last step after them.
+    /// Returns the store after the processes whose work was not synced ran again, followed by the
+    /// last step.
     async fn finish_after_crash(
         &self,
         model: &Model,
@@ -232,7 +235,7 @@ async fn join_build(disk: &Disk, parent: &Path) -> zvf_error::Result<zvf_store::
     join_on(disk.clone(), &parent.join(NAME), &parent.join(WORK), options).await
 }
 
-/// Returns the store after the next build began on this disk and was abandoned.
+/// Returns the store after the next build started on this disk and was abandoned.
 async fn recover_store(model: &Model) -> anyhow::Result<Tree> {
     let scratch = archives::scratch();
     model.write(scratch.path());

@@ -1,4 +1,5 @@
-//! `rerun`, `clean` and `kill9 --what create|overwrite`: each command that writes is killed, and run again.
+//! `rerun`, `clean` and `kill9 --what create|overwrite`: each command that writes is killed and run
+//! again.
 //!
 //! ```text
 //! rerun    killed once, at most 20 ms before or after the publication, or that long after it was observed
@@ -6,9 +7,10 @@
 //! kill9    killed up to four times at any moment, each time on what the last one left
 //! ```
 //!
-//! A command first runs undisturbed, which shows when its target changes. After each kill the target is the old or the
-//! new one, and the same command once more makes the same as without a kill, with nothing next to it: or it reports that
-//! the target exists, where nothing is to be replaced.
+//! A command first runs undisturbed, which shows when its target changes. After each kill the
+//! target is the old or the new one. Running the same command again gives the same result as
+//! without a kill, with nothing next to it, or reports that the target exists if nothing may be
+//! replaced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +57,7 @@ pub(crate) fn run(rounds: &Rounds, kill: Kill, report: &mut Report) -> anyhow::R
     run_cases(report, kill, scratch.path(), (SIZE, loops), is_selected)
 }
 
-/// Kills each command of a name that is selected `loops` times, on inputs of this size.
+/// Kills each selected command `loops` times, on inputs of this size.
 pub(crate) fn run_cases(
     report: &mut Report,
     kill: Kill,
@@ -92,7 +94,8 @@ pub(crate) fn run_cases(
 }
 
 impl FaultFreeRun {
-    /// Returns whether a name next to the target is there before the command, or after it without a fault.
+    /// Returns whether a name next to the target exists before the command, or after a run without
+    /// a fault.
     pub(crate) fn allows_name(&self, before: &[String], name: &String) -> bool {
         before.contains(name) || self.siblings.contains(name)
     }

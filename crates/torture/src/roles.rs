@@ -1,4 +1,4 @@
-//! `roles`: every pair of eight roles on one store at the same time, and all eight.
+//! `roles`: every pair of eight roles on one store at the same time, and all eight together.
 //!
 //! ```text
 //! short reader    `zvf query`
@@ -11,9 +11,9 @@
 //! server          a query of one `zvf serve`, which runs all the time
 //! ```
 //!
-//! Every answer must be one state that was there between the begin and the end of the question: all
-//! vertices have one number, each edit that ended before is there, and no part of one that was
-//! replaced. In the end the same holds, no edit that was refused is there, and the store is valid.
+//! Every answer must be one state of the store during the query: all vertices have the same number,
+//! each edit that ended before is included, and no part of a replaced store. At the end the same
+//! holds, no refused edit is included, and the store is valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -78,7 +78,7 @@ impl Role {
         matches!(self, Self::ShortReader | Self::LongReader | Self::Edit)
     }
 
-    /// Returns whether a reader that meets this role may be asked to begin again.
+    /// Returns whether a reader that meets this role may have to retry.
     const fn replaces(self) -> bool {
         matches!(self, Self::Rewrite | Self::Replacement | Self::Tasks)
     }
@@ -116,11 +116,11 @@ impl Roles {
     }
 }
 
-/// A change that was begun.
+/// A change that was started.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     begin: Instant,
-    /// When it ended, and whether it was acknowledged; none if that is unknown.
+    /// When it ended, and whether it was acknowledged; `None` if that is unknown.
     ended: Option<(Instant, bool)>,
 }
 
@@ -129,15 +129,15 @@ struct Change {
 struct View {
     /// The number of each vertex.
     numbers: BTreeSet<i64>,
-    /// The replacements that the vertices are of that are of no edit.
+    /// The replacements that the vertices without an edit come from.
     bases: BTreeSet<i64>,
-    /// The vertices that are of no edit.
+    /// The vertices without an edit.
     first_rows: usize,
     /// The vertices of each edit.
     edits: BTreeMap<i64, usize>,
 }
 
-/// One store, and what happens to it.
+/// One store under test.
 struct Arena<'a> {
     zvf: &'a Path,
     dir: PathBuf,
@@ -184,8 +184,8 @@ impl<'a> Arena<'a> {
         Ok(arena)
     }
 
-    /// Plays roles until each had its turns. Returns what each turn and the checks at the end
-    /// found.
+    /// Runs roles until each had its turns. Returns the results of each turn and of the checks at
+    /// the end.
     fn play(&self, roles: &[Role], turns: usize, random: &mut Random) -> Vec<anyhow::Result<()>> {
         let seeds: Vec<u64> = roles.iter().map(|_| random.next()).collect();
         let had: Vec<AtomicUsize> = roles.iter().map(|_| AtomicUsize::new(0)).collect();
@@ -249,7 +249,7 @@ impl<'a> Arena<'a> {
                 let plan = ["task", "plan", "pyramid", "-q", name, "--work-dir", &folder];
                 let plan = [&plan[..], &["--levels", "1", "--in-place"]].concat();
                 let run = ["task", "run", "-q", &folder, "--all"];
-                // A step that is refused leaves nothing for the next one.
+                // A refused step leaves nothing for the next one.
                 let _is_done = self.run_writer(&plan)?
                     && self.run_writer(&run)?
                     && self.run_writer(&["task", "finish", "-q", &folder, "--remove"])?;
@@ -258,7 +258,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    /// Reads the store once; with a pause the reader is stopped after it.
+    /// Reads the store once; with a pause the reader is stopped afterwards.
     fn read(&self, name: &str, pause: Option<Duration>, may_retry: bool) -> anyhow::Result<()> {
         let begin = Instant::now();
         let words = to_words(&["query", "-q", "--json", name, "--level", "0", "--format", "csv"]);
@@ -335,7 +335,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    /// Runs a change with a number. Returns the output of one that was acknowledged.
+    /// Runs a change with a number. Returns its output if it was acknowledged.
     fn change(&self, number: i64, words: &[String]) -> anyhow::Result<Option<Output>> {
         let begin = Instant::now();
         self.changes().insert(number, Change { begin, ended: None });
@@ -348,7 +348,7 @@ impl<'a> Arena<'a> {
         Ok(is_done.then_some(ended))
     }
 
-    /// Returns whether a writer did its work; it may be refused for the sake of another one.
+    /// Returns whether a writer did its work; it may be refused because of another one.
     fn run_writer(&self, words: &[&str]) -> anyhow::Result<bool> {
         let mut words = to_words(words);
         words.push("--json".to_owned());
@@ -395,7 +395,7 @@ impl<'a> Arena<'a> {
             "mixed: vertices of edit {last}, without its object"
         );
         let is_before = |change: &Change| change.ended.is_some_and(|(at, done)| done && at < begin);
-        // A store with a journal is not replaced: an acknowledged edit stays.
+        // A store with a journal is not replaced: an acknowledged edit remains.
         let lost = |(number, change): &(&i64, &Change)| {
             **number > 0 && is_before(change) && !view.edits.contains_key(*number)
         };
@@ -479,7 +479,7 @@ fn to_words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Returns the class of the error of a command, and all that it said.
+/// Returns the class of the error of a command, and its whole message.
 fn find_class(ended: &Output) -> (String, String) {
     let text = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     let error = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -487,7 +487,7 @@ fn find_class(ended: &Output) -> (String, String) {
     (class.unwrap_or_default(), format!("{}: {text}", ended.status))
 }
 
-/// Checks that a writer did its work, or was refused for the sake of another one.
+/// Checks that a writer did its work, or was refused because of another one.
 fn check_writer(ended: &Output) -> anyhow::Result<()> {
     let (class, text) = find_class(ended);
     let is_replacement = text.contains("without a journal");
@@ -505,15 +505,16 @@ const REWRITES: [&[&str]; 6] = [
     &["pyramid", "--in-place", "--levels", "1"],
     &["repair", "--apply"],
 ];
-/// Errors of a writer that another one came before.
+/// Errors of a writer that another one overtook.
 const REFUSALS: [&str; 4] = ["Conflict", "FileChanged", "AlreadyExists", "Unavailable"];
 /// Errors of a reader whose store was replaced meanwhile.
 const RETRIES: [&str; 3] = ["Conflict", "FileChanged", "Unavailable"];
 /// The vertices of the store before an edit: twelve lines.
 const ROWS: usize = 240;
-/// After this many turns of each role the store is created anew.
+/// After this many turns of each role a new store is created.
 const TURNS: usize = 5;
-/// How much more often than asked a role has its turn while the other one has not.
+/// The largest number of turns of a role relative to the requested number, while the other one is
+/// not finished.
 const MAX_TURNS: usize = 4;
 /// The longest pause before a turn.
 const PAUSE_MICROS: u64 = 20_000;

@@ -1,5 +1,5 @@
-//! `signals`: each command that writes gets a signal at a random moment, and its exit code is held
-//! against what is there.
+//! `signals`: each command that writes gets a signal at a random moment, and its exit code is
+//! compared with the resulting state.
 //!
 //! ```text
 //! 130, or ended by the signal    nothing is there
@@ -7,10 +7,10 @@
 //! CommitUnknown                  all or nothing, and only after a second signal
 //! ```
 //!
-//! A commit that stands and is not applied is there. The commands are those of `rerun`, and those
-//! that commit to a store with a journal, write a store from one, or edit a pack. A second signal
-//! ends a command at once, and so does the first one where the script of an edit comes from a
-//! terminal.
+//! A commit that is durable and not yet applied counts as present. The commands are those of
+//! `rerun`, and those that commit to a store with a journal, write a store from one, or edit a
+//! pack. A second signal ends a command at once, and so does the first one if the script of an edit
+//! comes from a terminal.
 
 use std::fs;
 use std::io::Write as _;
@@ -162,7 +162,7 @@ fn wait_for(child: &mut Child, wait: Duration) -> anyhow::Result<Option<ExitStat
     Ok(None)
 }
 
-/// Makes a store with a journal, outdated levels and waste; and what the commands read.
+/// Creates a store with a journal, outdated levels and garbage, and the inputs of the commands.
 fn prepare_edited(zvf: &Path, scratch: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir(place)?;
     let at = |name: &str| place.join(name).display().to_string();
@@ -179,7 +179,7 @@ fn prepare_edited(zvf: &Path, scratch: &Path, place: &Path) -> anyhow::Result<Pa
     fs::write(place.join("script.jsonl"), format!("{moved}\n"))?;
     fs::write(place.join("table.csv"), "id,type\n0,3\n1,4\n")?;
     fs::write(place.join("more.csv"), "x,y,object\n1,2,900\n3,4,900\n")?;
-    // A merge takes what is left of it; a task has no level of it yet.
+    // A merge uses the rest of it; a task has not built a level of it yet.
     run_command(zvf, &["edit", "rm", "-q", &b, "--objects", "4"])?;
     let plan = ["task", "plan", "pyramid", "-q", &b, "--work-dir", &at("plan")];
     run_command(zvf, &[&plan[..], &["--levels", "1", "--in-place"]].concat())?;
@@ -222,10 +222,10 @@ const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
 /// The exit code of a command that was interrupted.
 const CANCELLED: i32 = 130;
 const SIGKILL: i32 = 9;
-/// How long a command may work on after one signal, and after two.
+/// How long a command may continue after one signal, and after two.
 const END: Duration = Duration::from_secs(60);
 const END_OF_SECOND: Duration = Duration::from_secs(5);
-/// After so long a signal was taken.
+/// The time after which a signal has been received.
 const TAKEN: Duration = Duration::from_millis(100);
 /// The number of points of the stores.
 const SIZE: u64 = 2000;

@@ -1,4 +1,4 @@
-//! All writers of local files, each as one call that goes through a [`Disk`] of the test.
+//! All writers of local files, each as one call that uses a [`Disk`] of the test.
 //!
 //! ```text
 //! create, pyramid, recompress, migrate, unpack    a store, new or in place of one

@@ -1,6 +1,7 @@
-//! Prints the public items of a crate, a line each, from the JSON that rustdoc writes: `zvf-api FILE.json`.
+//! Prints the public items of a crate, one per line, from the JSON that rustdoc writes: `zvf-api
+//! FILE.json`.
 //!
-//! Of derived implementations the line of the trait is kept, and not those of its methods.
+//! Of derived implementations, the line of the trait is printed without those of its methods.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -17,8 +17,8 @@ pub(super) fn settle(house: &House, mode: Mode) -> anyhow::Result<()> {
     fixtures::settle(house, mode, "docs/src/format/faults.md", faults()?.as_bytes(), "docs")
 }
 
-/// Writes or compares the page of rules, which a program of the crate prints, to keep this program small. A test of
-/// that crate compares it too.
+/// Writes or compares the page of rules. A program of the crate prints it, to keep this program
+/// small. A test of that crate compares it too.
 pub(super) fn settle_rules(house: &House, mode: Mode) -> anyhow::Result<()> {
     let page = house.program(house.build_programs(&[])?.join("examples/rules")).output();
     let page = page.context("the rules cannot be printed")?;

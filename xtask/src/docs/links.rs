@@ -1,4 +1,4 @@
-//! Checks every link of the book and of the top-level pages to a file, and to a heading in it.
+//! Checks the links of the book and of the top-level pages, to files and to headings in them.
 //!
 //! A link from a word in code font to a Rust file must name an item that the file defines, so that links into the code
 //! are updated when it is renamed. Links to other sites are not checked: that needs a network and proves little.

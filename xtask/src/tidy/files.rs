@@ -72,7 +72,7 @@ fn source(path: &str, text: &str) -> Vec<String> {
     if FORBID_UNSAFE.contains(&path) && !forbids {
         problems.push(": must forbid unsafe code".to_owned());
     }
-    // Spelled apart, so that this file keeps its own rules.
+    // Written in parts, so that this file obeys its own rules.
     let banned = [
         (concat!("to", "do!("), "nothing is left to do"),
         (concat!("unimpl", "emented!("), "nothing is left to do"),
@@ -146,7 +146,7 @@ const MADE: [&str; 6] = [
     "viewer/pkg",
 ];
 
-/// File names without a meaning.
+/// File names that say nothing about the content.
 const VAGUE: [&str; 8] =
     ["util", "utils", "common", "helper", "helpers", "manager", "misc", "types"];
 

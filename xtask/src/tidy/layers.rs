@@ -1,4 +1,4 @@
-//! Rules about dependencies: the layering of the crates, and one place for versions.
+//! Rules about dependencies: the layers of the crates, and a single place for versions.
 //!
 //! The drawing of the crates in `docs/src/architecture.md` is enforced: each line names a published crate and the
 //! crates it uses. A new edge between crates must be drawn there.
@@ -79,7 +79,8 @@ fn layering(member: &Member, drawing: &[Layer]) -> Vec<String> {
 fn inherited(member: &Member) -> Vec<String> {
     let entries = member.dependencies.iter().chain(&member.dev_dependencies);
     let named = entries.filter(|entry| !entry.line.contains("workspace = true"));
-    // A crate that tests itself with a program of a higher layer cannot inherit its path without a version.
+    // A crate that tests itself with a program of a higher layer cannot inherit its path without a
+    // version.
     let named = named.filter(|entry| !entry.line.contains("path = "));
     named.map(|entry| format!("{}: declare {} in the workspace", member.name, entry.name)).collect()
 }

@@ -1,8 +1,8 @@
-//! `tidy`: the project rules that a program can check. It is also a test, so `cargo test` runs it.
+//! `tidy`: project rules that a program can check. It is also a test, so `cargo test` runs it.
 //!
-//! [`files`] checks the text of each file, [`layers`] the dependencies of each package, [`modules`] the files of each
-//! package that use each other, [`ceilings`] how much there is. Every rule is a function from text
-//! to problems, tested on text that violates it.
+//! [`files`] checks the text of each file, [`layers`] the dependencies of each package, [`modules`]
+//! the files of each package that use each other, [`ceilings`] the size of the workspace. Every
+//! rule is a function from text to problems, tested on text that violates it.
 
 mod ceilings;
 mod files;

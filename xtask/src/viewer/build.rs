@@ -1,7 +1,8 @@
-//! Builds the page: the reader for WebAssembly, its bindings, the bundle.
+//! Builds the page: the reader for WebAssembly, its bindings, and the bundle.
 //!
-//! Missing tools are installed by lock files: packages of Node with `npm ci`, the generator of bindings with cargo. For
-//! system tools, Node and the Rust target, the error names the installation command.
+//! Missing tools are installed from lock files: Node packages with `npm ci`, the binding generator
+//! with cargo. For system tools, Node and the Rust target, the error names the installation
+//! command.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::house::{House, remove_folder};
 
-/// Returns what the build recorded of the page.
+/// Returns the build record of the page.
 pub(super) fn built(house: &House) -> anyhow::Result<Value> {
     let text = std::fs::read_to_string(house.path(BUILT)).context(BUILT)?;
     serde_json::from_str(&text).context(BUILT)
@@ -34,7 +35,7 @@ pub(super) fn build_page(house: &House) -> anyhow::Result<()> {
     house.program("node").args(&[script, generator]).run()
 }
 
-/// Rebuilds the page, and fails where it differs from the kept one.
+/// Rebuilds the page, and fails if it differs from the kept one.
 pub(super) fn rebuild_page(house: &House) -> anyhow::Result<()> {
     let before = built(house)?;
     build_page(house)?;
@@ -51,7 +52,7 @@ pub(super) fn build_reader(house: &House, target: &str, folder: &Path) -> anyhow
     remove_folder(folder)?;
     house.program(&generator).args(&[Path::new(target), &module, folder]).run()?;
     let bare = folder.join("zvf_wasm_bg.wasm").display().to_string();
-    // Removing names is a separate run, because other passes need them.
+    // Names are removed in a separate run, because other passes need them.
     for passes in [&WASM_PASSES[..], &["--strip-debug"]] {
         let mut words = vec!["-o", &bare, &bare];
         words.extend(passes);
@@ -73,7 +74,7 @@ pub(super) fn find_tools(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets npm install the packages of `package-lock.json`, unless they are installed.
+/// Installs the packages of `package-lock.json` with npm, unless they are installed.
 pub(super) fn install_packages(house: &House) -> anyhow::Result<()> {
     let marker = house.path("viewer/node_modules/.package-lock.json");
     let lock = house.path("viewer/package-lock.json");
@@ -111,7 +112,8 @@ fn locked_version(lock: &Path, package: &str) -> anyhow::Result<String> {
     Ok(rest.split('"').next().unwrap_or_default().to_owned())
 }
 
-/// Returns flags that remove folders of this machine from messages, so that every machine builds the same bytes.
+/// Returns flags that remove local paths from messages, so that every machine builds the same
+/// bytes.
 fn remap_paths(house: &House) -> anyhow::Result<String> {
     let mut flags = vec![format!("--remap-path-prefix={}=", house.path("").display())];
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -139,8 +141,9 @@ pub(super) fn tool(house: &House, name: &str) -> PathBuf {
 
 const WASM: &str = "wasm32-unknown-unknown";
 const NODE_HINT: &str = "install Node 20 or newer with npm (Debian: `apt-get install nodejs npm`)";
-/// Passes that make the packed module smaller. Sorting functions by name puts similar ones next to each other, which
-/// saves a twentieth. The passes of `-Oz` save bytes too, but their output packs worse by a twentieth.
+/// Passes that make the compressed module smaller. Sorting functions by name puts similar ones next
+/// to each other, which saves a twentieth. The passes of `-Oz` save bytes too, but their output is
+/// a twentieth larger when compressed.
 const WASM_PASSES: [&str; 6] = [
     "--debuginfo",
     "--duplicate-function-elimination",

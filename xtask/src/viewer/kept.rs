@@ -1,5 +1,5 @@
-//! Whether the kept page works with the current server: its files arrive as they were built, and
-//! the server answers what they ask for. Neither Node nor a browser is needed.
+//! Checks that the kept page works with the current server: its files are served as they were
+//! built, and the server answers all its requests. Neither Node nor a browser is needed.
 //!
 //! ```text
 //! protocol 1
@@ -23,7 +23,7 @@ use serde_json::Value;
 use super::build::built;
 use crate::house::{House, list, say};
 
-/// Lets the command serve a store, and asks for everything that the kept page asks for.
+/// Serves a store with the command, and sends every request of the kept page.
 pub(super) fn check(house: &House) -> anyhow::Result<()> {
     let built = built(house)?;
     let protocol = built["protocol"].as_u64();
@@ -64,7 +64,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asks for a store what the page does.
+/// Sends the requests of the page for a store.
 fn check_store(server: &Server, store: &Value) -> anyhow::Result<()> {
     let text = |field: &str| store[field].as_str().with_context(|| format!("no {field}"));
     let (data, api) = (text("data")?.trim_start_matches('/'), text("api")?.trim_start_matches('/'));
@@ -94,7 +94,7 @@ fn check_store(server: &Server, store: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets `sha256sum` compare files below `folder` with recorded sums.
+/// Compares files below `folder` with recorded sums, using `sha256sum`.
 fn compare_sums(house: &House, sums: &Value, folder: &str) -> anyhow::Result<()> {
     let mut listed = String::new();
     for (name, sum) in sums.as_object().context("BUILT.json has no sums")? {
@@ -131,7 +131,7 @@ impl Server {
     fn get(&self, path: &str, headers: &str) -> anyhow::Result<Reply> {
         let mut stream = TcpStream::connect(&self.address)?;
         let host = &self.address;
-        // Version 1.0: the end of the stream is the end of the body.
+        // With version 1.0, the end of the stream is the end of the body.
         write!(stream, "GET /{path} HTTP/1.0\r\nHost: {host}\r\n{headers}\r\n")?;
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes)?;
@@ -143,7 +143,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which the failed request tells.
+        // It may have ended by itself, which the failed request shows.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -176,7 +176,7 @@ impl Reply {
 }
 
 const STALE: &str = "the page is out of date: run `cargo xtask viewer build` and commit it";
-/// The requests above. The page names the ones it was built for: `viewer/build.mjs`.
+/// The version of the requests above. The page names the one it was built for: `viewer/build.mjs`.
 const PROTOCOL: u64 = 1;
 /// The largest compressed size of the page in bytes.
 const MAX_PACKED_BYTES: u64 = 1_100_000;

@@ -1,10 +1,10 @@
-//! `viewer`: the page that shows stores, built, tried with the current server, and tested in a
+//! `viewer`: the page that shows stores, built, checked with the current server, and tested in a
 //! browser.
 //!
 //! The built page is in `crates/zvf-serve/page`, so that building the server does not need Node.
 //! `BUILT.json` next to it lists the files of `viewer/` that it was built from and the files of the
-//! page, with their SHA-256. The crates that the page was built with may change: it is built anew
-//! when the viewer or its reader behave in another way, and for a release.
+//! page, with their SHA-256. The crates that the page was built with may change: it is rebuilt when
+//! the behaviour of the viewer or its reader changes, and for a release.
 
 mod build;
 mod kept;

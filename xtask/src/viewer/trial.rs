@@ -1,7 +1,8 @@
-//! Tests of the page: figures in headless Chromium, the JavaScript package in Node, the stock Neuroglancer client; and
-//! the pictures of the book, which are made the same way.
+//! Tests of the page: measurements in headless Chromium, the JavaScript package in Node, the stock
+//! Neuroglancer client; and the pictures of the book, which are made the same way.
 //!
-//! All of them run the command `zvf` of this workspace, on stores in a folder below the target folder.
+//! All of them use the command `zvf` of this workspace, on stores in a folder below the target
+//! folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use super::build::{build_reader, find_tools, install_packages, rebuild_page, too
 use crate::args::Args;
 use crate::house::{House, list};
 
-/// Tests the page in headless Chromium, with the figures that it must reach.
+/// Tests the page in headless Chromium, with the required measurements.
 pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
     find_tools(house)?;
     install_packages(house)?;
@@ -25,7 +26,7 @@ pub(super) fn verify(house: &House, mut args: Args) -> anyhow::Result<()> {
     house.program("node").args(&[script, zvf, folder]).forward(args).run()
 }
 
-/// Packs the JavaScript package, installs it in another folder, and lets it read stores.
+/// Packs the JavaScript package, installs it in another folder, and reads stores with it.
 pub(super) fn pack_package(house: &House, args: Args) -> anyhow::Result<()> {
     args.end()?;
     find_tools(house)?;

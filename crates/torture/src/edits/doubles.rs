@@ -1,4 +1,4 @@
-//! `doubles`: backends that keep less than they promise, and every order of two and three writers.
+//! `doubles`: backends that break their promises, and every order of two and three writers.
 //!
 //! ```text
 //! late          one put of a commit arrives once more after a later commit, or after an undo
@@ -7,9 +7,10 @@
 //! folder        writers that begin at one head of a folder and commit at one moment
 //! ```
 //!
-//! Late puts are tried on backends that honour conditions, that ignore `If-Match`, and that forget
-//! `If-None-Match`, with tags of the bytes, as on S3, and without. A commit is refused because the
-//! backend lacks conditions, or whatever was acknowledged is in the log and in the store.
+//! Late puts are tested on backends that honour conditions, that ignore `If-Match`, and that ignore
+//! `If-None-Match`, with content-based ETags, as on S3, and without. Either a commit is refused
+//! because the backend lacks conditions, or every acknowledged commit is in the log and in the
+//! store.
 
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -76,7 +77,7 @@ impl Doubles {
     }
 }
 
-/// Reads a counter as 0 and sets it: of two such commits one must fail.
+/// Returns a transaction that reads a counter as 0 and sets it: of two such commits one must fail.
 fn set_counter(object: u64, to: u64) -> [Value; 2] {
     [
         json!({"op": "expect", "object": object, "values": {"counter": 0}}),
@@ -89,7 +90,7 @@ pub(crate) fn check_counter(place: &Place, object: u64, is: u64) -> anyhow::Resu
     commit_lines(place, &[line]).map(drop).context("afterwards")
 }
 
-/// Checks that whoever failed was refused for the sake of another writer.
+/// Checks that failed commits were refused because of another writer.
 fn check_refusals<'a>(
     ended: impl IntoIterator<Item = &'a Result<(), EditError>>,
 ) -> anyhow::Result<()> {
@@ -100,7 +101,7 @@ fn check_refusals<'a>(
     }
 }
 
-/// Each put of a commit arrives again after a later commit, and after an undo.
+/// Repeats each put of a commit after a later commit, and after an undo.
 fn repeat_puts(files: &Files, _every: usize, report: &mut Report) -> anyhow::Result<()> {
     for n in 0..8_u8 {
         let [if_none_match, if_match, tags_are_of_bytes] = [1, 2, 4].map(|bit| n & bit == 0);
@@ -156,8 +157,8 @@ fn repeat_put(
     let checked = || {
         apply_committed(&place)?;
         let stored = list_files(&backend)?;
-        // Where the version that it replaces is back, a late put cannot be told from one in time: readers
-        // take the bytes of the log.
+        // If the replaced version is restored, a late put looks like one in time; readers then use
+        // the bytes of the log.
         let keys = expected.keys().chain(stored.keys());
         let found = match is_undone && conditions.tags_are_of_bytes {
             true => read_files(&backend, keys.clone())?,
@@ -171,11 +172,11 @@ fn repeat_put(
     Ok(Some(checked().context(request)))
 }
 
-/// The outcome of a writer on a thread of its own.
+/// The outcome of a writer on another thread.
 type Ended = Arc<Mutex<Option<Result<(), EditError>>>>;
 
-/// Plans a commit of another client right before a request of `client`; returns where its outcome
-/// will be.
+/// Schedules a commit of another client right before a request of `client`; returns where its
+/// outcome will be stored.
 fn plan_commit(client: &FaultStore, nth: usize, other: Place, lines: Vec<Value>) -> Ended {
     let ended = Ended::default();
     let outcome = Arc::clone(&ended);
@@ -196,7 +197,7 @@ fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Resu
     let counted = create_backend(files);
     commit_lines(&place_in_backend(&counted), &set_counter(0, 1))?;
     let requests = counted.requests().len();
-    // A writer that begins again sends as many once more.
+    // A writer that starts over sends as many requests again.
     let orders = (0..requests).flat_map(|nth| (1..=requests * 2).map(move |later| (nth, later)));
     for (nth, later) in orders.step_by(every) {
         let backend = create_backend(files);
@@ -225,7 +226,7 @@ fn begin_again(files: &Files, every: usize, report: &mut Report) -> anyhow::Resu
     Ok(())
 }
 
-/// A single writer commits; at each of its requests a second one begins and commits.
+/// A single writer commits; at each of its requests a second one starts and commits.
 fn take_one_epoch(files: &Files, _every: usize, report: &mut Report) -> anyhow::Result<()> {
     for nth in 0..=MAX_REQUESTS {
         let backend = create_backend(files);
@@ -250,8 +251,8 @@ fn take_one_epoch(files: &Files, _every: usize, report: &mut Report) -> anyhow::
     Ok(())
 }
 
-/// Writers that read one head, four objects between them, and commit at one moment. At most one of
-/// each object may be acknowledged, and its value stays.
+/// Writers that read the same head and share four objects commit at the same time. At most one
+/// commit per object may be acknowledged, and its value must remain.
 fn commit_at_once(place: &Place, writers: usize) -> anyhow::Result<()> {
     let objects = (writers / 2).clamp(1, OBJECTS);
     let lines: Vec<Value> = (0..objects)
@@ -299,5 +300,5 @@ const MAX_REQUESTS: usize = 120;
 /// Objects of the store that writers of a folder change.
 const OBJECTS: usize = 4;
 
-/// One of the attempts: on the files of a store, and every `n`th request.
+/// One of the tests: on the files of a store, and every `n`th request.
 type Attempt = fn(&Files, usize, &mut Report) -> anyhow::Result<()>;

@@ -11,8 +11,8 @@ use crate::remote::Sweep;
 use crate::remote::faults::common_faults;
 use archives::random::Random;
 
-/// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair of a request and a
-/// fault takes minutes with these, and days with the larger ones of other parts.
+/// Stores of each kind, in files and in shards, whose edits need few requests: testing every pair
+/// of a request and a fault takes minutes with these, and days with the larger ones of other tests.
 pub(crate) const SMALL_STORES: [&str; 6] = [
     "pc3_objects_bins",
     "pc3_sharded_zstd",

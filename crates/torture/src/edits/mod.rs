@@ -187,7 +187,7 @@ pub(crate) fn list_files(backend: &Arc<FaultStore>) -> anyhow::Result<Files> {
     })
 }
 
-/// Returns those of the files that readers of the store find, with what they read.
+/// Returns the files that readers of the store find, with the contents they read.
 pub(crate) fn read_files<'a>(
     backend: &Arc<FaultStore>,
     names: impl Iterator<Item = &'a String>,
@@ -209,7 +209,7 @@ pub(crate) fn read_files<'a>(
 ///
 /// # Panics
 ///
-/// When the system gives no runtime.
+/// When the system cannot create a runtime.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(work)

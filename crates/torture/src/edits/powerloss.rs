@@ -1,7 +1,8 @@
-//! `powerloss` of edits: every state that a loss of power may leave of a commit in a folder.
+//! `powerloss` of edits: every state that a power loss may leave during a commit in a folder.
 //!
-//! The next writer opens each state; it must find the old store or the new one, and the new one once the commit was
-//! acknowledged. The controls leave out the syncs of bytes, or those of names.
+//! The next writer opens each state; it must find the old store or the new one, and after the
+//! commit was acknowledged the new one. The controls leave out the syncs of bytes, or those of
+//! names.
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
@@ -45,7 +46,7 @@ fn record(subject: &Subject) -> anyhow::Result<Recording> {
     Ok(recording)
 }
 
-/// Checks one disk after the loss of power.
+/// Checks one disk after the power loss.
 fn check(
     subject: &Subject,
     recording: &Recording,

@@ -103,8 +103,9 @@ fn count_lost_commits(files: &Files, is_blind: bool) -> anyhow::Result<u64> {
     Ok(u64::from(!exists))
 }
 
-/// Adds a group by a writer that trusts the backend; the record appears before the request of that number. Returns
-/// which of its requests creates the first record, and the place.
+/// Adds a group with a writer that trusts the backend; another record appears before the request
+/// with this number. Returns the number of the request that creates the first record, and the
+/// place.
 fn add_group(
     backend: &Arc<FaultStore>,
     appears: Option<(usize, bytes::Bytes)>,

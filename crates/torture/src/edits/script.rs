@@ -1,9 +1,9 @@
 //! `edit-script DIR`: a folder of scenarios, each an archive with a store, a script and its answers.
 //!
-//! The steps of each are run with the `zvf` command; the exit code, the class and line of the fault, the head, and the
-//! number of commits are compared; then for every state the objects with their vertices, groups and values, as `zvf
-//! query` and `zvf object` print them, and validation. The program that comes with the scenarios compares more: it also
-//! runs the reference.
+//! The `zvf` command runs the steps of each; the exit code, the class and line of the fault, the
+//! head, and the number of commits are compared; then for every state the objects with their
+//! vertices, groups and values, as `zvf query` and `zvf object` print them, and the validation. The
+//! program that belongs to the scenarios compares more: it also runs the reference.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! `zvf ingest`: processes that run tasks of one plan, killed and started again, some tasks by two at once.
+//! `zvf ingest`: processes that run tasks of one plan, killed and restarted, some tasks by two
+//! processes at once.
 //!
-//! The store is invisible before the last step, and complete afterwards: byte for byte the store of undisturbed
-//! processes. Planning and finishing are killed as well.
+//! The store is invisible before the last step, and complete afterwards: byte for byte the store of
+//! undisturbed processes. Planning and finishing are killed as well.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -110,7 +111,7 @@ impl Ingestion<'_> {
         Ok(stages.into_values().collect())
     }
 
-    /// Builds the store, with kills on the way.
+    /// Builds the store with interruptions by kills.
     fn run_round(
         &self,
         report: &mut Report,

@@ -1,9 +1,9 @@
-//! `zvf pyramid`, killed and started again until it is done; sometimes with another recipe in between.
+//! `zvf pyramid`, killed and restarted until it finishes; sometimes with another recipe in between.
 //!
-//! After each kill the store is the old one, or byte for byte the result of one of the two recipes: never levels of
-//! both. Levels that were added and not committed may be in the old one: its root document does not name them. A run that
-//! is not killed builds the requested levels and leaves nothing next to the store. Some of the kills
-//! must have left levels that the next run reuses.
+//! After each kill the store is the old one, or byte for byte the result of one of the two recipes:
+//! levels of both never mix. The old one may contain uncommitted levels, which its root document
+//! does not name. A run that is not killed builds the requested levels and leaves nothing next to
+//! the store. After some of the kills, the next run must reuse saved levels.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -90,7 +90,7 @@ impl Baseline {
         Ok(Self { name: input.name, recipes, old, new, time })
     }
 
-    /// Returns whether a tree is the old store, with or without levels of one recipe that are not committed.
+    /// Returns whether a tree is the old store, with or without uncommitted levels of one recipe.
     fn is_old(&self, tree: &Tree) -> bool {
         let stays = self.old.iter().all(|(name, bytes)| tree.get(name) == Some(bytes));
         let added = || tree.iter().filter(|(name, _)| !self.old.contains_key(*name));
@@ -119,7 +119,7 @@ fn restore_store(store: &Path, tree: &Tree) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One store that gets levels, in a folder of its own.
+/// One store that gets levels, in its own folder.
 struct Try<'a> {
     zvf: &'a Path,
     store: PathBuf,
@@ -127,7 +127,8 @@ struct Try<'a> {
 }
 
 impl Try<'_> {
-    /// Starts a recipe, unless the levels of the first exist: from additive levels another recipe makes other bytes.
+    /// Starts a recipe, unless the levels of the first exist: from additive levels another recipe
+    /// gives other bytes.
     fn start_recipe(
         &self,
         baseline: &Baseline,

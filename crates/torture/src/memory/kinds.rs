@@ -125,7 +125,7 @@ fn write_graph(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes trees of two thousand nodes: each is a child of the one before it, every tenth of an
+/// Writes trees of two thousand nodes: each is a child of the previous one, every tenth of an
 /// earlier one.
 fn write_skeletons(text: &mut impl Write, size: u64) -> anyhow::Result<()> {
     for n in 0..size {

@@ -1,9 +1,9 @@
-//! Commands, kinds of stores, kinds of regions and limits, in pairs: each two of them meet in one
-//! run.
+//! Pairwise tests of commands, kinds of stores, kinds of regions and limits: any two values occur
+//! together in some run.
 //!
-//! Commands that are known to need more memory stand in a list, by who will change them. One of the
-//! list that keeps its limit in every run is a failure: it must leave the list. That is seen where
-//! all runs are made.
+//! Commands that are known to need more memory are listed with the part of the library that will
+//! fix them. A listed command that keeps its limit in every run is a failure: it must be removed
+//! from the list. This is only checked if all runs are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::Report;
 use crate::commands::Case;
 use crate::rerun::restore;
 
-/// Measures every run of the cover, or every `every`th; `limits` are in MiB. Stores of `size`
-/// vertices, or ten times as large as the limit.
+/// Measures every run of the cover, or every `every`th; `limits` are in MiB. Stores have `size`
+/// vertices, or are ten times as large as the limit.
 pub(super) fn run(
     zvf: &Path,
     scratch: &Path,
@@ -54,7 +54,7 @@ pub(super) fn run(
         }
         std::fs::remove_dir_all(folder)?;
     }
-    // A sample may lack the runs that need too much.
+    // A sample may lack the runs that need too much memory.
     let is_complete = every <= 1 && what.is_none();
     for (command, fits) in known.into_iter().filter(|_| is_complete) {
         let gone = format!("{command} keeps its limit: take it off the list");
@@ -69,7 +69,7 @@ fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, pla
     let region = match region {
         "box" => vec![format!("{bbox}=0,0,0:{},{},1e9", x / 2.0, y / 2.0)],
         "slab" => vec![format!("{bbox}={},-1,-1:{},1e9,1e9", x / 2.0, x / 2.0 + x / 100.0)],
-        // An edit knows columns, and axes only by regions.
+        // An edit selects by columns, and by axes only in regions.
         "where" if words[0] == "edit" => vec![format!("--ball={},0,0:{}", x / 2.0, x / 3.0)],
         "where" => vec![format!("--where=x < {}", x / 3.0)],
         "objects" => vec!["--objects=0,7,9,30".to_owned()],
@@ -82,8 +82,8 @@ fn prepare_case(name: &str, words: &[&str], store: &KindStore, region: &str, pla
     Case::new(name, &store.before, &words, place)
 }
 
-/// Returns rows with a value of each factor, below these numbers: each two values of two factors
-/// meet in one row.
+/// Returns rows with a value of each factor, below these numbers: any two values of two factors
+/// occur together in some row.
 fn cover(factors: &[usize]) -> Vec<Vec<usize>> {
     let mut left = BTreeSet::new();
     for (a, first) in factors.iter().enumerate() {
@@ -106,7 +106,7 @@ fn cover(factors: &[usize]) -> Vec<Vec<usize>> {
                 };
                 others.map(pair).filter(|pair| left.contains(pair)).count()
             };
-            // The last one of the best.
+            // The last of the best values.
             row[factor] = (0..factors[factor]).max_by_key(count_met);
         }
         let row: Vec<usize> = row.into_iter().flatten().collect();
@@ -145,10 +145,10 @@ const WHOLE: [(&str, &[&str]); 10] = [
 const REGIONS: [&str; 5] = ["all", "box", "slab", "where", "objects"];
 /// The kinds of stores.
 const KINDS: usize = 5;
-/// What a process may hold beyond its limit.
+/// The memory that a process may use beyond its limit.
 const SLACK_MIB: u64 = 64;
-/// Commands that are known to need more, and the part of the library whose next version changes
-/// that.
+/// Commands that are known to need more memory, and the part of the library whose next version
+/// fixes that.
 const KNOWN: [(&str, &str); 4] = [
     ("edit-", "upper floors"),
     ("append", "upper floors"),

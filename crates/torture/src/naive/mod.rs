@@ -1,8 +1,8 @@
-//! Independent decoders: simple and slow, written from the description of the format.
+//! Independent decoders: simple and slow, written from the specification of the format.
 //!
-//! Each returns the contents of a blob as owned values, and whether it is canonical; `None` when it must be refused.
-//! They share nothing with the library, not even the arithmetic: numbers are `i128`, in which no value of a blob
-//! overflows.
+//! Each returns the contents of a blob as owned values, and whether it is canonical; `None` if it
+//! must be refused. They share nothing with the library, not even the arithmetic: numbers are
+//! `i128`, in which no value of a blob overflows.
 
 mod blobs;
 mod caterva;

@@ -1,4 +1,4 @@
-//! A disk as a model: directories, files, and what each call changes.
+//! A model of a disk: directories, files, and the changes of each call.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ struct Op {
     change: Change,
 }
 
-/// Which syncs are left out.
+/// Which syncs are omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Omitted {
     Bytes,
@@ -28,10 +28,10 @@ pub(crate) enum Omitted {
     Call(usize),
 }
 
-/// Which syncs count: a stricter disk than the system's shows what a writer relies on.
+/// Which syncs take effect: a stricter disk than the real one shows what a writer relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// Those of everything, and of the folder above the store.
+    /// Those of everything, including the parent folder of the store.
     AllAndParent,
     /// Those of single files and folders.
     Single,
@@ -43,7 +43,7 @@ pub(crate) struct Recording {
     pub(crate) calls: Vec<Call>,
     /// The visible states, from before the first call to after the last.
     pub(crate) states: Vec<Tree>,
-    /// The disk after the last call, where nothing is lost.
+    /// The disk after the last call, without any loss.
     pub(crate) ideal: Model,
     before: Model,
     ops: Vec<Op>,
@@ -74,7 +74,8 @@ impl Recording {
                 ideal.apply(&change);
                 ops.push(Op { call: number, change });
             }
-            // What an edit may leave is known from its journal: no state of its many files is compared.
+            // The journal of an edit tells which states are allowed, so its many files are not
+            // compared by state.
             let tree = (counted != Counted::Single).then(|| ideal.tree());
             states.extend(tree.filter(|tree| states.last() != Some(tree)));
         }
@@ -86,7 +87,8 @@ impl Recording {
         random.next_below(self.calls.len() + 1)
     }
 
-    /// Returns whether the writer had synced all when the power failed: only scratch is removed afterwards.
+    /// Returns whether the writer had synced everything when the power failed: afterwards it only
+    /// removes scratch files.
     pub(crate) fn has_returned(&self, crash: usize) -> bool {
         let last_sync = self.calls.iter().rposition(|call| matches!(call, Call::SyncDir(_)));
         crash > last_sync.unwrap_or(usize::MAX)
@@ -112,7 +114,8 @@ impl Recording {
         disk
     }
 
-    /// Counts disks that must pass a check, then the controls: without syncs, some disk must not.
+    /// Counts disks that must pass a check, then the controls: without syncs, some disk must fail
+    /// it.
     pub(crate) fn check(
         states: u64,
         what: &str,
@@ -154,7 +157,7 @@ impl Recording {
 }
 
 enum Change {
-    /// Names that change together: in each directory, a name gets this meaning.
+    /// Names that change together: each name in a directory gets a new target.
     Names(Vec<(Inode, String, Option<Inode>)>),
     /// A file has these bytes.
     Bytes(Inode, Bytes),
@@ -255,7 +258,7 @@ impl Model {
                 }
                 for (_, _, inode) in names {
                     let Some(inode) = inode else { continue };
-                    // A directory or file whose name survives exists, if only empty.
+                    // A directory or file whose name survives exists, even if it is empty.
                     if !self.files.contains_key(inode) {
                         self.dirs.entry(*inode).or_default();
                     }

@@ -1,4 +1,4 @@
-//! All writers of local files, with a loss of power at any moment.
+//! All writers of local files, with a power loss at any moment.
 //!
 //! ```text
 //! create, pyramid, recompress, migrate, unpack    a store is the old one or the new one
@@ -6,8 +6,8 @@
 //! repair                                          each document likewise, in the order of the plan
 //! ```
 //!
-//! The allowed states follow from the recorded calls: the visible state after each call on a disk that loses nothing.
-//! The controls leave out every sync of bytes, or every sync of names.
+//! The allowed states follow from the recorded calls: the visible state after each call on a disk
+//! that loses nothing. The controls omit every sync of bytes, or every sync of names.
 
 use anyhow::{Context as _, ensure};
 use tokio::runtime::Runtime;
@@ -50,7 +50,7 @@ async fn record(task: Task) -> anyhow::Result<Recording> {
     Ok(recording)
 }
 
-/// Checks one disk after the loss of power.
+/// Checks one disk after the power loss.
 fn check(
     recording: &Recording,
     omitted: Option<Omitted>,

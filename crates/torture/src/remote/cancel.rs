@@ -1,7 +1,7 @@
 //! `cancel`: every writer of object stores is dropped at every await.
 //!
-//! A writer is polled a number of times and dropped; the next one is polled once more, until one ends by itself. A
-//! writer dropped before the root document was sent leaves nothing.
+//! A writer is polled a number of times and dropped; the next one is polled once more often, until
+//! one ends by itself. A writer dropped before the root document was sent leaves nothing behind.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Cancel {
     }
 }
 
-/// Drops a writer after `polls` polls; returns whether it ended earlier, and what was left.
+/// Drops a writer after `polls` polls; returns whether it ended earlier, and the objects it left.
 fn cancel_writer(
     writer: Writer,
     polls: u64,

@@ -8,9 +8,9 @@
 //! migrate       a store of an older version
 //! ```
 //!
-//! In any case the store does not exist, or is the complete store of one writer. A writer that reported success finds
-//! its own store. Two days later, by the clock of the store, the same writer succeeds where there is no store, and
-//! nothing is left but the store.
+//! In every case the store does not exist, or is the complete store of one writer. A writer that
+//! reported success finds its own store. Two days later, by the clock of the store, the same writer
+//! succeeds where there is no store, and nothing but the store remains.
 
 pub(crate) mod cancel;
 pub(crate) mod faults;
@@ -198,13 +198,13 @@ pub(crate) fn create_runtime() -> anyhow::Result<Runtime> {
 pub(crate) struct Sweep<'a> {
     pub(crate) kinds: &'a [Fault],
     pub(crate) requests: usize,
-    /// An overloaded store returns its status for so many requests; 0 where that is not tried.
+    /// The number of requests that an overloaded store rejects; 0 to skip this test.
     pub(crate) bursts: usize,
 }
 
 impl Sweep<'_> {
-    /// Tries every `every`th pair of a request and a fault, counted on over all writers, then several faults at random;
-    /// some of these on a store that ignores conditions.
+    /// Tests every `every`th pair of a request and a fault, counted over all writers, then several
+    /// random faults; some of these on a store that ignores conditions.
     pub(crate) fn run(
         &self,
         (every, taken): (usize, &mut usize),
@@ -234,7 +234,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Polls work so many times, or to its end, and drops it; `None` where it was not done.
+/// Polls work this many times, or to its end, and drops it; `None` if it did not end.
 pub(crate) async fn poll_times<T>(work: impl Future<Output = T>, polls: Option<u64>) -> Option<T> {
     let mut work = pin!(work);
     let mut left = polls.unwrap_or(u64::MAX);
@@ -267,7 +267,8 @@ pub(crate) async fn read_generation(backend: &Arc<FaultStore>) -> anyhow::Result
     }
 }
 
-/// Checks the invariants after writers of these generations ended. The same writer then writes once more.
+/// Checks the invariants after writers of these generations ended. Then the same writer writes once
+/// more.
 pub(crate) async fn check_invariants(
     backend: &Arc<FaultStore>,
     writer: Writer,
@@ -312,8 +313,8 @@ pub(crate) async fn check_invariants(
             .try_filter(|name| std::future::ready(name.contains(".tmp-")))
             .try_collect()
             .await?;
-        // A claim is left where the outcome was unknown, and where a delete was denied by a store that reports a
-        // missing object.
+        // A claim remains if the outcome was unknown, or if a delete was denied by a store that
+        // reports a missing object.
         ensure!(
             names.is_empty() || !unsure.is_empty() || is_denied,
             "left behind: {names:?}; {outcomes:?}"

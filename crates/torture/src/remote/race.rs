@@ -3,8 +3,8 @@
 //! Sometimes a request takes longer than the life of a claim, or is never answered. At most one builder reports
 //! success, and then its store exists. The same on a store that accepts conditions and ignores them.
 //!
-//! The control are writers without claims that send their objects without conditions: some of them must lose
-//! acknowledged data, or the race would prove nothing.
+//! The control consists of writers without claims that send their objects without conditions: some
+//! of them must lose acknowledged data, otherwise the race would prove nothing.
 
 use std::sync::Arc;
 use std::time::Duration;

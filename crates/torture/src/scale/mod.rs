@@ -1,8 +1,9 @@
-//! `scale`: what opening, planning and finding ask of a store of millions of chunks.
+//! `scale`: the cost of opening, planning and searching a store with millions of chunks.
 //!
-//! The store is made by a generator behind the interface of object stores (`synthetic`): its documents are those of a
-//! real one, and its chunks are made when they are asked for. For stores of more and more chunks each step is done with
-//! a new handle or a warm one, and what it asked for and held is printed:
+//! The store comes from a generator behind the interface of object stores (`synthetic`): its
+//! documents are like those of a real one, and its chunks are generated on request. Each step runs
+//! on stores with more and more chunks, with a new handle or a warm one, and its requests and
+//! memory are printed:
 //!
 //! ```text
 //! open            documents of the root, the level and its first arrays
@@ -12,9 +13,10 @@
 //! a refresh       of one level after an edit of one chunk, of stores on disk (`refresh`)
 //! ```
 //!
-//! Requests for chunks and their bytes must not depend on how many chunks there are, but only on the number of shards that
-//! a box crosses. Documents do depend on it: the format lists the chunks that hold something in the document of each array.
-//! So do ids of objects, 8 bytes each, which are read as a whole when the first object is looked for.
+//! Requests for chunks and their bytes must not depend on the number of chunks, but only on the
+//! number of shards that a box crosses. Documents do depend on it: the format lists the non-empty
+//! chunks in the document of each array. So do ids of objects, 8 bytes each, which are read as a
+//! whole when the first object is looked up.
 
 mod refresh;
 mod synthetic;
@@ -39,7 +41,7 @@ pub(crate) struct Scale {
     chunks: u64,
 }
 
-/// The requests of one step, and its peak of memory.
+/// The requests of one step, and its peak memory.
 #[derive(Clone, Debug)]
 struct Step {
     name: &'static str,
@@ -93,7 +95,7 @@ fn list_sizes(chunks: u64) -> Vec<u64> {
     sizes
 }
 
-/// Every step on one store.
+/// Runs every step on one store.
 fn measure_steps(store: &Arc<Synthetic>) -> anyhow::Result<Vec<Step>> {
     let (runtime, mut steps) = (Runtime::new()?, Vec::new());
     let mut step = |name, shards, work: &mut dyn FnMut() -> anyhow::Result<()>| {
@@ -151,13 +153,14 @@ fn format_step(store: &Synthetic, step: &Step) -> String {
     )
 }
 
-/// Counts the shards that a box of two chunks on each axis crosses, whose first chunk is this one on each.
+/// Counts the shards that a box of two chunks per axis crosses if its first chunk has this number
+/// on each axis.
 const fn count_crossed_shards(first: u64) -> u64 {
     ((first + 1) / SHARD - first / SHARD + 1).pow(3)
 }
 
-/// Checks that a step asks a larger store, of so many more objects, for no more than a smaller one for each shard that it
-/// crosses, except for what documents list and for ids.
+/// Checks that a step costs no more on a larger store, with `objects` more objects, than on a
+/// smaller one per crossed shard, except for the lists in documents and ids.
 fn compare_steps(small: &Step, large: &Step, objects: u64) -> anyhow::Result<()> {
     let (few, many) = (&small.requests, &large.requests);
     ensure!(
@@ -177,7 +180,7 @@ fn compare_steps(small: &Step, large: &Step, objects: u64) -> anyhow::Result<()>
         "{}: more bytes of chunks: {few:?}, {many:?}",
         small.name
     );
-    // By a warm handle nothing is held that grows with the store.
+    // A warm handle holds nothing that grows with the store.
     let peak_limit = per_shard(small.peak as u64) + PEAK_TOLERANCE_BYTES;
     ensure!(
         small.name != "another box" || large.peak as u64 <= peak_limit,
@@ -190,7 +193,7 @@ fn compare_steps(small: &Step, large: &Step, objects: u64) -> anyhow::Result<()>
 /// Bytes of an id.
 const ID_BYTES: u64 = 8;
 
-/// What the same work may hold more in one run than in another.
+/// How much the memory of the same work varies between runs.
 const PEAK_TOLERANCE_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -205,7 +208,7 @@ mod tests {
         for (small, large) in small.iter().zip(&large) {
             compare_steps(small, large, objects).unwrap();
         }
-        // By a warm handle: one shard of vertices, its index and a span of its cells.
+        // With a warm handle: one shard of vertices, its index and a span of its cells.
         let warm = &large[2].requests;
         assert_eq!((warm.documents, warm.lists), ((0, 0), 0));
         assert!(warm.chunks.0 <= 9, "{warm:?}");

@@ -1,9 +1,10 @@
-//! What refreshing one level asks of a store on disk of more and more chunks, after an edit of one chunk.
+//! The cost of refreshing one level after an edit of one chunk, on stores on disk with more and
+//! more chunks.
 //!
-//! A refresh reads and writes files, so that these stores are real: points in shards, some in every chunk, and one level
-//! that halves the resolution. The edit changes nothing, and only says that one chunk did: what is read for it and for the
-//! level's unchanged part is counted by the system (calls of the process that read, and their bytes; what is mapped is not
-//! counted).
+//! A refresh reads and writes files, so these stores are real: sharded points, some in every chunk,
+//! and one level at half the resolution. The edit changes nothing and only marks one chunk as
+//! changed. The system counts the reads for it and for the unchanged part of the level (read calls
+//! of the process and their bytes; mapped files are not counted).
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::HEAP;
 #[derive(Clone, Debug)]
 pub(super) struct Refreshed {
     pub(super) chunks: u64,
-    /// Chunks of the level that were built again.
+    /// The rebuilt chunks of the level.
     pub(super) built: u64,
     /// Files of the store.
     pub(super) files: u64,
@@ -44,8 +45,8 @@ impl Refreshed {
         )
     }
 
-    /// Checks that a larger store has no more chunks built again, and that reads grow no faster than its files and memory
-    /// no faster than its chunks.
+    /// Checks that a larger store needs no more rebuilt chunks, that reads grow no faster than its
+    /// files, and that memory grows no faster than its chunks.
     pub(super) fn compare(&self, large: &Self) -> anyhow::Result<()> {
         ensure!(
             large.built <= self.built,
@@ -55,7 +56,7 @@ impl Refreshed {
             large.read_calls <= self.read_calls * large.files.div_ceil(self.files),
             "refresh of a level: more reads for each file: {self:?}, {large:?}"
         );
-        // An eighth more is names of chunks with one digit more.
+        // One eighth is for chunk names with one digit more.
         let grown = |few: u64| few * large.chunks / self.chunks * 9 / 8;
         let peak_limit = grown(self.peak_bytes as u64);
         ensure!(
@@ -66,7 +67,8 @@ impl Refreshed {
     }
 }
 
-/// Makes a store with `side` chunks on each axis and one level, and refreshes the level after an edit of one chunk.
+/// Creates a store with `side` chunks on each axis and one level, and refreshes the level after an
+/// edit of one chunk.
 pub(super) fn measure_refresh(side: u64) -> anyhow::Result<Refreshed> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("points.zarrvectors");

@@ -1,4 +1,5 @@
-//! An object store that holds a store of any size: documents are written when they are asked for, and chunks made.
+//! An object store that simulates a store of any size: documents and chunks are generated on
+//! request.
 //!
 //! ```text
 //! grid             SHARD³ chunks a shard, so many shards on each axis; chunks are cubes of side 1
@@ -9,8 +10,8 @@
 //! object_index     ids and manifests, ROWS a chunk
 //! ```
 //!
-//! Nothing is kept, so that what is measured is what a reader holds. Requests and bytes are counted by what they are
-//! for.
+//! Nothing is kept, so only the memory of the reader is measured. Requests and bytes are counted by
+//! purpose.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -30,14 +31,14 @@ use zvf_format::manifest::ManifestBuilder;
 use zvf_format::shard::encode_index;
 use zvf_format::vlen::encode_cell;
 
-/// Chunks of a shard on each axis.
+/// Chunks per shard on each axis.
 pub(crate) const SHARD: u64 = 8;
-/// Points of a chunk.
+/// Points per chunk.
 pub(crate) const POINTS: u64 = 4;
-/// Rows of a chunk of ids or manifests.
+/// Rows per chunk of ids or manifests.
 pub(crate) const ROWS: u64 = 16_384;
 
-/// The requests since the last look.
+/// The requests since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestCounts {
     /// Requests for documents, and their bytes.
@@ -56,33 +57,33 @@ pub(crate) struct Synthetic {
 }
 
 impl Synthetic {
-    /// A store of so many shards on each axis.
+    /// Creates a store with this many shards on each axis.
     pub(crate) fn new(shards: u64) -> Arc<Self> {
         Arc::new(Self { shards, requests: Mutex::default() })
     }
 
-    /// Chunks of the store: as many as objects.
+    /// Returns the number of chunks, which is also the number of objects.
     pub(crate) const fn chunks(&self) -> u64 {
         (self.shards * SHARD).pow(3)
     }
 
-    /// Chunks on each axis.
+    /// Returns the number of chunks on each axis.
     pub(crate) const fn side(&self) -> u64 {
         self.shards * SHARD
     }
 
-    /// Takes the requests since the last look.
+    /// Returns and resets the requests since the last call.
     pub(crate) fn take_requests(&self) -> RequestCounts {
         std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The key of a chunk, by its number.
+    /// Returns the key of a chunk from its number.
     fn chunk_key(&self, chunk: u64) -> [u64; 3] {
         let side = self.side();
         [chunk / side / side, chunk / side % side, chunk % side]
     }
 
-    /// The object at a path.
+    /// Returns the object at a path.
     fn make_object(&self, path: &str) -> anyhow::Result<Option<Bytes>> {
         if let Some(folder) = path.strip_suffix("zarr.json") {
             return Ok(self.make_document(folder.trim_end_matches('/')).map(Bytes::from));
@@ -101,7 +102,7 @@ impl Synthetic {
         Ok(Some(bytes.into()))
     }
 
-    /// A shard of vertices, or of fragment indexes.
+    /// Returns a shard of vertices, or of fragment indexes.
     fn make_shard(&self, vertices: bool, at: [u64; 3]) -> anyhow::Result<Vec<u8>> {
         ensure!(at.iter().all(|at| *at < self.shards), "a shard outside the grid");
         let (mut bytes, mut spans) = (Vec::new(), Vec::new());
@@ -117,7 +118,7 @@ impl Synthetic {
         Ok(bytes)
     }
 
-    /// A chunk of ids, or of manifests.
+    /// Returns a chunk of ids, or of manifests.
     fn make_rows(&self, ids: bool, chunk: u64) -> anyhow::Result<Vec<u8>> {
         let first = chunk.checked_mul(ROWS).context("a chunk outside the array")?;
         ensure!(first < self.chunks(), "a chunk outside the array");
@@ -189,7 +190,7 @@ impl Synthetic {
         }))
     }
 
-    /// The document of an array with a cell for each chunk, which lists them all.
+    /// Returns the document of an array with a cell for each chunk, which lists them all.
     fn make_cells_document(&self, about: &Value) -> String {
         let side = self.side();
         let mut names: Vec<String> = (0..side).map(|at| at.to_string()).collect();
@@ -217,7 +218,8 @@ impl Synthetic {
             &codec,
             about,
         );
-        // Formatting a list of millions of values as values would take more memory than the rest.
+        // Formatting a list of millions of values as JSON values would take more memory than
+        // everything else.
         document.to_string().replacen(
             r#""attributes":{"#,
             &format!(r#""attributes":{{"nonempty_chunks":[{list}],"#),
@@ -225,12 +227,12 @@ impl Synthetic {
         )
     }
 
-    /// The document of an array with a row for each object.
+    /// Returns the document of an array with a row for each object.
     fn make_list_document(&self, dtype: &str, fill: &Value, codec: &Value) -> Value {
         array_document(&json!([self.chunks()]), &json!([ROWS]), dtype, fill, codec, &json!({}))
     }
 
-    /// Whether nothing lies below a folder: those of attributes, of which there are none.
+    /// Returns whether a folder is empty: the folders of attributes, because there are none.
     fn is_bare(&self, prefix: Option<&Path>) -> bool {
         prefix.is_some_and(|prefix| {
             prefix.as_ref().starts_with("0/") && prefix.as_ref().ends_with("_attributes")
@@ -266,13 +268,13 @@ fn array_document(
     })
 }
 
-/// The points of the chunk with this lower corner.
+/// Returns the points of the chunk with this lower corner.
 fn make_points(low: [u64; 3]) -> Vec<u8> {
     let place = |at: u64| low.map(|x| (x as f32 + 0.2 * (1.0 + at as f32)).to_le_bytes());
     (0..POINTS).flat_map(place).flatten().collect()
 }
 
-/// One fragment that is all points of a chunk.
+/// Returns a single fragment with all points of a chunk.
 fn make_fragments() -> anyhow::Result<Vec<u8>> {
     let mut index = FragmentIndexBuilder::new();
     index.push_range(0, POINTS)?;
@@ -337,7 +339,7 @@ impl ObjectStore for Synthetic {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).lists += 1;
         match self.is_bare(prefix) {
             true => stream::empty().boxed(),
-            // Who lists chunks of a store of any size has asked for more than it holds.
+            // Listing the chunks of a large store requests more than it holds.
             false => stream::iter([Err(read_only_error())]).boxed(),
         }
     }

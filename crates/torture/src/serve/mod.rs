@@ -7,7 +7,8 @@
 //! soak      all of it for a long time, while memory and descriptors are watched
 //! ```
 //!
-//! The store lies next to a file whose contents no answer may have, and links lead from the store to it.
+//! The store lies next to a file whose contents must not appear in any answer, and links lead from
+//! the store to it.
 
 pub(crate) mod cases;
 mod client;

@@ -6,7 +6,7 @@ pub(super) struct TargetRule {
     pub(super) targets: &'static [(&'static str, u16)],
 }
 
-/// Short targets; long ones are made in `cases`.
+/// Short targets; long ones are built in `cases`.
 pub(super) const TARGETS: &[TargetRule] = &[
     TargetRule {
         rule: "percent-decodes once, then splits",

@@ -34,7 +34,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One damage: the new contents of objects, or that they are missing.
+/// One damage: the new contents of objects, or their removal.
 #[derive(Debug)]
 pub(crate) struct Damage {
     pub(crate) kind: Kind,

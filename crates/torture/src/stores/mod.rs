@@ -1,8 +1,8 @@
-//! `stores`: one random damage to a good store, and whether the validator finds it.
+//! `stores`: damages good stores at random and checks whether the validator finds it.
 //!
-//! Nothing may panic or take long. The share of findings is printed for each kind of damage; damage that is not found
-//! is listed by the part of the store, because some damage is undetectable: a coordinate that changed inside its chunk,
-//! where there is no checksum.
+//! Nothing may panic or take long. The detection rate is printed for each kind of damage;
+//! undetected damage is listed by the part of the store, because some damage is undetectable, such
+//! as a coordinate that changed inside its chunk without a checksum.
 
 mod damage;
 
@@ -37,7 +37,7 @@ pub(crate) struct Stores {
     list: usize,
 }
 
-/// A good store, and its facts.
+/// A good store, and its properties.
 struct Good {
     id: String,
     files: Vec<(String, Bytes)>,
@@ -61,7 +61,7 @@ impl Stores {
         let mut random = report.random();
         let mut shares: BTreeMap<Kind, Share> = BTreeMap::new();
         for n in 0..self.n {
-            // A store may not support every kind of damage: another one is tried.
+            // A store may not support every kind of damage: then another one is tried.
             let (store, damage) = loop {
                 let store = &good[random.next_below(good.len())];
                 if let Some(damage) = damage::choose_damage(&store.files, &mut random) {

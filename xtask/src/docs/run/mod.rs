@@ -14,10 +14,10 @@
 //! other blocks    are not run: commands that need a server, or are only examples, are `text`
 //! ```
 //!
-//! A command that names a URL, and a server, is ended after a moment and fails only when its arguments are refused. All
-//! others must end by themselves.
-//! Commands of cargo are run by CI itself and left out, except `cargo run -p zvf-cli`. Each page, and the help of each
-//! subcommand, has its own copy of the files of the stage that it names.
+//! A command that names a URL, and a server, is stopped after a moment and fails only if its
+//! arguments are refused. All others must end by themselves. CI runs cargo commands separately, so
+//! they are left out, except `cargo run -p zvf-cli`. Each page, and the help of each subcommand,
+//! has its own copy of the staged files that it names.
 
 mod commands;
 mod stage;
@@ -34,7 +34,7 @@ use self::commands::Shown;
 use crate::house::{House, remove_folder, say};
 use crate::parts::SQL;
 
-/// Which pages are run: those with SQL queries need a program of their own.
+/// Which pages are run: those with SQL queries need a separate program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     /// Pages with SQL queries.
@@ -115,7 +115,7 @@ fn help(
     Ok(())
 }
 
-/// The place where commands run.
+/// The environment in which commands run.
 struct Shell {
     bin: PathBuf,
     stage: PathBuf,
@@ -124,7 +124,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// Copies the files of the stage that the commands name, without those of earlier pages.
+    /// Copies the staged files that the commands name, without those of earlier pages.
     fn fresh_page(&self, commands: &[Shown]) -> anyhow::Result<()> {
         remove_folder(&self.page)?;
         fs::create_dir_all(&self.page)?;
@@ -201,7 +201,7 @@ fn ended_within(command: &mut Command, limit: Duration) -> anyhow::Result<Option
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The shell and what it started: they are a group of their own.
+    // Kills the process group of the shell and its children.
     Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status()?;
     child.wait()?;
     Ok(None)
@@ -222,7 +222,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files of the stage that name other files.
+/// Staged files that name other files.
 const RECIPES: [&str; 2] = ["recipe.yaml", "recipe.toml"];
 /// Commands that run until they are interrupted.
 const SERVERS: [&str; 2] = ["zvf serve", "zvf view "];

@@ -112,7 +112,7 @@ const FORMAT_FILES: [(&str, &str); 19] = [
 const ARCHIVES: [&str; 6] =
     ["gr3_pyramid", "ms3_tri", "pc3_basic", "pc3_objects", "sl3_streamlines", "v070_sl3_pyramid"];
 
-/// The commands that make the rest.
+/// The commands that create the other files.
 const COMMANDS: [&str; 16] = [
     "zvf create -q scan.ply neurons/*.swc cells.zarrvectors --triangles",
     "zvf pyramid -q brain.zarrvectors --in-place --levels 2",

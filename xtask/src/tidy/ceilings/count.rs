@@ -1,9 +1,9 @@
-//! Counts of the sources: lines of code by package, lines of tests, and what only shall become
-//! less.
+//! Counts the sources: lines of code by package, lines of tests, and constructs that may only
+//! become fewer.
 //!
-//! Code is what is left without blank lines, comments, modules of tests and files of tests. The
-//! total is the larger of its lines and its tokens at [`TOKENS_PER_LINE`], so that longer lines do
-//! not make it smaller.
+//! Lines of code exclude blank lines, comments, test modules and test files. The total is the
+//! larger of the lines and of the tokens at [`TOKENS_PER_LINE`], so that longer lines do not make
+//! it smaller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use anyhow::Context;
 use crate::house::House;
 use crate::tidy::files;
 
-/// Counts everything, by the names of the rows of the list of ceilings.
+/// Counts everything, by the row names of the list of ceilings.
 pub(super) fn count(house: &House) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let mut add = |name: &str, more: usize| match counts.get_mut(name) {
@@ -57,7 +57,7 @@ pub(super) fn count(house: &House) -> anyhow::Result<BTreeMap<String, usize>> {
     Ok(counts)
 }
 
-/// Returns the package of a file, and whether it is one of tests.
+/// Returns the package of a file, and whether it is a test file.
 fn place(path: &str) -> (&str, bool) {
     let (package, inside) =
         path.strip_prefix("crates/").unwrap_or(path).split_once('/').unwrap_or((path, ""));
@@ -67,8 +67,8 @@ fn place(path: &str) -> (&str, bool) {
     (package, is_beside || is_within || path.ends_with("/tests.rs"))
 }
 
-/// Returns the lines of code of a file, without comments at their ends, and how many lines its
-/// modules of tests have.
+/// Returns the lines of code of a file, without trailing comments, and the number of lines of its
+/// test modules.
 fn split_tests(text: &str) -> (Vec<&str>, usize) {
     let (mut code, mut tests) = (Vec::new(), 0);
     let mut lines = text.lines().map(str::trim).peekable();
@@ -109,8 +109,8 @@ fn split_tests(text: &str) -> (Vec<&str>, usize) {
     (code, tests)
 }
 
-/// Returns how many braces a line opens, less those that it closes; braces in literals and comments
-/// do not count.
+/// Returns the number of braces that a line opens, minus those that it closes; braces in literals
+/// and comments do not count.
 fn depth_change(line: &str) -> i32 {
     let (mut depth, mut last) = (0, "");
     for token in (Tokens { rest: line }) {
@@ -129,7 +129,7 @@ fn count_tokens(code: &str) -> usize {
     Tokens { rest: code }.count()
 }
 
-/// The tokens of code: literals, names, numbers, operators of two signs, and single signs.
+/// The tokens of code: literals, names, numbers, two-character operators, and single characters.
 struct Tokens<'a> {
     rest: &'a str,
 }
@@ -156,7 +156,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// Returns the length of the literal or lifetime that `text` begins with.
+/// Returns the length of the literal or lifetime at the start of `text`.
 fn literal(text: &str) -> Option<usize> {
     let hashes = text.strip_prefix('r').map(|rest| rest.len() - rest.trim_start_matches('#').len());
     if let Some(hashes) = hashes.filter(|hashes| text[1 + hashes..].starts_with('"')) {
@@ -194,7 +194,7 @@ fn type_name(line: &str) -> Option<&str> {
     TYPES.contains(&kind).then(|| words.next())?
 }
 
-/// Returns how many exported types have a name that an exported type of another place has already.
+/// Returns how many exported types have the name of another exported type.
 fn exported_again(house: &House) -> anyhow::Result<usize> {
     let (mut names, mut types) = (BTreeSet::new(), BTreeSet::new());
     for file in fs::read_dir(house.path("docs/api")).context("no docs/api")? {
@@ -216,13 +216,13 @@ fn exported_again(house: &House) -> anyhow::Result<usize> {
     Ok(types.len() - names.len())
 }
 
-/// Hundredths: of the whole workspace when ceilings began.
+/// In hundredths: the average of the workspace when the ceilings were introduced.
 const TOKENS_PER_LINE: usize = 990;
-/// Names that at most one type shall have, private ones included.
+/// Names that at most one type may have, including private types.
 const UNIQUE: [&str; 10] =
     ["Place", "Source", "Fault", "Part", "Piece", "Layout", "Stage", "State", "Inner", "Shared"];
 const TYPES: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
-/// Files of tests in other languages.
+/// Extensions of test files in other languages.
 const SCRIPTS: [&str; 4] = [".py", ".ts", ".js", ".mjs"];
 const PAIRS: [&str; 20] = [
     "->", "=>", "::", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=",

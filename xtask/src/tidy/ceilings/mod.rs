@@ -1,9 +1,9 @@
-//! Ceilings of what the workspace may weigh: lines of code by package and in all, lines of tests,
-//! and shapes that only become fewer.
+//! Ceilings for the size of the workspace: lines of code by package and in total, lines of tests,
+//! and constructs that may only become fewer.
 //!
-//! The list has one row for each, `NAME NUMBER`. A ceiling falls by `cargo xtask tidy --lower`, and
-//! nothing raises one: each version of the list is compared with the one before it in the history
-//! of git. Lines may move from one package to another, so of packages only the sum must not rise.
+//! The list has one row for each, `NAME NUMBER`. `cargo xtask tidy --lower` lowers ceilings, and
+//! nothing raises them: each version of the list is compared with the previous one in the git
+//! history. Lines may move from one package to another, so for packages only the sum must not rise.
 
 mod count;
 
@@ -14,7 +14,7 @@ use anyhow::Context;
 
 use crate::house::{House, say};
 
-/// Returns the faults, one line each: what is above its ceiling, and ceilings that were raised.
+/// Returns the faults, one line each: numbers above their ceilings, and raised ceilings.
 pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     let list = read(house)?;
     let mut problems = find_above(&count::count(house)?, &list);
@@ -28,7 +28,7 @@ pub(super) fn check(house: &House) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Lowers each ceiling to what is counted now.
+/// Lowers each ceiling to the current count.
 pub(super) fn lower(house: &House) -> anyhow::Result<()> {
     let counts = count::count(house)?;
     let text = fs::read_to_string(house.path(LIST)).with_context(|| format!("no {LIST}"))?;
@@ -60,7 +60,7 @@ fn parse(text: &str) -> anyhow::Result<Ceilings> {
     rows.collect()
 }
 
-/// Returns what is above its ceiling. What has none may not be there.
+/// Returns the counts above their ceilings. A count without a ceiling must be zero.
 fn find_above(counts: &Ceilings, list: &Ceilings) -> Vec<String> {
     let ceiling = |name: &str| list.get(name).copied().unwrap_or(0); // without a row: none
     let above = counts.iter().filter(|(name, count)| **count > ceiling(name));
@@ -71,7 +71,7 @@ fn find_above(counts: &Ceilings, list: &Ceilings) -> Vec<String> {
         .collect()
 }
 
-/// Returns which ceilings are higher than in an older list.
+/// Returns the ceilings that are higher than in an older list.
 fn find_raised(older: &Ceilings, newer: &Ceilings) -> Vec<String> {
     let sum_packages = |list: &Ceilings| -> usize {
         list.iter().filter(|(name, _)| name.starts_with(PACKAGE)).map(|(_, ceiling)| ceiling).sum()
@@ -85,7 +85,7 @@ fn find_raised(older: &Ceilings, newer: &Ceilings) -> Vec<String> {
         .collect()
 }
 
-/// Returns the commits that changed the list, the last one first; none outside of a repository.
+/// Returns the commits that changed the list, the latest first; none outside of a repository.
 fn history(house: &House) -> Vec<String> {
     let log = ["log", "--format=%H", "--first-parent", "--", LIST];
     let log = house.program("git").args(&log).output().unwrap_or_default();
@@ -95,7 +95,7 @@ fn history(house: &House) -> Vec<String> {
 type Ceilings = BTreeMap<String, usize>;
 
 const LIST: &str = "xtask/weight.txt";
-/// The rows of packages begin with this.
+/// The prefix of the rows of packages.
 const PACKAGE: &str = "crate:";
 
 #[cfg(test)]

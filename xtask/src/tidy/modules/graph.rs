@@ -1,6 +1,7 @@
-//! The files of one crate, and which of them names which.
+//! The files of one crate, and the dependencies between them.
 //!
-//! A path is followed to the file that holds what it names, through what modules on the way import.
+//! A path is resolved to the file that defines its item, through the imports of the modules on the
+//! way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +12,12 @@ use super::source::Source;
 /// The files of a crate, by their paths below `src`.
 pub(super) type Tree = BTreeMap<String, String>;
 
-/// Which files name which.
+/// Which files refer to which.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     /// Paths below `src`.
     pub(super) files: Vec<String>,
-    /// For each file the others that it names, with the path by which it does.
+    /// For each file, the other files that it refers to, each with the path in the source.
     pub(super) names: Vec<BTreeMap<usize, String>>,
     modules: Vec<Module>,
     by_path: BTreeMap<Vec<String>, usize>,
@@ -30,11 +31,11 @@ struct Module {
     source: Source,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy)]
 enum Target {
     Module(usize),
-    /// Something in that module.
+    /// An item of that module.
     Item(usize),
 }
 
@@ -50,7 +51,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Adds a file and those below it, which are in `folder`.
+    /// Adds a file and its submodules, which are in `folder`.
     fn add_file(
         &mut self,
         tree: &Tree,
@@ -81,7 +82,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Adds a module and those in blocks of it.
+    /// Adds a module and its inline submodules.
     fn add_module(&mut self, file: usize, path: Vec<String>, mut source: Source) {
         for (name, block) in std::mem::take(&mut source.blocks) {
             let mut below = path.clone();
@@ -92,7 +93,7 @@ impl Graph {
         self.modules.push(Module { path, file, source });
     }
 
-    /// Adds the edges of a module. Between a module and those below it there are none.
+    /// Adds the edges of a module. There are none between a module and its submodules.
     fn add_edges(&mut self, from: usize) {
         let module = &self.modules[from];
         let mut found = Vec::new();
@@ -111,7 +112,8 @@ impl Graph {
         }
     }
 
-    /// Follows a path from a module; `None` when it leads out of the crate. `visited` has the imports on the way.
+    /// Resolves a path from a module; `None` if it leads out of the crate. `visited` has the
+    /// imports on the way.
     fn resolve(
         &self,
         from: usize,
@@ -135,7 +137,7 @@ impl Graph {
         Some(target)
     }
 
-    /// Returns what a module knows by a name: a module below it, an item of its own, or an import.
+    /// Returns the meaning of a name in a module: a submodule, an item, or an import.
     fn member(
         &self,
         module: usize,

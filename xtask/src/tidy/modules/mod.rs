@@ -1,7 +1,8 @@
-//! Rules about the files of one crate: they do not use each other in circles.
+//! Rules about the files of one crate: no cyclic dependencies.
 //!
-//! A file may use its parent and what is below it. Two other files that use each other, directly or through more files,
-//! can only be read and changed together: what both need belongs into one of them, or into a third.
+//! A file may use its parent and its submodules. Two other files that use each other, directly or
+//! through more files, can only be read and changed together: what both need belongs into one of
+//! them, or into a third.
 
 mod graph;
 mod source;
@@ -42,7 +43,7 @@ struct Circle {
     uses: String,
 }
 
-/// Reads the list of the circles that stay.
+/// Parses the list of accepted cycles.
 fn parse_known(list: &str) -> Vec<(&str, BTreeSet<String>)> {
     let lines = list.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -51,7 +52,8 @@ fn parse_known(list: &str) -> Vec<(&str, BTreeSet<String>)> {
         .collect()
 }
 
-/// Returns the circles that are not in the list, and the lines of the list that say more than there is.
+/// Returns the cycles that are not in the list, and the lines of the list that are no longer
+/// needed.
 fn compare(found: &[Circle], known_circles: &[(&str, BTreeSet<String>)]) -> Vec<String> {
     let is_known = |circle: &&Circle| {
         known_circles
@@ -72,7 +74,7 @@ fn compare(found: &[Circle], known_circles: &[(&str, BTreeSet<String>)]) -> Vec<
     problems
 }
 
-/// Reads the files of a folder and of those below it.
+/// Reads the files of a folder and its subfolders.
 fn read(folder: &Path, below: &str, tree: &mut Tree) -> anyhow::Result<()> {
     for entry in
         fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?
@@ -88,7 +90,7 @@ fn read(folder: &Path, below: &str, tree: &mut Tree) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the circles of a crate.
+/// Returns the cycles of a crate.
 fn circles(name: &str, tree: &Tree) -> anyhow::Result<Vec<Circle>> {
     let mut found = Vec::new();
     for root in ["lib.rs", "main.rs"] {
@@ -100,7 +102,7 @@ fn circles(name: &str, tree: &Tree) -> anyhow::Result<Vec<Circle>> {
     Ok(found)
 }
 
-/// Returns the sets of more than one file in which each file reaches each other one.
+/// Returns the strongly connected components with more than one file.
 fn components(graph: &Graph) -> Vec<BTreeSet<usize>> {
     let reached: Vec<BTreeSet<usize>> =
         (0..graph.files.len()).map(|file| reach(graph, file)).collect();
@@ -125,7 +127,7 @@ fn reach(graph: &Graph, file: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// Says which files of a circle use which.
+/// Describes which files of a cycle use which.
 fn describe(name: &str, graph: &Graph, circle: &BTreeSet<usize>) -> Circle {
     let mut uses = String::new();
     for from in circle {
@@ -137,7 +139,7 @@ fn describe(name: &str, graph: &Graph, circle: &BTreeSet<usize>) -> Circle {
     Circle { name: name.to_owned(), files, uses }
 }
 
-/// The circles that stay. None of them may grow.
+/// The accepted cycles. None of them may grow.
 const KNOWN: &str = include_str!("known.txt");
 const LIST: &str = "xtask/src/tidy/modules/known.txt";
 
@@ -145,7 +147,7 @@ const LIST: &str = "xtask/src/tidy/modules/known.txt";
 mod tests {
     use super::*;
 
-    /// Returns the files of each circle.
+    /// Returns the files of each cycle.
     fn find_circles(files: &[(&str, &str)]) -> Vec<String> {
         let tree =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();

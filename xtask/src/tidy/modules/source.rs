@@ -1,7 +1,8 @@
-//! What one Rust file says about modules: those it declares, what it imports, and the paths it names.
+//! The module structure of one Rust file: the modules it declares, its imports, and the paths it
+//! uses.
 //!
-//! The file is read as tokens, so that comments and strings are out and the arguments of macros are in. Code below
-//! `#[cfg(test)]` is left out.
+//! The file is read as tokens, which excludes comments and strings and includes the arguments of
+//! macros. Code below `#[cfg(test)]` is left out.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -9,18 +10,18 @@ use std::str::FromStr as _;
 use anyhow::anyhow;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// One module: a file, or a block `mod name { ... }` in it.
+/// One module: a file, or an inline block `mod name { ... }`.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// Modules with files of their own.
+    /// Modules in their own files.
     pub(super) declared: Vec<Declared>,
-    /// Modules in blocks, by name.
+    /// Inline modules, by name.
     pub(super) blocks: Vec<(String, Self)>,
     /// Names of items.
     pub(super) items: BTreeSet<String>,
-    /// What `use` brings into the module.
+    /// The imports of the module.
     pub(super) imports: Vec<Import>,
-    /// Paths that begin with `crate`, `self` or `super`, those of imports included.
+    /// Paths that begin with `crate`, `self` or `super`, including imports.
     pub(super) paths: Vec<Vec<String>>,
 }
 
@@ -80,7 +81,7 @@ impl Source {
         }
     }
 
-    /// Reads what follows `mod`.
+    /// Parses the tokens after `mod`.
     fn take_module(&mut self, rest: &mut &[TokenTree], file: Option<String>) {
         let [TokenTree::Ident(name), body, after @ ..] = *rest else { return };
         *rest = after;
@@ -96,7 +97,7 @@ impl Source {
         }
     }
 
-    /// Reads the segments after the first one of a path.
+    /// Parses the segments after the first one of a path.
     fn take_path(&mut self, first: String, rest: &mut &[TokenTree]) {
         let mut path = vec![first];
         while let [TokenTree::Punct(a), TokenTree::Punct(b), TokenTree::Ident(name), after @ ..] =
@@ -111,7 +112,7 @@ impl Source {
         }
     }
 
-    /// Reads what follows `use`, up to the semicolon.
+    /// Parses the tokens after `use`, up to the semicolon.
     fn take_use(&mut self, rest: &mut &[TokenTree], top: bool) {
         let tokens = *rest;
         let end = tokens.iter().position(|token| is_mark(token, ';')).unwrap_or(tokens.len());
@@ -130,11 +131,11 @@ impl Source {
     }
 }
 
-/// What an attribute means here.
+/// The attributes that matter here.
 enum Attribute {
-    /// `#![cfg(test)]`: the rest of the file is for tests.
+    /// `#![cfg(test)]`: the rest of the file is test code.
     WholeForTests,
-    /// `#[cfg(test)]`: the next item is for tests.
+    /// `#[cfg(test)]`: the next item is test code.
     ForTests,
     /// `#[path = "..."]`
     Path(String),
@@ -142,7 +143,7 @@ enum Attribute {
 }
 
 impl Attribute {
-    /// Reads what follows `#`.
+    /// Parses the tokens after `#`.
     fn take(rest: &mut &[TokenTree]) -> Self {
         let inner = matches!(rest, [mark, ..] if is_mark(mark, '!'));
         let [TokenTree::Group(group), after @ ..] = &rest[usize::from(inner)..] else {
@@ -163,7 +164,7 @@ impl Attribute {
     }
 }
 
-/// Passes over an item, a field or a statement.
+/// Skips an item, a field or a statement.
 fn skip_item(rest: &mut &[TokenTree]) {
     // Whether a block ends it, and whether a comma does.
     let (mut by_block, mut by_comma) = (true, true);
@@ -185,7 +186,7 @@ fn skip_item(rest: &mut &[TokenTree]) {
     }
 }
 
-/// Returns the name that an item has when `word` begins it.
+/// Returns the name of an item that starts with `word`.
 fn item_name(word: &str, rest: &[TokenTree]) -> Option<String> {
     let name = match (word, rest) {
         ("macro_rules", [mark, TokenTree::Ident(name), ..]) if is_mark(mark, '!') => name,
@@ -195,7 +196,7 @@ fn item_name(word: &str, rest: &[TokenTree]) -> Option<String> {
         ) => name,
         _ => return None,
     };
-    // `const` may stand before these.
+    // `const` may precede these.
     let name = name.to_string();
     (!matches!(name.as_str(), "async" | "extern" | "fn" | "unsafe")).then_some(name)
 }

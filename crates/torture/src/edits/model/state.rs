@@ -90,7 +90,7 @@ impl State {
         self.used.clone_from(&earlier.used);
     }
 
-    /// Returns this model with the ids and positions ever used: they are not used again.
+    /// Returns this model with all ids and positions ever used, which must not be reused.
     pub(crate) fn with_used_ids_of(mut self, later: &Self) -> Self {
         self.used.extend(&later.used);
         self.taken.extend(&later.taken);
@@ -431,7 +431,7 @@ impl State {
         }
     }
 
-    /// Applies the planned operation; `ids` are those that it assigned.
+    /// Applies the planned operation; `ids` are the ids it assigned.
     pub(crate) fn apply_planned(&mut self, line: &Value, ids: &[i64]) -> anyhow::Result<()> {
         match self.planned.take() {
             None => Err(anyhow!("{line} was not planned")),
