@@ -97,7 +97,7 @@ pub struct StagedSpan {
     hash: Option<u64>,
 }
 
-/// All members of a record. Of most only the names are read.
+/// All members of a record. For most of them only the names are read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "unknown members are refused, so that all known ones are listed")]

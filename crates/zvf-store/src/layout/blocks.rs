@@ -65,7 +65,7 @@ fn check_frame(place: &Place, ranges: &[Range<u64>], decoded: Decoded) -> Result
     Ok(pieces.map(Bytes::from).collect())
 }
 
-/// A Blosc chunk on its way from a place to parts.
+/// A Blosc chunk between its place and its parts.
 struct Blosc<'a> {
     place: &'a Place,
     ranges: &'a [Range<u64>],
@@ -73,23 +73,23 @@ struct Blosc<'a> {
     state: State,
 }
 
-/// How much of a chunk is known.
+/// What is known about a chunk.
 enum State {
     Start,
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// How long the front is.
+    /// The length of the front.
     Header {
         front: u64,
         version: Version,
     },
-    /// Where the blocks are, and which bytes are wanted, the frame first.
+    /// The blocks, and the requested bytes, the frame first.
     Front {
         blocks: Blocks,
         requested: Vec<Range<u64>>,
         version: Version,
     },
-    /// The stored bytes of those blocks, each with its offset.
+    /// The stored bytes of these blocks, each with its offset.
     Ready {
         blocks: Blocks,
         requested: Vec<Range<u64>>,
@@ -127,10 +127,10 @@ impl<'a> Blosc<'a> {
         })
     }
 
-    /// Takes the answers to them.
+    /// Handles the answers to these requests.
     fn take(&mut self, answers: &mut impl Iterator<Item = Result<Option<GetAnswer>>>) {
         let place = self.place;
-        // All of its own, also behind a fault: the next ones are those of another chunk.
+        // All answers for this chunk, even after an error: the next ones belong to another chunk.
         let taken: Vec<_> = answers.take(self.asked.len()).collect();
         let taken: Result<Option<Vec<GetAnswer>>> = taken.into_iter().collect();
         let state = mem::replace(&mut self.state, State::Absent);
@@ -167,7 +167,7 @@ impl<'a> Blosc<'a> {
         }
     }
 
-    /// Returns the spans of the frame and of the ranges behind it, when the chunk is long enough.
+    /// Returns the spans of the frame and of the ranges after it, if the chunk is long enough.
     fn shift_ranges(&self, place: &Place, blocks: &Blocks) -> Result<Vec<Range<u64>>> {
         let total = blocks.decoded_len();
         let mut requested: Vec<Range<u64>> = iter::once(0..FRAME_BYTES.min(total)).collect();

@@ -35,7 +35,7 @@ impl Grid {
         self.chunk.first().copied().unwrap_or(NonZeroU64::MIN) // without axes, one row
     }
 
-    /// Returns the number of bytes of one row, or `None` where 64 bits do not count them.
+    /// Returns the number of bytes of one row, or `None` if it does not fit in 64 bits.
     pub(crate) fn row_bytes(&self) -> Option<u64> {
         count_bytes(self.shape.get(1..).unwrap_or_default(), self.width) // without axes, one item
     }

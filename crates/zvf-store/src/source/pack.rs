@@ -194,7 +194,7 @@ impl Pack {
     }
 }
 
-/// Returns the path of the node whose document `key` is.
+/// Returns the path of the node with the document `key`.
 fn document_node(key: &Key) -> Option<&str> {
     let node = key.as_str().strip_suffix(DOCUMENT)?;
     if node.is_empty() { Some("") } else { node.strip_suffix('/') }

@@ -180,7 +180,7 @@ impl Tasks {
         self
     }
 
-    /// Adds the header of another format, as [`Writer::header`](crate::Writer::header) does.
+    /// Adds the header of another format, like [`Writer::header`](crate::Writer::header).
     #[must_use]
     pub fn with_header(mut self, format: &str, header: Object) -> Self {
         self.headers.push((format.to_owned(), header));
@@ -193,19 +193,19 @@ impl Tasks {
         &self.plan
     }
 
-    /// Returns every task, in an order in which they can be done.
+    /// Returns every task, in a possible order.
     #[must_use]
     pub fn all(&self) -> Vec<Task> {
         self.plan.tasks()
     }
 
-    /// Returns whether the record of a task is there.
+    /// Returns whether the record of a task exists.
     #[must_use]
     pub fn is_done(&self, task: Task) -> bool {
         self.journal.has(task)
     }
 
-    /// Returns whether what a task left is what its record says; then doing it again changes nothing.
+    /// Returns whether the files of a task match its record; if so, repeating it changes nothing.
     ///
     /// # Errors
     ///
@@ -216,11 +216,11 @@ impl Tasks {
         Ok(record.files().iter().all(|file| file.check(&folder).is_ok()))
     }
 
-    /// Begins to route a slice; all of it is to be pushed, in order.
+    /// Starts routing a slice, which must be pushed completely and in order.
     ///
     /// # Errors
     ///
-    /// When there is no such slice.
+    /// When the slice does not exist.
     pub fn router(&self, slice: u32) -> Result<Router> {
         let task = Task { stage: Stage::Route, number: slice };
         let place = zvf_format::num::usize_from_u32(slice);
@@ -240,11 +240,11 @@ impl Tasks {
         Ok(Router { ingest, task, planned: planned.clone(), _held: held })
     }
 
-    /// Puts a slice aside that was pushed whole.
+    /// Saves a slice that was pushed completely.
     ///
     /// # Errors
     ///
-    /// When it is not what was planned, or cannot be written.
+    /// When it differs from the plan, or cannot be written.
     pub fn route(&self, router: Router) -> Result<()> {
         let Router { mut ingest, task, planned, _held } = router;
         let slice = ingest.take_slice(&Target::Files(self.journal.stem(task)))?;
@@ -260,11 +260,13 @@ impl Tasks {
         self.journal.write(task, &Record::Route(Box::new(slice)))
     }
 
-    /// Does a task, but for those that read input. What is done and whole is left alone: `false`.
+    /// Runs a task, unless it reads input. Returns `false` without any work if it is already done
+    /// and whole.
     ///
     /// # Errors
     ///
-    /// Of class `Unavailable` when a task that it needs is not done; when it is one that reads input, or it fails.
+    /// Of class `Unavailable` when a task that it needs is not done; also when it reads input, or
+    /// fails.
     #[boxed]
     pub async fn run(&self, task: Task) -> Result<bool> {
         if task.stage == Stage::Route {
@@ -306,13 +308,13 @@ impl Tasks {
         Ok(true)
     }
 
-    /// Compares what came out with what went in, writes what is said of all, gives the store its name and
-    /// removes the folder. `None` when an earlier run had come so far and only the folder was left.
+    /// Compares the output with the input, writes the totals, makes the store visible and removes
+    /// the folder. `None` if an earlier run had done that and only the folder was left.
     ///
     /// # Errors
     ///
-    /// Of class `Unavailable` when a task is not done; when the records do not add up, or the store cannot be written. Then there is no
-    /// store, and what is done stays done.
+    /// Of class `Unavailable` when a task is not done; also when the records do not add up, or the
+    /// store cannot be written. Then there is no store, and finished tasks stay done.
     #[boxed]
     pub async fn finish(&self) -> Result<Option<Report>> {
         let _alone = folder::lock_work(&self.folder, true)?;
@@ -361,7 +363,7 @@ impl Tasks {
         Ok(Some(outcome.report))
     }
 
-    /// Removes the plan and the files of its tasks. A published store is not touched.
+    /// Removes the plan and the files of its tasks. A published store is not changed.
     ///
     /// # Errors
     ///

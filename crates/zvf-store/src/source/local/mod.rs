@@ -266,7 +266,7 @@ impl Local {
             let shared = Arc::clone(&self.0);
             match run_blocking("read", move || shared.read(object, Some(room))).await.ok()? {
                 ReadAttempt::Done(done) => return Some(done),
-                // It has grown since.
+                // The file has grown since.
                 ReadAttempt::NoRoom(again, more) => (object, bytes) = (again, more.max(bytes)),
             }
         }
@@ -335,7 +335,7 @@ fn fail_all(object: Object, error: &Error) -> ObjectOutcome {
 impl Shared {
     fn open(path: &Path, budget: Budget) -> Result<Self> {
         let dir = Dir::open(path).map_err(open_error)?;
-        // The name is resolved again later, whatever the working directory is then.
+        // The name is resolved again later, regardless of the working directory at that time.
         let path = std::path::absolute(path).map_err(open_error)?;
         let folder = OpenedFolder::read(&path);
         // The pool is not counted against the budget: it is a small part of it, and empty for a
@@ -440,7 +440,7 @@ impl Shared {
         let _ = pooled;
         #[cfg(unix)]
         let buffer_pool = if pooled { Some(&self.pool) } else { self.buffer_pool.as_ref() };
-        // A length that does not fit in memory has no buffer.
+        // A length that does not fit in memory cannot have a buffer.
         #[cfg(unix)]
         if let Some(mut spare) =
             buffer_pool.and_then(|buffer_pool| buffer_pool.take(saturating_usize(len)))
