@@ -125,12 +125,6 @@ impl<'a> BlockTable<'a> {
         Some(start..next.unwrap_or(self.cbytes.into()))
     }
 
-    /// Returns whether each block starts after the one before it.
-    #[must_use]
-    pub const fn is_ascending(&self) -> bool {
-        self.ascending
-    }
-
     /// Returns the range of the dictionary in the chunk, if there is one.
     #[must_use]
     pub const fn dictionary(&self) -> Option<Range<u64>> {

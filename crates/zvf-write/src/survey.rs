@@ -192,12 +192,6 @@ impl Plan {
         self.shard.as_deref()
     }
 
-    /// Returns the same layout with one object per cell.
-    #[must_use]
-    pub fn without_shards(self) -> Self {
-        Self { shard: None, ..self }
-    }
-
     /// Returns the schema of the layout.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ fn spans_in_any_order() {
         let chunk = chunk(positions, 60);
         let table = parse(&chunk).unwrap();
         let sorted = table.sorted_spans();
-        assert_eq!(table.is_ascending(), ascending);
+        assert_eq!(table.ascending, ascending);
         assert_eq!((table.len(), table.is_empty()), (spans.len(), spans.is_empty()));
         for (j, span) in (0..).zip(spans) {
             assert_eq!(table.span(j).as_ref(), Some(span));
