@@ -1,6 +1,6 @@
 //! A hash of numbers for comparing sums of records in any order.
 
-/// Returns bits that depend on every bit of `n`: the finalizer of SplitMix64.
+/// Returns bits that depend on every bit of `n`: the finalizer of a splittable generator.
 pub(crate) const fn splitmix64(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Late puts are tested on backends that honour conditions, that ignore `If-Match`, and that ignore
-//! `If-None-Match`, with content-based ETags, as on S3, and without. Either a commit is refused
+//! `If-None-Match`, with content-based tags, as on S3, and without. Either a commit is refused
 //! because the backend lacks conditions, or every acknowledged commit is in the log and in the
 //! store.
 
