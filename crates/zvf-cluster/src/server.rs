@@ -163,8 +163,8 @@ async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
     }
 }
 
-/// Sets the number of partitions to a multiple of that of cores, unless the statement sets it, so that all of them have as much
-/// to do.
+/// Sets the number of partitions to a multiple of that of cores, so that all of them have as much
+/// to do, unless the statement sets it.
 fn fit_partitions(config: SessionConfig) -> SessionConfig {
     let default = SessionConfig::new_with_ballista().target_partitions();
     let cores = usize::try_from(CORES.get()).unwrap_or(0);

@@ -324,7 +324,8 @@ async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
     Ok(batch)
 }
 
-/// Returns the names of the attributes of vertices or fragments; where an answer merges several levels, those that all have.
+/// Returns the names of the attributes of vertices or fragments; where an answer merges several
+/// levels, those that all have.
 pub(crate) async fn attribute_names(level: &LevelReader, scope: Scope) -> Result<Vec<String>> {
     let mut levels = vec![level.clone()];
     if level.node().meta().is_additive() {

@@ -1,7 +1,7 @@
 //! `zvf('PATH', level => 1, kind => 'mesh')`: arguments of the table function by name.
 //!
-//! The engine does not support named arguments of table functions. This planner runs on each relation before the engine, and
-//! makes a text of each name and its value.
+//! The engine does not support named arguments of table functions. This planner runs on each
+//! relation before the engine, and makes a text of each name and its value.
 
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{
@@ -45,7 +45,8 @@ fn is_zvf(name: &ObjectName) -> bool {
     part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(crate::function::NAME))
 }
 
-/// Makes all arguments positional: the path first, then those without a name, then the others as `'NAME => VALUE'`.
+/// Makes all arguments positional: the path first, then those without a name, then the others as
+/// `'NAME => VALUE'`.
 fn drop_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
     let (mut path, mut plain, mut named) = (None, Vec::new(), Vec::new());
     for argument in arguments {

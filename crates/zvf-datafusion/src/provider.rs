@@ -234,8 +234,9 @@ impl ZvfTable {
         Ok(TaskPlan { tasks, chunks: Some((kept, total)) })
     }
 
-    /// Returns the number of tasks for `kept` of `all` chunks: about one for each [`MIN_TASK_ROWS`] rows. Each task plans its own
-    /// query, so many tasks for a small box would cost more than reading its rows.
+    /// Returns the number of tasks for `kept` of `all` chunks: about one for each [`MIN_TASK_ROWS`]
+    /// rows. Each task plans its own query, so many tasks for a small box would cost more than
+    /// reading its rows.
     fn count_tasks(&self, partitions: usize, kept: u64, all: u64) -> usize {
         let rows = self.statistics.rows.get_value().map(|rows| u128::from(to_u64(*rows)));
         let rows = rows.map(|rows| rows * u128::from(kept) / u128::from(all.max(1)));
@@ -390,7 +391,8 @@ impl TableProvider for ZvfTable {
     }
 }
 
-/// Returns the least number above `tasks` that gives equally many tasks to each of `partitions`, or partitions to each task.
+/// Returns the least number above `tasks` that gives equally many tasks to each of `partitions`,
+/// or partitions to each task.
 fn even_tasks(tasks: u128, partitions: usize) -> usize {
     let max_tasks = partitions * TASKS_PER_PARTITION;
     let tasks = usize::try_from(tasks).map_or(max_tasks, |tasks| tasks.saturating_add(1));

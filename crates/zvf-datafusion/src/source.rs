@@ -89,8 +89,8 @@ impl ZvfSource {
         }
     }
 
-    /// Shares the open store with other tasks of the plan in this process: the first one opens it and reads its indexes. It is
-    /// closed a few seconds after the last one.
+    /// Shares the open store with other tasks of the plan in this process: the first one opens it
+    /// and reads its indexes. It is closed a few seconds after the last one.
     #[must_use]
     pub fn shared(self) -> Self {
         static ALL: Mutex<Option<HashMap<u64, Weak<OnceCell<ScanContext>>>>> = Mutex::new(None);

@@ -12,7 +12,8 @@ use crate::columns::batch_from_fields;
 use crate::external_error;
 use crate::read::nulls;
 
-/// Reads the values of an attribute for `rows`, null where they are absent; all are where there is no attribute.
+/// Reads the values of an attribute for `rows`, null where they are absent: all of them where there
+/// is no attribute.
 pub(crate) async fn attribute_values(
     attribute: Option<&RowAttribute>,
     data_type: &DataType,
