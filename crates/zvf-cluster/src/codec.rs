@@ -1,7 +1,7 @@
 //! Codecs that serialize tables and scans of zvf in plans.
 //!
 //! ```text
-//! table   JSON of the address, table, level, kind and the words for more columns
+//! table   JSON of the address and the options of the table
 //! scan    length of the schema (u32, little endian), the schema as the engine sends it, JSON of the rest
 //! ```
 //!
@@ -28,9 +28,7 @@ use datafusion_proto::protobuf;
 use prost::Message as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use zvf_datafusion::{
-    Scan, StoreAddress, TableName, TableOptions, Task, ZvfSource, ZvfTable, data_source,
-};
+use zvf_datafusion::{Scan, StoreAddress, TableOptions, Task, ZvfSource, ZvfTable, data_source};
 
 use crate::statement::mark;
 
@@ -64,11 +62,7 @@ pub struct PhysicalCodec {
 #[derive(Debug, Serialize, Deserialize)]
 struct TableMessage {
     store: StoreAddress,
-    table: TableName,
-    level: u32,
-    kind: Option<String>,
-    /// The words that add columns.
-    more_columns: Vec<String>,
+    options: TableOptions,
 }
 
 /// The message of a scan: its tasks, partition by partition.
@@ -140,18 +134,7 @@ impl LogicalExtensionCodec for LogicalCodec {
         let Some(json) = strip_prefix(buf, "a table")? else {
             return self.ballista.try_decode_table_provider(buf, table, schema, context);
         };
-        let TableMessage { store, table: name, level, kind, more_columns } =
-            from_json("a table", json)?;
-        let parse = |word: String| {
-            word.parse().map_err(|_error| plan_error("a table", "a kind of geometry", &word))
-        };
-        let kind = kind.map(parse).transpose()?;
-        let mut options = TableOptions { table: name, level, kind, ..TableOptions::default() };
-        for word in &more_columns {
-            if !options.add_columns(word) {
-                return Err(plan_error("a table", "columns of this version of zvf", word));
-            }
-        }
+        let TableMessage { store, options } = from_json("a table", json)?;
         let opened = ZvfTable::open_blocking(store, options)
             .map_err(|error| mark(&zvf_datafusion::error_text(&error)))?;
         if opened.schema() != schema {
@@ -172,12 +155,9 @@ impl LogicalExtensionCodec for LogicalCodec {
             return self.ballista.try_encode_table_provider(table, provider, buf);
         };
         let options = *zvf_table.options();
-        let TableOptions { table, level, kind, .. } = options;
         let store = make_absolute(zvf_table.store().address())?;
         buf.extend_from_slice(PREFIX);
-        let kind = kind.map(|kind| kind.to_string());
-        let more_columns = options.more_columns().map(str::to_owned).collect();
-        to_json(&TableMessage { store, table, level, kind, more_columns }, buf)
+        to_json(&TableMessage { store, options }, buf)
     }
 
     fn try_decode_file_format(
@@ -262,7 +242,7 @@ fn decode_scan(message: &[u8], context: &TaskContext) -> Result<Arc<dyn Executio
     let ScanMessage { store, scan, groups, limit, pruned_cells } = from_json("a scan", json)?;
     let source =
         ZvfSource::from_address(store, scan, Arc::new(schema)).with_pruned_cells(pruned_cells);
-    let source = source.with_pool(Arc::clone(context.memory_pool()));
+    let source = source.shared().with_pool(Arc::clone(context.memory_pool()));
     // Partitions of one plan may run in several processes, so work stealing is off.
     Ok(data_source(source, groups, None, limit, true))
 }

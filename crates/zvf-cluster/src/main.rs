@@ -105,22 +105,15 @@ async fn serve(role: Role) -> Result<()> {
 /// Runs a scheduler and `executors` with one core each, until one of them ends.
 async fn run_local(listen: SocketAddr, executors: u16) -> Result<()> {
     let mut processes = JoinSet::new();
-    let min_executors = executors.into();
-    let scheduler =
-        SchedulerOptions { listen, external_host: None, executor_timeout: 60, min_executors };
-    processes.spawn(async move { run_scheduler(&scheduler).await });
+    let (scheduler, count) = (listen.to_string(), executors.to_string());
+    let words = ["scheduler", "--listen", &scheduler, "--min-executors", &count];
+    let options = SchedulerOptions::parse_from(words);
+    processes.spawn(async move { run_scheduler(&options).await });
     for port in (listen.port()..).skip(1).step_by(2).take(executors.into()) {
-        let executor = ExecutorOptions {
-            scheduler: (listen.ip().to_string(), listen.port()),
-            listen: SocketAddr::new(listen.ip(), port),
-            control_port: None,
-            external_host: None,
-            cores: Some(1),
-            memory: 1024,
-            work_dir: None,
-            heartbeat: 10,
-        };
-        processes.spawn(async move { run_executor(&executor).await });
+        let address = SocketAddr::new(listen.ip(), port).to_string();
+        let words = ["executor", "--scheduler", &scheduler, "--listen", &address, "--cores", "1"];
+        let options = ExecutorOptions::parse_from(words);
+        processes.spawn(async move { run_executor(&options).await });
     }
     let ended = processes.join_next().await.transpose();
     ended.map_err(io::Error::other)?.unwrap_or(Ok(()))

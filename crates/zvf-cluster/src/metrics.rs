@@ -32,10 +32,15 @@ impl Figure {
     pub(crate) fn set(&self, value: u64) {
         self.value.store(value, Ordering::Relaxed);
     }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
 }
 
 pub(crate) static EXECUTORS: Figure =
     Figure::new("executors", "Executors that the scheduler knows.");
+pub(crate) static CORES: Figure = Figure::new("cores", "Partitions that they run at once.");
 static WAITING: Figure = Figure::new("tasks_waiting", "Tasks that wait for an executor.");
 static STATEMENTS: Figure = Figure::new("statements_total", "Statements that were planned.");
 static ANSWERED: Figure = Figure::new("statements_answered_total", "Statements with an answer.");
@@ -45,8 +50,8 @@ static CANCELLED: Figure =
 pub(crate) static TASKS: Figure = Figure::new("tasks_total", "Tasks that this executor has run.");
 pub(crate) static BYTES: Figure =
     Figure::new("bytes_read_total", "Bytes that tasks have read from stores.");
-static ALL: [&Figure; 8] =
-    [&EXECUTORS, &WAITING, &STATEMENTS, &ANSWERED, &FAILED, &CANCELLED, &TASKS, &BYTES];
+static ALL: [&Figure; 9] =
+    [&EXECUTORS, &CORES, &WAITING, &STATEMENTS, &ANSWERED, &FAILED, &CANCELLED, &TASKS, &BYTES];
 
 /// Counts the statements of a scheduler, and says in its log what became of each.
 pub(crate) struct Statements;
@@ -104,9 +109,10 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
         }
     }
     let mut body = String::new();
-    for Figure { name, help, value } in ALL {
+    for figure in ALL {
+        let Figure { name, help, .. } = figure;
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
-        let value = value.load(Ordering::Relaxed);
+        let value = figure.get();
         // Writing to a string does not fail.
         let _ = write!(
             body,

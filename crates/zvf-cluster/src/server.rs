@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ballista::prelude::SessionConfigExt as _;
 use ballista_core::error::BallistaError;
 use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_core::serde::BallistaCodec;
@@ -13,22 +14,23 @@ use ballista_scheduler::cluster::{BallistaCluster, ClusterStateEvent};
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::start_grpc_service;
 use ballista_scheduler::scheduler_server::SchedulerServer;
-use clap::Args;
+use clap::Parser;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use futures_util::StreamExt as _;
 use zvf_datafusion::to_u64;
 
 use crate::client::{config, state};
 use crate::codec::{LogicalCodec, PhysicalCodec};
-use crate::metrics::{EXECUTORS, Statements};
+use crate::metrics::{CORES, EXECUTORS, Statements};
 use crate::stage::Engine;
 use crate::statement::{LOST, mark};
 
 type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
 /// Options of a scheduler; the comments are the help of the program.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Parser)]
 pub struct SchedulerOptions {
     /// Where to listen.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:50050")]
@@ -45,7 +47,7 @@ pub struct SchedulerOptions {
 }
 
 /// Options of an executor; the comments are the help of the program.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Parser)]
 pub struct ExecutorOptions {
     /// The scheduler.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = host_and_port)]
@@ -104,7 +106,7 @@ pub async fn run_scheduler(options: &SchedulerOptions) -> Result<()> {
         no_executors_grace_period_seconds: timeout,
         min_ready_executors: options.min_executors,
         override_config_producer: Some(Arc::new(config)),
-        override_session_builder: Some(Arc::new(state)),
+        override_session_builder: Some(Arc::new(|config| state(fit_partitions(config)))),
         ..SchedulerConfig::default()
     };
     let cluster = BallistaCluster::new_from_config(&scheduler_config).await.map_err(wrap_error)?;
@@ -148,14 +150,27 @@ async fn end_lost_jobs(server: Scheduler, timeout: Duration) -> Result<()> {
             () = tokio::time::sleep(Duration::from_millis(500)) => {}
         }
         let executors = server.state.executor_manager.get_executors_state().await;
-        let executors = executors.map_err(wrap_error)?.len();
-        EXECUTORS.set(to_u64(executors));
-        if executors > 0 {
+        let executors = executors.map_err(wrap_error)?;
+        let cores = executors.iter().map(|(known, ..)| u64::from(known.specification.vcores));
+        CORES.set(cores.sum());
+        EXECUTORS.set(to_u64(executors.len()));
+        if !executors.is_empty() {
             was_alive = Instant::now();
         } else if was_alive.elapsed() > timeout / 2 {
             let reason = "no executor is there: start one with zvf-cluster executor";
             end_jobs(&server, reason).await?;
         }
+    }
+}
+
+/// Sets the number of partitions to a multiple of that of cores, so that all of them have as much
+/// to do, unless the statement sets it.
+fn fit_partitions(config: SessionConfig) -> SessionConfig {
+    let default = SessionConfig::new_with_ballista().target_partitions();
+    let cores = usize::try_from(CORES.get()).unwrap_or(0);
+    match config.target_partitions() == default && cores > 0 {
+        true => config.with_target_partitions(cores * default.div_ceil(cores).max(2)),
+        false => config,
     }
 }
 

@@ -6,7 +6,6 @@
 //! held back up to [`HELD_BYTES`], so that a statement whose executor is lost can be run again
 //! unnoticed. After that, the loss is an error.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +14,11 @@ use async_trait::async_trait;
 use ballista_core::execution_plans::DistributedQueryExec;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::catalog::Session;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{Column, ScalarValue};
-use datafusion::datasource::{TableType, provider_as_source};
+use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::QueryPlanner;
@@ -27,13 +27,10 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
-    SendableRecordBatchStream,
+    ExecutionPlan, ExecutionPlanProperties as _, SendableRecordBatchStream,
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
 use datafusion_proto::protobuf::LogicalPlanNode;
@@ -66,8 +63,8 @@ impl QueryPlanner for StatementPlanner {
                 // The cluster answers, this process writes.
                 let mut inputs = Vec::new();
                 for input in plan.inputs() {
-                    let table = Answer(self.create_physical_plan(input, session).await?);
-                    let table = provider_as_source(Arc::new(table));
+                    let answer = self.create_physical_plan(input, session).await?;
+                    let table = provider_as_source(Arc::new(as_table(&answer)?));
                     inputs.push(LogicalPlanBuilder::scan("answer", table, None)?.build()?);
                 }
                 let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
@@ -81,8 +78,12 @@ impl QueryPlanner for StatementPlanner {
                 if !is_job && !is_analysis {
                     return Ok(job);
                 }
-                let schema = self.names.restore(plan.schema().as_arrow());
-                Ok(Arc::new(Statement::new(job, Arc::new(schema), self.scheduler.clone())))
+                let schema = Arc::new(self.names.restore(plan.schema().as_arrow()));
+                let (answer, scheduler) = (Arc::clone(&schema), self.scheduler.clone());
+                let statement = Arc::new(Statement { job, schema, scheduler });
+                let plan =
+                    StreamingTableExec::try_new(answer, vec![statement], None, [], false, None)?;
+                Ok(Arc::new(plan))
             }
         }
     }
@@ -147,65 +148,20 @@ fn decode_expression(expr: Expr) -> Result<Transformed<Expr>> {
 #[derive(Debug)]
 struct Statement {
     job: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
+    schema: SchemaRef,
     scheduler: String,
 }
 
-impl Statement {
-    fn new(job: Arc<dyn ExecutionPlan>, schema: SchemaRef, scheduler: String) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        Self { job, properties: Arc::new(properties), scheduler }
-    }
-}
-
-impl DisplayAs for Statement {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Statement: scheduler={}", self.scheduler)
-    }
-}
-
-impl ExecutionPlan for Statement {
-    fn name(&self) -> &str {
-        "Statement"
+impl PartitionStream for Statement {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(
-        &self,
-        _partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let schema = self.schema();
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let schema = Arc::clone(&self.schema);
         let rows = run(Arc::clone(&self.job), context, self.scheduler.clone());
-        let to = Arc::clone(&schema);
-        let rows = stream::once(rows).try_flatten().map(move |batch| restore(&batch?, &to));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+        let rows = stream::once(rows).try_flatten().map(move |batch| restore(&batch?, &schema));
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
     }
 }
 
@@ -330,36 +286,33 @@ pub(crate) fn mark(text: &str) -> DataFusionError {
     DataFusionError::Execution(format!("{BEGIN}{text}{END}"))
 }
 
-/// The answer of a cluster as the input of a plan in this process.
+/// A partition of the answer of a cluster, as the input of a plan in this process.
 #[derive(Debug)]
-struct Answer(Arc<dyn ExecutionPlan>);
+struct Answer {
+    plan: Arc<dyn ExecutionPlan>,
+    schema: SchemaRef,
+    partition: usize,
+}
 
-#[async_trait]
-impl TableProvider for Answer {
-    fn schema(&self) -> SchemaRef {
-        self.0.schema()
+impl PartitionStream for Answer {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows = std::future::ready(self.plan.execute(self.partition, context));
+        let rows = stream::once(rows).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
     }
+}
 
-    async fn scan(
-        &self,
-        _session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(columns) = projection else { return Ok(Arc::clone(&self.0)) };
-        let columns = columns.iter().map(|&column| {
-            let field = self.0.schema().field(column).clone();
-            let column = datafusion::physical_expr::expressions::Column::new(field.name(), column);
-            (Arc::new(column) as Arc<dyn PhysicalExpr>, field.name().clone())
-        });
-        let columns: Vec<_> = columns.collect();
-        Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(&self.0))?))
-    }
+/// Returns the answer of a cluster as a table.
+fn as_table(plan: &Arc<dyn ExecutionPlan>) -> Result<StreamingTable> {
+    let partitions = 0..plan.output_partitioning().partition_count();
+    let partitions = partitions.map(|partition| -> Arc<dyn PartitionStream> {
+        Arc::new(Answer { plan: Arc::clone(plan), schema: plan.schema(), partition })
+    });
+    StreamingTable::try_new(plan.schema(), partitions.collect())
 }
 
 /// Bytes of an answer that are held back while it can still be asked for again.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
+use zvf::metadata::Dtype;
 use zvf::model::{LevelReader, RowAttribute};
+use zvf::predicate::Scope;
 use zvf::{Batch, Column, Kind, LevelId, ObjectId, Reader};
 
 use crate::table::{TableName, TableOptions};
@@ -54,11 +56,12 @@ pub(crate) struct Layout {
 impl Layout {
     /// Reads the columns of a table.
     pub(crate) async fn read(reader: &Reader, options: TableOptions) -> Result<Self> {
-        let TableOptions { table, level, kind, geometry, .. } = options;
-        if table == TableName::Levels && options.more_columns().next().is_none() {
+        let TableOptions { table, kind, geometry, fragment_attributes, group_attributes, .. } =
+            options;
+        if table == TableName::Levels && !(geometry || fragment_attributes || group_attributes) {
             return Ok(Self::levels());
         }
-        let opened = open_level(reader, level, kind).await?;
+        let opened = open_level(reader, options).await?;
         let mut layout = Self::read_default_columns(&opened, table, kind).await?;
         layout.push_joined(&opened, options).await?;
         if geometry {
@@ -276,11 +279,8 @@ impl Layout {
             let Some(attribute) = family.attribute(&name).await.map_err(external_error)? else {
                 continue;
             };
-            let empty = Column::empty(attribute.dtype(), attribute.width());
-            let empty =
-                empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
-            let field = arrow_field(attribute.field(empty))?;
-            layout.push_attribute("link", &name, &field, false);
+            let empty = empty_column(attribute.dtype(), attribute.width())?;
+            layout.push_attribute("link", &name, &arrow_field(attribute.field(empty))?, false);
         }
         Ok(layout)
     }
@@ -295,16 +295,14 @@ fn end_name(end: usize, width: usize) -> String {
     }
 }
 
-/// Opens the geometry of `kind` at `level`, by default its first kind.
-pub(crate) async fn open_level(
-    reader: &Reader,
-    level: u32,
-    kind: Option<Kind>,
-) -> Result<LevelReader> {
-    match kind {
-        Some(kind) => reader.level_of_kind(LevelId(level), kind).await.map_err(external_error),
-        None => reader.level(LevelId(level)).await.map_err(external_error),
-    }
+/// Opens the geometry of a kind at a level, by default its first kind.
+pub(crate) async fn open_level(reader: &Reader, options: TableOptions) -> Result<LevelReader> {
+    let level = LevelId(options.level);
+    let opened = match options.kind {
+        Some(kind) => reader.level_of_kind(level, kind).await,
+        None => reader.level(level).await,
+    };
+    opened.map_err(external_error)
 }
 
 /// Returns the error for a table that the level does not have.
@@ -316,25 +314,43 @@ fn missing_table_error(level: &LevelReader, what: &str) -> DataFusionError {
 
 /// Returns a batch without rows that has every attribute of vertices an answer can have.
 async fn empty_vertices(level: &LevelReader) -> Result<Batch> {
-    let bad = |error: &dyn fmt::Display| bad_request("a column", "a type", &error.to_string());
-    let axes = u32::try_from(level.axes()).map_err(|error| bad(&error))?;
-    let positions = Column::empty(level.dtype(), axes).map_err(|error| bad(&error))?;
-    let mut batch = Batch::new(Kind::PointCloud, positions);
-    let mut names = level.attribute_names().await.map_err(external_error)?.names;
-    if level.node().meta().is_additive() {
-        let chain =
-            LevelReader::chain(level.store(), level.level()).await.map_err(external_error)?;
-        for chain_level in &chain {
-            let theirs = chain_level.attribute_names().await.map_err(external_error)?.names;
-            names.retain(|name| theirs.contains(name));
-        }
-    }
-    for name in names {
+    let axes = u32::try_from(level.axes()).map_err(|error| bad_column(&error))?;
+    let mut batch = Batch::new(Kind::PointCloud, empty_column(level.dtype(), axes)?);
+    for name in attribute_names(level, Scope::Vertex).await? {
         let Some(reader) = level.attribute(&name).await.map_err(external_error)? else { continue };
-        let empty = Column::empty(reader.dtype(), reader.width()).map_err(|error| bad(&error))?;
-        batch = batch.with_field(reader.field(empty)).map_err(|error| bad(&error))?;
+        let empty = empty_column(reader.dtype(), reader.width())?;
+        batch = batch.with_field(reader.field(empty)).map_err(|error| bad_column(&error))?;
     }
     Ok(batch)
+}
+
+/// Returns the names of the attributes of vertices or fragments; where an answer merges several
+/// levels, those that all have.
+pub(crate) async fn attribute_names(level: &LevelReader, scope: Scope) -> Result<Vec<String>> {
+    let mut levels = vec![level.clone()];
+    if level.node().meta().is_additive() {
+        let chain = LevelReader::chain(level.store(), level.level()).await;
+        levels.extend(chain.map_err(external_error)?);
+    }
+    let mut all: Option<Vec<String>> = None;
+    for level in &levels {
+        let names = match scope {
+            Scope::Fragment => level.fragment_attribute_names().await,
+            _ => level.attribute_names().await,
+        };
+        let names = names.map_err(external_error)?.names;
+        all.get_or_insert_with(|| names.clone()).retain(|name| names.contains(name));
+    }
+    Ok(all.unwrap_or_default())
+}
+
+fn bad_column(error: &dyn fmt::Display) -> DataFusionError {
+    bad_request("a column", "a type and equal lengths", &error.to_string())
+}
+
+/// Returns a column without rows.
+pub(crate) fn empty_column(dtype: Dtype, width: u32) -> Result<Column> {
+    Column::empty(dtype, width).map_err(|error| bad_column(&error))
 }
 
 /// Returns the Arrow field of a column.
@@ -349,20 +365,16 @@ pub(crate) fn arrow_field(field: zvf::Field) -> Result<Field> {
 
 /// Returns the Arrow field of an attribute of objects or groups.
 pub(crate) fn row_field(attribute: &RowAttribute) -> Result<Field> {
-    let empty = Column::empty(attribute.dtype(), attribute.width());
-    let empty = empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
-    arrow_field(attribute.field(empty))
+    arrow_field(attribute.field(empty_column(attribute.dtype(), attribute.width())?))
 }
 
 /// Returns a batch of `fields`, each of `len` rows, with placeholder positions.
 pub(crate) fn batch_from_fields(fields: Vec<zvf::Field>, len: usize) -> Result<Batch> {
-    let bad =
-        |error: &dyn fmt::Display| bad_request("a column", "equal lengths", &error.to_string());
     let zeros = vec![0_u8; len * 4]; // rows in memory, of 8 bytes each
-    let positions = Column::new(zvf::metadata::Dtype::FLOAT32, 1, zeros.into());
-    let mut batch = Batch::new(Kind::PointCloud, positions.map_err(|error| bad(&error))?);
+    let positions = Column::new(Dtype::FLOAT32, 1, zeros.into());
+    let mut batch = Batch::new(Kind::PointCloud, positions.map_err(|error| bad_column(&error))?);
     for field in fields {
-        batch = batch.with_field(field).map_err(|error| bad(&error))?;
+        batch = batch.with_field(field).map_err(|error| bad_column(&error))?;
     }
     Ok(batch)
 }

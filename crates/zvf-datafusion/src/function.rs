@@ -11,7 +11,7 @@ use zvf::{Kind, OpenOptions};
 use crate::bad_request;
 use crate::handle::{StoreHandle, wait};
 use crate::provider::ZvfTable;
-use crate::table::{TableName, TableOptions};
+use crate::table::TableOptions;
 
 /// The table function `zvf`: the store, then optionally the table, the level and the kind.
 ///
@@ -61,46 +61,49 @@ impl TableFunctionImpl for ZvfFunction {
 fn parse(args: &[Expr]) -> Result<(String, TableOptions)> {
     let bad = || bad_request("zvf()", "the path or URL of a store in quotes", "something else");
     let (first, rest) = args.split_first().ok_or_else(bad)?;
-    let Argument::Word(address) = parse_argument(first)? else { return Err(bad()) };
-    let (mut options, mut table, mut level) = (TableOptions::default(), None, None);
+    let address = literal(first).and_then(ScalarValue::try_as_str).flatten().ok_or_else(bad)?;
+    let (mut options, mut names) = (TableOptions::default(), Vec::new());
     for arg in rest {
-        let before = options;
-        let is_new = match parse_argument(arg)? {
-            Argument::Level(number) => level.replace(number).is_none(),
-            Argument::Word(word) if options.add_columns(&word) => options != before,
-            Argument::Word(word) => match word.parse::<Kind>() {
-                Ok(kind) => options.kind.replace(kind).is_none(),
-                Err(_) => table.replace(word.parse::<TableName>()?).is_none(),
-            },
-        };
-        if !is_new {
-            let expected = "a table, a level, a kind and columns, each once";
-            return Err(bad_request("the arguments of zvf()", expected, &format!("{arg} as well")));
+        let (name, value) = parse_argument(arg)?;
+        if names.contains(&name) {
+            let what = format!("the argument {name} of zvf()");
+            return Err(bad_request(&what, "one value", "several"));
         }
+        if !options.set(&name, &value)? {
+            let what = "the name of an argument of zvf()";
+            return Err(TableOptions::unknown(what, "path, ", &name));
+        }
+        names.push(name);
     }
-    options.table = table.unwrap_or_default();
-    options.level = level.unwrap_or_default();
-    Ok((address, options))
+    Ok((address.to_owned(), options))
 }
 
 /// The name of the function in SQL.
 pub(crate) const NAME: &str = "zvf";
 
-enum Argument {
-    Word(String),
-    Level(u32),
+/// What stands between the name and the value of an argument in the texts of [`crate::named`].
+pub(crate) const ARROW: &str = " => ";
+
+const fn literal(expr: &Expr) -> Option<&ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value),
+        _ => None,
+    }
 }
 
-fn parse_argument(expr: &Expr) -> Result<Argument> {
+/// Returns the name and the value of an argument: a number is a level, a text says what it is.
+fn parse_argument(expr: &Expr) -> Result<(String, String)> {
     let bad = || bad_request("an argument of zvf()", "a text or a level", &expr.to_string());
-    let Expr::Literal(value, _) = expr else { return Err(bad()) };
-    match value {
-        ScalarValue::Utf8(Some(word))
-        | ScalarValue::Utf8View(Some(word))
-        | ScalarValue::LargeUtf8(Some(word)) => Ok(Argument::Word(word.clone())),
-        ScalarValue::Int64(Some(level)) => {
-            u32::try_from(*level).map(Argument::Level).map_err(|_negative| bad())
-        }
-        _ => Err(bad()),
+    let value = literal(expr).ok_or_else(bad)?;
+    if let ScalarValue::Int64(Some(level)) = value {
+        return Ok(("level".to_owned(), level.to_string()));
     }
+    let word = value.try_as_str().flatten().ok_or_else(bad)?;
+    let column = word.to_ascii_lowercase();
+    Ok(match word.split_once(ARROW) {
+        Some((name, value)) => (name.to_owned(), value.to_owned()),
+        None if TableOptions::COLUMNS.contains(&column.as_str()) => (column, "true".to_owned()),
+        None if word.parse::<Kind>().is_ok() => ("kind".to_owned(), word.to_owned()),
+        None => ("table".to_owned(), word.to_owned()),
+    })
 }

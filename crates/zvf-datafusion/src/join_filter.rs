@@ -60,7 +60,7 @@ impl JoinSelection {
         filters: &[Arc<dyn PhysicalExpr>],
     ) -> Result<Option<Self>> {
         let reader = store.reader();
-        let level = open_level(&reader, scan.level, scan.kind()?).await?;
+        let level = open_level(&reader, scan.options).await?;
         let Some(index) = level.objects().await.map_err(external_error)? else { return Ok(None) };
         let Some(mut objects) = find_passing_ids(&index, filters).await? else { return Ok(None) };
         if let Some(named) = &scan.objects {

@@ -17,10 +17,13 @@ use arrow_schema::{DataType, Field};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{cast, take};
 use datafusion::error::Result;
+use zvf::ObjectId;
 use zvf::model::{LevelReader, Members};
-use zvf::{Column, ObjectId};
+use zvf::predicate::Scope;
 
-use crate::columns::{Layout, Origin, object_number, row_field};
+use crate::columns::{
+    Layout, Origin, arrow_field, attribute_names, empty_column, object_number, row_field,
+};
 use crate::limits::{check_list_items, group_numbers};
 use crate::table::{TableName, TableOptions};
 use crate::values::attribute_values;
@@ -61,24 +64,11 @@ impl Layout {
     }
 
     async fn push_fragment_attributes(&mut self, level: &LevelReader) -> Result<()> {
-        let mut names = level.fragment_attribute_names().await.map_err(external_error)?.names;
-        if level.node().meta().is_additive() {
-            // An answer merges several levels: only attributes that all of them have are columns.
-            let chain =
-                LevelReader::chain(level.store(), level.level()).await.map_err(external_error)?;
-            for chain_level in &chain {
-                let theirs =
-                    chain_level.fragment_attribute_names().await.map_err(external_error)?.names;
-                names.retain(|name| theirs.contains(name));
-            }
-        }
-        for name in names {
+        for name in attribute_names(level, Scope::Fragment).await? {
             let found = level.fragment_attribute(&name).await.map_err(external_error)?;
             let Some(attribute) = found else { continue };
-            let empty = Column::empty(attribute.dtype(), attribute.width());
-            let empty =
-                empty.map_err(|error| bad_request("a column", "a type", &error.to_string()))?;
-            let field = crate::columns::arrow_field(attribute.field(empty))?;
+            let empty = empty_column(attribute.dtype(), attribute.width())?;
+            let field = arrow_field(attribute.field(empty))?;
             let column = fragment_column(&name);
             let data_type = field.data_type().clone();
             self.push_new(&column, data_type, true, Origin::FragmentAttribute(name))?;
@@ -159,9 +149,9 @@ impl Memberships {
         for column in &layout.columns {
             let Origin::GroupAttribute(name) = &column.origin else { continue };
             let found = level.group_attribute(name).await.map_err(external_error)?;
-            let attribute =
-                found.ok_or_else(|| bad_request("an attribute of groups", "one", name))?;
-            attributes.insert(name.clone(), attribute_values(&attribute, &all).await?);
+            let found = found.ok_or_else(|| bad_request("an attribute of groups", "one", name))?;
+            let values = attribute_values(Some(&found), column.field.data_type(), &all).await?;
+            attributes.insert(name.clone(), values);
         }
         Ok(Self { listed, ranges, names: Arc::new(names), attributes })
     }

@@ -1,14 +1,7 @@
 //! `zvf('PATH', level => 1, kind => 'mesh')`: arguments of the table function by name.
 //!
-//! ```text
-//! path                         the store, as the first argument
-//! table, kind                  a word
-//! level                        a number
-//! geometry, fragment_attributes, group_attributes    true or false
-//! ```
-//!
-//! The engine does not support named arguments of table functions. This planner runs on each relation before the engine,
-//! checks the names, and puts the values in the positional order of the function.
+//! The engine does not support named arguments of table functions. This planner runs on each
+//! relation before the engine, and makes a text of each name and its value.
 
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{
@@ -17,10 +10,9 @@ use datafusion::logical_expr::planner::{
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, ObjectName, TableFactor, Value,
 };
-use zvf::Kind;
 
 use crate::bad_request;
-use crate::table::{TableName, TableOptions};
+use crate::function::ARROW;
 
 /// A planner that turns named arguments of `zvf` into positional ones.
 #[derive(Debug)]
@@ -53,10 +45,10 @@ fn is_zvf(name: &ObjectName) -> bool {
     part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(crate::function::NAME))
 }
 
-/// Makes all arguments positional: the path first, then those without a name, then the others.
+/// Makes all arguments positional: the path first, then those without a name, then the others as
+/// `'NAME => VALUE'`.
 fn drop_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
     let (mut path, mut plain, mut named) = (None, Vec::new(), Vec::new());
-    let mut names: Vec<String> = Vec::new();
     for argument in arguments {
         let (name, value) = match argument {
             FunctionArg::Named { name, arg, .. } => (name.value, arg),
@@ -67,72 +59,29 @@ fn drop_names(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
             }
         };
         let name = name.to_ascii_lowercase();
-        if names.contains(&name) {
-            let what = format!("the argument {name} of zvf()");
-            return Err(bad_request(&what, "one value", "several"));
-        }
-        match name.as_str() {
-            "path" => path = Some(text(&name, &value)?),
-            _ => named.extend(positional_value(&name, &value)?),
-        }
-        names.push(name);
-    }
-    let literal = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::value(value)));
-    let path = path.map(|path| literal(Value::SingleQuotedString(path)));
-    Ok(path.into_iter().chain(plain).chain(named.into_iter().map(literal)).collect())
-}
-
-/// Returns the positional value for a named argument; `None` for a column that is switched off.
-fn positional_value(name: &str, value: &FunctionArgExpr) -> Result<Option<Value>> {
-    Ok(match name {
-        "table" => {
-            Some(Value::SingleQuotedString(text(name, value)?.parse::<TableName>()?.to_string()))
-        }
-        "kind" => {
-            let word = text(name, value)?;
-            let kind: Result<Kind, _> = word.parse();
-            let bad = |_unknown| bad_value(name, "a kind of geometry, such as 'mesh'", value);
-            Some(Value::SingleQuotedString(kind.map_err(bad)?.to_string()))
-        }
-        "level" => match literal(value) {
-            Some(Value::Number(level, long)) if level.parse::<u32>().is_ok() => {
-                Some(Value::Number(level.clone(), *long))
+        let text = match &value {
+            FunctionArgExpr::Expr(Expr::Value(literal)) => match &literal.value {
+                Value::SingleQuotedString(text) => Some(text.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        match (name.as_str(), text) {
+            ("path", Some(text)) if path.is_none() => path = Some(text),
+            ("path", _) => {
+                let what = "the argument path of zvf()";
+                return Err(bad_request(what, "one text in single quotes", &value.to_string()));
             }
-            _ => return Err(bad_value(name, "the number of a level", value)),
-        },
-        word if TableOptions::COLUMNS.contains(&word) => match literal(value) {
-            Some(Value::Boolean(true)) => Some(Value::SingleQuotedString(word.to_owned())),
-            Some(Value::Boolean(false)) => None,
-            _ => return Err(bad_value(name, "true or false", value)),
-        },
-        _ => {
-            let expected =
-                format!("path, table, level, kind, {}", TableOptions::COLUMNS.join(", "));
-            return Err(bad_request("the name of an argument of zvf()", &expected, name));
+            (_, text) => {
+                let value = text.unwrap_or_else(|| value.to_string());
+                named.push([name.as_str(), ARROW, &value].concat());
+            }
         }
-    })
-}
-
-fn text(name: &str, value: &FunctionArgExpr) -> Result<String> {
-    match literal(value) {
-        Some(Value::SingleQuotedString(text)) => Ok(text.clone()),
-        _ => Err(bad_value(name, "a text in single quotes", value)),
     }
-}
-
-const fn literal(value: &FunctionArgExpr) -> Option<&Value> {
-    match value {
-        FunctionArgExpr::Expr(Expr::Value(value)) => Some(&value.value),
-        _ => None,
-    }
-}
-
-fn bad_value(
-    name: &str,
-    expected: &str,
-    found: &FunctionArgExpr,
-) -> datafusion::error::DataFusionError {
-    bad_request(&format!("the argument {name} of zvf()"), expected, &found.to_string())
+    let literal = |text| Expr::value(Value::SingleQuotedString(text));
+    let literal = |text| FunctionArg::Unnamed(FunctionArgExpr::Expr(literal(text)));
+    let path = path.map(literal);
+    Ok(path.into_iter().chain(plain).chain(named.into_iter().map(literal)).collect())
 }
 
 #[cfg(test)]
@@ -154,48 +103,19 @@ mod tests {
     #[test]
     fn makes_named_arguments_positional() {
         for (written, expected) in [
-            ("'a.zv', level => 1, kind => 'mesh'", "'a.zv', 1, 'mesh'"),
-            ("level => 1, 'a.zv'", "'a.zv', 1"),
+            ("'a.zv', level => 1, kind => 'mesh'", "'a.zv', 'level => 1', 'kind => mesh'"),
+            ("level => -1, 'a.zv'", "'a.zv', 'level => -1'"),
             (
-                "table => 'OBJECTS', Path => 'a.zv', geometry => true",
-                "'a.zv', 'objects', 'geometry'",
+                "table => 'OBJECTS', Path => 'a.zv', GEOMETRY => true",
+                "'a.zv', 'table => OBJECTS', 'geometry => true'",
             ),
-            ("'a.zv', group_attributes => false", "'a.zv'"),
             ("'a.zv', 'links', 2", "'a.zv', 'links', 2"),
         ] {
             assert_eq!(rewrite(written).unwrap(), expected, "{written}");
         }
-    }
-
-    #[test]
-    fn refuses_unknown_names_and_values() {
-        for (written, expected) in [
-            (
-                "'a.zv', levle => 1",
-                "the name of an argument of zvf(): expected path, table, level, kind, geometry",
-            ),
-            (
-                "'a.zv', level => 1, LEVEL => 1",
-                "the argument level of zvf(): expected one value, found several",
-            ),
-            (
-                "'a.zv', level => 'mesh'",
-                "the argument level of zvf(): expected the number of a level, found 'mesh'",
-            ),
-            ("'a.zv', level => -1", "expected the number of a level, found -1"),
-            ("'a.zv', level => 1.5", "expected the number of a level, found 1.5"),
-            (
-                "'a.zv', kind => 'objects'",
-                "the argument kind of zvf(): expected a kind of geometry",
-            ),
-            ("'a.zv', table => 'mesh'", "expected one of vertices, objects"),
-            (
-                "'a.zv', geometry => 1",
-                "the argument geometry of zvf(): expected true or false, found 1",
-            ),
-            ("path => 7", "the argument path of zvf(): expected a text in single quotes, found 7"),
-        ] {
+        for written in ["path => 7", "path => 'a.zv', path => 'a.zv'"] {
             let error = rewrite(written).unwrap_err().to_string();
+            let expected = "the argument path of zvf(): expected one text in single quotes, found ";
             assert!(error.contains(expected), "{written}: {error}");
         }
     }

@@ -23,7 +23,6 @@ use zvf::{Kind, OpenOptions};
 use crate::columns::{Layout, Origin, open_level};
 use crate::filter::{StoreCondition, Translation, translate};
 use crate::handle::{StoreAddress, StoreHandle, wait};
-use crate::limits::group_numbers;
 use crate::links::find_source_chunks;
 use crate::scan::{Scan, Task};
 use crate::sink::StoreSink;
@@ -78,7 +77,7 @@ impl ZvfTable {
     ///
     /// When the store has no such level, kind or table, or cannot be read.
     pub async fn open(store: StoreHandle, options: TableOptions) -> Result<Self> {
-        let TableOptions { table, level, kind, .. } = options;
+        let TableOptions { table, .. } = options;
         let layout = Layout::read(&store.reader(), options).await?;
         let schema = layout.schema();
         if table == TableName::Levels {
@@ -86,7 +85,7 @@ impl ZvfTable {
             let statistics = TableStatistics::for_levels(levels, &layout);
             return Ok(Self { store, options, layout, schema, statistics, has_one_object: true });
         }
-        let level = open_level(&store.reader(), level, kind).await?;
+        let level = open_level(&store.reader(), options).await?;
         let statistics = TableStatistics::read(&level, table, &layout).await?;
         let has_one_object = !level.node().meta().shared_fragments;
         Ok(Self { store, options, layout, schema, statistics, has_one_object })
@@ -138,13 +137,7 @@ impl ZvfTable {
         columns: Vec<String>,
         filters: &[Expr],
     ) -> (Scan, Option<Vec<ChunkKey>>, bool) {
-        let TableOptions { table, level, kind, .. } = self.options;
-        let mut scan = Scan::new(table, level);
-        scan.geometry = self.options.geometry;
-        scan.fragment_attributes = self.options.fragment_attributes;
-        scan.group_attributes = self.options.group_attributes;
-        scan.kind = kind.map(|kind| kind.to_string());
-        scan.columns = columns;
+        let mut scan = Scan { options: self.options, columns, ..Scan::default() };
         let (mut predicates, mut chunks, mut is_exact) = (Vec::new(), None, true);
         for filter in filters {
             let Some(translation) = self.translate(filter) else {
@@ -173,41 +166,35 @@ impl ZvfTable {
 
     /// Replaces names of groups in a scan of vertices by their numbers, and drops numbers of groups that do not exist.
     async fn resolve_groups(&self, scan: &mut Scan) -> Result<()> {
-        if scan.table != TableName::Vertices || (&scan.groups, &scan.group_names) == (&None, &None)
+        if scan.options.table != TableName::Vertices
+            || (&scan.groups, &scan.group_names) == (&None, &None)
         {
             return Ok(());
         }
-        let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
+        let level = open_level(&self.store.reader(), self.options).await?;
         let Some(groups) = level.groups().await.map_err(external_error)? else { return Ok(()) };
-        let names = scan.group_names.take();
-        let is_selected = |group: &u64| {
-            let has_name =
-                |names: &Vec<String>| groups.name(*group).is_some_and(|name| names.contains(&name));
-            scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
-                && names.as_ref().is_none_or(has_name)
-        };
-        let selected = group_numbers(&groups)?.filter(is_selected).collect();
-        scan.groups = Some(selected);
+        scan.groups = Some(scan.select_groups(&groups)?);
+        scan.group_names = None;
         Ok(())
     }
 
-    /// Divides a scan into about `max_tasks` tasks; `named` are the chunks that conditions name.
+    /// Divides a scan into tasks for `partitions`; `named` are the chunks that conditions name.
     async fn plan_tasks(
         &self,
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
-        max_tasks: usize,
+        partitions: usize,
     ) -> Result<TaskPlan> {
-        match scan.table {
-            TableName::Vertices => self.plan_vertex_tasks(scan, named, max_tasks).await,
+        match self.options.table {
+            TableName::Vertices => self.plan_vertex_tasks(scan, named, partitions).await,
             TableName::Objects if scan.objects.is_none() => {
                 // Count the rows now: some may have been added since the table was opened.
-                let level = open_level(&self.store.reader(), scan.level, self.options.kind).await?;
+                let level = open_level(&self.store.reader(), self.options).await?;
                 let index = level.objects().await.map_err(external_error)?;
-                let tasks = split_rows(index.map_or(0, |index| index.slots()), max_tasks);
+                let tasks = split_rows(index.map_or(0, |index| index.slots()), partitions);
                 Ok(TaskPlan { tasks, chunks: None })
             }
-            TableName::Links => self.plan_link_tasks(scan, named, max_tasks).await,
+            TableName::Links => self.plan_link_tasks(scan, named, partitions).await,
             TableName::Objects | TableName::Groups | TableName::Members | TableName::Levels => {
                 Ok(TaskPlan { tasks: vec![Task::All], chunks: None })
             }
@@ -219,12 +206,12 @@ impl ZvfTable {
         &self,
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
-        max_tasks: usize,
+        partitions: usize,
     ) -> Result<TaskPlan> {
         let reader = self.store.reader();
-        let level = open_level(&reader, scan.level, self.options.kind).await?;
+        let level = open_level(&reader, self.options).await?;
         let all =
-            reader.chunks(&scan.base_query()?.vertices_only()).await.map_err(external_error)?;
+            reader.chunks(&scan.base_query().vertices_only()).await.map_err(external_error)?;
         let total = to_u64(all.len());
         let ends = match (named, &scan.objects) {
             (Some(named), _) => Some(named),
@@ -242,18 +229,18 @@ impl ZvfTable {
             Some(covered) if covered.1 < total => covered,
             // Links without chunks violate the format: the reader reports the error.
             Some(_) | None if all.is_empty() => (vec![Task::All], 0),
-            Some(_) | None => (split_keys(&all, self.count_tasks(max_tasks, total, total)), total),
+            Some(_) | None => (split_keys(&all, self.count_tasks(partitions, total, total)), total),
         };
         Ok(TaskPlan { tasks, chunks: Some((kept, total)) })
     }
 
-    /// Returns the number of tasks for `kept` of `all` chunks, at most `max_tasks`: one for each [`MIN_TASK_ROWS`] rows. Each
-    /// task plans its own query, so many tasks for a small box would cost more than reading its rows.
-    fn count_tasks(&self, max_tasks: usize, kept: u64, all: u64) -> usize {
-        let Some(rows) = self.statistics.rows.get_value() else { return max_tasks };
-        let rows = u128::from(to_u64(*rows)) * u128::from(kept) / u128::from(all.max(1));
-        let tasks = usize::try_from(rows / MIN_TASK_ROWS + 1).unwrap_or(usize::MAX); // above the limit anyway
-        max_tasks.min(tasks)
+    /// Returns the number of tasks for `kept` of `all` chunks: about one for each [`MIN_TASK_ROWS`]
+    /// rows. Each task plans its own query, so many tasks for a small box would cost more than
+    /// reading its rows.
+    fn count_tasks(&self, partitions: usize, kept: u64, all: u64) -> usize {
+        let rows = self.statistics.rows.get_value().map(|rows| u128::from(to_u64(*rows)));
+        let rows = rows.map(|rows| rows * u128::from(kept) / u128::from(all.max(1)));
+        even_tasks(rows.map_or(u128::MAX, |rows| rows / MIN_TASK_ROWS), partitions)
     }
 
     /// Divides a scan of vertices by chunks.
@@ -261,10 +248,10 @@ impl ZvfTable {
         &self,
         scan: &Scan,
         named: Option<Vec<ChunkKey>>,
-        max_tasks: usize,
+        partitions: usize,
     ) -> Result<TaskPlan> {
         let reader = self.store.reader();
-        let all = open_level(&reader, scan.level, self.options.kind).await?;
+        let all = open_level(&reader, self.options).await?;
         let total = all.chunks().await.map_err(external_error)?.len();
         let mut keys = reader.chunks(&scan.vertex_query()?).await.map_err(external_error)?;
         if let Some(named) = &named {
@@ -273,7 +260,7 @@ impl ZvfTable {
         let (kept, total) = (to_u64(keys.len()), to_u64(total));
         let tasks = match named {
             Some(_) => keys.iter().map(chunk_task).collect::<Result<Vec<_>>>()?,
-            None => split_keys(&keys, self.count_tasks(max_tasks, kept, total)),
+            None => split_keys(&keys, self.count_tasks(partitions, kept, total)),
         };
         Ok(TaskPlan { tasks, chunks: Some((kept, total)) })
     }
@@ -295,13 +282,12 @@ impl ZvfTable {
             }
         }
         let place = self.layout.columns.iter().position(|column| column.origin == Origin::Chunk(0));
-        let place =
-            place.filter(|_| scan.table == TableName::Vertices).and_then(
-                |place| match projection {
-                    Some(places) => places.iter().position(|own| *own == place),
-                    None => Some(place),
-                },
-            );
+        let place = place.filter(|_| self.options.table == TableName::Vertices).and_then(|place| {
+            match projection {
+                Some(places) => places.iter().position(|own| *own == place),
+                None => Some(place),
+            }
+        });
         let column = place.and_then(|place| statistics.column_statistics.get_mut(place));
         if let (Some(column), Some((kept, _))) = (column, chunks) {
             column.distinct_count =
@@ -356,16 +342,15 @@ impl TableProvider for ZvfTable {
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
         let (mut scan, chunks, is_exact) = self.plan_scan(columns, filters);
         scan.limit = limit.filter(|_| is_exact).map(to_u64);
-        let partitions = state.config().target_partitions().max(1);
-        let max_tasks = partitions.saturating_mul(TASKS_PER_PARTITION); // a limit, and any number may be set
+        let partitions = state.config().target_partitions().clamp(1, MAX_PARTITIONS);
         self.resolve_groups(&mut scan).await?;
-        let TaskPlan { tasks, chunks } = self.plan_tasks(&scan, chunks, max_tasks).await?;
+        let TaskPlan { tasks, chunks } = self.plan_tasks(&scan, chunks, partitions).await?;
         if tasks.is_empty() {
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
         let projection = projection.map(Vec::as_slice);
         let statistics = self.scan_statistics(projection, &scan, !filters.is_empty(), chunks);
-        let takes_join_filters = scan.table == TableName::Vertices && self.has_one_object;
+        let takes_join_filters = self.options.table == TableName::Vertices && self.has_one_object;
         // Objects may name chunks that a faulty level does not have; then no chunk was pruned.
         let pruned = chunks.map_or(0, |(kept, all)| all.saturating_sub(kept));
         let mut source = ZvfSource::new(self.store.clone(), scan, schema)
@@ -389,7 +374,7 @@ impl TableProvider for ZvfTable {
             return Err(bad_request("INSERT", "rows that are added", &found));
         }
         let TableOptions { table, level, kind, .. } = self.options;
-        let opened = open_level(&self.store.reader(), level, kind).await?;
+        let opened = open_level(&self.store.reader(), self.options).await?;
         let kind = kind.or_else(|| opened.kinds().first().copied());
         let is_plain = table == TableName::Vertices
             && level == 0
@@ -404,6 +389,16 @@ impl TableProvider for ZvfTable {
         let sink = StoreSink::append(&self.store, &self.layout, kind);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
+}
+
+/// Returns the least number above `tasks` that gives equally many tasks to each of `partitions`,
+/// or partitions to each task.
+fn even_tasks(tasks: u128, partitions: usize) -> usize {
+    let max_tasks = partitions * TASKS_PER_PARTITION;
+    let tasks = usize::try_from(tasks).map_or(max_tasks, |tasks| tasks.saturating_add(1));
+    let is_even =
+        |tasks: &usize| tasks.is_multiple_of(partitions) || partitions.is_multiple_of(*tasks);
+    (tasks..max_tasks).find(is_even).unwrap_or(max_tasks)
 }
 
 /// Divides all keys into at most `max_tasks` tasks of about equally many of `keys`.
@@ -457,9 +452,9 @@ fn key_behind(key: &ChunkKey) -> Result<Option<String>> {
     Ok(Some(ChunkKey::new(&next).map_err(external_error)?.to_string()))
 }
 
-/// Divides rows of the object index into at most `max_tasks` tasks.
-fn split_rows(rows: u64, max_tasks: usize) -> Vec<Task> {
-    let parts = to_u64(max_tasks).min(rows / MIN_TASK_OBJECTS + 1).min(rows);
+/// Divides rows of the object index into tasks for `partitions`.
+fn split_rows(rows: u64, partitions: usize) -> Vec<Task> {
+    let parts = to_u64(even_tasks((rows / MIN_TASK_OBJECTS).into(), partitions)).min(rows);
     let start = |part: u64| rows / parts * part + rows % parts * part / parts;
     (0..parts).map(|part| Task::Rows { start: start(part), end: start(part + 1) }).collect()
 }
@@ -470,6 +465,8 @@ fn distribute(tasks: Vec<Task>, partitions: usize) -> Vec<Vec<Task>> {
     tasks.chunks(chunk_len).map(<[Task]>::to_vec).collect()
 }
 
+/// Maximum partitions of a scan; any number may be set.
+const MAX_PARTITIONS: usize = 1 << 16;
 /// Tasks per partition: several, so that idle partitions take over tasks of a slow one.
 const TASKS_PER_PARTITION: usize = 4;
 /// Maximum tasks of links that a condition chooses: each searches the list of all cells of links.
@@ -497,6 +494,15 @@ mod tests {
             other => panic!("{other:?}"),
         };
         tasks.iter().map(range).collect()
+    }
+
+    #[test]
+    fn partitions_have_equally_many_tasks() {
+        for (tasks, partitions, even) in
+            [(0, 18, 1), (3, 18, 6), (9, 18, 18), (20, 18, 36), (u128::MAX, 18, 72), (3, 2, 4)]
+        {
+            assert_eq!(even_tasks(tasks, partitions), even, "{tasks} for {partitions}");
+        }
     }
 
     #[test]

@@ -2,41 +2,30 @@
 
 use serde::{Deserialize, Serialize};
 use zvf::format::key::ChunkKey;
-use zvf::{Columns, Kind, LevelId, ObjectId, Query, UnknownIds};
+use zvf::model::Groups;
+use zvf::{Columns, LevelId, ObjectId, Query, UnknownIds};
 
 use datafusion::error::Result;
 
-use crate::table::{TableName, TableOptions};
-use crate::{bad_request, external_error};
+use crate::external_error;
+use crate::limits::group_numbers;
+use crate::table::TableOptions;
 
 /// A scan of one table: its columns and the conditions that the store evaluates.
 ///
 /// ```
-/// use zvf_datafusion::{Scan, TableName};
+/// use zvf_datafusion::Scan;
 ///
-/// let scan = Scan::new(TableName::Vertices, 0);
+/// let scan = Scan::default();
 /// let text = serde_json::to_string(&scan)?;
 /// assert_eq!(serde_json::from_str::<Scan>(&text)?, scan);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Scan {
     /// The table.
-    pub table: TableName,
-    /// The level.
-    pub level: u32,
-    /// The kind of geometry; by default the first one of the level.
-    pub kind: Option<String>,
-    /// Whether the table has a column of geometry.
-    #[serde(default)]
-    pub geometry: bool,
-    /// Whether the table has attributes of fragments.
-    #[serde(default)]
-    pub fragment_attributes: bool,
-    /// Whether the table has groups and their attributes.
-    #[serde(default)]
-    pub group_attributes: bool,
+    pub options: TableOptions,
     /// The columns, by name, in the order of the answer.
     pub columns: Vec<String>,
     /// The condition on rows, as `zvf query --where` takes it.
@@ -54,6 +43,9 @@ pub struct Scan {
     /// The commit that is read, of a store with a journal: all processes read the same one.
     #[serde(default)]
     pub head: Option<u64>,
+    /// The number of the plan: its tasks in one process share the open store.
+    #[serde(default)]
+    pub plan: Option<u64>,
 }
 
 /// A part of a scan. Each row belongs to exactly one task of a scan.
@@ -81,46 +73,9 @@ pub enum Task {
 }
 
 impl Scan {
-    /// Creates a scan of all rows of a table, without columns.
-    #[must_use]
-    pub const fn new(table: TableName, level: u32) -> Self {
-        Self {
-            table,
-            level,
-            kind: None,
-            geometry: false,
-            fragment_attributes: false,
-            group_attributes: false,
-            columns: Vec::new(),
-            predicate: None,
-            objects: None,
-            groups: None,
-            group_names: None,
-            limit: None,
-            head: None,
-        }
-    }
-
-    /// Parses the kind of geometry.
-    pub(crate) fn kind(&self) -> Result<Option<Kind>> {
-        let parse = |word: &String| {
-            word.parse().map_err(|_unknown| {
-                bad_request("the kind", "a kind of geometry, such as mesh", word)
-            })
-        };
-        self.kind.as_ref().map(parse).transpose()
-    }
-
-    /// Returns the options of the table.
-    pub(crate) fn options(&self) -> Result<TableOptions> {
-        let Self { table, level, geometry, fragment_attributes, group_attributes, .. } = *self;
-        let kind = self.kind()?;
-        Ok(TableOptions { table, level, kind, geometry, fragment_attributes, group_attributes })
-    }
-
     /// Returns the query for the vertices of the scan, without columns.
     pub(crate) fn vertex_query(&self) -> Result<Query> {
-        let mut query = self.base_query()?.vertices_only().unknown_ids(UnknownIds::Skip);
+        let mut query = self.base_query().vertices_only().unknown_ids(UnknownIds::Skip);
         if let Some(text) = &self.predicate {
             query = query.filter(text.parse().map_err(external_error)?);
         }
@@ -133,10 +88,22 @@ impl Scan {
         Ok(query)
     }
 
+    /// Returns the numbers of the selected groups.
+    pub(crate) fn select_groups(&self, groups: &Groups) -> Result<Vec<u64>> {
+        let is_selected = |group: &u64| {
+            let has_name =
+                |names: &Vec<String>| groups.name(*group).is_some_and(|name| names.contains(&name));
+            self.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
+                && self.group_names.as_ref().is_none_or(has_name)
+        };
+        Ok(group_numbers(groups)?.filter(is_selected).collect())
+    }
+
     /// Returns the query for all of the level, without columns.
-    pub(crate) fn base_query(&self) -> Result<Query> {
-        let query = Query::all().at_level(LevelId(self.level)).columns(Columns::None).uncached();
-        Ok(self.kind()?.into_iter().fold(query, Query::of_kind))
+    pub(crate) fn base_query(&self) -> Query {
+        let TableOptions { level, kind, .. } = self.options;
+        let query = Query::all().at_level(LevelId(level)).columns(Columns::None).uncached();
+        kind.into_iter().fold(query, Query::of_kind)
     }
 }
 

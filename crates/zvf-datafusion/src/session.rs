@@ -163,25 +163,9 @@ impl TableProviderFactory for ZvfTableFactory {
         }
         let mut table = TableOptions::default();
         for (key, value) in &command.options {
-            let bad = |expected| bad_request(key, expected, value);
-            match key.strip_prefix("format.").unwrap_or(key) {
-                "table" => table.table = value.parse()?,
-                "level" => table.level = value.parse().map_err(|_error| bad("a level"))?,
-                "kind" => {
-                    let kind = value.parse().map_err(|_error| bad("a kind of geometry"))?;
-                    table.kind = Some(kind);
-                }
-                other if TableOptions::COLUMNS.contains(&other) => {
-                    let is_on: bool = value.parse().map_err(|_error| bad("true or false"))?;
-                    if is_on {
-                        table.add_columns(other);
-                    }
-                }
-                other => {
-                    let names = format!("table, level, kind, {}", TableOptions::COLUMNS.join(", "));
-                    let names = names.as_str();
-                    return Err(bad_request("an option", names, other));
-                }
+            let key = key.strip_prefix("format.").unwrap_or(key);
+            if !table.set(key, value)? {
+                return Err(TableOptions::unknown("an option", "", key));
             }
         }
         let store = StoreHandle::open(address, self.options.clone()).await?;

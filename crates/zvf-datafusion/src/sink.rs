@@ -197,7 +197,7 @@ impl FileFormat for StoreFormat {
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
-        let scan = crate::scan::Scan::new(crate::TableName::Vertices, 0);
+        let scan = crate::Scan::default();
         let schema = Arc::clone(schema.table_schema());
         let address = StoreAddress::new("", Vec::new());
         Arc::new(crate::source::ZvfSource::from_address(address, scan, schema))
@@ -344,7 +344,8 @@ impl DataSink for StoreSink {
                 let Some(store) = &self.store else {
                     return Err(bad_request("INSERT", "a table of a store", "none"));
                 };
-                append_in_background(store, append.operation(&path)).await?;
+                let (handle, operation) = (store.clone(), append.operation(&path));
+                run_blocking(move || add_rows(&handle, &operation)).await?;
                 store.reopen().await?;
             }
         }
@@ -415,24 +416,23 @@ fn cast_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 
 /// Creates a store from a file.
 async fn create_store(address: &str, path: PathBuf, recipe: Recipe) -> Result<()> {
-    let scanned = {
+    let scan = {
         let (path, recipe) = (path.clone(), recipe.clone());
-        let scan = move || {
-            zvf::create::Layout::scan(&path, &recipe, &mut |_, _| ControlFlow::Continue(()))
-        };
-        tokio::task::spawn_blocking(scan).await
+        move || {
+            let go = &mut |_, _| ControlFlow::Continue(());
+            zvf::create::Layout::scan(&path, &recipe, go).map_err(external_error)
+        }
     };
-    let join_error = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
-    let layout = scanned.map_err(join_error)?.map_err(external_error)?;
+    let layout = run_blocking(scan).await?;
     let go = &mut |_, _| ControlFlow::Continue(());
     create(&path, address, &layout, &recipe, go).await.map_err(external_error)?;
     Ok(())
 }
 
-/// Adds the rows of a file to a store in one transaction, on a thread for blocking work.
-async fn append_in_background(store: &StoreHandle, line: serde_json::Value) -> Result<()> {
-    let store = store.clone();
-    let work = move || append(&store, &line);
+/// Runs `work` on a thread for blocking work.
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let join_error = |error: tokio::task::JoinError| DataFusionError::External(Box::new(error));
     tokio::task::spawn_blocking(work).await.map_err(join_error)?
 }
@@ -447,13 +447,14 @@ const ROW_BYTES: u64 = 128;
 const VALUE_BYTES: u64 = 128;
 
 /// Runs one line of a transaction, as in the input of `zvf edit`.
-fn append(store: &StoreHandle, line: &serde_json::Value) -> Result<()> {
-    use zvf::edit::{CommitOptions, EditError, Editor, Place};
-    let wrap = |error: EditError| DataFusionError::External(Box::new(error));
-    let place = Place::open(store.address().path(), &store.open_options()).map_err(wrap)?;
-    let mut editor = Editor::open(place, Path::new(""), CommitOptions::default()).map_err(wrap)?;
-    editor.line(1, &line.to_string()).map_err(wrap)?;
-    editor.finish().map_err(wrap)
+fn add_rows(store: &StoreHandle, line: &serde_json::Value) -> Result<()> {
+    use zvf::edit::{CommitOptions, Editor, Place};
+    let place = Place::open(store.address().path(), &store.open_options());
+    let editor =
+        Editor::open(place.map_err(external_error)?, Path::new(""), CommitOptions::default());
+    let mut editor = editor.map_err(external_error)?;
+    editor.line(1, &line.to_string()).map_err(external_error)?;
+    editor.finish().map_err(external_error)
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 //! A "file" is a [`Task`]; the object store of the engine is not used. Batches are sliced to the batch size of the engine, and
 //! their bytes are reserved in its memory pool while they are passed on.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -25,6 +28,7 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, PhysicalExpr};
 use futures_util::stream::{self, StreamExt as _};
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use zvf::OpenOptions;
 use zvf::format::num::saturating_usize;
@@ -60,7 +64,9 @@ impl ZvfSource {
     #[must_use]
     pub fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Self {
         let address = store.address().clone();
-        let scan = Scan { head: store.reader().store().journal_head(), ..scan };
+        let head = store.reader().store().journal_head();
+        // Each state is seeded with another random number.
+        let scan = Scan { head, plan: Some(RandomState::new().hash_one(0)), ..scan };
         Self { opened: Some(store), ..Self::from_address(address, scan, schema) }
     }
 
@@ -81,6 +87,30 @@ impl ZvfSource {
             join_filters: Vec::new(),
             join_selection: Arc::default(),
         }
+    }
+
+    /// Shares the open store with other tasks of the plan in this process: the first one opens it
+    /// and reads its indexes. It is closed a few seconds after the last one.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        static ALL: Mutex<Option<HashMap<u64, Weak<OnceCell<ScanContext>>>>> = Mutex::new(None);
+        let (Some(plan), Ok(runtime)) = (self.scan.plan, Handle::try_current()) else {
+            return self;
+        };
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = all.get_or_insert_default();
+        all.retain(|_plan, context| context.strong_count() > 0);
+        if let Some(context) = all.get(&plan).and_then(Weak::upgrade) {
+            return Self { context, ..self };
+        }
+        all.insert(plan, Arc::downgrade(&self.context));
+        let context = Arc::clone(&self.context);
+        runtime.spawn(async move {
+            while Arc::strong_count(&context) > 1 {
+                tokio::time::sleep(KEPT).await;
+            }
+        });
+        self
     }
 
     /// Reserves the bytes of batches in `pool`.
@@ -187,7 +217,7 @@ pub fn data_source(
     keeps_partitions: bool,
 ) -> Arc<dyn ExecutionPlan> {
     let scan = source.scan();
-    let name = format!("{}/{}", scan.table, scan.level);
+    let name = format!("{}/{}", scan.options.table, scan.options.level);
     let file = |(number, task): (usize, Task)| {
         let mut file = PartitionedFile::new(format!("{name}/{number}"), task.cells().max(1));
         file.extensions.insert(task);
@@ -252,7 +282,7 @@ impl FileSource for ZvfSource {
 
     fn fmt_extra(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", store={}", self.address)?;
-        if let Some(kind) = &self.scan.kind {
+        if let Some(kind) = self.scan.options.kind {
             write!(f, ", kind={kind}")?;
         }
         if let Some(predicate) = &self.scan.predicate {
@@ -398,3 +428,6 @@ fn slice_batch(batch: &RecordBatch, rows: usize) -> Vec<Result<RecordBatch>> {
     let starts = (0..batch.num_rows()).step_by(rows);
     starts.map(|start| Ok(batch.slice(start, rows.min(batch.num_rows() - start)))).collect()
 }
+
+/// How long an open store waits for another task of its plan.
+const KEPT: Duration = Duration::from_secs(5);

@@ -8,15 +8,16 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float64Array, StructArray};
+use arrow_array::{Array, ArrayRef, Float64Array};
 use arrow_schema::DataType;
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use crate::bad_request;
+use crate::read::take_every_nth;
 
 /// Returns all functions of this module.
 pub(crate) fn functions() -> [ScalarUDF; 2] {
@@ -102,56 +103,37 @@ fn axis_count(point: &DataType) -> Option<usize> {
     }
 }
 
-/// GeoArrow points, with interleaved or separated coordinates.
-enum Points<'a> {
-    Interleaved(&'a FixedSizeListArray, &'a Float64Array, usize),
-    Separated(&'a StructArray, Vec<&'a Float64Array>),
+/// GeoArrow points: the numbers of each axis.
+struct Points {
+    axes: Vec<Float64Array>,
+    nulls: Option<NullBuffer>,
 }
 
-impl<'a> Points<'a> {
-    fn new(points: &'a dyn Array) -> Option<Self> {
+impl Points {
+    fn new(points: &dyn Array) -> Option<Self> {
         let axes = axis_count(points.data_type())?;
-        Some(match points.as_struct_opt() {
-            Some(columns) => {
-                let axes = columns.columns().iter().map(|axis| axis.as_primitive::<Float64Type>());
-                Self::Separated(columns, axes.collect())
-            }
+        let axis = |axis| match points.as_struct_opt() {
+            Some(columns) => Some(columns.column(axis).as_primitive().clone()),
             None => {
-                let lists = points.as_fixed_size_list_opt()?;
-                Self::Interleaved(lists, lists.values().as_primitive_opt::<Float64Type>()?, axes)
+                let numbers = points.as_fixed_size_list_opt()?.values();
+                Some(take_every_nth(numbers, axis, axes).ok()?.as_primitive().clone())
             }
-        })
+        };
+        let axes = (0..axes).map(axis).collect::<Option<_>>()?;
+        Some(Self { axes, nulls: points.nulls().cloned() })
     }
 
     fn is_valid(&self, row: usize) -> bool {
-        match self {
-            Self::Interleaved(lists, ..) => lists.is_valid(row),
-            Self::Separated(columns, _) => columns.is_valid(row),
-        }
-    }
-
-    const fn axes(&self) -> usize {
-        match self {
-            Self::Interleaved(_, _, axes) => *axes,
-            Self::Separated(_, axes) => axes.len(),
-        }
-    }
-
-    fn coordinate(&self, row: usize, axis: usize) -> Option<f64> {
-        match self {
-            Self::Interleaved(_, numbers, axes) => numbers.values().get(row * axes + axis).copied(),
-            Self::Separated(_, axes) => axes.get(axis)?.values().get(row).copied(),
-        }
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 }
 
-fn distance(a: &Points<'_>, a_row: usize, b: &Points<'_>, b_row: usize) -> Option<f64> {
-    let mut squares = 0.0;
-    for axis in 0..a.axes() {
-        let step = a.coordinate(a_row, axis)? - b.coordinate(b_row, axis)?;
-        squares += step * step;
-    }
-    Some(squares.sqrt())
+fn distance(a: &Points, a_row: usize, b: &Points, b_row: usize) -> Option<f64> {
+    let square = |(a, b): (&Float64Array, &Float64Array)| {
+        let step = a.values().get(a_row)? - b.values().get(b_row)?;
+        Some(step * step)
+    };
+    Some(a.axes.iter().zip(&b.axes).map(square).sum::<Option<f64>>()?.sqrt())
 }
 
 fn distances(a: &dyn Array, b: &dyn Array) -> Option<Float64Array> {

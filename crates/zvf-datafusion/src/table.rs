@@ -65,7 +65,7 @@ impl FromStr for TableName {
 }
 
 /// Options that select a table: by default the vertices of level 0, of its first kind of geometry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableOptions {
     /// The table.
     pub table: TableName,
@@ -84,34 +84,45 @@ pub struct TableOptions {
 
 impl TableOptions {
     /// The words that add columns.
-    pub const COLUMNS: [&'static str; 3] = ["geometry", "fragment_attributes", "group_attributes"];
+    pub(crate) const COLUMNS: [&'static str; 3] =
+        ["geometry", "fragment_attributes", "group_attributes"];
 
-    /// Adds the columns that `word` names; returns whether there are such columns.
+    /// Sets the option `name`; returns whether there is such an option.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot have this value.
     ///
     /// ```
     /// let mut options = zvf_datafusion::TableOptions::default();
-    /// assert!(options.add_columns("geometry") && options.geometry);
-    /// assert!(!options.add_columns("objects"));
+    /// assert!(options.set("geometry", "true")? && options.geometry);
+    /// assert!(!options.set("colour", "true")? && options.set("level", "low").is_err());
+    /// # Ok::<(), datafusion::error::DataFusionError>(())
     /// ```
-    pub fn add_columns(&mut self, word: &str) -> bool {
-        match word.to_ascii_lowercase().as_str() {
-            "geometry" => self.geometry = true,
-            "fragment_attributes" => self.fragment_attributes = true,
-            "group_attributes" => self.group_attributes = true,
-            _ => return false,
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        let bad = |expected| bad_request(&format!("the option {name}"), expected, value);
+        let flag = || value.parse().map_err(|_error| bad("true or false"));
+        match name {
+            "table" => self.table = value.parse()?,
+            "level" => {
+                self.level = value.parse().map_err(|_error| bad("the number of a level"))?;
+            }
+            "kind" => {
+                let kind = value.parse();
+                let bad = |_unknown| bad("a kind of geometry, such as mesh");
+                self.kind = Some(kind.map_err(bad)?);
+            }
+            "geometry" => self.geometry = flag()?,
+            "fragment_attributes" => self.fragment_attributes = flag()?,
+            "group_attributes" => self.group_attributes = flag()?,
+            _ => return Ok(false),
         }
-        true
+        Ok(true)
     }
 
-    /// Returns the words for the columns that are added to the default ones.
-    ///
-    /// ```
-    /// let mut options = zvf_datafusion::TableOptions::default();
-    /// options.add_columns("group_attributes");
-    /// assert_eq!(options.more_columns().collect::<Vec<_>>(), ["group_attributes"]);
-    /// ```
-    pub fn more_columns(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let flags = [self.geometry, self.fragment_attributes, self.group_attributes];
-        Self::COLUMNS.into_iter().zip(flags).filter_map(|(word, is_on)| is_on.then_some(word))
+    /// Returns the error for an option that does not exist.
+    pub(crate) fn unknown(what: &str, more: &str, name: &str) -> DataFusionError {
+        let columns = Self::COLUMNS.join(", ");
+        bad_request(what, &format!("{more}table, level, kind, {columns}"), name)
     }
 }

@@ -60,9 +60,6 @@ impl From<DataFusionError> for Fault {
         if let Some(found) = find_cause::<Error>(&error) {
             return Self { class: found.class(), text: found.to_string() };
         }
-        if let Some(found) = find_cause::<zvf::edit::EditError>(&error) {
-            return Self { class: found.class, text: found.to_string() };
-        }
         if let Some(found) = find_cause::<io::Error>(&error) {
             return Self::new(io_class(found.kind()), found.to_string());
         }
@@ -70,9 +67,6 @@ impl From<DataFusionError> for Fault {
             DataFusionError::ResourcesExhausted(_) => Class::LimitExceeded,
             DataFusionError::ObjectStore(source) => object_class(source),
             DataFusionError::Internal(_) | DataFusionError::External(_) => Class::Io,
-            DataFusionError::Execution(_)
-            | DataFusionError::ArrowError(..)
-            | DataFusionError::ParquetError(_) => Class::InvalidArgument,
             _ => Class::InvalidArgument,
         };
         let mut text = error.strip_backtrace();
@@ -109,14 +103,8 @@ impl From<zvf::publish::PublishError> for Fault {
 
 fn io_class(kind: io::ErrorKind) -> Class {
     match kind {
-        io::ErrorKind::NotFound => Class::NotFound,
-        io::ErrorKind::AlreadyExists => Class::AlreadyExists,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Class::PermissionDenied
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Class::NoSpace,
-        io::ErrorKind::IsADirectory | io::ErrorKind::InvalidFilename => Class::InvalidArgument,
-        _ => Class::Io,
+        io::ErrorKind::IsADirectory => Class::InvalidArgument,
+        kind => zvf::io_class(kind),
     }
 }
 

@@ -1,39 +1,34 @@
 //! Tests `zvf-sql --cluster` with a scheduler and an executor in this process.
 #![cfg(feature = "cluster")]
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+#[path = "../../zvf-cluster/tests/cluster/processes.rs"]
+mod processes;
+
 use std::path::Path;
 use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
+use clap::Parser as _;
 use zvf_cluster::{ExecutorOptions, SchedulerOptions, run_executor, run_scheduler};
 
+use crate::processes::{TIMEOUT, free_port, get};
+
 /// Starts a scheduler and an executor that run until the process ends; returns the address of the scheduler.
-fn start(folder: &Path) -> SocketAddr {
-    let [scheduler, executor, control] = [(); 3].map(|()| free_address());
-    let options = SchedulerOptions {
-        listen: scheduler,
-        external_host: None,
-        executor_timeout: 60,
-        min_executors: 1,
-    };
+fn start(folder: &Path) -> String {
+    let port = free_port();
+    let [scheduler, listen] = [port, free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let control = free_port().to_string();
+    let options = SchedulerOptions::parse_from(["scheduler", "--listen", &scheduler]);
     spawn(async move { run_scheduler(&options).await });
-    wait_for(scheduler, "/healthz");
-    let options = ExecutorOptions {
-        scheduler: (scheduler.ip().to_string(), scheduler.port()),
-        listen: executor,
-        control_port: Some(control.port()),
-        external_host: None,
-        cores: Some(2),
-        memory: 256,
-        work_dir: Some(folder.to_owned()),
-        heartbeat: 1,
-    };
+    wait_for(port, "/healthz");
+    let mut words = vec!["executor", "--scheduler", &scheduler, "--listen", &listen];
+    words.extend(["--control-port", &control, "--cores", "2", "--heartbeat", "1"]);
+    words.extend(["--work-dir", folder.to_str().unwrap()]);
+    let options = ExecutorOptions::parse_from(words);
     spawn(async move { run_executor(&options).await });
-    wait_for(scheduler, "/readyz");
+    wait_for(port, "/readyz");
     scheduler
 }
 
@@ -45,27 +40,13 @@ fn spawn(work: impl Future<Output = datafusion::error::Result<()>> + Send + 'sta
     });
 }
 
-/// Returns an address that was free a moment ago.
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 /// Waits until the scheduler answers `page` with status 200.
-fn wait_for(address: SocketAddr, page: &str) {
+fn wait_for(port: u16, page: &str) {
     let begun = Instant::now();
-    while !is_ok(address, page) {
+    while !get(port, page).is_some_and(|reply| reply.starts_with("HTTP/1.1 200")) {
         assert!(begun.elapsed() < TIMEOUT, "the scheduler does not answer {page}");
         thread::sleep(Duration::from_millis(50));
     }
-}
-
-fn is_ok(address: SocketAddr, page: &str) -> bool {
-    let Ok(mut stream) = TcpStream::connect(address) else { return false };
-    let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
-    let mut text = String::new();
-    let result =
-        stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut text));
-    result.is_ok() && text.starts_with("HTTP/1.1 200")
 }
 
 fn run(folder: &Path, args: &[&str]) -> Output {
@@ -91,7 +72,7 @@ fn answers_from_a_cluster() {
     assert_eq!(lines(path, &[copy]), ["count", "1000"]);
     let work = path.join("work");
     std::fs::create_dir(&work).unwrap();
-    let address = start(&work).to_string();
+    let address = start(&work);
     let cluster = ["--cluster", &address];
     // Tables by path, by function and by name; the program resolves the paths.
     for (args, expected) in [
@@ -128,12 +109,13 @@ fn answers_from_a_cluster() {
     }
     let output = run(
         path,
-        &["--cluster", &free_address().to_string(), "SELECT count(*) FROM 'p.zarrvectors'"],
+        &[
+            "--cluster",
+            &format!("127.0.0.1:{}", free_port()),
+            "SELECT count(*) FROM 'p.zarrvectors'",
+        ],
     );
     assert!(!output.status.success(), "no scheduler listens there");
     let has_results = std::fs::read_dir(&work).unwrap().next().is_some();
     assert!(has_results, "the executor has worked");
 }
-
-/// Timeout for everything that a test waits for.
-const TIMEOUT: Duration = Duration::from_secs(120);

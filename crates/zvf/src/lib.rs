@@ -66,7 +66,7 @@ pub use exit_code::exit_code;
 pub use zvf_b2nd as b2nd;
 #[cfg(feature = "edit")]
 pub use zvf_edit as edit;
-pub use zvf_error::{Error, join_causes};
+pub use zvf_error::{Error, io_class, join_causes};
 pub use zvf_format as format;
 pub use zvf_metadata as metadata;
 pub use zvf_model as model;

@@ -55,14 +55,12 @@ async fn work_is_divided_once() {
     let cluster = Cluster::start(3, 1);
     let here = folder.path().display().to_string();
     for place in [here, format!("http://{http}"), "s3://bucket/stores".to_owned()] {
-        for (table, columns, pruned, max_total, max_share) in [
-            ("points.zarrvectors'", "sum(x), sum(w), count(class)", "cells_pruned=0,", 1.1, 1.3),
-            // A few tasks of the least size: three executors cannot share them evenly.
-            ("points.zarrvectors', level => 1", "sum(x), sum(w)", "cells_pruned=0,", 1.1, 1.51),
-            // Each executor reads the index of objects.
-            ("lines.zarrvectors'", "sum(y), sum(object), sum(w)", "cells_pruned=0,", 1.15, 1.3),
+        for (table, columns, pruned) in [
+            ("points.zarrvectors'", "sum(x), sum(w), count(class)", "cells_pruned=0,"),
+            ("points.zarrvectors', level => 1", "sum(x), sum(w)", "cells_pruned=0,"),
+            ("lines.zarrvectors'", "sum(y), sum(object), sum(w)", "cells_pruned=0,"),
             // Of 8 x 8 chunks, the first two columns are read.
-            ("points.zarrvectors') WHERE (x < 60", "count(class)", "cells_read=16,", 1.1, 1.51),
+            ("points.zarrvectors') WHERE (x < 60", "count(class)", "cells_read=16,"),
         ] {
             let sql = format!("SELECT {columns} FROM zvf('{place}/{table})");
             let single = local();
@@ -80,12 +78,12 @@ async fn work_is_divided_once() {
                 let shares: Vec<f64> =
                     read.map(|(after, before)| (after - before) as f64).collect();
                 let total: f64 = shares.iter().sum();
-                assert!(total <= max_total * alone, "{sql}: {shares:?}, in one process {alone}");
+                assert!(total <= 1.1 * alone, "{sql}: {shares:?}, in one process {alone}");
                 assert!(text.contains(pruned) && text.contains("bytes_read="), "{sql}: {text}");
                 best = best.min(3.0 * shares.iter().copied().fold(0.0, f64::max) / total);
                 eprintln!("{sql}: {shares:?}, in one process {alone}");
             }
-            assert!(best <= max_share, "{sql}: {best}");
+            assert!(best <= 1.3, "{sql}: {best}");
         }
     }
 }

@@ -164,7 +164,7 @@ impl Drop for Cluster {
 }
 
 /// Returns the answer of a process; `None` where there is none.
-fn get(port: u16, page: &str) -> Option<String> {
+pub(crate) fn get(port: u16, page: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
     let mut text = String::new();
@@ -195,7 +195,7 @@ fn spawn(args: &[&str], log: &Path) -> Child {
 }
 
 /// Returns a port that was free a moment ago.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

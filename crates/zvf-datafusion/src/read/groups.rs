@@ -6,11 +6,10 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::error::Result;
 use futures_util::stream::{self, StreamExt as _};
 use zvf::ObjectId;
-use zvf::model::{Groups, LevelReader, Members};
+use zvf::model::{LevelReader, Members};
 
-use super::{Rows, ScanContext, nulls, numbers};
+use super::{Rows, ScanContext, numbers};
 use crate::columns::{Origin, object_number, open_level};
-use crate::limits::group_numbers;
 use crate::values::attribute_values;
 use crate::{bad_request, external_error};
 
@@ -20,16 +19,14 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
     let Some(groups) = level.groups().await.map_err(external_error)? else {
         return Ok(stream::empty().boxed());
     };
-    let all = select_groups(&context, &groups)?;
+    let all = context.scan.select_groups(&groups)?;
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(context.layout.columns.len());
     for column in &context.layout.columns {
         let name = column.field.name().as_str();
         columns.push(match (&column.origin, name) {
             (Origin::Attribute(name), _) => {
-                match level.group_attribute(name).await.map_err(external_error)? {
-                    Some(attribute) => attribute_values(&attribute, &all).await?,
-                    None => nulls(column.field.data_type(), all.len()),
-                }
+                let found = level.group_attribute(name).await.map_err(external_error)?;
+                attribute_values(found.as_ref(), column.field.data_type(), &all).await?
             }
             (Origin::Own, "group") => numbers(all.clone()),
             (Origin::Own, "name") => {
@@ -46,25 +43,13 @@ pub(super) async fn rows(context: ScanContext) -> Result<Rows> {
     Ok(stream::iter([batch]).boxed())
 }
 
-/// Returns the groups that the scan selects.
-fn select_groups(context: &ScanContext, groups: &Groups) -> Result<Vec<u64>> {
-    let scan = &context.scan;
-    let is_selected = |group: &u64| {
-        let has_name =
-            |names: &Vec<String>| groups.name(*group).is_some_and(|name| names.contains(&name));
-        scan.groups.as_ref().is_none_or(|numbers| numbers.contains(group))
-            && scan.group_names.as_ref().is_none_or(has_name)
-    };
-    Ok(group_numbers(groups)?.filter(is_selected).collect())
-}
-
 /// Reads the members of all groups, group by group. Of a range of ids, only the ids that the level has are members.
 pub(super) async fn members(context: ScanContext) -> Result<Rows> {
     let level = open(&context).await?;
     let Some(groups) = level.groups().await.map_err(external_error)? else {
         return Ok(stream::empty().boxed());
     };
-    let all = select_groups(&context, &groups)?;
+    let all = context.scan.select_groups(&groups)?;
     let members = groups.members(&all).await.map_err(external_error)?;
     let is_range = |members: &Members| matches!(members, Members::Range { .. });
     let ids = match (members.iter().any(is_range), level.objects().await.map_err(external_error)?) {
@@ -104,7 +89,7 @@ fn member_batch(context: &ScanContext, group: u64, members: &[ObjectId]) -> Resu
 }
 
 async fn open(context: &ScanContext) -> Result<LevelReader> {
-    open_level(&context.store.reader(), context.scan.level, context.scan.kind()?).await
+    open_level(&context.store.reader(), context.scan.options).await
 }
 
 /// Rows of a batch of members.

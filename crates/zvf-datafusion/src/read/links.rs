@@ -17,9 +17,9 @@ use crate::{bad_request, external_error};
 /// Reads the links of a task.
 pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     let reader = context.store.reader();
-    let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
+    let level = open_level(&reader, context.scan.options).await?;
     let chunks = level.chunks().await.map_err(external_error)?;
-    let mut query = task.narrow_links(context.scan.base_query()?)?.with_places();
+    let mut query = task.narrow_links(context.scan.base_query())?.with_places();
     let names: Vec<String> =
         context.layout.attributes().map(|name| format!("link.{name}")).collect();
     if !names.is_empty() {

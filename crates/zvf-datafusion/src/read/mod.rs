@@ -42,11 +42,11 @@ pub(crate) struct ScanContext {
 impl ScanContext {
     /// Creates the context of `scan`; reads the columns of its table.
     pub(crate) async fn new(store: StoreHandle, scan: Scan, schema: SchemaRef) -> Result<Self> {
-        let all = Layout::read(&store.reader(), scan.options()?).await?;
+        let all = Layout::read(&store.reader(), scan.options).await?;
         let layout = all.project(&scan.columns)?;
         let memberships = match layout.has(is_group_column) {
             true => {
-                let level = open_level(&store.reader(), scan.level, scan.kind()?).await?;
+                let level = open_level(&store.reader(), scan.options).await?;
                 Some(Arc::new(Memberships::read(&level, &layout).await?))
             }
             false => None,
@@ -56,7 +56,7 @@ impl ScanContext {
 
     /// Reads the rows of `task`.
     pub(crate) async fn rows(self, task: &Task) -> Result<Rows> {
-        match self.scan.table {
+        match self.scan.options.table {
             TableName::Vertices => vertices::rows(self, task).await,
             TableName::Objects => objects::rows(self, task).await,
             TableName::Groups => groups::rows(self).await,

@@ -12,7 +12,7 @@ use zvf::format::num::to_u64;
 use zvf::model::{LevelReader, ObjectIndex, ObjectManifest};
 use zvf::{ObjectId, UnknownIds};
 
-use super::{Rows, ScanContext, nulls, numbers};
+use super::{Rows, ScanContext, numbers};
 use crate::columns::{Origin, object_number, open_level};
 use crate::geometry::line_column;
 use crate::scan::Task;
@@ -22,7 +22,7 @@ use crate::{bad_request, external_error};
 /// Reads the objects of a task.
 pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     let reader = context.store.reader();
-    let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
+    let level = open_level(&reader, context.scan.options).await?;
     let Some(index) = level.objects().await.map_err(external_error)? else {
         return Ok(stream::empty().boxed());
     };
@@ -81,10 +81,8 @@ async fn batch(
         let name = column.field.name().as_str();
         columns.push(match (&column.origin, name) {
             (Origin::Attribute(name), _) => {
-                match level.object_attribute(name).await.map_err(external_error)? {
-                    Some(attribute) => attribute_values(&attribute, rows).await?,
-                    None => nulls(column.field.data_type(), rows.len()),
-                }
+                let found = level.object_attribute(name).await.map_err(external_error)?;
+                attribute_values(found.as_ref(), column.field.data_type(), rows).await?
             }
             (Origin::Object(_), _) => {
                 let ids = index.ids_of(rows).await.map_err(external_error)?;
@@ -113,7 +111,7 @@ async fn read_lines(
     let mut distinct = ids.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    let query = context.scan.base_query()?.of_objects(distinct).unknown_ids(UnknownIds::Skip);
+    let query = context.scan.base_query().of_objects(distinct).unknown_ids(UnknownIds::Skip);
     let answer = context.store.reader().run(&query).await.map_err(external_error)?;
     line_column(data_type, ids, &answer.batch)
 }

@@ -42,7 +42,7 @@ pub(super) async fn rows(context: ScanContext, task: &Task) -> Result<Rows> {
     let mut chunks = None;
     if context.layout.has(|origin| matches!(origin, Origin::Chunk(_) | Origin::Row(_))) {
         query = query.with_places();
-        let level = open_level(&reader, context.scan.level, context.scan.kind()?).await?;
+        let level = open_level(&reader, context.scan.options).await?;
         chunks = Some(level.chunks().await.map_err(external_error)?);
     }
     let batches = reader.stream(query);

@@ -15,7 +15,7 @@ impl LevelCheck<'_> {
     async fn add_vertices(&self, context: &SessionContext, name: &str, word: &str) -> Result<()> {
         let mut options =
             TableOptions { level: self.level, kind: Some(self.kind), ..TableOptions::default() };
-        assert!(options.add_columns(word));
+        assert!(options.set(word, "true")?);
         replace(context, name, ZvfTable::open(self.store.clone(), options).await?)
     }
 

@@ -70,12 +70,17 @@ async fn accepts_named_arguments() {
                 "level => 1, level => 1",
                 "the argument level of zvf(): expected one value, found several",
             ),
+            ("1, level => 1", "the argument level of zvf(): expected one value, found several"),
             (
-                "1, level => 1",
-                "the arguments of zvf(): expected a table, a level, a kind and columns, each once",
+                "'links', 'objects'",
+                "the argument table of zvf(): expected one value, found several",
             ),
-            ("'links', 'objects'", "each once, found Utf8(\"objects\") as well"),
-            ("kind => 'objects'", "the argument kind of zvf(): expected a kind of geometry"),
+            ("kind => 'objects'", "the option kind: expected a kind of geometry"),
+            ("level => 'mesh'", "expected the number of a level, found mesh"),
+            ("level => -1", "expected the number of a level, found -1"),
+            ("level => 1.5", "expected the number of a level, found 1.5"),
+            ("table => 'mesh'", "expected one of vertices, objects"),
+            ("geometry => 1", "the option geometry: expected true or false, found 1"),
         ] {
             let error =
                 plan_error(&context, &format!("SELECT * FROM zvf('{path}', {arguments})")).await;
