@@ -30,7 +30,7 @@ pub(crate) fn two_tiles() -> Vec<u8> {
     .concat()
 }
 
-/// Returns the same with a version 1 footer: `{"history":[]}`.
+/// Returns the same file with a version 1 footer: `{"history":[]}`.
 pub(crate) fn with_footer() -> Vec<u8> {
     let mut bytes = two_tiles();
     bytes[12] = 1;
@@ -38,7 +38,7 @@ pub(crate) fn with_footer() -> Vec<u8> {
     bytes
 }
 
-/// Encodes an index without wishes, with these rows.
+/// Encodes an index with these rows and no memory budget.
 pub(crate) fn index(rows: &[Row]) -> Vec<u8> {
     let count = u64::try_from(rows.len()).unwrap().to_le_bytes();
     [b"TIDX\x01\0\0\0", &count[..], &[0; 16], rows.as_bytes()].concat()
