@@ -6,8 +6,9 @@
 //! end            footer of version 1             when there is one
 //! ```
 //!
-//! Memory holds the rows of the index and the chunks that are being compressed. A chunk is stored compressed only where
-//! that is smaller. The same calls give the same bytes: nothing depends on a clock.
+//! Memory holds the rows of the index and the chunks that are being compressed. A chunk is stored
+//! compressed only if that is smaller. The same calls give the same bytes: nothing depends on a
+//! clock.
 //!
 //! The output is anything that implements `Write` and `Seek`, such as [`crate::AtomicTensorFile`].
 
@@ -54,10 +55,10 @@ pub struct NewTensor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Uncompressed: readable through a map without a copy.
+    /// Uncompressed; can be read from a map without a copy.
     #[default]
     None,
-    /// One zstd frame of this level each, where that is smaller.
+    /// One zstd frame per payload at this level, if that is smaller.
     Zstd(i32),
 }
 
@@ -156,8 +157,8 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// # Errors
     ///
-    /// When a name is not one for a new dataset, or there twice, an alignment is not a power of two, or `out`
-    /// cannot be sought in.
+    /// When a name is invalid for a new dataset or occurs twice, an alignment is not a power of
+    /// two, or `out` is not seekable.
     pub fn new(mut out: W, tensors: Vec<NewTensor>, budget: MemoryBudget) -> Result<Self> {
         let specs: Vec<DatasetSpec<'_>> = tensors.iter().map(NewTensor::spec).collect();
         let layout = Layout::new(&specs, budget)?;
@@ -290,7 +291,7 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// # Errors
     ///
-    /// When the chunk does not have so many bytes left, or they cannot be written.
+    /// When the chunk has fewer bytes left, or they cannot be written.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         let len = to_u64(piece.len());
         if len > self.open {
@@ -413,7 +414,7 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     let size = all.geometry().element().size();
     let mut chunk = vec![0; saturating_usize(tile.byte_len())];
     for CopyRun { src, dst, count, .. } in all.runs(tile) {
-        // All of a tensor is selected, so runs are contiguous on both sides.
+        // All of a tensor is selected, so runs are contiguous in source and destination.
         let len = saturating_usize(count * size);
         let [src, dst] = [src, dst].map(saturating_usize);
         chunk[src..src + len].copy_from_slice(&elements[dst..dst + len]);
@@ -421,7 +422,7 @@ fn cut_out(elements: &[u8], all: &Selection, tile: &Tile) -> Vec<u8> {
     chunk
 }
 
-/// Compresses a chunk; `None` where that is not smaller.
+/// Compresses a chunk; `None` if that is not smaller.
 fn compress_chunk(elements: &[u8], compression: Compression) -> Result<Option<Vec<u8>>> {
     let Compression::Zstd(level) = compression else { return Ok(None) };
     let packed =
@@ -439,5 +440,6 @@ fn no_more_error() -> Error {
 
 const ALIGNMENT: u64 = 64;
 const ZEROS: [u8; 4096] = [0; 4096];
-/// The bytes that are cut and compressed at once; a single chunk may exceed them.
+/// Total length in bytes of the chunks that are cut and compressed at once; a single chunk may
+/// exceed it.
 const WAVE: u64 = 32 << 20;
