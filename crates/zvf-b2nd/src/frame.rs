@@ -31,9 +31,9 @@ use zvf_format::{Class, Expected, FormatError, Found, Part};
 pub enum Container {
     /// A file that is the frame.
     File(u64),
-    /// A larger file: so many bytes from the start of the frame to the end of the file.
+    /// A larger file, by the number of bytes from the start of the frame to the end of the file.
     Embedded(u64),
-    /// A directory with chunk files; the bytes of its index file.
+    /// A directory with chunk files, by the length of its index file.
     Directory(u64),
 }
 
@@ -196,8 +196,9 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     ///
-    /// When its decoded size or its block size is not that of the geometry, it is longer than its room,
-    /// or its blocks have lengths of their own. The offset of the error counts from the chunk.
+    /// When its decoded size or its block size is not that of the geometry, it is longer than its
+    /// room, or its blocks have varying lengths. The offset of the error counts from the start of
+    /// the chunk.
     pub fn check_chunk(&self, chunk: &ChunkHeader, room: u64) -> Result<(), FormatError> {
         let wrong = |class, field, at, expected, found: u32| {
             Err(FormatError::new(class, Part::BloscChunk, field, at, expected, found))
@@ -226,12 +227,12 @@ impl<'a> Frame<'a> {
 }
 
 impl FixedHeader {
-    /// Checks that the frame fits its container, before anything else of it is fetched.
+    /// Checks that the frame fits its container, before any other part of it is fetched.
     ///
     /// # Errors
     ///
-    /// When a file or an index file is not exactly as long as the frame, a larger file ends before the
-    /// frame does, or a file holds the index of a directory or the other way round.
+    /// When a file or an index file does not have the exact length of the frame, a larger file ends
+    /// before the frame does, or only one of container and frame is sparse.
     pub fn check_container(&self, container: Container) -> Result<(), FormatError> {
         let (len, kind, exact) = match container {
             Container::File(len) => (len, FrameKind::Contiguous, true),
