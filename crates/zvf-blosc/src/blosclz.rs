@@ -14,8 +14,8 @@ mod encode;
 
 pub(crate) use self::encode::Table;
 
-/// Decodes `data` into the front of `out`, and returns the number of bytes. `None` when a step is truncated, matches
-/// bytes before the start, or does not fit.
+/// Decodes `data` into the front of `out`, and returns the number of bytes. `None` if a step is
+/// truncated, refers to bytes before the start, or does not fit.
 pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
     let (mut control, mut rest) = data.split_first().map(|(c, rest)| (c & LOW, rest))?;
     let mut at = 0_usize;

@@ -6,11 +6,11 @@
 //! ..              blocks in their order: i32 length, then codec data, or the plain bytes when those are not longer
 //! ```
 //!
-//! Each block is one stream (bit 4 of the flags). Blocks have the requested size, which the stock writer does not
-//! guarantee: a reader of a few rows decodes a few blocks. When nothing is gained the body is the plain bytes. The same
-//! bytes give the same chunk.
+//! Each block is one stream (bit 4 of the flags). Blocks have the requested size, which the stock
+//! writer does not guarantee, so that reading a few rows decodes few blocks. If compression gains
+//! nothing, the body is the plain bytes. The output is deterministic.
 //!
-//! Snappy is not supported, because nobody chooses it any more.
+//! Snappy is not supported, because writers no longer choose it.
 
 mod blosc2;
 
@@ -73,7 +73,7 @@ pub enum Compressor {
     BloscLz,
     /// LZ4, which has no levels.
     Lz4,
-    /// LZ4 with a longer search for longer matches: read as LZ4, and as fast.
+    /// LZ4 with a longer search for longer matches: read like LZ4, and as fast.
     Lz4Hc,
     /// Zlib.
     Zlib,
@@ -82,7 +82,7 @@ pub enum Compressor {
 }
 
 impl Compressor {
-    /// Returns the compressor of this name, if it is one that is written.
+    /// Returns the compressor of this name, if it is supported for writing.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::BloscLz, Self::Lz4, Self::Lz4Hc, Self::Zlib, Self::Zstd]
@@ -90,7 +90,7 @@ impl Compressor {
             .find(|compressor| compressor.name() == name)
     }
 
-    /// Returns the name that documents have for it.
+    /// Returns the name in documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl Compressor {
         }
     }
 
-    /// Returns the number that frames and extended headers have for it, which is not the code in the flags.
+    /// Returns the number in frames and extended headers, which is not the code in the flags.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -132,7 +132,7 @@ impl Compressor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shuffle {
-    /// Nothing.
+    /// No filter.
     None,
     /// All first bytes of the items, then all second ones.
     Bytes,
@@ -147,7 +147,7 @@ impl Shuffle {
         [Self::None, Self::Bytes, Self::Bits].into_iter().find(|shuffle| shuffle.name() == name)
     }
 
-    /// Returns the name that documents have for it.
+    /// Returns the name in documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -198,8 +198,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9, or items
-    /// or blocks of no bytes; `Unsupported` for Zstandard where it is not built in.
+    /// `LimitExceeded` for more bytes than a chunk can have; `InvalidArgument` for a level above 9,
+    /// or for items or blocks of 0 bytes; `Unsupported` for Zstandard if it is not built in.
     pub fn encode(&mut self, plain: &[u8], settings: &Settings) -> Result<Vec<u8>, BloscError> {
         let nbytes = check(plain, settings)?;
         let item = usize::from(settings.typesize);
@@ -276,7 +276,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends a length, then codec data, or the plain bytes when those are not longer.
+    /// Appends a length, then codec data, or the plain bytes if those are not longer.
     fn stream(
         &mut self,
         bytes: &[u8],
@@ -316,7 +316,7 @@ impl Encoder {
             Compressor::Zlib => {
                 let level = flate2::Compression::new(level.into());
                 let mut state = flate2::Compress::new(level, true);
-                // Data that does not fit is no gain.
+                // Data that does not fit would be no gain.
                 out.reserve_exact(bytes.len());
                 let finish = flate2::FlushCompress::Finish;
                 let done = state.compress_vec(bytes, out, finish);

@@ -1,7 +1,8 @@
 //! The filters of blocks before compression, and their inverses.
 //!
-//! Shuffles move bytes from one buffer to another; differences are computed in place; truncated precision cannot be
-//! restored. A rest that is no whole item is unchanged. Items have one byte or more.
+//! Shuffles move bytes from one buffer to another; differences are computed in place; truncated
+//! precision cannot be restored. A remainder that is not a whole item is unchanged. Items have one
+//! byte or more.
 
 mod bitshuffle;
 mod difference;

@@ -52,7 +52,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns how many bytes of a chunk with this header [`Layout::parse`] needs.
+    /// Returns the number of bytes of a chunk with this header that [`Layout::parse`] needs.
     #[must_use]
     pub fn front_len(header: &ChunkHeader) -> u64 {
         BlockTable::front_len(header)
@@ -98,9 +98,10 @@ impl Layout {
         number(first)..number(after)
     }
 
-    /// Returns the byte ranges of the chunk, besides its front, that decoding `decoded` needs: ascending and disjoint.
+    /// Returns the byte ranges of the chunk that decoding `decoded` needs, except for the front:
+    /// ascending and disjoint.
     ///
-    /// Includes block 0 where a block depends on it, and the dictionary.
+    /// Includes block 0 if a block depends on it, and the dictionary.
     #[must_use]
     pub fn spans_needed(&self, decoded: Range<u64>) -> Vec<Range<u64>> {
         let blocks = self.blocks_needed(decoded.clone());

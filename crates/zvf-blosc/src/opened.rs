@@ -1,7 +1,7 @@
 //! A decoded range from which parts are copied.
 //!
-//! A block whose last decoding step is a shuffle is left shuffled: a few items of it are found quickly, and all of them
-//! are copied directly to their destination.
+//! A block whose last decoding step is a shuffle stays shuffled: a few of its items can be read
+//! quickly, and all of them are copied directly to their destination.
 
 use crate::filter;
 

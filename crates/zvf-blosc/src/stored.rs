@@ -36,7 +36,7 @@ impl<'a> StoredParts<'a> {
         Self { parts }
     }
 
-    /// Returns the bytes of one span, when one part holds all of them.
+    /// Returns the bytes of one span, if a single part holds all of them.
     #[must_use]
     pub fn span(&self, span: Range<u64>) -> Option<&'a [u8]> {
         let after = self.parts.partition_point(|(at, _)| *at <= span.start);

@@ -1,8 +1,8 @@
 //! Delta and byte delta: differences between elements are stored.
 //!
-//! Delta takes the exclusive or, in block 0 with the element before, in the other blocks with the element at the same
-//! position of block 0. Byte delta subtracts the byte before, in each of as many lanes as an item has bytes; it follows
-//! a shuffle.
+//! Delta takes the exclusive or: in block 0 with the element before, in the other blocks with the
+//! element at the same position of block 0. Byte delta subtracts the byte before, in each of as
+//! many lanes as an item has bytes; it follows a shuffle.
 
 /// Returns the bytes of an element of delta: 1 to 8.
 const fn delta_width(typesize: usize) -> usize {
