@@ -195,7 +195,7 @@ async fn an_edit_that_begins_meanwhile_ends_the_repair() {
     let (store, original) = faulty_store().await;
     let plan = plan(&opened(&store).await, "brain").await.unwrap();
     store.forget();
-    // The list of the log, three puts of the plan, then the read of the first object.
+    // The list of the log, three puts of the plan, then the first read of an object.
     store.plan(4, Fault::Delay(std::time::Duration::from_secs(2)));
     let (prefix, kept) = (PREFIX.into(), BACKUP.into());
     let repair = apply_remote(&*store, &prefix, &kept, &plan);
