@@ -1,4 +1,4 @@
-//! Neuroglancer's precomputed formats: encoding of objects, and stores as such objects.
+//! Neuroglancer's precomputed formats: an encoder for objects, and stores served as such objects.
 //!
 //! ```text
 //! encode      geometry to bytes: skeletons, legacy meshes, meshes of several resolutions, lists of annotations

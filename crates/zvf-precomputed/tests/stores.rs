@@ -206,8 +206,8 @@ async fn check_by_id(id: &str, store: &ServedStore, layer: &str, (number, record
         let (count, name) = (u32_at(&found, at), relation["key"].as_str().unwrap());
         let ids: Vec<u64> = (0..count).map(|n| u64_at(&found, at + 4 + 8 * n)).collect();
         at += 4 + 8 * count;
-        // Lists are long, and all annotations of an object have the same kind: each tenth is
-        // checked.
+        // Lists are long, and all annotations of an object have the same kind, so only every tenth
+        // annotation is checked.
         for related in ids.iter().filter(|_| number % 10 == 0) {
             let list = store.get(layer, &format!("{name}/{related}")).await.unwrap();
             let listed = split_list(&list).into_iter().find(|(listed_id, _)| *listed_id == number);
@@ -273,7 +273,7 @@ async fn check_points(id: &str, store: &ServedStore) -> usize {
     if !is_additive {
         assert_eq!(found.len(), all.len(), "{id}");
     }
-    // The same positions in any order.
+    // The same positions; their order may differ.
     let place = |record: &Vec<u8>| record[..4 * rank].to_vec();
     let mut expected = BTreeMap::<Vec<u8>, usize>::new();
     for row in 0..all.len() {
