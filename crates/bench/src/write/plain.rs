@@ -9,7 +9,7 @@ use zvf_model::Batch;
 
 use crate::discard::discard;
 
-/// Writes the files of a store again, one for each cell, as plain files; returns the seconds.
+/// Writes the files of a store, one for each cell, as plain files; returns the seconds.
 pub(crate) fn write_same_files(batch: &Batch, to: &Path) -> anyhow::Result<f64> {
     let model = to.join("bench-model.zarrvectors");
     super::write_store(batch, &model, false)?;
