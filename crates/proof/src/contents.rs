@@ -27,7 +27,7 @@ pub(crate) struct Cell {
 /// The rows of one fragment.
 #[derive(Clone, Debug)]
 pub(crate) struct Rowset {
-    /// The first row, where the fragment is a range: an empty one may still have a start.
+    /// The first row, if the fragment is a range: an empty one may still have a start.
     pub(crate) start: Option<u64>,
     pub(crate) rows: Vec<usize>,
 }

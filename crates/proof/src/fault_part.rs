@@ -1,8 +1,10 @@
-//! The part that makes a backend fail: every failure at any time gives the right answer or an error with a class.
+//! The part that makes a backend fail: after every failure at any time the result must be the right
+//! answer or an error with a class.
 //!
-//! A store is first read from memory, which counts the operations. Then, for each operation and each fault, it is read
-//! again with that operation failing. Time is virtual, so that timeouts and backoff cost nothing; a run that takes
-//! longer than [`MAX_TIME`] of it counts as endless.
+//! A store is first read from memory, which counts the operations. Then, for each operation and
+//! each fault, it is read again with that operation failing. Time is virtual, so that timeouts and
+//! backoff cost nothing; a run that takes longer than [`MAX_TIME`] of virtual time counts as
+//! endless.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -101,8 +103,9 @@ fn check_read_with_fault(
     }
 }
 
-/// Returns the facts of a store that really lacks `path` and everything below it. Some objects are optional, and a
-/// missing chunk of an array holds fill values: a backend that returns "not found" gives just that answer.
+/// Returns the facts of a store that really lacks `path` and everything below it. Some objects are
+/// optional, and a missing chunk of an array holds fill values: if the backend returns "not found",
+/// this is the right answer.
 fn read_facts_without(files: &[(String, Vec<u8>)], path: Option<&String>) -> Vec<String> {
     let Some(path) = path else { return Vec::new() };
     let is_below = |name: &str| {
@@ -124,7 +127,8 @@ fn describe_difference(found: &[String], expected: &[String]) -> String {
     )
 }
 
-/// Reads everything with one fault; `None` when that never ends. Also returns the operations of the backend.
+/// Reads everything with one fault; `None` if that never ends. Also returns the operations of the
+/// backend.
 fn read_with_fault(
     files: &[(String, Vec<u8>)],
     fault: Option<(usize, Fault)>,

@@ -1,9 +1,10 @@
-//! The part that has the reference library write new stores, and compares queries with brute force.
+//! The part that has zarr-vectors write new stores, and compares queries with brute force.
 //!
-//! The contents are known from the arrays given to the writer, so nothing depends on how the reference reads, or on how
-//! we do. Each store is queried with boxes of every size, some with faces through vertices, in every mode; points also
-//! by predicates and objects, collected and streamed; chains by id and by group. Coarser levels, which the reference
-//! derives itself, are only compared with the contents of their own cells. The validator must find no error.
+//! The contents are known from the arrays given to the writer, so the comparison does not depend on
+//! how either side reads. Each store is queried with boxes of every size, some with faces through
+//! vertices, in every mode; points also by predicates and objects, collected and streamed; chains
+//! by id and by group. Coarser levels, which zarr-vectors derives itself, are only compared with
+//! the contents of their own cells. The validator must find no error.
 
 use std::path::{Path, PathBuf};
 
@@ -239,8 +240,8 @@ impl StoreCheck<'_> {
             .await;
     }
 
-    /// Compares points in a box: all of them, those of a predicate, those of some objects, and as a stream; then those
-    /// in a ball around its centre, and in the half-open box.
+    /// Compares points in a box: all of them, those that match a predicate, those of some objects,
+    /// and as a stream; then those in a ball around its centre, and in the half-open box.
     async fn check_points(
         &self,
         report: &mut Report,
@@ -299,7 +300,7 @@ impl StoreCheck<'_> {
         }
     }
 
-    /// Compares boxes of a level that the reference built with the contents of its cells.
+    /// Compares boxes of a level that zarr-vectors built with the contents of its cells.
     async fn check_coarser_level(
         &self,
         report: &mut Report,

@@ -1,8 +1,8 @@
-//! Tests the library with corpora: does it read what it should, and refuse what it should.
+//! Tests the library with corpora: it must read valid input correctly and refuse broken input.
 //!
-//! Prints one line per failure and ends with `N passed, M failed, K skipped`. Exit code 1 when anything failed, 2 when
-//! a corpus could not be read. Each kind of corpus is a part of its own, a file or folder with a function that adds to
-//! a [`Run`]:
+//! Prints one line per failure and ends with `N passed, M failed, K skipped`. Exit code 1 if
+//! anything failed, 2 if a corpus could not be read. Each kind of corpus is a separate part, a file
+//! or folder with a function that adds to a [`Run`]:
 //!
 //! ```text
 //! hostile   blobs, each with its expected verdict

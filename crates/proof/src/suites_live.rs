@@ -1,4 +1,5 @@
-//! The part that runs the test suites of the reference and of its tools, and reads every store they write.
+//! The part that runs the test suites of zarr-vectors and of its tools, and reads every store they
+//! write.
 //!
 //! The suites come with the source distributions of the packages. Each distinct store that their tests leave is
 //! described by the package that wrote it (`peers/run_suites.py`), and compared here:
@@ -13,8 +14,9 @@
 //! migrated     stores of old formats, migrated: the same facts
 //! ```
 //!
-//! `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the text of the difference
-//! and, where that would be too general, by the store; listed differences are skipped.
+//! `peers/suite_differences.json` lists the errors of the packages, each with the reason, by the
+//! text of the difference and, if that would be too general, by the store; listed differences are
+//! skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -94,7 +96,7 @@ fn judge_facts(
     }
 }
 
-/// Compares one store with what its package reads.
+/// Compares one store with the results of its package.
 async fn compare_store(path: &Path, expected: &Value) -> anyhow::Result<Vec<Compared>> {
     let mut compared = Vec::new();
     let errors = validate_part::list_errors(path).await?;

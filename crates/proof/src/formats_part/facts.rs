@@ -39,7 +39,7 @@ impl Facts {
     ///
     /// # Errors
     ///
-    /// When it is refused.
+    /// When the file or folder is refused.
     pub(super) fn read(
         path: &Path,
         format: Option<Format>,
@@ -66,7 +66,8 @@ impl Facts {
         all.map(|(row, at)| positions.float(row, at).unwrap_or(f64::NAN)).collect()
     }
 
-    /// Returns positions of objects of one vertex, each followed by the object attribute `name`: both corners of boxes.
+    /// Returns positions of objects of one vertex, each followed by the object attribute `name`:
+    /// both corners of boxes.
     pub(super) fn positions_with(&self, name: &str) -> Option<Vec<f64>> {
         let field = self.object_fields.iter().find(|field| *field.name == *name)?;
         let width = field.column.width() as usize;
@@ -111,7 +112,7 @@ impl Facts {
         words
     }
 
-    /// Returns the number of vertices of each object: those of parts in their order, empty ones too.
+    /// Returns the number of vertices of each object: of its parts in order, including empty ones.
     pub(super) fn lengths(&self) -> Vec<i64> {
         let mut known: Vec<(ObjectId, i64)> = Vec::new();
         let mut place = std::collections::HashMap::new();

@@ -6,7 +6,7 @@
 //! abandoned  an abandoned build is removed, and the prefix can be used again
 //! ```
 //!
-//! Failing and late requests are tested with a backend of our own (`torture race-remote`, `faults`).
+//! Failing and late requests are tested with a backend for tests (`torture race-remote`, `faults`).
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;

@@ -1,5 +1,5 @@
-//! A store of every kind with every option, `NAME.zarrvectors`, and next to it its input, `NAME.json`, so that another
-//! implementation can be compared.
+//! Stores of every kind with every option, `NAME.zarrvectors`, each beside its input, `NAME.json`,
+//! so that another implementation can compare.
 
 use std::path::Path;
 
@@ -53,7 +53,8 @@ pub(super) fn list_cases() -> Vec<(String, Case)> {
     cases
 }
 
-/// Returns cases of several kinds in one store: the first is written as if it were alone, the others next to it.
+/// Returns cases of several kinds in one store: the first is written as if it were alone, the
+/// others beside it.
 pub(crate) fn list_mixtures() -> Vec<(String, Case)> {
     let mixtures: [(Kind, bool, &'static [Kind]); 6] = [
         (Kind::Mesh, true, &[Kind::Skeleton, Kind::Streamline, Kind::PointCloud]),
