@@ -1,4 +1,5 @@
-//! Stores from the archives in `testdata/zvf`: in a directory, or in memory. Missing or broken archives panic.
+//! Stores from the archives in `testdata/zvf`: in a directory, or in memory. Missing or broken
+//! archives panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

@@ -61,8 +61,8 @@ struct Arguments {
     /// Only these parts.
     #[arg(long, value_name = "NAME")]
     part: Vec<String>,
-    /// Take the parts (with --billion, the stores) that an earlier run with the same settings finished from the folder, and
-    /// run the others.
+    /// Take the parts (with --billion, the stores) that an earlier run with the same settings
+    /// finished from the folder, and run the others.
     #[arg(long)]
     resume: bool,
     /// Do nothing but our own sides of each workload: for a profiler.
@@ -86,7 +86,8 @@ struct Arguments {
     /// Only the part that writes, into each of these folders.
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
-    /// Only stores of up to a billion vertices, from files to SQL; takes an hour, and 80 GB of the folder.
+    /// Only stores of up to a billion vertices, from files to SQL; takes an hour, and 80 GB of the
+    /// folder.
     #[arg(long)]
     billion: bool,
     /// For --billion: another number of vertices.

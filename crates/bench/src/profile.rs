@@ -115,7 +115,8 @@ fn open_fifo(path: &Path) -> anyhow::Result<File> {
     Ok(rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty())?.into())
 }
 
-/// Lists this process and its children, separated by commas. `perf` follows children that start later by itself.
+/// Lists this process and its children, separated by commas. `perf` follows children that start
+/// later by itself.
 fn list_processes() -> String {
     let this_process = std::process::id();
     let mut all = vec![this_process.to_string()];

@@ -1,4 +1,5 @@
-//! Dense arrays: slices of `.tet` files beside tetration, of B2ND frames beside python-blosc2, in turns.
+//! Dense arrays: slices of `.tet` files beside tetration, of B2ND frames beside python-blosc2, in
+//! turns.
 //!
 //! ```text
 //! tetration        a program of its own crate, built below the folder; materialises a selection from its map

@@ -22,8 +22,8 @@ use crate::corpus;
 use crate::report::{Report, Run};
 use crate::store_facts::{Refusal, read_facts};
 
-/// Sweeps the stores of `folder` with distinct read paths, or those with `only` in their names: every `every`th of the
-/// possible failures.
+/// Sweeps the stores of `folder` with distinct read paths, or those with `only` in their names:
+/// every `every`th of the possible failures.
 pub(crate) fn run(folder: &Path, every: NonZeroUsize, run: &mut Run<'_>) -> anyhow::Result<()> {
     for golden in corpus::list_goldens(folder, run.only.as_deref())? {
         if run.only.is_some() || SWEPT.contains(&golden.id.as_str()) {
@@ -175,7 +175,8 @@ fn list_faults() -> [Fault; 15] {
 
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
-/// Stores that differ in how they are read: plain, sharded, compressed, with checksums, of every layout family.
+/// Stores that differ in how they are read: plain, sharded, compressed, with checksums, of every
+/// layout family.
 const SWEPT: [&str; 8] = [
     "pc3_blosc",
     "pc3_objects_bins",

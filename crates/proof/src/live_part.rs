@@ -134,7 +134,8 @@ impl Written {
         Cube { low, high }
     }
 
-    /// Returns the rows that `keep` accepts, each as its point and then its columns, sorted by value.
+    /// Returns the rows that `keep` accepts, each as its point and then its columns, sorted by
+    /// value.
     fn rows(&self, keep: impl Fn(usize) -> bool) -> Vec<Vec<u64>> {
         let row = |at: usize| {
             let values =
@@ -178,7 +179,8 @@ struct StoreCheck<'a> {
 }
 
 impl StoreCheck<'_> {
-    /// Compares the rows of an answer, with their columns, with the written rows that `keep` accepts.
+    /// Compares the rows of an answer, with their columns, with the written rows that `keep`
+    /// accepts.
     async fn check_rows(
         &self,
         report: &mut Report,
@@ -194,7 +196,8 @@ impl StoreCheck<'_> {
         report.check(what, rows == expected && answer.complete, why());
     }
 
-    /// Compares objects by their ids and by their groups: chains point by point, in the requested order.
+    /// Compares objects by their ids and by their groups: chains point by point, in the requested
+    /// order.
     async fn check_objects(&self, report: &mut Report, random: &mut Random) {
         let written = self.written;
         for (number, members) in written.groups.iter().enumerate() {

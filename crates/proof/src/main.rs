@@ -80,7 +80,8 @@ struct Conformance {
     /// A folder of Caterva and B2ND arrays with manifest.json; may be given more than once.
     #[arg(long, value_name = "DIR")]
     caterva: Vec<PathBuf>,
-    /// A folder of files of other formats with expected.json, or of such folders; may be given more than once.
+    /// A folder of files of other formats with expected.json, or of such folders; may be given more
+    /// than once.
     #[arg(long, value_name = "DIR")]
     formats: Vec<PathBuf>,
     /// Damage the files of such a folder at random, and read them: none may panic.
@@ -98,7 +99,8 @@ struct Conformance {
     /// Install the reference library, have it write fresh stores, and compare with brute force.
     #[arg(long)]
     live: bool,
-    /// Download the reference and its tools with their tests, run these, and compare every store they write.
+    /// Download the reference and its tools with their tests, run these, and compare every store
+    /// they write.
     #[arg(long)]
     suites: bool,
     /// With --suites: the largest number of stores of each suite, evenly spread; 0 for all.
@@ -131,7 +133,8 @@ struct Conformance {
     /// With --remote: build the server Garage where it is not installed, which takes minutes.
     #[arg(long)]
     with_garage: bool,
-    /// With --damage, --live, --live-arrays and --pyramids: the seed of the random numbers [default: the time of day].
+    /// With --damage, --live, --live-arrays and --pyramids: the seed of the random numbers
+    /// [default: the time of day].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// With --live: the number of stores.

@@ -1,8 +1,8 @@
-//! Results of cases. A [`Report`] lists the facts of one case that agree, that differ and that were not compared. A [`Run`]
-//! counts them and prints the differences.
+//! Results of cases. A [`Report`] lists the facts of one case that agree, that differ and that were
+//! not compared. A [`Run`] counts them and prints the differences.
 //!
-//! A fact has a name, `store/level/what`, and is a JSON value on both sides: the expected one of the corpus, and the
-//! found one of the library. Numbers agree when they have the same value.
+//! A fact has a name, `store/level/what`, and is a JSON value on both sides: the expected one of
+//! the corpus, and the found one of the library. Numbers agree when they have the same value.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -70,8 +70,8 @@ impl Report {
         }
     }
 
-    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found` returns for its name. A fact
-    /// without a value is reported as not compared.
+    /// Compares every fact of the corpus, except those of `elsewhere`, with the value that `found`
+    /// returns for its name. A fact without a value is reported as not compared.
     pub(crate) fn each(
         &mut self,
         at: impl Display,

@@ -57,8 +57,9 @@ impl<'a> BlockTable<'a> {
     ///
     /// # Errors
     ///
-    /// When there are fewer bytes than [`BlockTable::front_len`], a position lies in the table or in the
-    /// dictionary or outside the chunk, or the dictionary is not of 1 to 131072 bytes inside the chunk.
+    /// When there are fewer bytes than [`BlockTable::front_len`], a position lies in the table or
+    /// in the dictionary or outside the chunk, or the dictionary is not of 1 to 131072 bytes inside
+    /// the chunk.
     pub fn parse(header: &ChunkHeader, front: &'a [u8]) -> Result<Self, FormatError> {
         let cbytes = header.cbytes();
         if header.body() != Body::Blocks {

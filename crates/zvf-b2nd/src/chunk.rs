@@ -22,7 +22,8 @@
 //! the plain bytes; otherwise a table of block positions, a dictionary if there is one, and the
 //! blocks.
 //!
-//! Codec and filters are checked only where they are used: a raw copy may list filters that were never applied.
+//! Codec and filters are checked only where they are used: a raw copy may list filters that were
+//! never applied.
 
 mod check;
 mod fields;
@@ -190,7 +191,8 @@ impl ChunkHeader {
         }
     }
 
-    /// Returns the filters of each block, in order; decoders undo them from the last slot to the first.
+    /// Returns the filters of each block, in order; decoders undo them from the last slot to the
+    /// first.
     #[must_use]
     pub fn filters(&self) -> [FilterSlot; FILTER_SLOTS] {
         let mut slots = [FilterSlot::default(); FILTER_SLOTS];

@@ -206,7 +206,8 @@ impl FixedHeader {
         self.fields.frame_len.saturating_sub(TAIL)..self.fields.frame_len
     }
 
-    /// Returns the end of chunk data, where the offsets chunk begins. A sparse frame has no chunk data.
+    /// Returns the end of chunk data, where the offsets chunk begins. A sparse frame has no chunk
+    /// data.
     #[must_use]
     pub fn data_end(&self) -> u64 {
         let data = match self.fields.kind {
@@ -238,8 +239,8 @@ impl FixedHeader {
 }
 
 impl FrameFields {
-    /// Returns the fields of a new contiguous frame around an array with `compressed_size` bytes of chunks. The caller
-    /// sets codec, level and filters, and `frame_len`.
+    /// Returns the fields of a new contiguous frame around an array with `compressed_size` bytes of
+    /// chunks. The caller sets codec, level and filters, and `frame_len`.
     ///
     /// If the decoded length of the array does not fit, `uncompressed_size` saturates, which
     /// [`FrameHeader::encode`](super::FrameHeader::encode) refuses.

@@ -5,8 +5,8 @@
 //! concatenated blocks. All chunks have one size and all blocks have one size, even if they extend
 //! beyond the edge.
 //!
-//! The size of an item is the size of a chunk divided by its padded items. The frame may state 1 for items of more than
-//! 255 bytes, because the field in a chunk can hold no more.
+//! The size of an item is the size of a chunk divided by its padded items. The frame may state 1
+//! for items of more than 255 bytes, because the field in a chunk can hold no more.
 
 use core::ops::Deref;
 

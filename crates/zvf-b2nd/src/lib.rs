@@ -6,9 +6,9 @@
 //! chunk      header of 16 or 32 bytes | block table | blocks
 //! ```
 //!
-//! Headers, metalayers and trailers are msgpack and big-endian; chunks, block tables and chunk offsets are
-//! little-endian. An array is divided into chunks of one shape and each chunk into blocks of one shape, so a slice
-//! needs only the blocks it meets:
+//! Headers, metalayers and trailers are msgpack and big-endian; chunks, block tables and chunk
+//! offsets are little-endian. An array is divided into chunks of one shape and each chunk into
+//! blocks of one shape, so a slice needs only the blocks it meets:
 //!
 //! 1. [`FixedHeader`] states the length of the header, [`Frame::open`] checks header and tail;
 //! 2. the offsets chunk gives a [`ChunkPlace`] for each chunk number;

@@ -8,8 +8,9 @@
 //!       84 00..     never written
 //! ```
 //!
-//! Little-endian; the codes are in the highest byte, so those entries are negative. Entries need not ascend. The
-//! offsets chunk itself is a Blosc2 chunk; this module reads its decoded bytes. A raw copy can be read entry by entry.
+//! Little-endian; the codes are in the highest byte, so those entries are negative. Entries need
+//! not ascend. The offsets chunk itself is a Blosc2 chunk; this module reads its decoded bytes. A
+//! raw copy can be read entry by entry.
 
 use core::fmt;
 
@@ -198,7 +199,8 @@ impl Bounds {
     }
 }
 
-/// Encodes a whole offsets chunk, as a raw copy: places of chunks in a frame whose header has `header_len` bytes.
+/// Encodes a whole offsets chunk, as a raw copy: places of chunks in a frame whose header has
+/// `header_len` bytes.
 ///
 /// # Errors
 ///

@@ -41,9 +41,9 @@ impl Partition {
     ///
     /// # Errors
     ///
-    /// When the three do not have the same number of axes, at most sixteen; when a chunk or block extent is zero and
-    /// the array is not empty; when the items of the array exceed 2^63 - 1, or those of a chunk, padded chunk or block
-    /// 2^31 - 1.
+    /// When the three do not have the same number of axes, at most sixteen; when a chunk or block
+    /// extent is zero and the array is not empty; when the items of the array exceed 2^63 - 1, or
+    /// those of a chunk, padded chunk or block 2^31 - 1.
     pub fn new(shape: &[u64], chunkshape: &[u64], blockshape: &[u64]) -> Result<Self, FormatError> {
         let n = count(shape);
         let at = Positions { n };

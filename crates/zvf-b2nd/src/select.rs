@@ -1,10 +1,12 @@
 //! The parts that a slice touches: chunks, their blocks, and the runs of items in the blocks.
 //!
-//! A selection is a box that includes its lower corner and excludes its upper one. Everything is computed lazily from
-//! the geometry, so planning a slice of a huge array costs as much as the part of the plan that is used.
+//! A selection is a box that includes its lower corner and excludes its upper one. Everything is
+//! computed lazily from the geometry, so planning a slice of a huge array costs as much as the part
+//! of the plan that is used.
 //!
-//! An item at position p is in chunk p / c, there at l = p mod c, in block l / b, there at l mod b. Positions from the
-//! chunk extent on are padding: they are clipped and do not belong to the next chunk.
+//! An item at position p is in chunk p / c, there at l = p mod c, in block l / b, there at l mod b.
+//! Positions from the chunk extent on are padding: they are clipped and do not belong to the next
+//! chunk.
 //!
 //! Not here: steps other than 1 and lists of indices, for which the caller selects the surrounding
 //! boxes.
@@ -90,8 +92,8 @@ impl BlockGeometry {
     ///
     /// # Errors
     ///
-    /// When there is not one start and one stop for each axis, a stop lies outside the array or before
-    /// its start, or the items have more than 2^64 - 1 bytes.
+    /// When there is not one start and one stop for each axis, a stop lies outside the array or
+    /// before its start, or the items have more than 2^64 - 1 bytes.
     pub fn select(&self, start: &[u64], stop: &[u64]) -> Result<Selection<'_>, FormatError> {
         let shape = self.shape();
         let [low, high] = [(start, "start"), (stop, "stop")].map(|(corner, field)| {
@@ -232,7 +234,8 @@ impl BlockPart<'_> {
         items.saturating_mul(self.geometry.item_size().into())
     }
 
-    /// Returns the range of the result from the first byte of the first run to the last one of the last.
+    /// Returns the range of the result from the first byte of the first run to the last one of the
+    /// last.
     #[must_use]
     pub fn reach(&self) -> Range<u64> {
         let item = u64::from(self.geometry.item_size());

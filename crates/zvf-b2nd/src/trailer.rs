@@ -42,7 +42,8 @@ impl<'a> FrameTrailer<'a> {
     ///
     /// # Errors
     ///
-    /// When it does not match the layout above, from the first byte to the last, or a content lies outside of it.
+    /// When it does not match the layout above, from the first byte to the last, or a content lies
+    /// outside of it.
     pub fn parse(trailer: &'a [u8]) -> Result<Self, FormatError> {
         let len = num::to_u64(trailer.len());
         Cursor::new(Part::FrameTrailer, trailer).bytes("tail", TRAILER_MIN)?;

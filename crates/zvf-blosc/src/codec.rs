@@ -46,8 +46,8 @@ impl CodecState {
         Ok(())
     }
 
-    /// Decodes `data` into `out` and returns the number of bytes; `None` when the data is damaged, or longer than
-    /// `out`.
+    /// Decodes `data` into `out` and returns the number of bytes; `None` when the data is damaged,
+    /// or longer than `out`.
     pub(crate) fn decode(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         match self.current? {
             BloscCodec::BloscLz => blosclz::decode(data, out),

@@ -84,8 +84,9 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` when the range is outside of the chunk or a span is missing; `LimitExceeded` when the range or
-    /// a block exceeds the cap; `Unsupported` for a codec that is not built in; otherwise the fault of a block.
+    /// `InvalidArgument` when the range is outside of the chunk or a span is missing;
+    /// `LimitExceeded` when the range or a block exceeds the cap; `Unsupported` for a codec that is
+    /// not built in; otherwise the fault of a block.
     pub fn decode_range(
         &mut self,
         layout: &Layout,
@@ -178,8 +179,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// As [`Decoder::decode_into`]; `InvalidArgument` when the body is not blocks, the block does not exist, or it
-    /// needs block 0 or a dictionary, which [`Decoder::decode_into`] provides.
+    /// As [`Decoder::decode_into`]; `InvalidArgument` when the body is not blocks, the block does
+    /// not exist, or it needs block 0 or a dictionary, which [`Decoder::decode_into`] provides.
     pub fn decode_block(
         &mut self,
         layout: &Layout,

@@ -1,4 +1,5 @@
-//! Encoding of chunks: those of Blosc 1 here, which are the `blosc` codec of Zarr; those of Blosc2 in `blosc2`.
+//! Encoding of chunks: those of Blosc 1 here, which are the `blosc` codec of Zarr; those of Blosc2
+//! in `blosc2`.
 //!
 //! ```text
 //! 16              header: version 2, codec format 1, flags, typesize, nbytes, blocksize, cbytes
@@ -225,8 +226,8 @@ impl Encoder {
         Ok(out)
     }
 
-    /// Appends the table and the blocks of `block` bytes to the header; returns whether the chunk is shorter than with the
-    /// plain bytes.
+    /// Appends the table and the blocks of `block` bytes to the header; returns whether the chunk
+    /// is shorter than with the plain bytes.
     fn append_blocks(
         &mut self,
         plain: &[u8],
@@ -427,8 +428,8 @@ mod tests {
     #[test]
     fn bytes_typed_by_hand() {
         let lz4 = Settings { compressor: Compressor::Lz4, typesize: 2, ..Settings::default() };
-        // 40 items 61 62, in blocks of 32 bytes and one of 16: lanes of sixteen a, sixteen b. A literal a,
-        // a match of 10 at distance 1, then the last literals.
+        // 40 items 61 62, in blocks of 32 bytes and one of 16: lanes of sixteen a, sixteen b. A
+        // literal a, a match of 10 at distance 1, then the last literals.
         let plain = b"ab".repeat(40);
         let chunk = encode(&plain, Settings { block_size: 33, ..lz4 });
         assert_eq!(chunk[..12], *b"\x02\x01\x31\x02\x50\0\0\0\x20\0\0\0");

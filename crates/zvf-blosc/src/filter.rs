@@ -28,7 +28,8 @@ pub(crate) const fn needs_buffer(filter: Filter) -> bool {
     matches!(filter, Filter::Shuffle | Filter::Bitshuffle)
 }
 
-/// Applies the filter of Blosc 1, a byte or bit shuffle, from one buffer to another of the same length.
+/// Applies the filter of Blosc 1, a byte or bit shuffle, from one buffer to another of the same
+/// length.
 pub(crate) fn apply(bits: bool, typesize: usize, from: &[u8], to: &mut [u8]) {
     let items = from.len().checked_div(typesize).unwrap_or(0);
     if !bits {
@@ -41,7 +42,8 @@ pub(crate) fn apply(bits: bool, typesize: usize, from: &[u8], to: &mut [u8]) {
 }
 
 impl Block<'_> {
-    /// Applies a filter of Blosc2 that moves bytes, from `from` to `to`, which are of the same length.
+    /// Applies a filter of Blosc2 that moves bytes, from `from` to `to`, which are of the same
+    /// length.
     pub(crate) fn apply_moving(self, slot: FilterSlot, from: &[u8], to: &mut [u8]) {
         if slot.filter == Filter::Shuffle {
             shuffle::apply(self.width(slot.meta, self.typesize), from, to);

@@ -126,7 +126,8 @@ impl Layout {
         merge(spans)
     }
 
-    /// Returns the stored bytes of block `j` in the chunk, or `None` beyond the last and where the body is not blocks.
+    /// Returns the stored bytes of block `j` in the chunk, or `None` beyond the last and where the
+    /// body is not blocks.
     #[must_use]
     pub fn span(&self, j: u32) -> Option<Range<u64>> {
         self.spans.get(j)
@@ -138,13 +139,15 @@ impl Layout {
         self.dictionary.clone()
     }
 
-    /// Returns the offset of block `j` in the decoded chunk and its length, or `None` beyond the last.
+    /// Returns the offset of block `j` in the decoded chunk and its length, or `None` beyond the
+    /// last.
     pub(crate) fn block(&self, j: u32) -> Option<(u64, u32)> {
         let start = u64::from(j).checked_mul(self.header.blocksize().into())?;
         Some((start, self.header.block_len(j)?))
     }
 
-    /// Returns the range in the chunk of bytes after the header: of a raw copy, or of the value of all items.
+    /// Returns the range in the chunk of bytes after the header: of a raw copy, or of the value of
+    /// all items.
     pub(crate) fn body_range(&self, bytes: Range<u64>) -> Range<u64> {
         let header = u64::from(self.header.header_len());
         bytes.start.saturating_add(header)..bytes.end.saturating_add(header)

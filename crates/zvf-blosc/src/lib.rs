@@ -1,9 +1,9 @@
 //! Blosc 1 and Blosc2 chunks, decoded block by block, and encoded.
 //!
-//! A chunk is a header, a table of block positions and independently filtered and compressed blocks. So a part of a
-//! chunk needs a part of its bytes: [`parse_header`] reads 16 or 32 of them, a [`Layout`] needs the table,
-//! [`Layout::spans_needed`] lists the rest, and a [`Decoder`] decodes the requested bytes. With the whole chunk in
-//! memory, [`Chunk`] does all of it.
+//! A chunk is a header, a table of block positions and independently filtered and compressed
+//! blocks. So a part of a chunk needs a part of its bytes: [`parse_header`] reads 16 or 32 of them,
+//! a [`Layout`] needs the table, [`Layout::spans_needed`] lists the rest, and a [`Decoder`] decodes
+//! the requested bytes. With the whole chunk in memory, [`Chunk`] does all of it.
 //!
 //! ```
 //! use zvf_blosc::Chunk;
@@ -17,8 +17,8 @@
 //!
 //! * Any input gives bytes or a [`BloscError`]. Memory is bounded by the caller's cap: a length
 //!   that the chunk claims is first compared with it, or with the available bytes.
-//! * Codecs: BloscLZ, LZ4, zlib, Zstandard. Snappy and registered codecs are refused as `Unsupported`, and
-//!   so are chunks with blocks of varying length.
+//! * Codecs: BloscLZ, LZ4, zlib, Zstandard. Snappy and registered codecs are refused as
+//!   `Unsupported`, and so are chunks with blocks of varying length.
 //! * Filters: all reversible ones, and those with nothing to undo.
 //!
 //! * An [`Encoder`] writes chunks of both versions, with blocks of the requested size.

@@ -8,8 +8,8 @@
 //! 255 .. n    more of the match length
 //! ```
 //!
-//! Little-endian. The last five bytes of a block are literals, and the last match begins at least twelve bytes
-//! before the end.
+//! Little-endian. The last five bytes of a block are literals, and the last match begins at least
+//! twelve bytes before the end.
 //!
 //! The codec is safe code, or with the feature `fast-codecs` the C library. Both decode
 //! identically: data that the C library refuses is decoded by the safe code, which is less strict
@@ -20,7 +20,8 @@ mod c;
 #[cfg(any(test, not(feature = "fast-codecs")))]
 mod hc;
 
-/// Decodes a block into `out`, and returns the number of bytes; `None` when the data is damaged, or longer than `out`.
+/// Decodes a block into `out`, and returns the number of bytes; `None` when the data is damaged, or
+/// longer than `out`.
 pub(crate) fn decode(data: &[u8], out: &mut [u8]) -> Option<usize> {
     #[cfg(feature = "fast-codecs")]
     if let Some(n) = c::decode(data, out) {

@@ -45,7 +45,8 @@ impl<'a> OpenedRange<'a> {
         self.bytes.is_empty()
     }
 
-    /// Fills `out` with the bytes from `at` on; returns `false`, without a change, when there are fewer.
+    /// Fills `out` with the bytes from `at` on; returns `false`, without a change, when there are
+    /// fewer.
     #[must_use]
     pub fn copy(&self, at: usize, out: &mut [u8]) -> bool {
         let end = at.checked_add(out.len()).filter(|end| *end <= self.bytes.len());

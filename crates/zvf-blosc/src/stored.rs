@@ -29,7 +29,8 @@ impl<'a> StoredParts<'a> {
         Self { parts: vec![(0, chunk)] }
     }
 
-    /// Wraps fetched parts, usually the spans of [`Layout::spans_needed`](crate::Layout::spans_needed).
+    /// Wraps fetched parts, usually the spans of
+    /// [`Layout::spans_needed`](crate::Layout::spans_needed).
     #[must_use]
     pub fn new(mut parts: Vec<(u64, &'a [u8])>) -> Self {
         parts.sort_unstable_by_key(|(at, _)| *at);

@@ -7,8 +7,9 @@
 //! valence    the bit streams first; then for each of six valences varint n, n symbols
 //! ```
 //!
-//! The traversal is decoded from its end: C closes a fan around a vertex, L and R add a triangle with a new vertex, S
-//! joins two parts, E begins one. The resulting corners are not in the order of the input.
+//! The traversal is decoded from its end: C closes a fan around a vertex, L and R add a triangle
+//! with a new vertex, S joins two parts, E begins one. The resulting corners are not in the order
+//! of the input.
 //!
 //! Values of attributes are in [`crate::mesh`].
 

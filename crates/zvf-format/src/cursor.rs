@@ -72,7 +72,8 @@ impl<'a> Cursor<'a> {
         let taken = self.bytes(field, bytes)?;
         match <[T]>::ref_from_bytes(taken) {
             Ok(items) => Ok(Items { items, at }),
-            // The length is a multiple of the size, the type needs no alignment and allows any bits.
+            // The length is a multiple of the size, the type needs no alignment and allows any
+            // bits.
             Err(_) => Err(self.refuse_short(field, at, bytes)),
         }
     }

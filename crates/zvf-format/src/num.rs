@@ -15,7 +15,8 @@ pub const fn to_u64(n: usize) -> u64 {
     n as u64
 }
 
-/// Converts an index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted below).
+/// Converts an index below 2^32. No target this crate builds for has a `usize` of 16 bits (asserted
+/// below).
 pub const fn usize_from_u32(n: u32) -> usize {
     n as usize
 }
@@ -47,7 +48,8 @@ pub const fn f64_from_i64(n: i64) -> f64 {
     n as f64
 }
 
-/// Returns the number, or `usize::MAX`: larger than any allocation, for lengths that are compared with memory or a cap.
+/// Returns the number, or `usize::MAX`: larger than any allocation, for lengths that are compared
+/// with memory or a cap.
 #[must_use]
 pub const fn saturating_usize(n: u64) -> usize {
     match checked_usize(n) {
@@ -63,7 +65,8 @@ pub const fn saturating_u32(n: u64) -> u32 {
     if small as u64 == n { small } else { u32::MAX }
 }
 
-/// Returns the number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner guarantees.
+/// Returns the number, or `u32::MAX`: the place in a list of fewer than 2^32 items, which its owner
+/// guarantees.
 #[must_use]
 pub const fn saturating_u32_from_usize(n: usize) -> u32 {
     saturating_u32(to_u64(n))

@@ -1,4 +1,5 @@
-//! Keys of a repository: the document of a node, or a chunk of an array. A repository holds nothing else.
+//! Keys of a repository: the document of a node, or a chunk of an array. A repository holds nothing
+//! else.
 
 use icechunk::format::{ChunkIndices, Path};
 

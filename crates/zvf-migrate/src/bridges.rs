@@ -72,8 +72,9 @@ async fn ends(
 
 /// Returns the first and the last row of each fragment in `blocks`; empty fragments are omitted.
 ///
-/// A block of a few bytes may claim any number of fragments, and a fragment any number of rows: the walk ends at the
-/// first fragment that the chunk does not have, and rows between the ends are not visited.
+/// A block of a few bytes may claim any number of fragments, and a fragment any number of rows: the
+/// walk ends at the first fragment that the chunk does not have, and rows between the ends are not
+/// visited.
 fn fragment_ends(
     fragments: &ChunkFragments,
     blocks: &[BlockFragments<'_>],

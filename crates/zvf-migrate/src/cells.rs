@@ -229,7 +229,8 @@ pub(crate) async fn column(
     target.copy(&from, &below, attributes.to_attributes(), progress).await
 }
 
-/// Returns the shape of shards for `rank` axes: a single number is repeated, and a leading extra axis gets 1.
+/// Returns the shape of shards for `rank` axes: a single number is repeated, and a leading extra
+/// axis gets 1.
 fn fit_shape(shape: &[u64], rank: usize) -> Vec<u64> {
     match shape {
         [length] => vec![*length; rank],

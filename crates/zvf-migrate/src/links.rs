@@ -299,8 +299,8 @@ impl Values {
     }
 }
 
-/// Writes the groups of link rows within chunks: the existing ones, followed by one for the rows of `cells` that have
-/// no group.
+/// Writes the groups of link rows within chunks: the existing ones, followed by one for the rows of
+/// `cells` that have no group.
 async fn fragments(
     target: &Target<'_>,
     cells: &[(ChunkKey, &[Placed])],

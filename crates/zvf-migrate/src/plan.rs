@@ -1,7 +1,7 @@
 //! The parts of the old store, and the new form of each.
 //!
-//! The plan is made by listing names and reading documents, without payloads. A store that cannot be listed cannot be
-//! migrated: unlisted objects would be lost silently.
+//! The plan is made by listing names and reading documents, without payloads. A store that cannot
+//! be listed cannot be migrated: unlisted objects would be lost silently.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;

@@ -152,8 +152,8 @@ async fn level(
     Ok(())
 }
 
-/// Returns the destination of the cells of a level: the grid covers the bounds of the store, as in new stores, and
-/// every existing chunk.
+/// Returns the destination of the cells of a level: the grid covers the bounds of the store, as in
+/// new stores, and every existing chunk.
 async fn target<'a>(
     reader: &'a LevelReader,
     migration: &'a Migration,

@@ -5,8 +5,8 @@
 //! Precomputed a store as folders of these formats: objects are encoded on request (feature `store`)
 //! ```
 //!
-//! The converter writes files with `encode`; the server answers requests with [`Precomputed`]. This crate does not use
-//! files or HTTP, and does not read these formats.
+//! The converter writes files with `encode`; the server answers requests with [`Precomputed`]. This
+//! crate does not use files or HTTP, and does not read these formats.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

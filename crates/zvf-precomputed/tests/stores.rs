@@ -1,4 +1,5 @@
-//! Stores of every kind as precomputed objects, decoded again and compared with the answers of the reader.
+//! Stores of every kind as precomputed objects, decoded again and compared with the answers of the
+//! reader.
 
 #![cfg(feature = "store")]
 
@@ -196,8 +197,8 @@ fn split_list(list: &[u8]) -> Vec<(u64, Vec<u8>)> {
     (0..count).map(|at| (u64_at(ids, 8 * at), list[8 + size * at..][..size].to_vec())).collect()
 }
 
-/// Checks that an annotation by its id has the record of its cell, followed by the ids of each relationship, whose
-/// lists contain it.
+/// Checks that an annotation by its id has the record of its cell, followed by the ids of each
+/// relationship, whose lists contain it.
 async fn check_by_id(id: &str, store: &ServedStore, layer: &str, (number, record): (u64, &[u8])) {
     let found = store.get(layer, &format!("by_id/{number}")).await.unwrap();
     assert_eq!(&found[..record.len()], record, "{id}, {layer} {number}");

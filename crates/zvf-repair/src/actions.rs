@@ -203,7 +203,8 @@ async fn ome(store: &Store, name: &str, documents: &mut Documents) -> Result<boo
         .await
 }
 
-/// Creates the index of link fragments of a level: one range over all links of each chunk, on the grid of the links.
+/// Creates the index of link fragments of a level: one range over all links of each chunk, on the
+/// grid of the links.
 async fn link_fragments(store: &Store, path: &str) -> Result<Repair> {
     // A level, or another kind of geometry in it.
     let Some((level, _)) = path.rsplit_once('/') else { return Ok(Repair::Left) };

@@ -49,7 +49,8 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// When `address` is neither, the backend is read-only, or the store is a whole bucket, which has no sibling path.
+    /// When `address` is neither, the backend is read-only, or the store is a whole bucket, which
+    /// has no sibling path.
     pub fn from_address(address: &str, options: &OpenOptions) -> Result<Self> {
         let Some(Backend { store, prefix, .. }) = Store::backend(address, options)? else {
             return Ok(Self(Kind::Folder(folder(address)), CommitGate::default()));

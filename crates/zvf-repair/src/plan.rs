@@ -1,4 +1,5 @@
-//! A plan: the objects that are replaced or created, their new contents, and the findings that remain.
+//! A plan: the objects that are replaced or created, their new contents, and the findings that
+//! remain.
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;

@@ -81,7 +81,8 @@ async fn refuse_journal(store: &dyn ObjectStore, kept: &Path) -> Result<()> {
     }
 }
 
-/// Creates the place of the old objects, with the plan in it, and checks that the backend supports conditions.
+/// Creates the place of the old objects, with the plan in it, and checks that the backend supports
+/// conditions.
 async fn begin(store: &dyn ObjectStore, kept: &Path, plan: &Plan) -> Result<Path> {
     let text = Bytes::from(words(plan));
     for n in 1..MAX_KEPT_REPAIRS {

@@ -1,4 +1,5 @@
-//! Stores with repairable faults: the plan lists them, applying it repairs them, and nothing is invented.
+//! Stores with repairable faults: the plan lists them, applying it repairs them, and nothing is
+//! invented.
 
 use std::fs;
 use std::sync::Arc;
@@ -221,7 +222,8 @@ async fn a_backend_that_ignores_conditions_is_refused() {
     }
 }
 
-/// After any fault of a request the object is the old or the new one, and a reported success is correct.
+/// After any fault of a request the object is the old or the new one, and a reported success is
+/// correct.
 #[tokio::test(start_paused = true)]
 async fn failed_requests_leave_the_old_or_the_new_object() {
     let faults = [

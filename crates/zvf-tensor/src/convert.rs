@@ -131,7 +131,8 @@ impl Default for ConvertOptions {
     }
 }
 
-/// Writes `array` at `path` in another form; calls `on_progress` with the number of finished chunks and their total.
+/// Writes `array` at `path` in another form; calls `on_progress` with the number of finished chunks
+/// and their total.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -176,7 +177,8 @@ pub async fn convert(
     }
 }
 
-/// Writes several arrays as the datasets of one `.tet` file, in this order; `on_progress` as in [`convert`].
+/// Writes several arrays as the datasets of one `.tet` file, in this order; `on_progress` as in
+/// [`convert`].
 ///
 /// # Errors
 ///

@@ -41,7 +41,8 @@ impl AtomicTensorFile {
         Self::create_gated(path, replace, &CommitGate::default())
     }
 
-    /// Begins the file as [`create`](Self::create); `gate` is passed right before it becomes visible.
+    /// Begins the file as [`create`](Self::create); `gate` is passed right before it becomes
+    /// visible.
     ///
     /// # Errors
     ///

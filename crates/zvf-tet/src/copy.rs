@@ -164,7 +164,8 @@ mod tests {
         let axis = |start, stop, step| AxisSlice { start, stop, step };
         #[rustfmt::skip]
         let table: [Case; 8] = [
-            // name, chunk shape of [4, 3, 5] in u16, selection, runs of the first tile: src, dst, count, stride
+            // name, chunk shape of [4, 3, 5] in u16, selection, runs of the first tile: src, dst,
+            // count, stride
             ("all of one chunk", [4, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 60, 2)]),
             ("split on axis 0", [2, 3, 5], [all(4), all(3), all(5)], &[(0, 0, 30, 2)]),
             ("split on axis 1", [4, 2, 5], [all(4), all(3), all(5)],

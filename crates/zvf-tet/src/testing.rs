@@ -6,7 +6,8 @@ use zerocopy::IntoBytes;
 
 use super::Row;
 
-/// Returns a file with dataset `a`, f32, shape 6 in chunks of 4: two raw tiles, the second cut short, no footer.
+/// Returns a file with dataset `a`, f32, shape 6 in chunks of 4: two raw tiles, the second cut
+/// short, no footer.
 pub(crate) fn two_tiles() -> Vec<u8> {
     [
         // superblock: 1 dataset, index at 80 with 240 bytes

@@ -1,4 +1,5 @@
-//! Edits: one vertex moved in a store of ten thousand objects, and a hundred thousand random edits as one commit.
+//! Edits: one vertex moved in a store of ten thousand objects, and a hundred thousand random edits
+//! as one commit.
 //!
 //! The bytes are those that the process read and wrote, journal included; the cost of one edit
 //! should depend on the touched data, not on the size of the store. There is no peer for this work.

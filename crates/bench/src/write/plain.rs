@@ -1,4 +1,5 @@
-//! A plain program: creates the files of a store from memory, on all cores, syncs them once, renames.
+//! A plain program: creates the files of a store from memory, on all cores, syncs them once,
+//! renames.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -145,7 +145,8 @@ impl Facts {
     }
 }
 
-/// Returns the reading options of a file: faces with different numbers of corners, as in VTK, become triangles.
+/// Returns the reading options of a file: faces with different numbers of corners, as in VTK,
+/// become triangles.
 pub(super) fn options(path: &Path, format: Option<Format>, kind: Option<Kind>) -> ReadOptions {
     let format = format.or_else(|| Format::from_path(path));
     let polygons = match format {
@@ -178,8 +179,8 @@ pub(super) fn hash_field(field: &Field, dtype: &str) -> Option<String> {
     Some(hash(bytes))
 }
 
-/// Returns the hash of a column of numbers, each multiplied by `factor` in float64 and converted to the type of the
-/// column.
+/// Returns the hash of a column of numbers, each multiplied by `factor` in float64 and converted to
+/// the type of the column.
 pub(super) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     let column = &field.column;
     let rows =
@@ -195,7 +196,8 @@ pub(super) fn hash_scaled(field: &Field, factor: f64) -> Option<String> {
     Some(hash(bytes))
 }
 
-/// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing ones.
+/// Returns the hash of a column from a nullable type of pandas: text of its values, and the missing
+/// ones.
 pub(super) fn hash_nullable(field: &Field) -> Option<String> {
     let mut bytes = Vec::new();
     for row in 0..field.column.len() {

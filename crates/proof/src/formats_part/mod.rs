@@ -6,7 +6,8 @@
 //! broken    refused with one of the classes named, or read where that is allowed; never a panic
 //! ```
 //!
-//! Facts and hashes are described in `README.md` next to the files. `NAME.tar.zst` is an archived folder.
+//! Facts and hashes are described in `README.md` next to the files. `NAME.tar.zst` is an archived
+//! folder.
 //!
 //! Properties of single formats (units, records, headers) are tested with their readers.
 

@@ -175,7 +175,8 @@ fn report_uncompared_facts(report: &mut Report, what: &str, expected: &Value, co
     }
 }
 
-/// The facts of a whole store that are compared, and the verdicts of a validator, which do not concern reading.
+/// The facts of a whole store that are compared, and the verdicts of a validator, which do not
+/// concern reading.
 const COMPARED_OF_STORES: [&str; 7] =
     ["cross_chunk_cells", "headers", "levels", "levels_present", "parametric", "root", "validator"];
 

@@ -98,8 +98,8 @@ fn unsynced_options() -> BuildOptions {
     BuildOptions { sync: false, ..BuildOptions::default() }
 }
 
-/// Returns the contents of level 0: vertices with their objects and attributes, and edges or faces by the positions of
-/// their ends; in a fixed order.
+/// Returns the contents of level 0: vertices with their objects and attributes, and edges or faces
+/// by the positions of their ends; in a fixed order.
 async fn read_contents(address: &str) -> anyhow::Result<[Vec<Vec<u64>>; 2]> {
     let store = corpus::open(address.as_ref()).await?;
     let batch = Reader::new(store).run(&Query::all().with_owners()).await?.batch;

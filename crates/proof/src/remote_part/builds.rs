@@ -1,4 +1,5 @@
-//! Builds on a server: one builder of a prefix wins, its store is complete, and nothing else is left.
+//! Builds on a server: one builder of a prefix wins, its store is complete, and nothing else is
+//! left.
 //!
 //! ```text
 //! race       builders of one prefix at the same time: at most one succeeds, and its store exists

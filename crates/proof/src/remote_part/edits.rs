@@ -74,7 +74,8 @@ fn edit_both(local: &Place, remote: Place) -> Result<Option<Place>, EditError> {
     }
 }
 
-/// Runs concurrent writers: every acknowledged commit is in the log, and its changes are in the store.
+/// Runs concurrent writers: every acknowledged commit is in the log, and its changes are in the
+/// store.
 fn race_writers(remote: &Place, runtime: &Runtime) -> Result<(), EditError> {
     let before = log(remote, None)?.len();
     let name = |writer: usize, n: usize| format!("race-{writer}-{n}");

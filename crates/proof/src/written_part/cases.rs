@@ -208,7 +208,8 @@ impl Case {
         std::fs::write(folder.join(format!("{name}.json")), input.to_string()).unwrap();
     }
 
-    /// Returns geometry of a further kind, whose objects have ids from `first` on, and its description.
+    /// Returns geometry of a further kind, whose objects have ids from `first` on, and its
+    /// description.
     fn make_geometry(&self, kind: Kind, first: i64, random: &mut Random) -> (Batch, Json) {
         let counts = if kind == Kind::Line { vec![2, 2, 2] } else { vec![3, 7, 4] };
         let rows: usize = counts.iter().sum();

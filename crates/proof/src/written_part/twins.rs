@@ -132,7 +132,8 @@ fn column_of_type(values: &[f64], dtype: Dtype, width: usize) -> anyhow::Result<
     Ok(Column::new(dtype, width as u32, bytes.into())?)
 }
 
-/// Returns the arrays over the chunk grid of level 0, without links to other levels: they are not part of the input.
+/// Returns the arrays over the chunk grid of level 0, without links to other levels: they are not
+/// part of the input.
 async fn list_arrays(store: &Store) -> anyhow::Result<Vec<String>> {
     let mut arrays = Vec::new();
     for (key, _) in store.nodes().objects("0").await? {

@@ -18,8 +18,8 @@ use crate::prefix::common_prefix_len;
 pub(crate) struct Table(Vec<u32>); // one more than the position, 0 for none
 
 impl Table {
-    /// Appends the data of `plain` to `out`, and returns its length; `None` when it exceeds `max_bytes`, or `plain` is
-    /// too short to compress.
+    /// Appends the data of `plain` to `out`, and returns its length; `None` when it exceeds
+    /// `max_bytes`, or `plain` is too short to compress.
     pub(crate) fn encode(
         &mut self,
         plain: &[u8],

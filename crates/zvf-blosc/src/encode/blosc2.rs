@@ -46,13 +46,14 @@ pub struct Blosc2Settings {
     pub typesize: u8,
     /// Bytes of a block.
     pub block_size: u32,
-    /// Whether a full block is one stream for each byte of an item: worthwhile for LZ4 and `BloscLZ` after a shuffle.
-    /// Small blocks are never split.
+    /// Whether a full block is one stream for each byte of an item: worthwhile for LZ4 and
+    /// `BloscLZ` after a shuffle. Small blocks are never split.
     pub split: bool,
 }
 
 impl Default for Blosc2Settings {
-    /// Returns Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB that are not split.
+    /// Returns Zstandard at level 5 over shuffled items of four bytes, in blocks of 16 KiB that are
+    /// not split.
     fn default() -> Self {
         let shuffle = FilterSlot { filter: Filter::Shuffle, meta: 0 };
         let mut filters = [FilterSlot::default(); FILTER_SLOTS];

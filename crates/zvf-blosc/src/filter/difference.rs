@@ -23,8 +23,8 @@ pub(super) fn undo_delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8]
     delta(typesize, first, block, |_, after| after);
 }
 
-/// Applies or undoes delta, since exclusive or is its own inverse: the two directions differ in which byte of an
-/// element, before or after, is the `plain` one for the next element.
+/// Applies or undoes delta, since exclusive or is its own inverse: the two directions differ in
+/// which byte of an element, before or after, is the `plain` one for the next element.
 fn delta(typesize: usize, first: Option<&[u8]>, block: &mut [u8], plain: impl Fn(u8, u8) -> u8) {
     let width = delta_width(typesize);
     let len = block.len().checked_div(width).unwrap_or(0).saturating_mul(width);

@@ -19,7 +19,8 @@ pub(super) fn undo(width: usize, from: &[u8], to: &mut [u8]) {
     undo_part(width, from, 0, to);
 }
 
-/// Computes the bytes from `at` on of the result of [`undo`] for `from`: as many as `to` has, within bounds.
+/// Computes the bytes from `at` on of the result of [`undo`] for `from`: as many as `to` has,
+/// within bounds.
 pub(crate) fn undo_part(width: usize, from: &[u8], at: usize, to: &mut [u8]) {
     let lanes = Lanes::new(from, width);
     // First the rest of an item, then whole items, then the beginning of one.

@@ -44,8 +44,8 @@ impl FragmentIndexBuilder {
     ///
     /// # Errors
     ///
-    /// [`Class::Overflow`] when the range ends past `i64::MAX`; [`Class::LimitExceeded`] when there are
-    /// 2^32 - 1 fragments already.
+    /// [`Class::Overflow`] when the range ends past `i64::MAX`; [`Class::LimitExceeded`] when there
+    /// are 2^32 - 1 fragments already.
     pub fn push_range(&mut self, start: u64, count: u64) -> Result<(), FormatError> {
         if !fits(start, count) {
             let end = i128::from(start).saturating_add(count.into());
@@ -61,8 +61,8 @@ impl FragmentIndexBuilder {
     ///
     /// # Errors
     ///
-    /// [`Class::Overflow`] when a row is past `i64::MAX`; [`Class::LimitExceeded`] when the fragments, or
-    /// the rows of all lists together, would be more than 2^32 - 1.
+    /// [`Class::Overflow`] when a row is past `i64::MAX`; [`Class::LimitExceeded`] when the
+    /// fragments, or the rows of all lists together, would be more than 2^32 - 1.
     pub fn push_rows(&mut self, rows: &[u64]) -> Result<(), FormatError> {
         if let Some(start) = find_range_start(rows) {
             return self.push_range(start, num::to_u64(rows.len()));

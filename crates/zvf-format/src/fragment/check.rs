@@ -1,4 +1,5 @@
-//! The checks behind [`FragmentIndex::parse`](super::FragmentIndex::parse), one function per section.
+//! The checks behind [`FragmentIndex::parse`](super::FragmentIndex::parse), one function per
+//! section.
 //!
 //! A large index is checked at memory speed: each function first folds its whole section into one
 //! value without a branch. Only if that value shows a fault, a second pass looks for the first

@@ -13,8 +13,8 @@
 //! ..          8 T        indices, i64 rows of the lists, T = the last bound
 //! ```
 //!
-//! Little-endian and without padding, so that with an even `E + 1` missing nothing is aligned: every
-//! on-disk type is `Unaligned`.
+//! Little-endian and without padding, so that with an even `E + 1` missing nothing is aligned:
+//! every on-disk type is `Unaligned`.
 //!
 //! A fragment is a range of rows or a list of rows. Both are returned as they are stored: sixteen
 //! bytes may name 2^62 rows, so rows are expanded only on request, one by one. The number of a
@@ -82,9 +82,9 @@ impl<'a> FragmentIndex<'a> {
     ///
     /// # Errors
     ///
-    /// When the blob ends early, is not a fragment index of version 1, its counts contradict each other
-    /// or the bitmap, the bounds of the lists do not start at 0 or descend, or a number is negative or
-    /// ends past `i64::MAX`.
+    /// When the blob ends early, is not a fragment index of version 1, its counts contradict each
+    /// other or the bitmap, the bounds of the lists do not start at 0 or descend, or a number is
+    /// negative or ends past `i64::MAX`.
     pub fn parse(blob: &'a [u8]) -> Result<Self, FormatError> {
         Self::read(blob, true)
     }
@@ -235,8 +235,8 @@ impl<'a> FragmentIndex<'a> {
     ///
     /// # Errors
     ///
-    /// [`Class::OutOfBounds`] for the first range that ends, or the first listed row that lies, past
-    /// the payload. An empty range may start at its end, not past it.
+    /// [`Class::OutOfBounds`] for the first range that ends, or the first listed row that lies,
+    /// past the payload. An empty range may start at its end, not past it.
     pub fn check_rows(&self, n_rows: u64) -> Result<(), FormatError> {
         if self.extent() <= n_rows {
             return Ok(());

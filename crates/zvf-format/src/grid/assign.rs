@@ -12,7 +12,8 @@ use crate::num;
 impl Bins {
     /// Writes the chunk and the flat bin index of every position.
     ///
-    /// Stops at the end of the shortest slice. A coordinate may be of any type that is exact in `f64`.
+    /// Stops at the end of the shortest slice. A coordinate may be of any type that is exact in
+    /// `f64`.
     ///
     /// # Errors
     ///

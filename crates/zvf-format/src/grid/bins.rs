@@ -34,8 +34,8 @@ impl Bins {
     ///
     /// # Errors
     ///
-    /// When the ranks differ, a size is not finite or not above zero, the chunk is not a whole number
-    /// of bins (within 1e-9), or there are 2^63 bins or more.
+    /// When the ranks differ, a size is not finite or not above zero, the chunk is not a whole
+    /// number of bins (within 1e-9), or there are 2^63 bins or more.
     pub fn new(chunk: &ChunkShape, bin_shape: &[f64]) -> Result<Self, FormatError> {
         check_axis_count("bin_shape", chunk.axes(), bin_shape.len())?;
         let bin = ChunkShape::new(bin_shape).map_err(|mut error| {

@@ -4,8 +4,8 @@
 //! 0.0.1.0    two endpoints in two dimensions: chunk 0.0, then chunk 1.0
 //! ```
 //!
-//! Endpoints are in placement order. In 0.8 this is the name of a cell; in 0.9 the same list follows
-//! from the source chunk and the offsets ([`crate::link::LinkPolicy::endpoint_chunks`]).
+//! Endpoints are in placement order. In 0.8 this is the name of a cell; in 0.9 the same list
+//! follows from the source chunk and the offsets ([`crate::link::LinkPolicy::endpoint_chunks`]).
 
 use core::fmt;
 

@@ -90,7 +90,8 @@ impl ChunkKey {
         self.rank.into()
     }
 
-    /// Returns the last `axes` components: the coordinates in space, without the bin of an attribute.
+    /// Returns the last `axes` components: the coordinates in space, without the bin of an
+    /// attribute.
     #[must_use]
     pub fn spatial(&self, axes: usize) -> Option<&[i64]> {
         self.components().get(self.rank().checked_sub(axes)?..)

@@ -10,8 +10,8 @@
 //! One offset for each endpoint but the first, joined by `_`; its components are joined by `.`, and
 //! each is `0` or has a sign. The first endpoint's offset is zero by definition and not written.
 //!
-//! Families enumerate their offsets arrays in the order of these names as ASCII text, where `+` comes
-//! before `-`, `-` before digits, and digits before `_`: [`Offsets::cmp_string`].
+//! Families enumerate their offsets arrays in the order of these names as ASCII text, where `+`
+//! comes before `-`, `-` before digits, and digits before `_`: [`Offsets::cmp_string`].
 
 use core::cmp::Ordering;
 use core::fmt;

@@ -73,7 +73,8 @@ impl LinkPolicy {
     ///
     /// # Errors
     ///
-    /// When the anchor has another rank than the family, or moves chunks though the level is the same.
+    /// When the anchor has another rank than the family, or moves chunks though the level is the
+    /// same.
     pub fn with_delta(self, delta: Delta, anchor: Anchor) -> Result<Self, FormatError> {
         if anchor.rank() != self.sid_ndim() {
             let expected = Expected::Exactly(num::to_u64(self.sid_ndim()).into());
@@ -141,8 +142,8 @@ impl LinkPolicy {
         RowShape::from_checked_width(element, self.link_width, self.has_perm(intra))
     }
 
-    /// Returns the chunks of the endpoints of records under `source` in the array named `offsets`: the
-    /// first on the family's own level, the others on the level it links to.
+    /// Returns the chunks of the endpoints of records under `source` in the array named `offsets`:
+    /// the first on the family's own level, the others on the level it links to.
     ///
     /// # Errors
     ///

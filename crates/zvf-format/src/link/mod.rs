@@ -28,8 +28,8 @@
 //! fragment number); readers of the geometry use the manifests there.
 //!
 //! Not here: the order in which a family is read (its names, [`Offsets::cmp_string`] and
-//! [`ChunkKey::cmp_string`](crate::key::ChunkKey::cmp_string)); which copies of a duplicate family are
-//! the same record; link fragments ([`crate::fragment`]).
+//! [`ChunkKey::cmp_string`](crate::key::ChunkKey::cmp_string)); which copies of a duplicate family
+//! are the same record; link fragments ([`crate::fragment`]).
 //!
 //! [`Offsets`]: crate::key::Offsets
 //! [`Offsets::cmp_string`]: crate::key::Offsets::cmp_string

@@ -6,9 +6,9 @@
 //! 8 L    vi of each endpoint, i64: a row of that chunk; not negative
 //! ```
 //!
-//! The blob lies under `<delta>/<chunk 0>/../<chunk K-1>/data`, its K distinct chunks sorted. Records
-//! follow each other without padding. No writer of this layout is left, so there is no encoder; the
-//! sibling layout `sharded_v1` holds the same records in another array.
+//! The blob lies under `<delta>/<chunk 0>/../<chunk K-1>/data`, its K distinct chunks sorted.
+//! Records follow each other without padding. No writer of this layout is left, so there is no
+//! encoder; the sibling layout `sharded_v1` holds the same records in another array.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::I64;

@@ -132,8 +132,8 @@ impl<'a> Placements<'a> {
         Ok(())
     }
 
-    /// Finds the endpoint that leads the next copy of a duplicate family: the first of its chunk, in
-    /// sorted order.
+    /// Finds the endpoint that leads the next copy of a duplicate family: the first of its chunk,
+    /// in sorted order.
     fn next_lead(&mut self) -> Option<u8> {
         let order = self.order;
         let order = order.order();

@@ -47,8 +47,8 @@ impl ManifestBuilder {
     ///
     /// # Errors
     ///
-    /// [`Class::BadShape`] when `chunk` has another rank, [`Class::Overflow`] when `fragment` is past
-    /// `i64::MAX`, [`Class::LimitExceeded`] when there are 2^32 - 1 blocks already.
+    /// [`Class::BadShape`] when `chunk` has another rank, [`Class::Overflow`] when `fragment` is
+    /// past `i64::MAX`, [`Class::LimitExceeded`] when there are 2^32 - 1 blocks already.
     pub fn push_single(&mut self, chunk: &[i64], fragment: u64) -> Result<(), FormatError> {
         check_end("fragment", fragment, 0)?;
         self.begin(chunk, SINGLE)?;

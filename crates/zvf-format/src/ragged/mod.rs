@@ -52,7 +52,8 @@ pub struct Ragged<'a> {
 }
 
 impl<'a> Ragged<'a> {
-    /// Checks `blob` once, so that no accessor can fail. A row is `ncols` items of `itemsize` bytes.
+    /// Checks `blob` once, so that no accessor can fail. A row is `ncols` items of `itemsize`
+    /// bytes.
     ///
     /// # Errors
     ///

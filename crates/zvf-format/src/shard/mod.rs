@@ -143,8 +143,8 @@ impl<'a> ShardIndex<'a> {
     ///
     /// # Errors
     ///
-    /// [`Class::Truncated`] when the shard is shorter than its index; [`Class::OutOfBounds`] for the first
-    /// cell that ends past the shard or reaches into the index.
+    /// [`Class::Truncated`] when the shard is shorter than its index; [`Class::OutOfBounds`] for
+    /// the first cell that ends past the shard or reaches into the index.
     pub fn check_spans(&self, total: u64, location: IndexLocation) -> Result<(), FormatError> {
         let index = location.span(num::to_u64(self.cells.len()), self.checksum, total)?;
         let (low, high) = match location {

@@ -83,7 +83,8 @@ impl<'a> VlenCell<'a> {
     ///
     /// # Errors
     ///
-    /// When `head` is shorter than eight bytes, the count is not 1, or the payload ends past `total`.
+    /// When `head` is shorter than eight bytes, the count is not 1, or the payload ends past
+    /// `total`.
     pub fn payload_span(head: &[u8], total: u64) -> Result<Range<u64>, FormatError> {
         let mut cur = Cursor::new(Part::VlenCell, head);
         let n = cell_length(&mut cur)?;

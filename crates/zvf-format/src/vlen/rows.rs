@@ -219,8 +219,8 @@ impl VlenOffsets {
 ///
 /// # Errors
 ///
-/// [`Class::CountMismatch`] when there are more rows than `count`; [`Class::LimitExceeded`] when a row
-/// has 2^32 bytes or more.
+/// [`Class::CountMismatch`] when there are more rows than `count`; [`Class::LimitExceeded`] when a
+/// row has 2^32 bytes or more.
 #[cfg(feature = "alloc")]
 pub fn encode_rows(rows: &[&[u8]], count: u32) -> Result<Vec<u8>, FormatError> {
     let Some(padding) = num::usize_from_u32(count).checked_sub(rows.len()) else {

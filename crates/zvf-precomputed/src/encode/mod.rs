@@ -15,7 +15,8 @@ pub use error::MultiLodError;
 pub use multilod::{LodMesh, MAX_LODS, MultiLod, encode_multilod};
 pub use octree::encode_octree;
 
-/// Encodes a skeleton: counts, positions, edges, and encoded vertex attributes, in the order of `info`.
+/// Encodes a skeleton: counts, positions, edges, and encoded vertex attributes, in the order of
+/// `info`.
 ///
 /// ```
 /// let bytes = zvf_precomputed::encode::encode_skeleton(&[0.0; 6], &[[0, 1]], &[vec![1, 2]])?;

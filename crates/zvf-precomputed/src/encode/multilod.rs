@@ -55,7 +55,8 @@ pub const MAX_LODS: usize = 8;
 ///
 /// # Errors
 ///
-/// When a coordinate is not finite as `f32`, a face names a missing vertex, or a fragment is too large.
+/// When a coordinate is not finite as `f32`, a face names a missing vertex, or a fragment is too
+/// large.
 pub fn encode_multilod(lods: &[LodMesh]) -> Result<MultiLod, MultiLodError> {
     let lods = &lods[..lods.len().min(MAX_LODS)];
     let grid = find_box(lods)?;

@@ -6,10 +6,10 @@
 //! lod l      a grid of cells 2^l times as large
 //! ```
 //!
-//! Viewers divide a fragment of a coarse lod into eight parts, and draw only the parts whose finer cells are not drawn.
-//! So faces are cut at the walls of cells, and in coarse lods at the middle planes too, which are the walls of the next
-//! finer lod. Positions are 16-bit integers in the span of a cell: the walls are representable on both sides, so that
-//! no gap opens.
+//! Viewers divide a fragment of a coarse lod into eight parts, and draw only the parts whose finer
+//! cells are not drawn. So faces are cut at the walls of cells, and in coarse lods at the middle
+//! planes too, which are the walls of the next finer lod. Positions are 16-bit integers in the span
+//! of a cell: the walls are representable on both sides, so that no gap opens.
 //!
 //! Every cell has its parent, and every part with faces has a cell in the adjacent lods, empty if
 //! necessary: viewers find cells through their parents, and treat a part without a cell as not
@@ -23,7 +23,8 @@ use super::manifest::{Grid, count, encode_manifest};
 use super::multilod::{MAX_PLACE, encode_fragment, find_bounds, to_place};
 use super::{LodMesh, MAX_LODS, MultiLod, MultiLodError};
 
-/// Encodes a large mesh, from its finest resolution to its coarsest, in cells of about the size `cell`.
+/// Encodes a large mesh, from its finest resolution to its coarsest, in cells of about the size
+/// `cell`.
 ///
 /// ```
 /// use zvf_precomputed::encode::{LodMesh, encode_octree};
@@ -312,7 +313,8 @@ impl Fragment {
     }
 }
 
-/// Returns the part of a convex polygon on one side of a wall: above it for side 1, below it for -1.
+/// Returns the part of a convex polygon on one side of a wall: above it for side 1, below it for
+/// -1.
 fn clip(polygon: &[[f64; 3]], axis: usize, wall: f64, side: f64) -> Vec<[f64; 3]> {
     let height = |point: &[f64; 3]| (point[axis] - wall) * side;
     let mut clipped = Vec::with_capacity(polygon.len() + 1);

@@ -42,7 +42,8 @@ impl Attribute {
         self.dtype.kind != DtypeKind::Text
     }
 
-    /// Appends a value in its stored type; a missing integer is 0, because there is no other representation.
+    /// Appends a value in its stored type; a missing integer is 0, because there is no other
+    /// representation.
     ///
     /// # Errors
     ///

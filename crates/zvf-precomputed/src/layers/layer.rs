@@ -146,7 +146,8 @@ impl Precomputed {
         self
     }
 
-    /// Sets the number of annotations above which cells of the spatial index are halved [default: 100 000].
+    /// Sets the number of annotations above which cells of the spatial index are halved [default:
+    /// 100 000].
     #[must_use]
     pub const fn with_max_cell_rows(mut self, rows: u64) -> Self {
         self.max_cell_rows = rows;

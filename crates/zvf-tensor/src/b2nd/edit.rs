@@ -5,8 +5,9 @@
 //! changed chunk                       decoded unless all of it is written, changed, encoded
 //! ```
 //!
-//! Readers that have the array open continue with the old one. Appending writes beyond the end of one axis: the last
-//! chunks of the axis are changed, the others keep their bytes under other numbers.
+//! Readers that have the array open continue with the old one. Appending writes beyond the end of
+//! one axis: the last chunks of the axis are changed, the others keep their bytes under other
+//! numbers.
 //!
 //! Encoding of chunks is in `write`.
 

@@ -9,7 +9,8 @@
 //! file per chunk. Names of chunk files are derived from numbers, so a frame cannot refer to
 //! another path.
 //!
-//! Arrays are written whole or chunk by chunk, and edited by writing a new one next to the old: see `write` and `edit`.
+//! Arrays are written whole or chunk by chunk, and edited by writing a new one next to the old: see
+//! `write` and `edit`.
 //!
 //! The bytes of the format are in `zvf_b2nd`, blocks in `zvf-blosc`.
 

@@ -25,7 +25,8 @@ impl BlockArray {
         Ok((selection.chunks_touched(), selection.blocks_touched()))
     }
 
-    /// Reads the items of a slice. With steps, all blocks between the bounds are decoded; an empty slice reads nothing.
+    /// Reads the items of a slice. With steps, all blocks between the bounds are decoded; an empty
+    /// slice reads nothing.
     ///
     /// # Errors
     ///

@@ -122,7 +122,8 @@ impl<W: Write + Seek> BlockWriter<W> {
     ///
     /// # Errors
     ///
-    /// When all are written, `items` has another length than the box, or it cannot be encoded or written.
+    /// When all are written, `items` has another length than the box, or it cannot be encoded or
+    /// written.
     pub fn put_chunk(&mut self, items: &[u8]) -> Result<()> {
         let Some((start, stop)) = self.next_box() else { return Err(no_more_error()) };
         let geometry = *self.new.geometry();
@@ -133,8 +134,8 @@ impl<W: Write + Seek> BlockWriter<W> {
         self.put(&chunk)
     }
 
-    /// Writes all chunks from the items of the array, in C order, compressing several at once on the current
-    /// rayon pool.
+    /// Writes all chunks from the items of the array, in C order, compressing several at once on
+    /// the current rayon pool.
     ///
     /// # Errors
     ///
@@ -322,7 +323,8 @@ impl BlockFile {
         Self::create_gated(path, new, sparse, replace, &CommitGate::default())
     }
 
-    /// Begins the array as [`create`](Self::create); `gate` is passed right before the array becomes visible.
+    /// Begins the array as [`create`](Self::create); `gate` is passed right before the array
+    /// becomes visible.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@
 //! chunk, or many. So a store of any version is packed, and unpacked into the same documents and
 //! contents. Compressed data is compressed again, possibly to other bytes if the library differs.
 //!
-//! The names and the order of datasets are in `zvf_tet::pack`, reading a pack in `zvf_store::Store`, which opens it
-//! like any store.
+//! The names and the order of datasets are in `zvf_tet::pack`, reading a pack in
+//! `zvf_store::Store`, which opens it like any store.
 
 mod options;
 mod plan;

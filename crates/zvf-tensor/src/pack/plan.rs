@@ -174,7 +174,8 @@ async fn items(
     Ok(vec![Part { tensor, content: Content::Items(dense) }])
 }
 
-/// Describes a dataset that is read by byte range: one chunk, or chunks of some size along the first axis.
+/// Describes a dataset that is read by byte range: one chunk, or chunks of some size along the
+/// first axis.
 fn strip(
     name: &str,
     element: TensorDtype,

@@ -36,8 +36,8 @@ pub struct UnpackCounts {
     pub objects: u64,
 }
 
-/// Writes the contents of `store`, document by document and chunk by chunk, into `build`, and publishes it. Calls
-/// `on_progress` from time to time.
+/// Writes the contents of `store`, document by document and chunk by chunk, into `build`, and
+/// publishes it. Calls `on_progress` from time to time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -37,8 +37,8 @@ pub struct PackCounts {
     pub bytes: u64,
 }
 
-/// Packs `store` into a file that begins at the position of `out`, and returns `out`. Calls `on_progress` from time to
-/// time.
+/// Packs `store` into a file that begins at the position of `out`, and returns `out`. Calls
+/// `on_progress` from time to time.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -84,8 +84,8 @@ pub async fn pack<W: Write + Seek>(
         pause().await;
     }
     drop(documents);
-    // The documents come first, then small datasets: tables of cells and indexes of fragments, which a remote reader
-    // gets with the first request.
+    // The documents come first, then small datasets: tables of cells and indexes of fragments,
+    // which a remote reader gets with the first request.
     if let Some((_documents, arrays)) = parts.split_first_mut() {
         arrays.sort_by_key(|part| part.tensor.geometry().byte_len());
     }

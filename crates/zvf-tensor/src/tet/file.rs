@@ -177,7 +177,8 @@ impl<'f> Tensor<'f> {
         self.dataset.id()
     }
 
-    /// Returns its name as stored: escape it before printing it, and check it before deriving a path from it.
+    /// Returns its name as stored: escape it before printing it, and check it before deriving a
+    /// path from it.
     #[must_use]
     pub fn name(&self) -> &'f str {
         self.dataset.name()

@@ -4,8 +4,8 @@
 //! {"file": {...}, "datasets": {name: {"attrs": {...}, "dim_names": [...], "coords": {axis: {"labels": [...]}}}}}
 //! ```
 //!
-//! Every key may be missing. A footer of another form is ignored: elements do not depend on it, and verification
-//! reports it.
+//! Every key may be missing. A footer of another form is ignored: elements do not depend on it, and
+//! verification reports it.
 //!
 //! Not here: the history of the file and the position of the footer.
 

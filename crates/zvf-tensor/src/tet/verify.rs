@@ -6,8 +6,8 @@
 //! Z1                              zone maps agree with the elements of each chunk
 //! ```
 //!
-//! Payloads are decoded a few at a time, and none is kept. The format has no checksum: damage of a raw payload is
-//! undetectable.
+//! Payloads are decoded a few at a time, and none is kept. The format has no checksum: damage of a
+//! raw payload is undetectable.
 
 use async_recursion::async_recursion as boxed;
 use std::fmt;
@@ -67,8 +67,8 @@ impl fmt::Display for Fault {
 }
 
 impl TensorFile {
-    /// Returns the faults of the file, up to a limit; with `deep`, every compressed payload is decoded too, and zone
-    /// maps are compared with the elements.
+    /// Returns the faults of the file, up to a limit; with `deep`, every compressed payload is
+    /// decoded too, and zone maps are compared with the elements.
     ///
     /// # Errors
     ///

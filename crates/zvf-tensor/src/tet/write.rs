@@ -67,7 +67,8 @@ impl NewTensor {
     ///
     /// # Errors
     ///
-    /// When the ranks differ or are not 1 to 8, a chunk extent is 0, or the bytes do not fit in 64 bits.
+    /// When the ranks differ or are not 1 to 8, a chunk extent is 0, or the bytes do not fit in 64
+    /// bits.
     pub fn new(
         name: &str,
         element: TensorDtype,
@@ -167,12 +168,13 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(Self { tensors, layout, out, at, open: 0 })
     }
 
-    /// Begins a file with the tensors of `old`, whose payloads are copied as they are stored, and with new ones, whose
-    /// payloads follow. The old file is not changed.
+    /// Begins a file with the tensors of `old`, whose payloads are copied as they are stored, and
+    /// with new ones, whose payloads follow. The old file is not changed.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and when a tensor of `old` has an unknown type, lacks a chunk or cannot be read.
+    /// As [`new`](Self::new), and when a tensor of `old` has an unknown type, lacks a chunk or
+    /// cannot be read.
     pub async fn append_to(out: W, old: &TensorFile, tensors: Vec<NewTensor>) -> Result<Self> {
         let mut all = Vec::new();
         for tensor in old.tensors() {
@@ -213,8 +215,8 @@ impl<W: Write + Seek> TetWriter<W> {
     ///
     /// # Errors
     ///
-    /// When all are written, `elements` has another length than the chunk, or it cannot be compressed or
-    /// written.
+    /// When all are written, `elements` has another length than the chunk, or it cannot be
+    /// compressed or written.
     pub fn put_chunk(&mut self, elements: &[u8]) -> Result<()> {
         self.check_closed()?;
         let compression = self.next_chunk().map_or(Compression::None, |(new, _)| new.compression);
@@ -223,13 +225,13 @@ impl<W: Write + Seek> TetWriter<W> {
         self.put_packed(elements, packed.as_deref())
     }
 
-    /// Writes all chunks of the next tensor from its elements in memory, compressing several at once on the current
-    /// rayon pool.
+    /// Writes all chunks of the next tensor from its elements in memory, compressing several at
+    /// once on the current rayon pool.
     ///
     /// # Errors
     ///
-    /// As [`put_chunk`](Self::put_chunk), and when `elements` has another length than the tensor, or a chunk of
-    /// it was written before.
+    /// As [`put_chunk`](Self::put_chunk), and when `elements` has another length than the tensor,
+    /// or a chunk of it was written before.
     pub fn put_tensor(&mut self, elements: &[u8]) -> Result<()> {
         let Some((tensor, first)) = self.next_chunk() else { return Err(no_more_error()) };
         let (geometry, compression) = (*tensor.geometry(), tensor.compression);
@@ -277,7 +279,8 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
-    /// Begins the next chunk, uncompressed; its elements follow piece by piece through [`write`](Self::write).
+    /// Begins the next chunk, uncompressed; its elements follow piece by piece through
+    /// [`write`](Self::write).
     ///
     /// # Errors
     ///
@@ -308,12 +311,13 @@ impl<W: Write + Seek> TetWriter<W> {
         Ok(())
     }
 
-    /// Writes footer and index, and returns the file. The footer holds `metadata`, in the version that most readers
-    /// support.
+    /// Writes footer and index, and returns the file. The footer holds `metadata`, in the version
+    /// that most readers support.
     ///
     /// # Errors
     ///
-    /// When a chunk is missing, the metadata is larger than readers accept, or something cannot be written.
+    /// When a chunk is missing, the metadata is larger than readers accept, or something cannot be
+    /// written.
     pub fn finish(mut self, metadata: Option<&Metadata>) -> Result<W> {
         self.check_closed()?;
         let end = self.layout.payload_end();

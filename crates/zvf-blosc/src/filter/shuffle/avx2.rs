@@ -6,9 +6,9 @@
 //! and again, log2 W times in all       a0 b0 c0 d0 a1 b1 c1 d1 ..
 //! ```
 //!
-//! Each step moves one bit of a byte's address, the highest, to the other end: of the 4 + log2 W bits for 16 items. So
-//! four more steps would return to the start, and alone they convert items to lanes. The two halves of a vector are 16
-//! items each and never mix.
+//! Each step moves one bit of a byte's address, the highest, to the other end: of the 4 + log2 W
+//! bits for 16 items. So four more steps would return to the start, and alone they convert items to
+//! lanes. The two halves of a vector are 16 items each and never mix.
 //!
 //! Items outside of full groups of 32, and other widths, are processed elsewhere.
 #![expect(
